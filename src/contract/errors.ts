@@ -1,0 +1,73 @@
+/** The one table of errors. Dialects map its codes; none invents its own text. */
+export const ERRORS = {
+  invalid_request: { status: 400, title: "The request is not valid" },
+  invalid_cursor: { status: 400, title: "The cursor is not valid" },
+  unsupported_agent: { status: 400, title: "There is no such agent" },
+  unsupported_sandbox: { status: 400, title: "There is no such sandbox provider" },
+  mode_not_supported: { status: 400, title: "The agent has no such mode" },
+  foreign_host: { status: 421, title: "The Host header names another server" },
+  foreign_origin: { status: 403, title: "The Origin is not allowed" },
+  token_invalid: { status: 401, title: "The token is missing or wrong" },
+  permission_denied: { status: 403, title: "Not permitted" },
+  agent_not_installed: { status: 404, title: "The agent is not installed" },
+  not_found: { status: 404, title: "There is nothing here" },
+  session_not_found: { status: 404, title: "There is no such session" },
+  action_not_found: { status: 404, title: "There is no such open request" },
+  file_not_found: { status: 404, title: "There is no such file" },
+  session_already_exists: { status: 409, title: "The session exists already" },
+  session_ended: { status: 409, title: "The session has ended" },
+  session_busy: { status: 409, title: "The session is owned by another process" },
+  already_resolved: { status: 409, title: "The request was answered already" },
+  idempotency_conflict: { status: 409, title: "The idempotency key was used for another request" },
+  cursor_gone: { status: 410, title: "The cursor cannot be served" },
+  too_large: { status: 413, title: "The request is too large" },
+  internal: { status: 500, title: "Something went wrong inside sluice" },
+  agent_process_exited: { status: 500, title: "The agent's process exited" },
+  fenced: { status: 500, title: "Another writer has taken the session over" },
+  stream_error: { status: 502, title: "The stream broke", retryable: true },
+  draining: { status: 503, title: "The server is shutting down", retryable: true },
+  timeout: { status: 504, title: "It took too long", retryable: true },
+  storage_full: { status: 507, title: "The disk is full", retryable: true },
+  data_version: { status: 500, title: "The data folder is of another version" },
+} as const satisfies Record<string, { status: number; title: string; retryable?: boolean }>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** One error class with all the facts as fields; `detail` says what happened and what to do now. */
+export class SluiceError extends Error {
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly title: string;
+  readonly retryable: boolean;
+  readonly facts: Record<string, unknown>;
+
+  constructor(code: ErrorCode, detail: string, facts: Record<string, unknown> = {}, options?: ErrorOptions) {
+    super(detail, options);
+    this.name = "SluiceError";
+    this.code = code;
+    const row: { status: number; title: string; retryable?: boolean } = ERRORS[code];
+    this.status = row.status;
+    this.title = row.title;
+    this.retryable = row.retryable ?? false;
+    this.facts = facts;
+  }
+}
+
+/** RFC 9457, as every route of the universal dialect answers. */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  [fact: string]: unknown;
+}
+
+export function toProblem(error: SluiceError): Problem {
+  return {
+    ...error.facts,
+    type: `urn:sluice:error:${error.code}`,
+    title: error.title,
+    status: error.status,
+    detail: error.message,
+  };
+}

@@ -1,0 +1,38 @@
+import { z } from "zod";
+
+/** One prefix per kind of thing, so that an id in a log line explains itself. */
+export const ID_PREFIX = {
+  event: "evt",
+  session: "ses",
+  turn: "turn",
+  input: "inp",
+  item: "itm",
+  permission: "perm",
+  question: "ques",
+  tool: "treq",
+  model: "mreq",
+  command: "cmd",
+  sandbox: "sbx",
+  checkpoint: "ckpt",
+} as const;
+
+export type IdKind = keyof typeof ID_PREFIX;
+
+const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz";
+
+/** A new, time-ordered id: nine base-36 digits of milliseconds, then 60 random bits. */
+export function createId(kind: IdKind, now = Date.now()): string {
+  const random = crypto.getRandomValues(new Uint8Array(11));
+  let suffix = "";
+  for (const byte of random) suffix += ALPHABET[byte % ALPHABET.length];
+  return `${ID_PREFIX[kind]}_${now.toString(36).padStart(9, "0")}${suffix}`;
+}
+
+/** A session id may be chosen by the client, so it must be safe in a URL, a log line and a file name. */
+export const SessionId = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/,
+    "a session id has 1 to 128 letters, digits, '.', '_', ':' or '-', and starts with a letter or digit",
+  );
+export type SessionId = z.infer<typeof SessionId>;

@@ -1,0 +1,103 @@
+import type { EventDraft, EventType, SessionSpec, SpoolMark } from "../contract/index.ts";
+
+/**
+ * Facts, in order. One gapless sequence per session, from 1; nothing in it is ever changed.
+ * Every implementation passes `log/testkit.ts`.
+ */
+export interface EventLog {
+  /** Fails with `session_already_exists`, also when two callers race. */
+  create(session: NewSession): Promise<SessionRow>;
+  find(session: string): Promise<SessionRow | undefined>;
+  /** Newest first. `before` is the `ordinal` of the last row of the page before. */
+  list(page: { before?: number; limit: number }): Promise<SessionRow[]>;
+  /** The sessions that were left active, whoever left them: where recovery begins. */
+  active(): Promise<SessionRow[]>;
+
+  /**
+   * Makes `owner` the only writer and answers the new epoch; every older epoch is fenced from then on.
+   * `from` is the epoch that the caller saw: somebody else's claim in between fails with `fenced`.
+   */
+  claim(session: string, claim: { owner: string; from: number }): Promise<number>;
+  /**
+   * Commits the batch in one transaction, then wakes the readers. Fails with `fenced` for an old epoch,
+   * with `storage_full` when the disk is; after a failure nothing of the batch exists.
+   */
+  append(session: string, batch: Batch): Promise<Appended>;
+  /** The answer that a request with this idempotency key got, if there was one. */
+  recall(session: string, key: string): Promise<Remembered | undefined>;
+
+  /** The events behind `after`, at most `limit` of them; fewer (but at least one) where they are big. Fails with `cursor_gone`. */
+  read(session: string, range: ReadRange): Promise<StoredEvent[]>;
+  /** Resolves once the log has more than `after`, or the session is gone. The only thing that a reader waits on. */
+  moved(session: string, after: number, options: { signal: AbortSignal }): Promise<void>;
+
+  /** Forgets the events up to `through`; a cursor before it is gone from then on. */
+  trim(session: string, through: number): Promise<void>;
+  /** Removes the session and all that only it refers to; waiting readers wake. */
+  remove(session: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface NewSession {
+  readonly id: string;
+  readonly spec: SessionSpec;
+  readonly owner: string;
+  readonly time: number;
+}
+
+export interface SessionRow {
+  readonly id: string;
+  readonly ordinal: number;
+  readonly spec: SessionSpec;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** The last sequence; 0 for an empty log. */
+  readonly head: number;
+  /** The events up to this sequence were trimmed away. */
+  readonly floor: number;
+  readonly epoch: number;
+  readonly owner: string;
+  /** Something of it may be running: set and cleared by its writer, read by recovery. */
+  readonly active: boolean;
+  readonly spool?: SpoolMark & { readonly checkpointOffset?: number };
+  readonly snapshot?: { readonly at: number; readonly state: unknown };
+}
+
+export interface Batch {
+  readonly epoch: number;
+  readonly time: number;
+  readonly events: readonly EventDraft[];
+  readonly spool?: SpoolMark;
+  /** The session's fold behind this batch: a place to start folding from, never a truth of its own. */
+  readonly snapshot?: unknown;
+  readonly active?: boolean;
+  readonly key?: { readonly key: string } & Remembered;
+}
+
+export interface Remembered {
+  /** What the request was, so that another request under the same key can be refused. */
+  readonly fingerprint: string;
+  readonly answer: string;
+}
+
+export interface Appended {
+  readonly first: number;
+  readonly last: number;
+  readonly events: readonly StoredEvent[];
+}
+
+export interface ReadRange {
+  readonly after: number;
+  readonly limit: number;
+  readonly raw?: boolean;
+  readonly types?: ReadonlySet<EventType>;
+}
+
+/** A committed event: its universal JSON text, without `raw`. Written once, shared by all readers. */
+export interface StoredEvent {
+  readonly sequence: number;
+  readonly type: EventType;
+  readonly body: string;
+  /** The native line as JSON text, where it was asked for and there is one. */
+  readonly raw?: string;
+}

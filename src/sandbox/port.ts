@@ -1,0 +1,82 @@
+import type { Launch } from "../contract/index.ts";
+
+/** One place to run. A missing method is a missing capability. */
+export interface SandboxProvider {
+  readonly id: string;
+  /** Whether it can run here, and if not, the one command that helps. */
+  detect(): Promise<{ available: boolean; reason?: string }>;
+  create(spec: SandboxSpec): Promise<Sandbox>;
+  /** The sandbox of an earlier life of this server, with whatever still runs in it. */
+  connect(id: string): Promise<Sandbox | undefined>;
+}
+
+export interface SandboxSpec {
+  readonly id: string;
+  /** A host folder to work in; a private one is made where there is none. */
+  readonly directory?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface Sandbox {
+  readonly id: string;
+  readonly provider: string;
+  readonly isolated: boolean;
+  /** As the agent sees them. */
+  readonly paths: SandboxPaths;
+  /** Starts a process that survives us. `wrapper` goes before the command and runs outside of the isolation. */
+  spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void>;
+  /** A signal to the process group of a spawned process, by the pid that its wrapper wrote. */
+  signal(pid: number, signal: NodeJS.Signals): Promise<void>;
+  /** Ends every process of the sandbox, whatever they did to escape, and answers when none is left. */
+  killAll(): Promise<void>;
+  exec(command: string, options?: ExecOptions): Promise<ExecResult>;
+  readonly files: SandboxFiles;
+  host?(port: number): Promise<URL>;
+  pause?(): Promise<void>;
+  resume?(): Promise<void>;
+  /** Kills all, then removes what the provider made for it. */
+  destroy(): Promise<void>;
+}
+
+export interface SandboxPaths {
+  readonly workspace: string;
+  readonly home: string;
+  readonly uploads: string;
+  readonly outputs: string;
+}
+
+export interface ExecOptions {
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly input?: string | Uint8Array;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  readonly maxOutputBytes?: number;
+}
+
+export interface ExecResult {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly timedOut: boolean;
+}
+
+/** Paths are in-sandbox paths, absolute or relative to the workspace. None ever leads outside, symlinks included. */
+export interface SandboxFiles {
+  read(path: string): Promise<Uint8Array>;
+  write(path: string, content: Uint8Array | string): Promise<void>;
+  list(path: string): Promise<FileEntry[]>;
+  stat(path: string): Promise<FileEntry>;
+  mkdir(path: string): Promise<void>;
+  move(from: string, to: string, options?: { overwrite?: boolean }): Promise<void>;
+  remove(path: string, options?: { recursive?: boolean }): Promise<void>;
+}
+
+export interface FileEntry {
+  readonly path: string;
+  readonly name: string;
+  readonly entryType: "file" | "directory" | "symlink" | "other";
+  readonly size: number;
+  /** Milliseconds since 1970. */
+  readonly modified: number;
+}

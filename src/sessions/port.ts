@@ -1,0 +1,81 @@
+import type {
+  ContentPart,
+  PermissionReply,
+  QuestionReply,
+  SessionInfo,
+  SessionSpec,
+  ToolReply,
+} from "../contract/index.ts";
+import type { EventLog } from "../log/port.ts";
+import type { SandboxFiles } from "../sandbox/port.ts";
+
+/** The engine as routes, commands and the SDK see it. Every method fails with a `SluiceError` that says what to do. */
+export interface Engine {
+  /** Readers read here; only the engine appends. */
+  readonly log: EventLog;
+  agents(): Promise<AgentInfo[]>;
+
+  create(id: string | undefined, spec: SessionSpec): Promise<SessionInfo>;
+  info(id: string): Promise<SessionInfo>;
+  /** Newest first. */
+  list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }>;
+  /** Kills what runs, says `session.deleted` to the readers, and removes all of it. */
+  remove(id: string): Promise<void>;
+
+  /** Answers once the input is durably accepted; while a turn runs it waits in order. */
+  send(id: string, input: SessionInput): Promise<AcceptedInput>;
+  /** Ends the running turn in place. `turnId` is undefined when none ran. */
+  interrupt(id: string, options?: { by?: string }): Promise<{ turnId?: string }>;
+  /** Ends the session; its process tree is dead when it answers. */
+  terminate(id: string): Promise<void>;
+
+  resolvePermission(id: string, permissionId: string, reply: PermissionReply & { by?: string }): Promise<void>;
+  resolveQuestion(id: string, questionId: string, reply: (QuestionReply | { rejected: true }) & { by?: string }): Promise<void>;
+  resolveTool(id: string, requestId: string, reply: ToolReply & { by?: string }): Promise<void>;
+
+  /** The files of the session's sandbox, which is made if there is none yet. */
+  files(id: string): Promise<SandboxFiles>;
+
+  stats(): EngineStats;
+  /** Refuses new work, gives running turns `graceMs` to end, and lets go; what still runs is found again at the next start. */
+  drain(options: { graceMs: number }): Promise<void>;
+  /** Lets go at once. */
+  close(): Promise<void>;
+}
+
+export interface SessionInput {
+  readonly content: readonly ContentPart[];
+  /** The dialect that it came through. */
+  readonly via: string;
+  readonly payload?: unknown;
+  /** A resend with the same key and content appends nothing and gets the same answer. */
+  readonly key?: string;
+}
+
+export interface AcceptedInput {
+  readonly inputId: string;
+  readonly turnId: string;
+  /** The sequence before the first event that this input caused: where to read on from. */
+  readonly after: number;
+  readonly duplicate: boolean;
+}
+
+export interface AgentInfo {
+  readonly id: string;
+  readonly title: string;
+  readonly installed: boolean;
+  readonly version?: string;
+  readonly hint?: string;
+  /** Seed 004's coverage matrix, computed from what the adapter really does. */
+  readonly capabilities: Readonly<Record<string, boolean>>;
+}
+
+export interface EngineStats {
+  readonly sessionsLive: number;
+  readonly turnsRunning: number;
+  readonly turnsEnded: number;
+  readonly processesRunning: number;
+  readonly eventsAppended: number;
+  readonly batchesAppended: number;
+  readonly appendFailures: number;
+}

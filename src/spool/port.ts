@@ -1,0 +1,48 @@
+import type { ProcessExit, SpoolLine } from "../contract/index.ts";
+
+/**
+ * The duplex transcript of one harness process, in a folder of its own:
+ * `out` and `err` grow by the process's own hand, `in` is what it reads, `sent` is the journal of what was
+ * written to `in` and when, `pid` and `exit` come from the wrapper.
+ */
+export interface Spool {
+  readonly folder: string;
+  /** What runs before the process's own command line (see `spool/run.sh`). */
+  readonly wrapper: readonly string[];
+  /** Everything behind the `out` offset `from`, in batches of whole lines, until the process has ended and all is read. */
+  follow(options: { from: number; signal: AbortSignal }): AsyncIterable<SpoolBatch>;
+  /** The lines of `out` in [from, to), for folding a decoder's state again. */
+  replay(from: number, to: number): AsyncIterable<SpoolBatch>;
+  /** Hands a text to the process exactly once per id, also when we die in between. False if that id was sent before. */
+  send(entry: SentEntry): Promise<boolean>;
+  /** All that was sent, in order. */
+  sent(): Promise<readonly SentEntry[]>;
+  /** Finishes a `send` that an earlier life of ours left half done. */
+  repair(): Promise<void>;
+  /** Ends the process's input, as Ctrl-D would. */
+  closeInput(): Promise<void>;
+  pid(): Promise<number | undefined>;
+  /** undefined while it runs. */
+  exit(): Promise<ProcessExit | undefined>;
+  /** All of stderr, in the shape of seed 004. */
+  stderr(): Promise<{ head?: string; tail?: string; truncated: boolean; total_lines?: number }>;
+  /** Gives the disk space of `out` before `offset` back. */
+  forget(offset: number): Promise<void>;
+  remove(): Promise<void>;
+}
+
+export interface SpoolBatch {
+  readonly lines: readonly SpoolLine[];
+  /** The `out` offset behind the last line. */
+  readonly offset: number;
+  /** Set on the last batch. */
+  readonly exit?: ProcessExit;
+}
+
+export interface SentEntry {
+  readonly id: string;
+  /** The `out` offset behind the last line that had been decoded when it was sent. */
+  readonly at: number;
+  /** Whole lines, each with its newline. */
+  readonly text: string;
+}
