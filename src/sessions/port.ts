@@ -29,8 +29,16 @@ export interface Engine {
   /** Ends the session; its process tree is dead when it answers. */
   terminate(id: string): Promise<void>;
 
-  resolvePermission(id: string, permissionId: string, reply: PermissionReply & { by?: string }): Promise<void>;
-  resolveQuestion(id: string, questionId: string, reply: (QuestionReply | { rejected: true }) & { by?: string }): Promise<void>;
+  resolvePermission(
+    id: string,
+    permissionId: string,
+    reply: PermissionReply & { by?: string },
+  ): Promise<void>;
+  resolveQuestion(
+    id: string,
+    questionId: string,
+    reply: (QuestionReply | { rejected: true }) & { by?: string },
+  ): Promise<void>;
   resolveTool(id: string, requestId: string, reply: ToolReply & { by?: string }): Promise<void>;
 
   /** The files of the session's sandbox, which is made if there is none yet. */

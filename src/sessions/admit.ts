@@ -1,0 +1,117 @@
+import type { EventDraft, RetryBudget, SessionSpec } from "../contract/index.ts";
+import type { HarnessFact } from "../harness/port.ts";
+import { closeTurn, type TurnOutcome } from "./closing.ts";
+import type { Drafts } from "./drafts.ts";
+import type { SessionFold } from "./fold.ts";
+import { policyAnswer } from "./policy.ts";
+import { DEFAULT_BUDGET, planRetry } from "./retry.ts";
+
+/** Turns what a harness said into what the log records: the turn's rules are applied here, and nowhere else. */
+export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, options: AdmitOptions): void {
+  const { raw } = options;
+  const { turn } = fold;
+  switch (fact.type) {
+    case "item.delta":
+      return drafts.add(withRaw({ ...fact, source: fact.source ?? "agent" }, raw));
+    case "session.started": {
+      const native = fact.native_session_id;
+      if (native === undefined || native === fold.nativeSessionId) return;
+      return drafts.add(
+        withRaw(
+          {
+            type: "session.updated",
+            source: "agent",
+            native_session_id: native,
+            data: { native_session_id: native },
+          },
+          raw,
+        ),
+      );
+    }
+    case "turn.ended": {
+      if (!turn) return drafts.add(stray("a turn ended while none was running", options));
+      const { status, stop_reason: stopReason, error, details } = fact.data;
+      const outcome: TurnOutcome = {
+        status,
+        stopReason,
+        ...(error === undefined ? {} : { error }),
+        ...(details === undefined ? {} : { details }),
+      };
+      return drafts.addAll(closeTurn(fold, outcomeOf(fold, outcome)));
+    }
+    case "model.failed": {
+      if (!turn)
+        return drafts.add(stray(`the model failed while no turn was running: ${fact.message}`, options));
+      const plan = planRetry(turn, fact, budgetOf(options.spec));
+      for (const event of plan.events) drafts.add(event.source === "agent" ? withRaw(event, raw) : event);
+      if (plan.kind === "give-up") drafts.addAll(closeTurn(fold, plan.outcome));
+      return;
+    }
+    case "permission.requested": {
+      drafts.add(withRaw({ ...fact, source: fact.source ?? "agent" }, raw));
+      const pending = turn?.pending.at(-1);
+      const by = pending && policyAnswer(options.spec.permissionMode, pending);
+      if (!pending || by === undefined) return;
+      return drafts.add({
+        type: "permission.resolved",
+        source: "daemon",
+        data: {
+          permission_id: pending.id,
+          action: pending.prompt,
+          status: "approved",
+          metadata: { ...(pending.metadata as object | undefined), reply: "once", by },
+        },
+      });
+    }
+    default:
+      // A CLI that retries by itself says so; its next words mean that it has gone on.
+      if (turn?.retry && fact.type !== "turn.retrying") {
+        drafts.add({ type: "turn.resumed", source: "daemon", data: { turn_id: turn.id, reason: "retry" } });
+      }
+      drafts.add(withRaw(ofTurn({ ...fact, source: fact.source ?? "agent" } as EventDraft, turn?.id), raw));
+  }
+}
+
+export interface AdmitOptions {
+  readonly spec: SessionSpec;
+  readonly raw: string | undefined;
+  readonly location: string;
+}
+
+/** An interrupt that was asked for decides what an end is called, whatever the CLI calls it. */
+export function outcomeOf(fold: SessionFold, outcome: TurnOutcome): TurnOutcome {
+  const interrupt = fold.turn?.interrupt;
+  if (!interrupt || outcome.status === "completed") return outcome;
+  if (interrupt.by !== "timeout") return { status: "interrupted", stopReason: "interrupted" };
+  return {
+    status: "failed",
+    stopReason: "timeout",
+    error: {
+      code: "timeout",
+      message: "the turn took longer than its limit; raise turnTimeoutMs or split the work",
+    },
+  };
+}
+
+function budgetOf(spec: SessionSpec): RetryBudget {
+  return spec.retries ?? DEFAULT_BUDGET;
+}
+
+function stray(error: string, options: AdmitOptions): EventDraft {
+  return withRaw(
+    { type: "agent.unparsed", source: "agent", data: { error, location: options.location } },
+    options.raw,
+  );
+}
+
+function withRaw(event: EventDraft, raw: string | undefined): EventDraft {
+  if (raw !== undefined) event.raw = raw;
+  return event;
+}
+
+/** A harness leaves the turn's id empty: only the engine knows it. */
+function ofTurn(event: EventDraft, turnId: string | undefined): EventDraft {
+  if (turnId !== undefined && "turn_id" in event.data && event.data.turn_id === "")
+    event.data.turn_id = turnId;
+  return event;
+}

@@ -1,0 +1,126 @@
+import { join } from "node:path";
+import { createId, type EventDraft, type SessionSpec } from "../contract/index.ts";
+import type { SessionRow } from "../log/port.ts";
+import type { Sandbox } from "../sandbox/port.ts";
+import { createSpool, openSpool } from "../spool/index.ts";
+import type { SessionDeps } from "./deps.ts";
+import type { SessionFold } from "./fold.ts";
+import { HarnessProcess } from "./process.ts";
+import { createRedact, secretsOf } from "./redact.ts";
+
+/** The session's sandbox: the one it has, or a new one whose making is recorded as it happens. */
+export async function createSandbox(
+  deps: SessionDeps,
+  spec: SessionSpec,
+  known: SessionFold["sandbox"],
+  record: (event: EventDraft) => Promise<void>,
+): Promise<Sandbox> {
+  const connected = known && (await connectSandbox(deps, known));
+  if (connected) return connected;
+  const provider = deps.provider(spec.sandbox ?? deps.defaultSandbox);
+  const fact = { sandbox_id: createId("sandbox"), provider: provider.id };
+  await record({ type: "sandbox.boot", source: "daemon", data: fact });
+  try {
+    const sandbox = await provider.create({
+      id: fact.sandbox_id,
+      ...(spec.directory === undefined ? {} : { directory: spec.directory }),
+      ...(spec.env === undefined ? {} : { env: spec.env }),
+    });
+    await record({
+      type: "sandbox.ready",
+      source: "daemon",
+      data: {
+        ...fact,
+        isolated: sandbox.isolated,
+        ...(sandbox.isolated ? {} : { message: "no isolation: the agent can do whatever this user can do" }),
+      },
+    });
+    return sandbox;
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    await record({ type: "sandbox.error", source: "daemon", data: { ...fact, message } });
+    throw error;
+  }
+}
+
+export async function connectSandbox(
+  deps: SessionDeps,
+  known: NonNullable<SessionFold["sandbox"]>,
+): Promise<Sandbox | undefined> {
+  return deps.provider(known.provider).connect(known.id);
+}
+
+/** Starts the harness behind a new spool; from here on it depends on nobody. */
+export async function startProcess(
+  deps: SessionDeps,
+  row: SessionRow,
+  sandbox: Sandbox,
+  { ordinal, resumed }: { ordinal: number; resumed: string | undefined },
+): Promise<HarnessProcess> {
+  const harness = deps.harness(row.spec);
+  const { workspace, home } = sandbox.paths;
+  const launch = harness.launch(row.spec, {
+    workspace,
+    home,
+    ...(resumed === undefined ? {} : { resume: resumed }),
+  });
+  const spool = await createSpool(spoolFolder(deps, row.id, ordinal));
+  try {
+    await sandbox.spawn({
+      launch: { ...launch, env: { ...row.spec.env, ...launch.env } },
+      wrapper: spool.wrapper,
+    });
+  } catch (error) {
+    await spool.remove();
+    throw error;
+  }
+  return new HarnessProcess({
+    sessionKey: sessionKey(row),
+    ordinal,
+    spool,
+    sandbox,
+    harness,
+    redact: redactOf(deps, row),
+  });
+}
+
+/** The process of an earlier life of ours, running or ended, or undefined where it cannot be found again. */
+export async function attachProcess(
+  deps: SessionDeps,
+  row: SessionRow,
+  fold: SessionFold,
+): Promise<HarnessProcess | undefined> {
+  const sandbox = fold.sandbox && (await connectSandbox(deps, fold.sandbox));
+  if (!sandbox) return undefined;
+  const spool = await openSpool(spoolFolder(deps, row.id, fold.processes));
+  const wasStarted = spool && ((await spool.pid()) !== undefined || (await spool.exit()) !== undefined);
+  if (!spool || !wasStarted) {
+    // Whatever was just about to start must not start now.
+    await sandbox.killAll();
+    await spool?.remove();
+    return undefined;
+  }
+  const process = new HarnessProcess({
+    sessionKey: sessionKey(row),
+    ordinal: fold.processes,
+    spool,
+    sandbox,
+    harness: deps.harness(row.spec),
+    redact: redactOf(deps, row),
+  });
+  await process.reattach(row.spool);
+  return process;
+}
+
+function spoolFolder(deps: SessionDeps, session: string, ordinal: number): string {
+  return join(deps.spoolRoot, session, String(ordinal));
+}
+
+/** A session that was deleted and made again under the same id is another session. */
+function sessionKey(row: SessionRow): string {
+  return `${row.id}@${row.createdAt}`;
+}
+
+function redactOf(deps: SessionDeps, row: SessionRow): ReturnType<typeof createRedact> {
+  return createRedact(new Map([...deps.secrets, ...secretsOf(row.spec)]));
+}

@@ -1,0 +1,128 @@
+import type { ContentPart, EventData, EventDraft, EventError, Item, StopReason } from "../contract/index.ts";
+import type { OpenItem, Pending, SessionFold, TurnFold } from "./fold.ts";
+
+export interface TurnOutcome {
+  readonly status: EventData<"turn.ended">["status"];
+  readonly stopReason: StopReason;
+  readonly error?: EventError;
+  readonly details?: unknown;
+}
+
+/** Everything that must be said before a turn may end, and then its one terminal event. Pure. */
+export function closeTurn(fold: SessionFold, outcome: TurnOutcome): EventDraft[] {
+  const { turn } = fold;
+  if (!turn) return [];
+  const words = outcome.stopReason === "end_turn" ? "unanswered" : outcome.stopReason;
+  return [
+    ...turn.pending.map((pending) => closePending(pending, words)),
+    ...Object.values(turn.open).map((open) => closeItem(open, outcome)),
+    ...Object.values(fold.open).map((open) => closeItem(open, outcome)),
+    ...Object.entries(turn.calls).flatMap(([callId, itemId]) => closeCall(turn, callId, itemId, words)),
+    ...turn.models.map((id): EventDraft => ({
+      type: "model.ended",
+      source: "daemon",
+      data: { request_id: id },
+    })),
+    endOf(turn, outcome),
+  ];
+}
+
+function endOf(turn: TurnFold, outcome: TurnOutcome): EventDraft {
+  const { status, stopReason, error, details } = outcome;
+  return {
+    type: "turn.ended",
+    source: "daemon",
+    data: {
+      turn_id: turn.id,
+      status,
+      stop_reason: stopReason,
+      ...(error === undefined ? {} : { error }),
+      ...(details === undefined ? {} : { details }),
+      ...(Object.keys(turn.usage).length === 0 ? {} : { usage: turn.usage }),
+    },
+  };
+}
+
+function closePending(pending: Pending, reason: string): EventDraft {
+  const by = "daemon";
+  if (pending.kind === "permission") {
+    return {
+      type: "permission.resolved",
+      source: "daemon",
+      data: {
+        permission_id: pending.id,
+        action: pending.prompt,
+        status: "denied",
+        metadata: { ...(pending.metadata as object | undefined), by, reason },
+      },
+    };
+  }
+  if (pending.kind === "question") {
+    return {
+      type: "question.resolved",
+      source: "daemon",
+      data: {
+        question_id: pending.id,
+        prompt: pending.prompt,
+        options: pending.options ?? [],
+        status: "rejected",
+      },
+    };
+  }
+  return {
+    type: "tool.resolved",
+    source: "daemon",
+    data: { request_id: pending.id, name: pending.prompt, status: "cancelled", content: [], by },
+  };
+}
+
+function closeItem({ item, text }: OpenItem, outcome: TurnOutcome): EventDraft {
+  const status = outcome.status === "completed" ? "completed" : "failed";
+  return {
+    type: "item.completed",
+    source: "daemon",
+    data: { item: { ...item, status, content: withText(item, text) } },
+  };
+}
+
+/** What had been streamed becomes the item's content, in the part that its kind streams into. */
+function withText(item: Item, text: string): ContentPart[] {
+  if (text === "") return item.content;
+  if (item.kind === "tool_result") {
+    const callId =
+      item.content.find((part) => part.type === "tool_result")?.call_id ?? item.native_item_id ?? "";
+    return [{ type: "tool_result", call_id: callId, output: text }];
+  }
+  const [first, ...rest] = item.content;
+  if (first?.type === "reasoning" || first?.type === "text")
+    return [{ ...first, text: first.text + text }, ...rest];
+  if (first?.type === "tool_call") return [{ ...first, arguments: first.arguments + text }, ...rest];
+  return [{ type: "text", text }, ...item.content];
+}
+
+/** A call that nothing answered gets a result that says so, unless its result item was open and has just been closed. */
+function closeCall(turn: TurnFold, callId: string, itemId: string, reason: string): EventDraft[] {
+  const resultIsOpen = Object.values(turn.open).some(
+    ({ item }) => item.kind === "tool_result" && item.parent_id === itemId,
+  );
+  if (resultIsOpen) return [];
+  const item: Item = {
+    item_id: `${itemId}_result`,
+    parent_id: itemId,
+    kind: "tool_result",
+    role: "tool",
+    status: "in_progress",
+    content: [],
+  };
+  const output = JSON.stringify({ status: reason });
+  return [
+    { type: "item.started", source: "daemon", data: { item } },
+    {
+      type: "item.completed",
+      source: "daemon",
+      data: {
+        item: { ...item, status: "failed", content: [{ type: "tool_result", call_id: callId, output }] },
+      },
+    },
+  ];
+}

@@ -1,0 +1,52 @@
+import type { SessionSpec } from "../contract/index.ts";
+import type { Harness } from "../harness/port.ts";
+import type { EventLog } from "../log/port.ts";
+import type { SandboxProvider } from "../sandbox/port.ts";
+import type { Drafts } from "./drafts.ts";
+import type { Session } from "./session.ts";
+
+export interface Limits {
+  /** A turn that works longer is interrupted; the time that it waits for somebody does not count. */
+  readonly turnTimeoutMs: number;
+  /** How long an interrupt may take before a signal, and the signal before a kill. */
+  readonly interruptMs: number;
+  /** How long a process may be without a turn before it is ended. */
+  readonly idleMs: number;
+  /** How long an idle process gets to end by itself when its input is closed. */
+  readonly gentleMs: number;
+  /** The most that one process may print in its life. */
+  readonly maxOutputBytes: number;
+}
+
+export const DEFAULT_LIMITS: Limits = {
+  turnTimeoutMs: 3_600_000,
+  interruptMs: 5_000,
+  idleMs: 300_000,
+  gentleMs: 2_000,
+  maxOutputBytes: 8 * 1024 ** 3,
+};
+
+export interface LogLine {
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly message: string;
+  readonly [fact: string]: unknown;
+}
+
+export type Logger = (line: LogLine) => void;
+
+/** What a session needs of the engine around it. */
+export interface SessionDeps {
+  readonly log: EventLog;
+  readonly owner: string;
+  readonly spoolRoot: string;
+  readonly defaultSandbox: string;
+  readonly limits: Limits;
+  readonly logger: Logger;
+  /** Values that must never reach an event, beside those of the session itself. */
+  readonly secrets: ReadonlyMap<string, string>;
+  harness(spec: SessionSpec): Harness;
+  provider(id: string): SandboxProvider;
+  draining(): boolean;
+  count(drafts: Drafts): void;
+  onGivenUp(session: Session, error: unknown): void;
+}

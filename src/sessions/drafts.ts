@@ -1,0 +1,37 @@
+import type { EventDraft } from "../contract/index.ts";
+import { applyEvent, type SessionFold } from "./fold.ts";
+
+/** The events of one append, each folded as it is added, so that the next can follow from it. */
+export class Drafts {
+  readonly time: number;
+  readonly events: EventDraft[] = [];
+  /** Whether a turn ended in here: a clean cut, where snapshots belong. */
+  endsTurn = false;
+  /** Whether there is anything beyond items, so that alarms may have changed. */
+  movesTurn = false;
+  readonly #fold: SessionFold;
+
+  constructor(fold: SessionFold, time: number) {
+    this.#fold = fold;
+    this.time = time;
+  }
+
+  add(event: EventDraft): void {
+    const fold = this.#fold;
+    const turnId =
+      event.type === "input.accepted" || event.type === "turn.started" ? event.data.turn_id : fold.turn?.id;
+    if (turnId !== undefined) event.turn_id = turnId;
+    if (event.native_session_id === undefined && fold.nativeSessionId !== null) {
+      event.native_session_id = fold.nativeSessionId;
+    }
+    applyEvent(fold, event, fold.head + 1, this.time);
+    this.events.push(event);
+    if (event.type === "item.delta") return;
+    this.movesTurn = true;
+    if (event.type === "turn.ended") this.endsTurn = true;
+  }
+
+  addAll(events: readonly EventDraft[]): void {
+    for (const event of events) this.add(event);
+  }
+}

@@ -1,0 +1,327 @@
+import { join } from "node:path";
+import { createId, SessionId, SluiceError, type SessionInfo, type SessionSpec } from "../contract/index.ts";
+import { coverageOf } from "../harness/coverage.ts";
+import type { Harness } from "../harness/port.ts";
+import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
+import type { EventLog, SessionRow } from "../log/port.ts";
+import { createLocalProvider } from "../sandbox/index.ts";
+import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
+import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
+import { toSessionInfo } from "./info.ts";
+import { loadFold } from "./load.ts";
+import { isOwnerAlive, ownerName } from "./owner.ts";
+import type { AcceptedInput, AgentInfo, Engine, EngineStats, SessionInput } from "./port.ts";
+import { Session } from "./session.ts";
+
+export interface EngineOptions {
+  readonly log: EventLog;
+  /** Spools and sandboxes live here, beside the log. */
+  readonly dataDir: string;
+  readonly harnesses?: readonly Harness[];
+  readonly providers?: readonly SandboxProvider[];
+  readonly defaultSandbox?: string;
+  readonly limits?: Partial<Limits>;
+  readonly logger?: Logger;
+  /** Values that must never reach an event, by name: the server's own token, for one. */
+  readonly secrets?: ReadonlyMap<string, string>;
+}
+
+/** How many sessions without anything running are kept open, in case they are spoken to again. */
+const RESTING_KEPT = 256;
+const REOPEN_FIRST_MS = 250;
+const REOPEN_LAST_MS = 15_000;
+
+/** Starts the engine: what an earlier life left running is picked up before this answers. */
+export async function createEngine(options: EngineOptions): Promise<Engine> {
+  const engine = new LocalEngine(options);
+  await engine.recover();
+  return engine;
+}
+
+class LocalEngine implements Engine {
+  readonly log: EventLog;
+  readonly #harnesses: readonly Harness[];
+  readonly #providers: readonly SandboxProvider[];
+  readonly #deps: SessionDeps;
+  readonly #live = new Map<string, Promise<Session>>();
+  readonly #reopening = new Map<string, NodeJS.Timeout>();
+  #draining = false;
+  #closed = false;
+  #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
+  #opened = new Set<Session>();
+
+  constructor(options: EngineOptions) {
+    this.log = options.log;
+    this.#harnesses = options.harnesses ?? builtIn;
+    this.#providers = options.providers ?? [
+      createLocalProvider({ root: join(options.dataDir, "sandboxes") }),
+    ];
+    const logger: Logger = options.logger ?? (() => {});
+    this.#deps = {
+      log: options.log,
+      owner: ownerName(),
+      spoolRoot: join(options.dataDir, "spools"),
+      defaultSandbox: options.defaultSandbox ?? "local",
+      limits: { ...DEFAULT_LIMITS, ...options.limits },
+      logger,
+      secrets: options.secrets ?? new Map(),
+      harness: (spec) => findHarness(spec.agent, this.#harnesses),
+      provider: (id) => this.#provider(id),
+      draining: () => this.#draining,
+      count: (drafts) => {
+        this.#stats.batchesAppended += 1;
+        this.#stats.eventsAppended += drafts.events.length;
+        if (drafts.endsTurn) this.#stats.turnsEnded += 1;
+      },
+      onGivenUp: (session, error) => this.#onGivenUp(session, error),
+    };
+  }
+
+  async agents(): Promise<AgentInfo[]> {
+    return Promise.all(
+      this.#harnesses.map(async (harness) => ({
+        id: harness.id,
+        title: harness.title,
+        ...(await harness.detect()),
+        capabilities: coverageOf(harness),
+      })),
+    );
+  }
+
+  async create(id: string | undefined, spec: SessionSpec): Promise<SessionInfo> {
+    const sessionId = id ?? createId("session");
+    const valid = SessionId.safeParse(sessionId);
+    if (!valid.success)
+      throw new SluiceError("invalid_request", valid.error.issues[0]?.message ?? "bad session id");
+    if (this.#draining)
+      throw new SluiceError("draining", "create it again in a moment: the server is restarting");
+    const harness = findHarness(spec.agent, this.#harnesses);
+    this.#provider(spec.sandbox ?? this.#deps.defaultSandbox);
+    const detected = await harness.detect();
+    if (!detected.installed) {
+      throw new SluiceError(
+        "agent_not_installed",
+        `${harness.title} is not installed. ${detected.hint ?? ""}`.trim(),
+      );
+    }
+    const row = await this.log.create({ id: sessionId, spec, owner: this.#deps.owner, time: Date.now() });
+    return this.#infoOf(row);
+  }
+
+  async info(id: string): Promise<SessionInfo> {
+    const live = await this.#live.get(id)?.catch(() => undefined);
+    if (live && !live.isClosed) return live.info();
+    return this.#infoOf(await this.#row(id));
+  }
+
+  async list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
+    const before = page.cursor === undefined ? undefined : parseCursor(page.cursor);
+    const rows = await this.log.list({ limit: page.limit + 1, ...(before === undefined ? {} : { before }) });
+    const shown = rows.slice(0, page.limit);
+    const sessions = await Promise.all(shown.map((row) => this.#infoOf(row)));
+    const last = shown.at(-1);
+    return rows.length > page.limit && last ? { sessions, next: String(last.ordinal) } : { sessions };
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#with(id, (session) => session.remove());
+    this.#live.delete(id);
+    await this.log.remove(id);
+  }
+
+  send(id: string, input: SessionInput): Promise<AcceptedInput> {
+    return this.#with(id, (session) => session.send(input));
+  }
+
+  interrupt(id: string, options: { by?: string } = {}): Promise<{ turnId?: string }> {
+    return this.#with(id, (session) => session.interrupt(options.by));
+  }
+
+  terminate(id: string): Promise<void> {
+    return this.#with(id, (session) => session.terminate());
+  }
+
+  resolvePermission: Engine["resolvePermission"] = (id, permissionId, reply) =>
+    this.#with(id, (session) => session.reply(permissionId, { kind: "permission", ...reply }));
+
+  resolveQuestion: Engine["resolveQuestion"] = (id, questionId, reply) =>
+    this.#with(id, (session) => session.reply(questionId, { kind: "question", ...reply }));
+
+  resolveTool: Engine["resolveTool"] = (id, requestId, reply) =>
+    this.#with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }));
+
+  files(id: string): Promise<SandboxFiles> {
+    return this.#with(id, (session) => session.files());
+  }
+
+  stats(): EngineStats {
+    const open = [...this.#opened];
+    return {
+      ...this.#stats,
+      sessionsLive: open.length,
+      turnsRunning: open.filter((session) => session.hasTurn).length,
+      processesRunning: open.filter((session) => session.hasProcess).length,
+    };
+  }
+
+  /** Picks up every session that was left active by an owner that is no more. */
+  async recover(): Promise<void> {
+    const rows = await this.log.active();
+    const left = rows.filter((row) => row.owner === this.#deps.owner || !isOwnerAlive(row.owner));
+    await Promise.all(
+      left.map((row) =>
+        this.#open(row.id).catch((error) => this.#reopenLater(row.id, error, REOPEN_FIRST_MS)),
+      ),
+    );
+  }
+
+  async drain({ graceMs }: { graceMs: number }): Promise<void> {
+    this.#draining = true;
+    const deadline = Date.now() + graceMs;
+    while ([...this.#opened].some(isWorking) && Date.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    await Promise.allSettled([...this.#opened].map((session) => session.sleep()));
+    await this.close();
+  }
+
+  async close(): Promise<void> {
+    this.#draining = true;
+    this.#closed = true;
+    for (const timer of this.#reopening.values()) clearTimeout(timer);
+    const live = [...this.#live.values()];
+    this.#live.clear();
+    await Promise.allSettled(live.map(async (session) => (await session).close()));
+    this.#opened.clear();
+  }
+
+  async #with<T>(id: string, task: (session: Session) => Promise<T>): Promise<T> {
+    const session = await this.#open(id);
+    try {
+      return await task(session);
+    } catch (error) {
+      // Given up while we waited for its lock, by somebody else's failure: ours has not been tried yet.
+      const wasNotTried = error instanceof SluiceError && error.code === "stream_error" && session.isClosed;
+      if (!wasNotTried || this.#closed) throw error;
+      return task(await this.#open(id));
+    } finally {
+      this.#rest();
+    }
+  }
+
+  #open(id: string): Promise<Session> {
+    const known = this.#live.get(id);
+    if (known) {
+      // The least recently used stand first, where resting sessions are let go from.
+      this.#live.delete(id);
+      this.#live.set(id, known);
+      return known;
+    }
+    const opening = this.#openFresh(id);
+    this.#live.set(id, opening);
+    opening.catch(() => {
+      if (this.#live.get(id) === opening) this.#live.delete(id);
+    });
+    return opening;
+  }
+
+  async #openFresh(id: string): Promise<Session> {
+    const row = await this.#row(id);
+    if (row.owner !== this.#deps.owner && isOwnerAlive(row.owner) && row.active) {
+      throw new SluiceError(
+        "session_busy",
+        `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`,
+      );
+    }
+    const session = await Session.open(this.#deps, row);
+    this.#opened.add(session);
+    return session;
+  }
+
+  async #row(id: string): Promise<SessionRow> {
+    const row = await this.log.find(id);
+    if (!row)
+      throw new SluiceError("session_not_found", `there is no session ${id}; GET /v1/sessions lists them`);
+    return row;
+  }
+
+  async #infoOf(row: SessionRow): Promise<SessionInfo> {
+    const live = await this.#live.get(row.id)?.catch(() => undefined);
+    if (live && !live.isClosed) return live.info();
+    return toSessionInfo(row, await loadFold(this.log, row), this.#deps.defaultSandbox);
+  }
+
+  #provider(id: string): SandboxProvider {
+    const provider = this.#providers.find((provider) => provider.id === id);
+    if (provider) return provider;
+    const known = this.#providers.map((provider) => provider.id).join(", ");
+    throw new SluiceError(
+      "unsupported_sandbox",
+      `there is no sandbox provider "${id}"; use one of: ${known}`,
+    );
+  }
+
+  /** Lets go of the longest resting sessions; a log of millions must not fill the memory. */
+  #rest(): void {
+    let surplus = this.#opened.size - RESTING_KEPT;
+    if (surplus <= 0) return;
+    for (const session of this.#opened) {
+      if (surplus <= 0) return;
+      if (session.isActive || session.isBusy) continue;
+      surplus -= 1;
+      this.#drop(session);
+      void session.close();
+    }
+  }
+
+  #drop(session: Session): void {
+    this.#opened.delete(session);
+    this.#live.delete(session.id);
+  }
+
+  /** An append failed: the session is opened again from its log, where nothing of the failed batch is. */
+  #onGivenUp(session: Session, error: unknown): void {
+    this.#stats.appendFailures += 1;
+    this.#drop(session);
+    if (this.#closed) return;
+    if (error instanceof SluiceError && error.code === "fenced") {
+      this.#deps.logger({
+        level: "warn",
+        message: "another process took the session over",
+        session: session.id,
+      });
+      return;
+    }
+    this.#reopenLater(session.id, error, REOPEN_FIRST_MS);
+  }
+
+  #reopenLater(id: string, error: unknown, delay: number): void {
+    const message = error instanceof Error ? error.message : String(error);
+    this.#deps.logger({
+      level: "error",
+      message: "the session will be reopened",
+      session: id,
+      error: message,
+    });
+    if (this.#closed || this.#reopening.has(id)) return;
+    const timer = setTimeout(() => {
+      this.#reopening.delete(id);
+      this.#open(id).catch((again: unknown) => {
+        if (again instanceof SluiceError && again.code === "session_not_found") return;
+        this.#reopenLater(id, again, Math.min(delay * 2, REOPEN_LAST_MS));
+      });
+    }, delay);
+    this.#reopening.set(id, timer);
+  }
+}
+
+/** A turn that waits for somebody may wait for ever; only one that works is worth waiting for. */
+function isWorking(session: Session): boolean {
+  return session.hasTurn && !session.isWaiting;
+}
+
+function parseCursor(cursor: string): number {
+  const ordinal = Number(cursor);
+  if (Number.isSafeInteger(ordinal) && ordinal > 0) return ordinal;
+  throw new SluiceError("invalid_cursor", `"${cursor}" is not a cursor; use the "next" of the page before`);
+}

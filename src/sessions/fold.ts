@@ -1,0 +1,336 @@
+import type {
+  ContentPart,
+  EventData,
+  EventDraft,
+  Item,
+  PendingAction,
+  SessionStatus,
+  Usage,
+} from "../contract/index.ts";
+import type { HarnessCommand } from "../harness/port.ts";
+import { fromResponse } from "./answers.ts";
+import { addUsage } from "./usage.ts";
+
+/**
+ * All that the engine knows of a session, folded from its log and from nothing else.
+ * Plain JSON, applied in place by its one owner: a flood of deltas must not copy it.
+ */
+export interface SessionFold {
+  head: number;
+  started: boolean;
+  ended: EventData<"session.ended"> | null;
+  /** Why the session has to end as soon as its process is down: a failure that no retry can heal. */
+  mustEnd: string | null;
+  nativeSessionId: string | null;
+  changes: { title?: string | null; model?: string | null; variant?: string | null };
+  inbox: QueuedInput[];
+  turn: TurnFold | null;
+  /** Open outside of any turn, where an agent speaks unasked. */
+  open: Record<string, OpenItem>;
+  usage: Usage;
+  /** How many harness processes there were, and whether the last one is still open. */
+  processes: number;
+  processOpen: boolean;
+  sandbox: { id: string; provider: string } | null;
+  /** The latest answers, so that a second one can be told who won. */
+  answered: { id: string; answer: string; by?: string }[];
+}
+
+export interface QueuedInput {
+  inputId: string;
+  turnId: string;
+  content: ContentPart[];
+}
+
+export interface TurnFold {
+  id: string;
+  inputIds: string[];
+  open: Record<string, OpenItem>;
+  /** Calls whose result has not come back: call id → the tool_call item's id. */
+  calls: Record<string, string>;
+  /** Model requests without their end. */
+  models: string[];
+  pending: Pending[];
+  /** The requests that the last `turn.waiting` named; empty while the turn goes on. */
+  waitingFor: string[];
+  /** `due` is null where the CLI retries by itself. */
+  retry: { attempt: number; due: number | null } | null;
+  attempts: number;
+  interrupt: { at: number; by?: string } | null;
+  usage: Usage;
+  /** Milliseconds that the turn was not waiting for anybody, and since when it has not been. */
+  clock: { spent: number; since: number | null };
+  /** What the harness must have been told by now; each is sent once, by its id. */
+  outbox: { id: string; command: HarnessCommand }[];
+}
+
+export interface OpenItem {
+  item: Item;
+  text: string;
+}
+
+export interface Pending extends PendingAction {
+  metadata?: unknown;
+  callId?: string;
+}
+
+const ANSWERS_KEPT = 256;
+
+export function emptyFold(): SessionFold {
+  return {
+    head: 0,
+    started: false,
+    ended: null,
+    mustEnd: null,
+    nativeSessionId: null,
+    changes: {},
+    inbox: [],
+    turn: null,
+    open: {},
+    usage: {},
+    processes: 0,
+    processOpen: false,
+    sandbox: null,
+    answered: [],
+  };
+}
+
+export function statusOf(fold: SessionFold): SessionStatus {
+  if (fold.ended) return "ended";
+  if (!fold.turn) return "idle";
+  if (fold.turn.retry) return "retrying";
+  return fold.turn.waitingFor.length > 0 ? "waiting" : "running";
+}
+
+/** Whether a crash now would leave something to pick up. */
+export function isActive(fold: SessionFold): boolean {
+  if (fold.processOpen || fold.turn) return true;
+  return !fold.ended && fold.inbox.length > 0;
+}
+
+/** Applies one event at its sequence and time. Deterministic: the log and a live session fold alike. */
+export function applyEvent(fold: SessionFold, event: EventDraft, sequence: number, time: number): void {
+  fold.head = sequence;
+  if (event.native_session_id !== undefined) fold.nativeSessionId = event.native_session_id;
+  switch (event.type) {
+    case "item.delta": {
+      const open = fold.turn?.open[event.data.item_id] ?? fold.open[event.data.item_id];
+      if (open) open.text += event.data.delta;
+      return;
+    }
+    case "item.started":
+      return applyItemStarted(fold, event.data.item, event.source === "agent");
+    case "item.completed":
+      return applyItemCompleted(fold, event.data.item);
+    case "session.started":
+      fold.started = true;
+      return;
+    case "session.ended":
+      fold.ended = event.data;
+      return;
+    case "session.updated": {
+      const { title, model, variant, native_session_id: native } = event.data;
+      if (title !== undefined) fold.changes.title = title;
+      if (model !== undefined) fold.changes.model = model;
+      if (variant !== undefined) fold.changes.variant = variant;
+      if (native !== undefined) fold.nativeSessionId = native;
+      return;
+    }
+    case "sandbox.boot":
+    case "sandbox.connected":
+      fold.sandbox = { id: event.data.sandbox_id, provider: event.data.provider };
+      return;
+    case "sandbox.killed":
+    case "sandbox.error":
+      fold.sandbox = null;
+      return;
+    case "process.started":
+      fold.processes = event.data.process;
+      fold.processOpen = true;
+      return;
+    case "process.ended":
+      fold.processOpen = false;
+      return;
+    case "input.accepted": {
+      const { input_id: inputId, turn_id: turnId, content } = event.data;
+      fold.inbox.push({ inputId, turnId, content });
+      return;
+    }
+    case "turn.started":
+      return applyTurnStarted(fold, event.data, time);
+    case "turn.ended":
+      fold.turn = null;
+      if (event.data.stop_reason === "model_error")
+        fold.mustEnd = event.data.error?.message ?? "the model failed";
+      return;
+    case "model.ended":
+      if (event.data.usage) {
+        addUsage(fold.usage, event.data.usage);
+        if (fold.turn) addUsage(fold.turn.usage, event.data.usage);
+      }
+      if (fold.turn) fold.turn.models = fold.turn.models.filter((id) => id !== event.data.request_id);
+      return;
+    default:
+      if (fold.turn) applyToTurn(fold, fold.turn, event, sequence, time);
+  }
+}
+
+function applyItemStarted(fold: SessionFold, item: Item, byAgent: boolean): void {
+  const { turn } = fold;
+  (turn?.open ?? fold.open)[item.item_id] = { item, text: "" };
+  // Words from the agent mean that the model answers again.
+  if (turn && byAgent) turn.attempts = 0;
+}
+
+function applyItemCompleted(fold: SessionFold, item: Item): void {
+  const { turn } = fold;
+  delete fold.open[item.item_id];
+  if (!turn) return;
+  delete turn.open[item.item_id];
+  for (const part of item.content) {
+    if (part.type === "tool_call" && item.kind === "tool_call") turn.calls[part.call_id] = item.item_id;
+    if (part.type === "tool_result") delete turn.calls[part.call_id];
+  }
+}
+
+function applyTurnStarted(fold: SessionFold, data: EventData<"turn.started">, time: number): void {
+  const inputs = fold.inbox.filter((input) => data.input_ids.includes(input.inputId));
+  fold.inbox = fold.inbox.filter((input) => !data.input_ids.includes(input.inputId));
+  fold.turn = {
+    id: data.turn_id,
+    inputIds: data.input_ids,
+    open: {},
+    calls: {},
+    models: [],
+    pending: [],
+    waitingFor: [],
+    retry: null,
+    attempts: 0,
+    interrupt: null,
+    usage: {},
+    clock: { spent: 0, since: time },
+    outbox: inputs.map(({ inputId, content }) => ({
+      id: `prompt:${inputId}`,
+      command: { type: "prompt", inputId, content },
+    })),
+  };
+}
+
+function applyToTurn(
+  fold: SessionFold,
+  turn: TurnFold,
+  event: EventDraft,
+  sequence: number,
+  time: number,
+): void {
+  switch (event.type) {
+    case "turn.waiting":
+      turn.waitingFor = event.data.actions.map((action) => action.id);
+      if (turn.clock.since !== null)
+        turn.clock = { spent: turn.clock.spent + time - turn.clock.since, since: null };
+      return;
+    case "turn.retrying":
+      turn.attempts = event.data.attempt;
+      turn.retry = {
+        attempt: event.data.attempt,
+        due: event.source === "daemon" ? time + event.data.delay_ms : null,
+      };
+      return;
+    case "turn.resumed":
+      if (typeof turn.retry?.due === "number") {
+        turn.outbox.push({ id: `retry:${turn.id}:${turn.attempts}`, command: { type: "retry" } });
+      }
+      turn.retry = null;
+      turn.waitingFor = [];
+      turn.clock.since ??= time;
+      return;
+    case "interrupt.requested":
+      turn.interrupt = event.data.by === undefined ? { at: time } : { at: time, by: event.data.by };
+      turn.outbox.push({ id: `interrupt:${turn.id}`, command: { type: "interrupt" } });
+      return;
+    case "model.started":
+      turn.models.push(event.data.request_id);
+      return;
+    case "permission.requested": {
+      const { permission_id: id, action: prompt, metadata } = event.data;
+      const callId = readCallId(metadata);
+      const pending: Pending = { kind: "permission", id, turnId: turn.id, sequence, prompt };
+      if (metadata !== undefined) {
+        pending.metadata = metadata;
+        pending.input = metadata;
+      }
+      if (callId !== undefined) pending.callId = callId;
+      turn.pending.push(pending);
+      return;
+    }
+    case "question.requested": {
+      const { question_id: id, prompt, options } = event.data;
+      turn.pending.push({ kind: "question", id, turnId: turn.id, sequence, prompt, options });
+      return;
+    }
+    case "tool.requested": {
+      const { request_id: id, name, input, call_id: callId } = event.data;
+      const pending: Pending = { kind: "tool", id, turnId: turn.id, sequence, prompt: name, input };
+      if (callId !== undefined) pending.callId = callId;
+      turn.pending.push(pending);
+      return;
+    }
+    case "permission.resolved": {
+      const reply = readReply(event.data.metadata);
+      return answer(fold, turn, event.data.permission_id, event.data.status, reply.by, {
+        type: "permission",
+        id: event.data.permission_id,
+        reply: event.data.status === "denied" ? "reject" : (reply.reply ?? "once"),
+        ...(reply.message === undefined ? {} : { message: reply.message }),
+      });
+    }
+    case "question.resolved": {
+      const { question_id: id, status, response } = event.data;
+      const answers = status === "answered" ? fromResponse(response ?? "") : undefined;
+      return answer(fold, turn, id, response ?? status, undefined, {
+        type: "question",
+        id,
+        ...(answers === undefined ? {} : { answers }),
+      });
+    }
+    case "tool.resolved": {
+      const { request_id: id, status, content, by } = event.data;
+      return answer(fold, turn, id, status, by, {
+        type: "tool",
+        id,
+        content,
+        isError: status !== "completed",
+      });
+    }
+    default:
+  }
+}
+
+function answer(
+  fold: SessionFold,
+  turn: TurnFold,
+  id: string,
+  text: string,
+  by: string | undefined,
+  command: HarnessCommand,
+): void {
+  turn.pending = turn.pending.filter((pending) => pending.id !== id);
+  turn.outbox.push({ id: `answer:${id}`, command });
+  fold.answered.push(by === undefined ? { id, answer: text } : { id, answer: text, by });
+  if (fold.answered.length > ANSWERS_KEPT) fold.answered.shift();
+}
+
+function readCallId(metadata: unknown): string | undefined {
+  if (typeof metadata !== "object" || metadata === null || !("call_id" in metadata)) return undefined;
+  return typeof metadata.call_id === "string" ? metadata.call_id : undefined;
+}
+
+function readReply(metadata: unknown): { reply?: "once" | "always"; by?: string; message?: string } {
+  if (typeof metadata !== "object" || metadata === null) return {};
+  const { reply, by, message } = metadata as Record<string, unknown>;
+  return {
+    ...(reply === "once" || reply === "always" ? { reply } : {}),
+    ...(typeof by === "string" ? { by } : {}),
+    ...(typeof message === "string" ? { message } : {}),
+  };
+}

@@ -1,0 +1,3 @@
+export { createEngine, type EngineOptions } from "./engine.ts";
+export { DEFAULT_LIMITS, type Limits, type Logger, type LogLine } from "./deps.ts";
+export type { AcceptedInput, AgentInfo, Engine, EngineStats, SessionInput } from "./port.ts";

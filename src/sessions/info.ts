@@ -1,0 +1,41 @@
+import type { PendingAction, SessionInfo } from "../contract/index.ts";
+import type { SessionRow } from "../log/port.ts";
+import { statusOf, type Pending, type SessionFold } from "./fold.ts";
+
+/** What a client may know of a session: its spec and its fold, and no secret of either. Pure. */
+export function toSessionInfo(row: SessionRow, fold: SessionFold, defaultSandbox: string): SessionInfo {
+  const { spec } = row;
+  return {
+    sessionId: row.id,
+    agent: spec.agent,
+    agentMode: spec.agentMode ?? "default",
+    permissionMode: spec.permissionMode ?? "default",
+    model: fold.changes.model ?? spec.model ?? null,
+    variant: fold.changes.variant ?? spec.variant ?? null,
+    directory: spec.directory ?? null,
+    title: fold.changes.title ?? spec.title ?? null,
+    sandbox: fold.sandbox?.provider ?? spec.sandbox ?? defaultSandbox,
+    nativeSessionId: fold.nativeSessionId,
+    status: statusOf(fold),
+    ended: fold.ended !== null,
+    turnId: fold.turn?.id ?? null,
+    queued: fold.inbox.length,
+    pendingActions: (fold.turn?.pending ?? []).map(toPublic),
+    usage: fold.usage,
+    eventCount: fold.head,
+    createdAt: row.createdAt,
+    updatedAt: row.updatedAt,
+  };
+}
+
+function toPublic({ kind, id, turnId, sequence, prompt, options, input }: Pending): PendingAction {
+  return {
+    kind,
+    id,
+    turnId,
+    sequence,
+    prompt,
+    ...(options === undefined ? {} : { options }),
+    ...(input === undefined ? {} : { input }),
+  };
+}

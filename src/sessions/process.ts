@@ -1,0 +1,159 @@
+import { createHash } from "node:crypto";
+import type { SpoolLine, SpoolMark } from "../contract/index.ts";
+import type { Decoded, Harness, HarnessCommand } from "../harness/port.ts";
+import type { Sandbox } from "../sandbox/port.ts";
+import type { SentEntry, Spool, SpoolBatch } from "../spool/port.ts";
+import type { Redact } from "./redact.ts";
+
+/** Every so much output the decoder's state is written down, so that the spool before it can be forgotten. */
+const CHECKPOINT_BYTES = 16 * 1024 * 1024;
+
+interface Checkpoint {
+  readonly state: unknown;
+  /** How many sent entries the state has seen. */
+  readonly fed: number;
+}
+
+/** One harness process, alive or not: its spool, and the decoder's fold over both directions of it. */
+export class HarnessProcess {
+  readonly ordinal: number;
+  readonly spool: Spool;
+  readonly sandbox: Sandbox;
+  readonly #harness: Harness;
+  readonly #redact: Redact;
+  #state: unknown;
+  #offset = 0;
+  #sent: SentEntry[] = [];
+  #sentIds = new Set<string>();
+  #fed = 0;
+  #checkpointAt = 0;
+
+  constructor(options: ProcessOptions) {
+    this.ordinal = options.ordinal;
+    this.spool = options.spool;
+    this.sandbox = options.sandbox;
+    this.#harness = options.harness;
+    this.#redact = options.redact;
+    this.#state = options.harness.initial({ idPrefix: itemPrefix(options.sessionKey, options.ordinal) });
+  }
+
+  /** The `out` offset behind the last decoded line. */
+  get offset(): number {
+    return this.#offset;
+  }
+
+  /** Folds the decoder up to the committed mark, appending nothing: what an earlier life of ours had in memory. */
+  async reattach(mark: (SpoolMark & { checkpointOffset?: number }) | undefined): Promise<void> {
+    await this.spool.repair();
+    this.#sent = [...(await this.spool.sent())];
+    this.#sentIds = new Set(this.#sent.map((entry) => entry.id));
+    if (mark?.process !== this.ordinal) return;
+    const checkpoint = mark.checkpoint as Checkpoint | undefined;
+    if (checkpoint) {
+      this.#state = checkpoint.state;
+      this.#fed = checkpoint.fed;
+      this.#offset = mark.checkpointOffset ?? 0;
+      this.#checkpointAt = this.#offset;
+    }
+    for await (const batch of this.spool.replay(this.#offset, mark.offset)) {
+      for (const line of batch.lines) this.#decode(this.clean(line));
+    }
+    this.#offset = mark.offset;
+    this.#feedSent(mark.offset);
+  }
+
+  follow(signal: AbortSignal): AsyncIterable<SpoolBatch> {
+    return this.spool.follow({ from: this.#offset, signal });
+  }
+
+  /** The line as it may be seen: without the secrets that we know. */
+  clean(line: SpoolLine): SpoolLine {
+    const text = this.#redact(line.text);
+    return text === line.text ? line : { ...line, text };
+  }
+
+  /** Decodes one clean line, after what was sent before it. `end` is the offset behind the line. */
+  decode(line: SpoolLine, end: number): Decoded<unknown> {
+    const decoded = this.#decode(line);
+    this.#offset = end;
+    return decoded;
+  }
+
+  /** Counts a batch's end, which may lie behind empty lines. */
+  advance(offset: number): void {
+    this.#offset = offset;
+  }
+
+  /** Tells the harness, once per id whatever happens in between. False where it has no words for the command. */
+  async deliver(id: string, command: HarnessCommand): Promise<boolean> {
+    if (this.wasSent(id)) return true;
+    const lines = this.#harness.encode(this.#state, command);
+    if (lines === undefined) return false;
+    await this.send(id, lines);
+    return true;
+  }
+
+  wasSent(id: string): boolean {
+    return this.#sentIds.has(id);
+  }
+
+  async send(id: string, lines: readonly string[]): Promise<void> {
+    const entry = { id, at: this.#offset, text: lines.map((line) => `${line}\n`).join("") };
+    if (!(await this.spool.send(entry))) return;
+    this.#sent.push(entry);
+    this.#sentIds.add(id);
+    this.#feedSent(this.#offset);
+  }
+
+  /** The mark to commit with a batch; with the decoder's state at a turn's end, and now and then. */
+  mark(options: { checkpoint: boolean }): SpoolMark {
+    const isDue = options.checkpoint || this.#offset - this.#checkpointAt >= CHECKPOINT_BYTES;
+    if (!isDue) return { process: this.ordinal, offset: this.#offset };
+    const checkpoint: Checkpoint = { state: this.#state, fed: this.#fed };
+    return { process: this.ordinal, offset: this.#offset, checkpoint };
+  }
+
+  /** After the commit of a mark with a checkpoint, what lies before it will never be read again. */
+  async committed(mark: SpoolMark): Promise<void> {
+    if (mark.checkpoint === undefined) return;
+    this.#checkpointAt = mark.offset;
+    await this.spool.forget(mark.offset);
+  }
+
+  #decode(line: SpoolLine): Decoded<unknown> {
+    if (this.#fed < this.#sent.length) this.#feedSent(line.at);
+    const decoded = this.#harness.decode(this.#state, line);
+    this.#state = decoded.state;
+    return decoded;
+  }
+
+  #feedSent(upTo: number): void {
+    for (let entry = this.#sent[this.#fed]; entry && entry.at <= upTo; entry = this.#sent[this.#fed]) {
+      // Seen once is seen: a long conversation's prompts need not stay in memory.
+      this.#sent[this.#fed] = { ...entry, text: "" };
+      this.#fed += 1;
+      for (const text of entry.text.split("\n")) {
+        if (text === "") continue;
+        this.#state = this.#harness.decode(this.#state, { dir: "in", text, at: entry.at }).state;
+      }
+    }
+  }
+}
+
+export interface ProcessOptions {
+  readonly sessionKey: string;
+  readonly ordinal: number;
+  readonly spool: Spool;
+  readonly sandbox: Sandbox;
+  readonly harness: Harness;
+  readonly redact: Redact;
+}
+
+function itemPrefix(sessionKey: string, ordinal: number): string {
+  const hash = createHash("sha256")
+    .update(sessionKey)
+    .digest("base64url")
+    .replaceAll(/[-_]/g, "")
+    .slice(0, 8);
+  return `itm_${hash}p${ordinal}n`;
+}

@@ -1,0 +1,74 @@
+import {
+  SluiceError,
+  type EventDraft,
+  type PermissionReply,
+  type QuestionReply,
+  type ToolReply,
+} from "../contract/index.ts";
+import { toResponse } from "./answers.ts";
+import type { Pending, SessionFold } from "./fold.ts";
+
+export type Reply =
+  | ({ readonly kind: "permission"; readonly by?: string } & PermissionReply)
+  | ({ readonly kind: "question"; readonly by?: string } & (QuestionReply | { readonly rejected: true }))
+  | ({ readonly kind: "tool"; readonly by?: string } & ToolReply);
+
+/** The event that an answer becomes. The first answer wins; a later one is told what it was. Pure. */
+export function replyEvent(fold: SessionFold, id: string, reply: Reply): EventDraft {
+  const pending = fold.turn?.pending.find((pending) => pending.id === id && pending.kind === reply.kind);
+  if (pending) return toEvent(pending, reply);
+  const known = fold.answered.find((answer) => answer.id === id);
+  if (!known) {
+    throw new SluiceError(
+      "action_not_found",
+      `no open ${reply.kind} has the id ${id}; GET the session lists those that are open`,
+    );
+  }
+  const who = known.by === undefined ? "" : ` by ${known.by}`;
+  throw new SluiceError(
+    "already_resolved",
+    `${reply.kind} ${id} was already resolved${who}: ${known.answer}`,
+    {
+      resolution: known.answer,
+      ...(known.by === undefined ? {} : { by: known.by }),
+    },
+  );
+}
+
+function toEvent(pending: Pending, reply: Reply): EventDraft {
+  if (reply.kind === "permission") {
+    const { kind: _, ...decision } = reply;
+    return {
+      type: "permission.resolved",
+      source: "daemon",
+      data: {
+        permission_id: pending.id,
+        action: pending.prompt,
+        status: reply.reply === "reject" ? "denied" : "approved",
+        metadata: { ...(pending.metadata as object | undefined), ...decision },
+      },
+    };
+  }
+  if (reply.kind === "question") {
+    const answer =
+      "answers" in reply
+        ? { status: "answered" as const, response: toResponse(reply.answers) }
+        : { status: "rejected" as const };
+    return {
+      type: "question.resolved",
+      source: "daemon",
+      data: { question_id: pending.id, prompt: pending.prompt, options: pending.options ?? [], ...answer },
+    };
+  }
+  return {
+    type: "tool.resolved",
+    source: "daemon",
+    data: {
+      request_id: pending.id,
+      name: pending.prompt,
+      status: reply.isError === true ? "failed" : "completed",
+      content: [{ type: "text", text: reply.output }],
+      ...(reply.by === undefined ? {} : { by: reply.by }),
+    },
+  };
+}

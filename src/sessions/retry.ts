@@ -1,0 +1,57 @@
+import type { EventDraft, RetryBudget } from "../contract/index.ts";
+import type { ModelFailed } from "../harness/port.ts";
+import type { TurnFold } from "./fold.ts";
+import type { TurnOutcome } from "./closing.ts";
+
+export const DEFAULT_BUDGET: RetryBudget = { tries: 4, backoffMs: 250 };
+
+const LONGEST_BACKOFF_MS = 60_000;
+
+export type RetryPlan =
+  | { readonly kind: "retry"; readonly events: EventDraft[] }
+  | {
+      readonly kind: "give-up";
+      readonly events: EventDraft[];
+      readonly outcome: TurnOutcome;
+      readonly endsSession: boolean;
+    };
+
+/** What follows from a model failure: another try after a while, or the turn's end. Pure. */
+export function planRetry(turn: TurnFold, failure: ModelFailed, budget: RetryBudget): RetryPlan {
+  const attempt = turn.attempts + 1;
+  const error = { code: failure.code, message: failure.message, retryable: failure.retryable };
+  const goesOn = failure.retryable && attempt < budget.tries && !turn.interrupt;
+  const said: EventDraft = {
+    type: "error",
+    source: "agent",
+    data: {
+      message: failure.message,
+      code: failure.code,
+      details: { retrying: goesOn, attempt, max_attempts: budget.tries },
+    },
+  };
+  if (!goesOn) {
+    return {
+      kind: "give-up",
+      events: [said],
+      endsSession: !failure.retryable,
+      outcome: {
+        status: "failed",
+        stopReason: failure.retryable ? "retries_exhausted" : "model_error",
+        error,
+      },
+    };
+  }
+  const delay = failure.retryAfterMs ?? Math.min(budget.backoffMs * 2 ** (attempt - 1), LONGEST_BACKOFF_MS);
+  return {
+    kind: "retry",
+    events: [
+      said,
+      {
+        type: "turn.retrying",
+        source: "daemon",
+        data: { turn_id: turn.id, attempt, max_attempts: budget.tries, delay_ms: delay, error },
+      },
+    ],
+  };
+}

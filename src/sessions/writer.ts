@@ -1,0 +1,79 @@
+import type { EventDraft } from "../contract/index.ts";
+import type { Batch, SessionRow } from "../log/port.ts";
+import type { SessionDeps } from "./deps.ts";
+import { Drafts } from "./drafts.ts";
+import { isActive, type SessionFold } from "./fold.ts";
+import { loadFold } from "./load.ts";
+import type { HarnessProcess } from "./process.ts";
+import { waitingChange } from "./waiting.ts";
+
+/** What may commit together with events. */
+export interface CommitExtra {
+  readonly key?: NonNullable<Batch["key"]>;
+  /** The process whose lines the events were decoded from: its offset commits with them. */
+  readonly ingests?: HarnessProcess;
+}
+
+/** A session's only writer: its place in the log, and the fold of all that it has written. */
+export class SessionWriter {
+  readonly row: SessionRow;
+  readonly fold: SessionFold;
+  readonly #deps: SessionDeps;
+  readonly #epoch: number;
+  #lastTime: number;
+  #wasActive: boolean;
+
+  private constructor(deps: SessionDeps, row: SessionRow, fold: SessionFold, epoch: number) {
+    this.#deps = deps;
+    this.row = row;
+    this.fold = fold;
+    this.#epoch = epoch;
+    this.#lastTime = row.updatedAt;
+    this.#wasActive = row.active;
+  }
+
+  /** Takes the session over: whoever wrote it before is fenced from here on. */
+  static async claim(deps: SessionDeps, row: SessionRow): Promise<SessionWriter> {
+    const isOurs = row.owner === deps.owner;
+    const epoch = isOurs ? row.epoch : await deps.log.claim(row.id, { owner: deps.owner, from: row.epoch });
+    // What the last owner wrote between our look and our claim counts.
+    const fresh = isOurs ? row : ((await deps.log.find(row.id)) ?? row);
+    return new SessionWriter(deps, fresh, await loadFold(deps.log, fresh), epoch);
+  }
+
+  /** When the last event was written. */
+  get lastTime(): number {
+    return this.#lastTime;
+  }
+
+  /** An empty batch. Time never goes back within a session, whatever the clock does. */
+  drafts(events: readonly EventDraft[] = []): Drafts {
+    this.#lastTime = Math.max(this.#lastTime, Date.now());
+    const drafts = new Drafts(this.fold, this.#lastTime);
+    drafts.addAll(events);
+    return drafts;
+  }
+
+  /** The one place where this session's events become facts. */
+  async commit(drafts: Drafts, extra: CommitExtra): Promise<void> {
+    const { fold } = this;
+    const waiting = waitingChange(fold);
+    if (waiting) drafts.add(waiting);
+    const spool = extra.ingests?.mark({ checkpoint: drafts.endsTurn });
+    if (drafts.events.length === 0 && spool === undefined) return;
+    const active = isActive(fold);
+    const isCut = drafts.endsTurn || (drafts.movesTurn && !fold.turn);
+    await this.#deps.log.append(this.row.id, {
+      epoch: this.#epoch,
+      time: drafts.time,
+      events: drafts.events,
+      ...(spool === undefined ? {} : { spool }),
+      ...(isCut ? { snapshot: fold } : {}),
+      ...(active === this.#wasActive ? {} : { active }),
+      ...(extra.key === undefined ? {} : { key: extra.key }),
+    });
+    this.#wasActive = active;
+    this.#deps.count(drafts);
+    if (spool) await extra.ingests?.committed(spool);
+  }
+}
