@@ -1,0 +1,13 @@
+export { createMemoryLog } from "./memory.ts";
+export type {
+  Appended,
+  Batch,
+  EventLog,
+  NewSession,
+  ReadRange,
+  Remembered,
+  SessionRow,
+  StoredEvent,
+} from "./port.ts";
+export { createSqliteLog } from "./sqlite/open.ts";
+export type { SqliteLogOptions } from "./sqlite/open.ts";

@@ -1,0 +1,226 @@
+import type { SpoolMark } from "../contract/index.ts";
+import type { EventLog, NewSession, Remembered, SessionRow } from "./port.ts";
+import { fenced, keyTaken, sessionExists, sessionNotFound } from "./refusals.ts";
+import type { NewSegment, Segment } from "./segment.ts";
+import { blobsOf } from "./store.ts";
+import type { Commit, ForeignWatch, Place, SegmentStore } from "./store.ts";
+import { StoredLog } from "./stored-log.ts";
+
+const SEGMENTS_A_TIME = 16;
+
+/** A log that lives as long as its process. */
+export function createMemoryLog(): EventLog {
+  return new StoredLog(new MemoryStore());
+}
+
+class MemoryStore implements SegmentStore {
+  readonly #sessions = new Map<string, MemorySession>();
+  readonly #ordinals = new Map<number, MemorySession>();
+  // The last epochs of removed sessions: a namesake begins behind them, so that an old writer stays fenced.
+  readonly #fences = new Map<string, number>();
+  readonly #blobs = new Map<string, { readonly text: string; uses: number }>();
+  #ordinal = 0;
+
+  create(session: NewSession): SessionRow {
+    if (this.#sessions.has(session.id)) throw sessionExists(session.id);
+    const created = new MemorySession(session, ++this.#ordinal, 1 + (this.#fences.get(session.id) ?? 0));
+    this.#sessions.set(session.id, created);
+    this.#ordinals.set(created.ordinal, created);
+    return created.row();
+  }
+
+  find(session: string): SessionRow | undefined {
+    return this.#sessions.get(session)?.row();
+  }
+
+  list(page: { before?: number; limit: number }): SessionRow[] {
+    return [...this.#sessions.values()]
+      .filter((session) => page.before === undefined || session.ordinal < page.before)
+      .sort((a, b) => b.ordinal - a.ordinal)
+      .slice(0, page.limit)
+      .map((session) => session.row());
+  }
+
+  active(): SessionRow[] {
+    return [...this.#sessions.values()].filter((session) => session.active).map((session) => session.row());
+  }
+
+  place(session: string): Place | undefined {
+    const found = this.#sessions.get(session);
+    return (
+      found && { ordinal: found.ordinal, createdAt: found.createdAt, head: found.head, floor: found.floor }
+    );
+  }
+
+  claim(session: string, claim: { owner: string; from: number }): number {
+    const found = this.#mustFind(session);
+    if (found.epoch !== claim.from) throw fenced(session, { ...found, given: claim.from });
+    found.epoch++;
+    found.owner = claim.owner;
+    return found.epoch;
+  }
+
+  commit({ session, place, batch, segments }: Commit): boolean {
+    const found = this.#ordinals.get(place.ordinal);
+    if (found === undefined) return false;
+    if (found.epoch !== batch.epoch) throw fenced(session, { ...found, given: batch.epoch });
+    if (found.head !== place.head) return false;
+    if (batch.key && found.keys.has(batch.key.key)) throw keyTaken(session, batch.key.key);
+    // Serialised first: a state that is no JSON must fail before anything is kept.
+    const snapshot = batch.snapshot === undefined ? undefined : JSON.stringify(batch.snapshot);
+    const checkpoint =
+      batch.spool?.checkpoint === undefined ? undefined : JSON.stringify(batch.spool.checkpoint);
+
+    for (const segment of segments) found.segments.push(this.#keepBlobs(segment));
+    found.head += batch.events.length;
+    found.updatedAt = batch.time;
+    if (batch.active !== undefined) found.active = batch.active;
+    if (batch.spool) found.mark(batch.spool, checkpoint);
+    if (snapshot !== undefined) found.snapshot = { at: found.head, state: snapshot };
+    if (batch.key)
+      found.keys.set(batch.key.key, { fingerprint: batch.key.fingerprint, answer: batch.key.answer });
+    return true;
+  }
+
+  recall(session: string, key: string): Remembered | undefined {
+    return this.#sessions.get(session)?.keys.get(key);
+  }
+
+  trim(session: string, through: number): void {
+    const found = this.#mustFind(session);
+    found.floor = Math.max(found.floor, Math.min(through, found.head));
+    const keepFrom = found.segments.findIndex((segment) => segment.last > found.floor);
+    const count = keepFrom === -1 ? found.segments.length : keepFrom;
+    this.#dropBlobs(found.segments.splice(0, count));
+  }
+
+  remove(session: string): void {
+    const found = this.#mustFind(session);
+    this.#fences.set(session, found.epoch);
+    this.#dropBlobs(found.segments);
+    this.#sessions.delete(session);
+    this.#ordinals.delete(found.ordinal);
+  }
+
+  segments(ordinal: number, range: { after: number; limit: number; raw: boolean }): Segment[] {
+    const segments = this.#ordinals.get(ordinal)?.segments ?? [];
+    const from = firstBehind(segments, range.after);
+    return segments
+      .slice(from, from + SEGMENTS_A_TIME)
+      .filter((segment) => segment.first <= range.after + range.limit)
+      .map(({ first, last, bodies, raws }) => ({ first, last, bodies, raws: range.raw ? raws : null }));
+  }
+
+  blob(hash: string): string | undefined {
+    return this.#blobs.get(hash)?.text;
+  }
+
+  version(): number {
+    return 0;
+  }
+
+  watch(): ForeignWatch {
+    return { start: () => {}, pause: () => {}, close: () => {} };
+  }
+
+  close(): void {
+    this.#sessions.clear();
+    this.#ordinals.clear();
+    this.#blobs.clear();
+  }
+
+  #mustFind(session: string): MemorySession {
+    const found = this.#sessions.get(session);
+    if (found === undefined) throw sessionNotFound(session);
+    return found;
+  }
+
+  /** The segment with the one copy of each of its blobs. */
+  #keepBlobs({ first, last, bodies, raws, blobs }: NewSegment): NewSegment {
+    const shared = blobs.map(({ hash, text }) => {
+      const kept = this.#blobs.get(hash) ?? { text, uses: 0 };
+      kept.uses++;
+      this.#blobs.set(hash, kept);
+      return { hash, text: kept.text };
+    });
+    return { first, last, bodies, raws, blobs: shared };
+  }
+
+  #dropBlobs(segments: readonly NewSegment[]): void {
+    for (const { hash } of blobsOf(segments)) {
+      const kept = this.#blobs.get(hash);
+      if (kept && --kept.uses === 0) this.#blobs.delete(hash);
+    }
+  }
+}
+
+class MemorySession {
+  readonly id: string;
+  readonly ordinal: number;
+  readonly createdAt: number;
+  readonly #spec: string;
+  readonly segments: NewSegment[] = [];
+  readonly keys = new Map<string, Remembered>();
+  updatedAt: number;
+  head = 0;
+  floor = 0;
+  epoch: number;
+  owner: string;
+  active = false;
+  snapshot?: { at: number; state: string };
+  #spool?: { process: number; offset: number };
+  #checkpoint: { at: number; state: string } | undefined;
+
+  constructor(session: NewSession, ordinal: number, epoch: number) {
+    this.id = session.id;
+    this.epoch = epoch;
+    this.ordinal = ordinal;
+    this.createdAt = session.time;
+    this.updatedAt = session.time;
+    this.owner = session.owner;
+    this.#spec = JSON.stringify(session.spec);
+  }
+
+  mark(mark: SpoolMark, checkpoint: string | undefined): void {
+    // A checkpoint of another process says nothing about this one.
+    if (this.#spool?.process !== mark.process) this.#checkpoint = undefined;
+    this.#spool = { process: mark.process, offset: mark.offset };
+    if (checkpoint !== undefined) this.#checkpoint = { at: mark.offset, state: checkpoint };
+  }
+
+  row(): SessionRow {
+    const { id, ordinal, createdAt, updatedAt, head, floor, epoch, owner, active } = this;
+    const row = {
+      id,
+      ordinal,
+      createdAt,
+      updatedAt,
+      head,
+      floor,
+      epoch,
+      owner,
+      active,
+      spec: JSON.parse(this.#spec),
+    };
+    const checkpoint = this.#checkpoint && {
+      checkpoint: JSON.parse(this.#checkpoint.state),
+      checkpointOffset: this.#checkpoint.at,
+    };
+    return {
+      ...row,
+      ...(this.#spool && { spool: { ...this.#spool, ...checkpoint } }),
+      ...(this.snapshot && { snapshot: { at: this.snapshot.at, state: JSON.parse(this.snapshot.state) } }),
+    };
+  }
+}
+
+function firstBehind(segments: readonly Segment[], after: number): number {
+  let low = 0;
+  let high = segments.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((segments[middle]?.last ?? 0) > after) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}

@@ -1,0 +1,75 @@
+import { SluiceError } from "../contract/index.ts";
+
+/** What the log refuses, in the same words whatever it keeps its rows in. */
+
+export function sessionNotFound(session: string): SluiceError {
+  return new SluiceError("session_not_found", `There is no session ${session}. It may have been deleted.`, {
+    session,
+  });
+}
+
+export function sessionExists(session: string): SluiceError {
+  return new SluiceError(
+    "session_already_exists",
+    `There is a session ${session} already. Use it, or choose another id.`,
+    { session },
+  );
+}
+
+export function fenced(session: string, facts: { epoch: number; owner: string; given: number }): SluiceError {
+  return new SluiceError(
+    "fenced",
+    `Session ${session} is owned by ${facts.owner} since epoch ${facts.epoch}; epoch ${facts.given} writes no more. Nothing was appended.`,
+    { session, ...facts },
+  );
+}
+
+export function keyTaken(session: string, key: string): SluiceError {
+  return new SluiceError(
+    "idempotency_conflict",
+    `The idempotency key ${key} was used in session ${session} already. Nothing was appended; use a new key for a new request.`,
+    { session, key },
+  );
+}
+
+export function cursorGone(
+  session: string,
+  after: number,
+  place: { floor: number; head: number },
+): SluiceError {
+  const oldest = place.floor + 1;
+  const why =
+    after > place.head
+      ? `The log of session ${session} ends at ${place.head}; the cursor ${after} is ahead of it.`
+      : `The events of session ${session} before ${oldest} were trimmed away; the cursor ${after} lies there.`;
+  return new SluiceError(
+    "cursor_gone",
+    `${why} Read again with a cursor from ${place.floor} to ${place.head}.`,
+    {
+      session,
+      oldest,
+      head: place.head,
+    },
+  );
+}
+
+export function invalidCursor(after: number): SluiceError {
+  return new SluiceError("invalid_cursor", `A cursor is a whole number from 0; this one is ${after}.`, {
+    after,
+  });
+}
+
+export function blobMissing(session: string, sequence: number, hash: string): SluiceError {
+  return new SluiceError(
+    "internal",
+    `A large text of event ${sequence} in session ${session} (sha256 ${hash}) is missing or damaged beside the log. Restore it from a backup, or read on with the cursor ${sequence}.`,
+    { session, sequence, hash },
+  );
+}
+
+export function logClosed(): SluiceError {
+  return new SluiceError(
+    "draining",
+    "The log is closed: its process is shutting down. Try again when it is back.",
+  );
+}

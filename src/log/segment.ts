@@ -1,0 +1,156 @@
+import type { EventDraft, EventType } from "../contract/index.ts";
+import { fromOutline, isBig, isOutline, isWellFormed, toBlob, toOutline } from "./outline.ts";
+import type { Blob } from "./outline.ts";
+import type { StoredEvent } from "./port.ts";
+import { readType } from "./seal.ts";
+
+const SEGMENT_EVENTS = 1024;
+const SEGMENT_LENGTH = 256 * 1024;
+
+/** What one row holds: consecutive events, one line each, and their native lines beside them. */
+export interface Segment {
+  readonly first: number;
+  readonly last: number;
+  readonly bodies: string;
+  /** One entry per event, or null where no event has a native line. */
+  readonly raws: string | null;
+}
+
+/** A segment on its way into the store, with the blobs that it refers to. */
+export interface NewSegment extends Segment {
+  readonly blobs: readonly Blob[];
+}
+
+export interface Packed {
+  readonly segments: readonly NewSegment[];
+  readonly events: readonly StoredEvent[];
+}
+
+export function toSegments(drafts: readonly EventDraft[], texts: readonly string[], first: number): Packed {
+  const segments: NewSegment[] = [];
+  const events: StoredEvent[] = [];
+  for (let from = 0; from < drafts.length;) {
+    from = packOne(drafts, texts, { from, first }, segments, events);
+  }
+  return { segments, events };
+}
+
+function packOne(
+  drafts: readonly EventDraft[],
+  texts: readonly string[],
+  at: { from: number; first: number },
+  segments: NewSegment[],
+  events: StoredEvent[],
+): number {
+  const blobs: Blob[] = [];
+  const ends: number[] = [];
+  const whole = new Map<number, string>();
+  let bodies = "";
+  let raws = "";
+  let hasRaw = false;
+  let previous: string | undefined;
+  let index = at.from;
+  for (; index < drafts.length && index - at.from < SEGMENT_EVENTS; index++) {
+    const text = texts[index] as string;
+    const outline = isBig(text) ? toOutline(text) : undefined;
+    const line = outline?.line ?? text;
+    if (index > at.from && bodies.length + line.length + raws.length > SEGMENT_LENGTH) break;
+    if (outline) {
+      blobs.push(...outline.blobs);
+      whole.set(index, text);
+    }
+    const raw = drafts[index]?.raw;
+    const entry = toRawEntry(raw, previous, blobs);
+    previous = raw;
+    hasRaw ||= raw !== undefined;
+    bodies = index === at.from ? line : `${bodies}\n${line}`;
+    raws = index === at.from ? entry : `${raws}\n${entry}`;
+    ends.push(bodies.length);
+  }
+  // The events' bodies are slices of the row's text, so that each exists once in memory.
+  let start = 0;
+  for (const [offset, end] of ends.entries()) {
+    const i = at.from + offset;
+    const { type } = drafts[i] as EventDraft;
+    events.push({ sequence: at.first + i, type, body: whole.get(i) ?? bodies.slice(start, end) });
+    start = end + 1;
+  }
+  segments.push({
+    first: at.first + at.from,
+    last: at.first + index - 1,
+    bodies,
+    raws: hasRaw ? raws : null,
+    blobs,
+  });
+  return index;
+}
+
+/** The events of a segment behind `after`, whole, one at a time. */
+export function* fromSegment(
+  segment: Segment,
+  range: { after: number; types?: ReadonlySet<EventType> | undefined },
+  read: (hash: string, sequence: number) => string,
+): Generator<StoredEvent> {
+  const bodies = new Lines(segment.bodies);
+  const raws = segment.raws === null ? undefined : new Lines(segment.raws);
+  let raw: string | undefined;
+  for (let sequence = segment.first; sequence <= segment.last; sequence++) {
+    const entry = raws?.next();
+    if (entry !== undefined && entry !== "=") raw = entry;
+    if (sequence <= range.after) {
+      bodies.skip();
+      continue;
+    }
+    const line = bodies.next();
+    const type = readType(isOutline(line) ? line.slice(line.indexOf(" ") + 1) : line, sequence);
+    if (range.types && !range.types.has(type)) continue;
+    const body = isOutline(line) ? fromOutline(line, (hash) => read(hash, sequence)) : line;
+    if (!raw) yield { sequence, type, body };
+    else yield { sequence, type, body, raw: fromRawEntry(raw, (hash) => read(hash, sequence)) };
+  }
+}
+
+/**
+ * A native line as it stands in the row: itself, where it cannot be mistaken; `=` for the line before, `@` and a hash
+ * for a big one, `!` and a JSON string for what would break the row; nothing where there is none.
+ */
+function toRawEntry(raw: string | undefined, previous: string | undefined, blobs: Blob[]): string {
+  if (raw === undefined) return "";
+  if (raw === previous) return "=";
+  if (!isWellFormed(raw)) return `!${JSON.stringify(raw)}`;
+  if (isBig(raw)) {
+    const blob = toBlob(raw);
+    blobs.push(blob);
+    return `@${blob.hash}`;
+  }
+  if (raw === "" || "=@!".includes(raw.charAt(0)) || raw.includes("\n") || raw.includes("\0")) {
+    return `!${JSON.stringify(raw)}`;
+  }
+  return raw;
+}
+
+function fromRawEntry(entry: string, read: (hash: string) => string): string {
+  if (entry.startsWith("@")) return read(entry.slice(1));
+  if (entry.startsWith("!")) return JSON.parse(entry.slice(1)) as string;
+  return entry;
+}
+
+class Lines {
+  readonly #text: string;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  next(): string {
+    const start = this.#at;
+    this.skip();
+    return this.#text.slice(start, this.#at - 1);
+  }
+
+  skip(): void {
+    const end = this.#text.indexOf("\n", this.#at);
+    this.#at = (end === -1 ? this.#text.length : end) + 1;
+  }
+}

@@ -1,0 +1,150 @@
+import { SluiceError } from "../../contract/index.ts";
+import type { Driver } from "./driver.ts";
+
+/** One step of the database's shape. A released one is never edited: the next change is a new number. */
+export interface Migration {
+  readonly version: number;
+  apply(driver: Driver): void;
+}
+
+/** "SLUI", in the file's header: tells our database from any other. */
+const APPLICATION_ID = 0x53_4c_55_49;
+
+export const MIGRATIONS: readonly Migration[] = [
+  {
+    version: 1,
+    apply: (driver) =>
+      driver.exec(`
+        CREATE TABLE sessions (
+          ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+          id TEXT NOT NULL UNIQUE,
+          created_at INTEGER NOT NULL,
+          spec TEXT NOT NULL
+        );
+        -- What every append changes, apart from what may be large.
+        CREATE TABLE places (
+          session INTEGER PRIMARY KEY,
+          head INTEGER NOT NULL,
+          floor INTEGER NOT NULL,
+          epoch INTEGER NOT NULL,
+          active INTEGER NOT NULL,
+          updated_at INTEGER NOT NULL,
+          process INTEGER,
+          spool_offset INTEGER,
+          owner TEXT NOT NULL
+        );
+        CREATE INDEX places_active ON places (session) WHERE active = 1;
+        CREATE TABLE states (
+          session INTEGER NOT NULL,
+          kind TEXT NOT NULL,
+          at INTEGER NOT NULL,
+          process INTEGER,
+          state TEXT NOT NULL,
+          PRIMARY KEY (session, kind)
+        );
+        CREATE TABLE segments (
+          id INTEGER PRIMARY KEY,
+          session INTEGER NOT NULL,
+          first INTEGER NOT NULL,
+          last INTEGER NOT NULL,
+          bodies TEXT NOT NULL,
+          raws TEXT
+        );
+        CREATE UNIQUE INDEX segments_place ON segments (session, last);
+        CREATE TABLE keys (
+          session INTEGER NOT NULL,
+          key TEXT NOT NULL,
+          fingerprint TEXT NOT NULL,
+          answer TEXT NOT NULL,
+          PRIMARY KEY (session, key)
+        ) WITHOUT ROWID;
+        CREATE TABLE blob_uses (
+          session INTEGER NOT NULL,
+          last INTEGER NOT NULL,
+          hash TEXT NOT NULL,
+          PRIMARY KEY (session, last, hash)
+        ) WITHOUT ROWID;
+        CREATE INDEX blob_uses_hash ON blob_uses (hash);
+        -- The last epoch of a removed session: its namesake begins behind it, so that an old writer stays fenced.
+        CREATE TABLE fences (id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID;
+        -- Files that may have no use: written before their transaction, or left behind by a removal.
+        CREATE TABLE blob_doubts (hash TEXT PRIMARY KEY) WITHOUT ROWID;
+      `),
+  },
+];
+
+export interface MigrateOptions {
+  readonly folder: string;
+  readonly migrations?: readonly Migration[];
+}
+
+/** The version of the database, 0 for an empty file. Fails where it is not ours, or newer than this build. */
+export function checkVersion(driver: Driver, options: MigrateOptions): number {
+  const known = (options.migrations ?? MIGRATIONS).at(-1)?.version ?? 0;
+  const version = readVersion(driver, options.folder);
+  if (version > known) throw newerVersion(options.folder, version, known);
+  return version;
+}
+
+/** Brings the database up to the newest version; each step commits with its version row, or not at all. */
+export function migrate(driver: Driver, options: MigrateOptions): void {
+  const migrations = options.migrations ?? MIGRATIONS;
+  const known = migrations.at(-1)?.version ?? 0;
+  let version = checkVersion(driver, options);
+  while (version < known) {
+    driver.exec("BEGIN IMMEDIATE");
+    try {
+      // Another process may have come first.
+      version = checkVersion(driver, options);
+      const next = migrations.find((migration) => migration.version === version + 1);
+      if (next) {
+        if (version === 0) prepareFile(driver);
+        next.apply(driver);
+        driver
+          .prepare("INSERT INTO migrations (version, applied_at) VALUES (?, ?)")
+          .run(next.version, Date.now());
+        version = next.version;
+      }
+      driver.exec("COMMIT");
+    } catch (error) {
+      try {
+        driver.exec("ROLLBACK");
+      } catch {
+        // SQLite has rolled back by itself.
+      }
+      throw error;
+    }
+  }
+}
+
+function readVersion(driver: Driver, folder: string): number {
+  const id = Number(driver.prepare("PRAGMA application_id").get()?.application_id ?? 0);
+  if (id === APPLICATION_ID) {
+    return Number(driver.prepare("SELECT max(version) AS version FROM migrations").get()?.version ?? 0);
+  }
+  const tables = Number(driver.prepare("SELECT count(*) AS count FROM sqlite_master").get()?.count ?? 0);
+  if (id === 0 && tables === 0) return 0;
+  throw notOurs(folder);
+}
+
+function prepareFile(driver: Driver): void {
+  driver.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
+  driver.exec("CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)");
+}
+
+function newerVersion(folder: string, found: number, known: number): SluiceError {
+  return new SluiceError(
+    "data_version",
+    `The data in ${folder} is of version ${found}; this build of sluice knows version ${known}. Use the newer sluice that wrote it, or another folder (--data). Nothing was changed.`,
+    { folder, found, known },
+  );
+}
+
+export function notOurs(folder: string, cause?: unknown): SluiceError {
+  return new SluiceError(
+    "data_version",
+    `The file log.db in ${folder} is not a sluice database. Choose another folder (--data), or move that file away. Nothing was changed.`,
+    { folder },
+    { cause },
+  );
+}

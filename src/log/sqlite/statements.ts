@@ -1,0 +1,80 @@
+import type { Driver, Statement } from "./driver.ts";
+
+const ROW = `
+  SELECT s.ordinal, s.id, s.created_at, s.spec, p.head, p.floor, p.epoch, p.active, p.updated_at, p.process,
+    p.spool_offset, p.owner, n.at AS snapshot_at, n.state AS snapshot, c.at AS checkpoint_at, c.state AS checkpoint
+  FROM sessions s
+  JOIN places p ON p.session = s.ordinal
+  LEFT JOIN states n ON n.session = s.ordinal AND n.kind = 'snapshot'
+  LEFT JOIN states c ON c.session = s.ordinal AND c.kind = 'checkpoint' AND c.process = p.process`;
+
+const SEGMENTS = (raws: string): string => `
+  SELECT first, last, bodies, ${raws} AS raws FROM segments
+  WHERE session = ?1 AND last > ?2 AND last <= coalesce(
+    (SELECT last FROM segments WHERE session = ?1 AND last >= ?3 ORDER BY last LIMIT 1), 9007199254740991)
+  ORDER BY last LIMIT 16`;
+
+const SQL = {
+  begin: "BEGIN IMMEDIATE",
+  commit: "COMMIT",
+  rollback: "ROLLBACK",
+  version: "PRAGMA data_version",
+
+  addSession: "INSERT INTO sessions (id, created_at, spec) VALUES (?, ?, ?)",
+  addPlace: `
+    INSERT INTO places (session, head, floor, epoch, active, updated_at, owner)
+    SELECT ordinal, 0, 0, 1 + coalesce((SELECT epoch FROM fences f WHERE f.id = s.id), 0), 0, created_at, ?
+    FROM sessions s WHERE s.id = ?`,
+  addFence: `
+    INSERT OR REPLACE INTO fences (id, epoch)
+    SELECT s.id, p.epoch FROM sessions s JOIN places p ON p.session = s.ordinal WHERE s.ordinal = ?`,
+  find: `${ROW} WHERE s.id = ?`,
+  list: `${ROW} WHERE s.ordinal < ? ORDER BY s.ordinal DESC LIMIT ?`,
+  active: `${ROW} WHERE s.ordinal IN (SELECT session FROM places WHERE active = 1) ORDER BY s.ordinal`,
+  place: `
+    SELECT s.ordinal, s.created_at, p.head, p.floor FROM sessions s
+    JOIN places p ON p.session = s.ordinal WHERE s.id = ?`,
+  owner: "SELECT head, epoch, owner FROM places WHERE session = ?",
+
+  claim: `
+    UPDATE places SET epoch = epoch + 1, owner = ?
+    WHERE session = (SELECT ordinal FROM sessions WHERE id = ?) AND epoch = ?`,
+  // The fence is part of the write: an old epoch matches no row.
+  move: `
+    UPDATE places SET head = ?, updated_at = ?, active = coalesce(?, active),
+      process = coalesce(?, process), spool_offset = coalesce(?, spool_offset)
+    WHERE session = ? AND epoch = ? AND head = ?`,
+  addSegment: "INSERT INTO segments (session, first, last, bodies, raws) VALUES (?, ?, ?, ?, ?)",
+  setState: "INSERT OR REPLACE INTO states (session, kind, at, process, state) VALUES (?, ?, ?, ?, ?)",
+  addKey: "INSERT OR IGNORE INTO keys (session, key, fingerprint, answer) VALUES (?, ?, ?, ?)",
+  recall: `
+    SELECT k.fingerprint, k.answer FROM keys k
+    JOIN sessions s ON s.ordinal = k.session WHERE s.id = ? AND k.key = ?`,
+
+  segments: SEGMENTS("NULL"),
+  segmentsWithRaws: SEGMENTS("raws"),
+
+  raiseFloor: "UPDATE places SET floor = max(floor, min(?, head)) WHERE session = ?",
+  dropSegments: "DELETE FROM segments WHERE session = ? AND last <= ?",
+  dropUses: "DELETE FROM blob_uses WHERE session = ? AND last <= ?",
+  dropKeys: "DELETE FROM keys WHERE session = ?",
+  dropStates: "DELETE FROM states WHERE session = ?",
+  dropPlace: "DELETE FROM places WHERE session = ?",
+  dropSession: "DELETE FROM sessions WHERE ordinal = ?",
+
+  addUse: "INSERT OR IGNORE INTO blob_uses (session, last, hash) VALUES (?, ?, ?)",
+  isUsed: "SELECT 1 AS used FROM blob_uses WHERE hash = ? LIMIT 1",
+  addDoubt: "INSERT OR IGNORE INTO blob_doubts (hash) VALUES (?)",
+  doubtUses: `
+    INSERT OR IGNORE INTO blob_doubts (hash) SELECT hash FROM blob_uses WHERE session = ? AND last <= ?`,
+  dropDoubt: "DELETE FROM blob_doubts WHERE hash = ?",
+  doubts: "SELECT hash FROM blob_doubts",
+} as const;
+
+export type Statements = Readonly<Record<keyof typeof SQL, Statement>>;
+
+/** Everything that the log ever says to SQLite after it is open. */
+export function prepareStatements(driver: Driver): Statements {
+  const entries = Object.entries(SQL).map(([name, sql]) => [name, driver.prepare(sql)] as const);
+  return Object.fromEntries(entries) as Record<keyof typeof SQL, Statement>;
+}

@@ -1,0 +1,210 @@
+import type { NewSession, Remembered, SessionRow } from "../port.ts";
+import { fenced, keyTaken, sessionExists, sessionNotFound } from "../refusals.ts";
+import type { Segment } from "../segment.ts";
+import { blobsOf } from "../store.ts";
+import type { Commit, ForeignWatch, Place, SegmentStore } from "../store.ts";
+import { BlobFiles } from "./blob-files.ts";
+import { Blobs } from "./blobs.ts";
+import { sqliteCode } from "./driver.ts";
+import type { Driver } from "./driver.ts";
+import { toSluiceError } from "./failures.ts";
+import { FolderWatch } from "./folder-watch.ts";
+import { toSessionRow } from "./session-row.ts";
+import { prepareStatements } from "./statements.ts";
+import type { Statements } from "./statements.ts";
+import { createTransact } from "./transact.ts";
+import type { Transact } from "./transact.ts";
+
+const END = Number.MAX_SAFE_INTEGER;
+
+/** The log's rows in SQLite. Expects a database that is open and migrated. */
+export class SqliteStore implements SegmentStore {
+  readonly #driver: Driver;
+  readonly #folder: string;
+  readonly #sql: Statements;
+  readonly #transact: Transact;
+  readonly #blobs: Blobs;
+
+  constructor(driver: Driver, options: { folder: string; sync: boolean }) {
+    this.#driver = driver;
+    this.#folder = options.folder;
+    this.#sql = prepareStatements(driver);
+    this.#transact = createTransact(this.#sql);
+    this.#blobs = new Blobs(new BlobFiles(options.folder, options), this.#sql, this.#transact);
+    this.#blobs.settle();
+  }
+
+  create(session: NewSession): SessionRow {
+    return this.#attempt(() => {
+      try {
+        return this.#transact(() => {
+          this.#sql.addSession.run(session.id, session.time, JSON.stringify(session.spec));
+          this.#sql.addPlace.run(session.owner, session.id);
+          return this.#mustFind(session.id);
+        });
+      } catch (error) {
+        if (sqliteCode(error)?.startsWith("SQLITE_CONSTRAINT")) throw sessionExists(session.id);
+        throw error;
+      }
+    });
+  }
+
+  find(session: string): SessionRow | undefined {
+    const row = this.#attempt(() => this.#sql.find.get(session));
+    return row && toSessionRow(row);
+  }
+
+  list(page: { before?: number; limit: number }): SessionRow[] {
+    return this.#attempt(() => this.#sql.list.all(page.before ?? END, page.limit)).map(toSessionRow);
+  }
+
+  active(): SessionRow[] {
+    return this.#attempt(() => this.#sql.active.all()).map(toSessionRow);
+  }
+
+  place(session: string): Place | undefined {
+    const row = this.#attempt(() => this.#sql.place.get(session));
+    return (
+      row && {
+        ordinal: Number(row.ordinal),
+        createdAt: Number(row.created_at),
+        head: Number(row.head),
+        floor: Number(row.floor),
+      }
+    );
+  }
+
+  claim(session: string, claim: { owner: string; from: number }): number {
+    return this.#attempt(() => {
+      if (this.#sql.claim.run(claim.owner, session, claim.from).changes === 1) return claim.from + 1;
+      throw fenced(session, { ...pickOwner(this.#mustFind(session)), given: claim.from });
+    });
+  }
+
+  commit(commit: Commit): boolean {
+    const blobs = blobsOf(commit.segments);
+    if (blobs.length === 0) return this.#attempt(() => this.#commitRows(commit));
+    let committed = false;
+    try {
+      committed = this.#attempt(() => {
+        this.#blobs.write(blobs);
+        return this.#commitRows(commit);
+      });
+    } finally {
+      if (!committed) this.#blobs.settle();
+    }
+    return committed;
+  }
+
+  recall(session: string, key: string): Remembered | undefined {
+    const row = this.#attempt(() => this.#sql.recall.get(session, key));
+    return row && { fingerprint: String(row.fingerprint), answer: String(row.answer) };
+  }
+
+  trim(session: string, through: number): void {
+    this.#attempt(() =>
+      this.#transact(() => {
+        const { ordinal } = this.#mustFind(session);
+        this.#sql.raiseFloor.run(through, ordinal);
+        const { floor } = this.#mustFind(session);
+        this.#blobs.letGo(ordinal, floor);
+        this.#sql.dropSegments.run(ordinal, floor);
+      }),
+    );
+    this.#blobs.settle();
+  }
+
+  remove(session: string): void {
+    this.#attempt(() =>
+      this.#transact(() => {
+        const { ordinal } = this.#mustFind(session);
+        this.#sql.addFence.run(ordinal);
+        this.#blobs.letGo(ordinal, END);
+        this.#sql.dropSegments.run(ordinal, END);
+        this.#sql.dropKeys.run(ordinal);
+        this.#sql.dropStates.run(ordinal);
+        this.#sql.dropPlace.run(ordinal);
+        this.#sql.dropSession.run(ordinal);
+      }),
+    );
+    this.#blobs.settle();
+  }
+
+  segments(ordinal: number, range: { after: number; limit: number; raw: boolean }): Segment[] {
+    const statement = range.raw ? this.#sql.segmentsWithRaws : this.#sql.segments;
+    const rows = this.#attempt(() => statement.all(ordinal, range.after, range.after + range.limit));
+    return rows as unknown as Segment[];
+  }
+
+  blob(hash: string): string | undefined {
+    return this.#attempt(() => this.#blobs.read(hash));
+  }
+
+  version(): number {
+    return Number(this.#attempt(() => this.#sql.version.get())?.data_version);
+  }
+
+  watch(): ForeignWatch {
+    return new FolderWatch(this.#folder);
+  }
+
+  close(): void {
+    try {
+      this.#driver.exec("PRAGMA busy_timeout = 0");
+      this.#driver.prepare("PRAGMA wal_checkpoint(TRUNCATE)").all();
+    } catch {
+      // Somebody else still uses the database, or the disk is full; the next open finds all of it in the WAL.
+    }
+    this.#driver.close();
+  }
+
+  #commitRows({ session, place, batch, segments }: Commit): boolean {
+    const { ordinal } = place;
+    const head = place.head + batch.events.length;
+    const active = batch.active === undefined ? null : Number(batch.active);
+    const { process = null, offset = null } = batch.spool ?? {};
+    return this.#transact(() => {
+      const sql = this.#sql;
+      const moved = sql.move.run(head, batch.time, active, process, offset, ordinal, batch.epoch, place.head);
+      if (moved.changes === 0) {
+        const row = sql.owner.get(ordinal);
+        if (row === undefined || row.epoch === batch.epoch) return false;
+        throw fenced(session, { epoch: Number(row.epoch), owner: String(row.owner), given: batch.epoch });
+      }
+      for (const segment of segments) {
+        sql.addSegment.run(ordinal, segment.first, segment.last, segment.bodies, segment.raws);
+        if (segment.blobs.length > 0) this.#blobs.use(ordinal, segment);
+      }
+      if (batch.snapshot !== undefined) {
+        sql.setState.run(ordinal, "snapshot", head, null, JSON.stringify(batch.snapshot));
+      }
+      if (batch.spool?.checkpoint !== undefined) {
+        const { process, offset, checkpoint } = batch.spool;
+        sql.setState.run(ordinal, "checkpoint", offset, process, JSON.stringify(checkpoint));
+      }
+      if (batch.key) {
+        const { key, fingerprint, answer } = batch.key;
+        if (sql.addKey.run(ordinal, key, fingerprint, answer).changes === 0) throw keyTaken(session, key);
+      }
+      return true;
+    });
+  }
+
+  #mustFind(session: string): SessionRow {
+    const row = this.#sql.find.get(session);
+    if (row === undefined) throw sessionNotFound(session);
+    return toSessionRow(row);
+  }
+
+  #attempt<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw toSluiceError(error, this.#folder);
+    }
+  }
+}
+
+function pickOwner(row: SessionRow): { epoch: number; owner: string } {
+  return { epoch: row.epoch, owner: row.owner };
+}

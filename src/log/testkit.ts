@@ -1,0 +1,40 @@
+import { appending } from "./testkit/appending.ts";
+import { keeping } from "./testkit/keeping.ts";
+import { ownership } from "./testkit/ownership.ts";
+import { reading } from "./testkit/reading.ts";
+import { sessions } from "./testkit/sessions.ts";
+import type { LogUnderTest, Suite } from "./testkit/suite.ts";
+import { waking } from "./testkit/waking.ts";
+
+export type { LogUnderTest } from "./testkit/suite.ts";
+
+export interface EventLogTestkit {
+  /** What the suite is called. */
+  readonly name: string;
+  /** A new, empty log. */
+  create(): Promise<LogUnderTest>;
+  /** Says that nothing survives `close`, so that the cases about restarts do not apply. */
+  readonly volatile?: true;
+  /** Of vitest, node:test or any other runner. */
+  readonly describe: (name: string, body: () => void) => void;
+  readonly it: (name: string, body: () => Promise<void>) => void;
+}
+
+/** The conformance suite of the port `EventLog`: whatever passes it can stand under the engine. */
+export function eventLogTestkit(kit: EventLogTestkit): void {
+  kit.describe(`the event log: ${kit.name}`, () => {
+    const suite: Suite = {
+      volatile: kit.volatile ?? false,
+      it: (name, body) =>
+        kit.it(name, async () => {
+          const subject = await kit.create();
+          try {
+            await body(subject);
+          } finally {
+            await subject.dispose();
+          }
+        }),
+    };
+    for (const part of [sessions, appending, ownership, reading, waking, keeping]) part(suite);
+  });
+}

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { SluiceEvent } from "../../contract/index.ts";
+import type { EventDraft } from "../../contract/index.ts";
+import { append, createSession, failsWith, isGapless, readAll, TIME, toDeltas } from "./suite.ts";
+import type { Suite } from "./suite.ts";
+
+export function appending(suite: Suite): void {
+  suite.it("numbers the events without a gap, whatever the batches", async ({ log }) => {
+    await createSession(log, "s");
+    let expected = 1;
+    for (const size of [1, 3, 0, 1500, 1, 1024, 1025]) {
+      const appended = await append(log, "s", toDeltas(size));
+      assert.equal(appended.first, expected);
+      assert.equal(appended.last, expected + size - 1);
+      isGapless(appended.events, expected);
+      expected += size;
+    }
+    const events = await readAll(log, "s");
+    assert.equal(events.length, expected - 1);
+    isGapless(events, 1);
+    assert.equal((await log.find("s"))?.head, expected - 1);
+  });
+
+  suite.it("numbers two sessions apart, and appends at the same time in order", async ({ log }) => {
+    await createSession(log, "a");
+    await createSession(log, "b");
+    await Promise.all(Array.from({ length: 20 }, (_, n) => append(log, n % 2 ? "a" : "b", toDeltas(7))));
+    for (const id of ["a", "b"]) {
+      const events = await readAll(log, id);
+      assert.equal(events.length, 70);
+      isGapless(events, 1);
+    }
+  });
+
+  suite.it("writes the contract's envelope, once and for all", async ({ log }) => {
+    await createSession(log, "s");
+    const drafts: EventDraft[] = [
+      { type: "session.started", source: "daemon", data: {} },
+      {
+        type: "item.delta",
+        source: "agent",
+        native_session_id: 'n"1',
+        turn_id: "turn_1",
+        parent_id: "itm_0",
+        data: { item_id: "itm_1", native_item_id: "x", delta: '\u2028 \ud83d\ude00 \0 \ud800 \\ " \n' },
+      },
+      { type: "item.delta", source: "agent", data: { item_id: "itm_1", delta: "\ud800" } },
+      { type: "error", source: "daemon", data: { message: "m", details: { deep: [1, null, "x"] } } },
+    ];
+    const { events } = await append(log, "s", drafts);
+    const stored = await readAll(log, "s");
+    assert.deepEqual(stored, events);
+    for (const [index, event] of stored.entries()) {
+      const draft = drafts[index] as EventDraft;
+      const { event_id, ...rest } = SluiceEvent.parse(JSON.parse(event.body));
+      assert.match(event_id, /^evt_[0-9a-z]+$/);
+      assert.deepEqual(rest, {
+        ...draft,
+        sequence: index + 1,
+        time: new Date(TIME).toISOString(),
+        session_id: "s",
+        synthetic: draft.source === "daemon",
+      });
+      assert.ok(event.body.startsWith(`{"sequence":${index + 1},"type":"${draft.type}",`));
+      assert.equal(event.type, draft.type);
+    }
+    const ids = new Set(stored.map((event) => JSON.parse(event.body).event_id));
+    assert.equal(ids.size, drafts.length);
+  });
+
+  suite.it("appends a batch as a whole or not at all", async ({ log }) => {
+    await createSession(log, "s");
+    const key = { key: "k", fingerprint: "f", answer: "a" };
+    await append(log, "s", toDeltas(2), { key, spool: { process: 1, offset: 10 } });
+    const before = await log.find("s");
+    const again = {
+      key,
+      snapshot: { n: 1 },
+      active: true,
+      spool: { process: 1, offset: 20, checkpoint: 1 },
+      time: TIME + 5,
+    };
+    await failsWith("idempotency_conflict", append(log, "s", toDeltas(3000), again));
+    assert.deepEqual(await log.find("s"), before);
+    assert.equal((await readAll(log, "s")).length, 2);
+    const { first } = await append(log, "s", toDeltas(1));
+    assert.equal(first, 3);
+  });
+
+  suite.it("remembers the answer under an idempotency key, per session", async ({ log }) => {
+    await createSession(log, "s");
+    await createSession(log, "other");
+    assert.equal(await log.recall("s", "k"), undefined);
+    await append(log, "s", toDeltas(1), { key: { key: "k", fingerprint: "f", answer: '{"a":1}' } });
+    assert.deepEqual(await log.recall("s", "k"), { fingerprint: "f", answer: '{"a":1}' });
+    assert.equal(await log.recall("other", "k"), undefined);
+    await append(log, "other", toDeltas(1), { key: { key: "k", fingerprint: "g", answer: "b" } });
+    assert.deepEqual(await log.recall("other", "k"), { fingerprint: "g", answer: "b" });
+  });
+}

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { append, createSession, failsWith, readAll, toDeltas } from "./suite.ts";
+import type { Suite } from "./suite.ts";
+
+export function sessions(suite: Suite): void {
+  suite.it("creates a session once, also when callers race", async ({ log }) => {
+    const attempts = await Promise.allSettled(Array.from({ length: 5 }, () => createSession(log, "one")));
+    assert.equal(attempts.filter((attempt) => attempt.status === "fulfilled").length, 1);
+    await failsWith("session_already_exists", createSession(log, "one"));
+    const row = await log.find("one");
+    assert.equal(row?.spec.title, "about one");
+    assert.deepEqual(
+      { head: row?.head, floor: row?.floor, epoch: row?.epoch, owner: row?.owner, active: row?.active },
+      { head: 0, floor: 0, epoch: 1, owner: "first", active: false },
+    );
+    assert.equal(row?.spool, undefined);
+    assert.equal(row?.snapshot, undefined);
+  });
+
+  suite.it("knows no session that was never created", async ({ log }) => {
+    assert.equal(await log.find("none"), undefined);
+    assert.equal(await log.recall("none", "key"), undefined);
+    await failsWith("session_not_found", append(log, "none", toDeltas(1)));
+    await failsWith("session_not_found", log.read("none", { after: 0, limit: 1 }));
+    await failsWith("session_not_found", log.claim("none", { owner: "x", from: 1 }));
+    await failsWith("session_not_found", log.trim("none", 1));
+    await failsWith("session_not_found", log.remove("none"));
+  });
+
+  suite.it("lists the newest first, page by page", async ({ log }) => {
+    for (let n = 1; n <= 7; n++) await createSession(log, `s${n}`);
+    await log.remove("s3");
+    const seen: string[] = [];
+    let before: number | undefined;
+    for (;;) {
+      const page = await log.list({ limit: 2, ...(before !== undefined && { before }) });
+      if (page.length === 0) break;
+      seen.push(...page.map((row) => row.id));
+      before = page.at(-1)?.ordinal;
+    }
+    assert.deepEqual(seen, ["s7", "s6", "s5", "s4", "s2", "s1"]);
+  });
+
+  suite.it("remembers which sessions were left active", async ({ log }) => {
+    for (const id of ["a", "b", "c"]) await createSession(log, id);
+    await append(log, "a", toDeltas(1), { active: true });
+    await append(log, "b", toDeltas(1), { active: true });
+    await append(log, "b", [], { active: false });
+    await append(log, "a", toDeltas(1));
+    assert.deepEqual(
+      (await log.active()).map((row) => row.id),
+      ["a"],
+    );
+  });
+
+  suite.it(
+    "gives a deleted session's id to a new one, other event ids and its own writer",
+    async ({ log }) => {
+      await createSession(log, "again");
+      const [before] = (await append(log, "again", toDeltas(1))).events;
+      await log.remove("again");
+      assert.equal(await log.find("again"), undefined);
+      const { epoch } = await log.create({
+        id: "again",
+        spec: { agent: "scripted" },
+        owner: "second",
+        time: 1,
+      });
+      assert.deepEqual(await readAll(log, "again"), []);
+      await failsWith("fenced", append(log, "again", toDeltas(1)));
+      const [after] = (await append(log, "again", toDeltas(1), { epoch })).events;
+      assert.equal(after?.sequence, 1);
+      assert.notEqual(JSON.parse(after?.body ?? "").event_id, JSON.parse(before?.body ?? "").event_id);
+    },
+  );
+}

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
+import { append, createSession, failsWith, isGapless, toDeltas } from "./suite.ts";
+import type { Suite } from "./suite.ts";
+import type { StoredEvent } from "../port.ts";
+
+export function waking(suite: Suite): void {
+  suite.it("wakes a reader once there is something to read", async ({ log }) => {
+    await createSession(log, "s");
+    const { signal } = new AbortController();
+    const woken = log.moved("s", 0, { signal }).then(() => log.read("s", { after: 0, limit: 10 }));
+    await append(log, "s", toDeltas(3));
+    assert.equal((await woken).length, 3);
+    await log.moved("s", 2, { signal });
+  });
+
+  suite.it("does not wake a reader for what it has", async ({ log }) => {
+    await createSession(log, "s");
+    await createSession(log, "other");
+    await append(log, "s", toDeltas(3));
+    const { signal } = new AbortController();
+    let woken = false;
+    const wait = log.moved("s", 5, { signal }).then(() => (woken = true));
+    await append(log, "other", toDeltas(10));
+    await append(log, "s", toDeltas(2));
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(woken, false);
+    await append(log, "s", toDeltas(1));
+    await wait;
+  });
+
+  suite.it("gives readers at the head every event once, while it grows", async ({ log }) => {
+    await createSession(log, "s");
+    const { signal } = new AbortController();
+    const follow = async (limit: number): Promise<StoredEvent[]> => {
+      const seen: StoredEvent[] = [];
+      while (seen.length < 3000) {
+        const page = await log.read("s", { after: seen.length, limit });
+        seen.push(...page);
+        if (page.length === 0) await log.moved("s", seen.length, { signal });
+      }
+      return seen;
+    };
+    const readers = [1, 7, 100, 5000].map(follow);
+    for (let n = 0; n < 100; n++) {
+      await append(log, "s", toDeltas(30));
+      if (n % 10 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    for (const seen of await Promise.all(readers)) isGapless(seen, 1);
+  });
+
+  suite.it("lets go of a reader that leaves, with its reason", async ({ log }) => {
+    await createSession(log, "s");
+    const leaving = new AbortController();
+    const waits = Array.from({ length: 10_000 }, () => log.moved("s", 0, { signal: leaving.signal }));
+    const outcomes = Promise.allSettled(waits);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(getEventListeners(leaving.signal, "abort").length > 0);
+    const reason = new Error("gone");
+    leaving.abort(reason);
+    for (const outcome of await outcomes)
+      assert.ok(outcome.status === "rejected" && outcome.reason === reason);
+    assert.equal(getEventListeners(leaving.signal, "abort").length, 0);
+    await assert.rejects(log.moved("s", 0, { signal: leaving.signal }), reason);
+  });
+
+  suite.it("leaves nothing on the signal of a reader that stays", async ({ log }) => {
+    await createSession(log, "s");
+    const { signal } = new AbortController();
+    for (let n = 0; n < 50; n++) {
+      const woken = log.moved("s", n, { signal });
+      await append(log, "s", toDeltas(1));
+      await woken;
+    }
+    assert.equal(getEventListeners(signal, "abort").length, 0);
+  });
+
+  suite.it("wakes the readers of a session that is removed", async ({ log }) => {
+    await createSession(log, "s");
+    await append(log, "s", toDeltas(1));
+    const { signal } = new AbortController();
+    const woken = log.moved("s", 1, { signal });
+    await new Promise((resolve) => setImmediate(resolve));
+    await log.remove("s");
+    await woken;
+    await failsWith("session_not_found", log.read("s", { after: 1, limit: 1 }));
+    await log.moved("s", 1, { signal });
+  });
+
+  suite.it("lets the waiting go when it closes", async ({ log }) => {
+    await createSession(log, "s");
+    const { signal } = new AbortController();
+    const wait = failsWith("draining", log.moved("s", 0, { signal }));
+    await new Promise((resolve) => setImmediate(resolve));
+    await log.close();
+    await wait;
+    await failsWith("draining", log.read("s", { after: 0, limit: 1 }));
+    assert.equal(getEventListeners(signal, "abort").length, 0);
+  });
+}

@@ -1,0 +1,98 @@
+/** The readers that wait at the head. A waiter is a cursor and a promise, and nothing else of a reader is kept. */
+export class Wakes {
+  readonly #waiting = new Map<string, Set<Waiter>>();
+  readonly #signals = new Map<AbortSignal, SharedListener>();
+  readonly #onIdle: (idle: boolean) => void;
+
+  /** `onIdle` hears when the first waiter comes and when the last one goes. */
+  constructor(onIdle: (idle: boolean) => void = () => {}) {
+    this.#onIdle = onIdle;
+  }
+
+  wait(session: string, after: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#add({ session, after, signal, resolve, reject });
+    });
+  }
+
+  /** To call strictly after the commit. */
+  moved(session: string, head: number): void {
+    for (const waiter of this.#waiting.get(session) ?? []) {
+      if (waiter.after >= head) continue;
+      this.#remove(waiter);
+      waiter.resolve();
+    }
+  }
+
+  removed(session: string): void {
+    this.moved(session, Number.POSITIVE_INFINITY);
+  }
+
+  close(reason: unknown): void {
+    for (const waiters of this.#waiting.values()) this.#reject(waiters, reason);
+  }
+
+  sessions(): string[] {
+    return [...this.#waiting.keys()];
+  }
+
+  #reject(waiters: ReadonlySet<Waiter>, reason: unknown): void {
+    for (const waiter of waiters) {
+      this.#remove(waiter);
+      waiter.reject(reason);
+    }
+  }
+
+  #add(waiter: Waiter): void {
+    this.#listen(waiter);
+    const waiters = this.#waiting.get(waiter.session);
+    if (waiters) {
+      waiters.add(waiter);
+      return;
+    }
+    this.#waiting.set(waiter.session, new Set([waiter]));
+    if (this.#waiting.size === 1) this.#onIdle(false);
+  }
+
+  #remove(waiter: Waiter): void {
+    this.#unlisten(waiter);
+    const waiters = this.#waiting.get(waiter.session);
+    if (!waiters?.delete(waiter) || waiters.size > 0) return;
+    this.#waiting.delete(waiter.session);
+    if (this.#waiting.size === 0) this.#onIdle(true);
+  }
+
+  /** One listener per signal: a thousand readers may share the one that ends the server. */
+  #listen(waiter: Waiter): void {
+    const { signal } = waiter;
+    const shared = this.#signals.get(signal);
+    if (shared) {
+      shared.waiters.add(waiter);
+      return;
+    }
+    const waiters = new Set([waiter]);
+    const listener = (): void => this.#reject(waiters, signal.reason);
+    signal.addEventListener("abort", listener);
+    this.#signals.set(signal, { waiters, listener });
+  }
+
+  #unlisten(waiter: Waiter): void {
+    const shared = this.#signals.get(waiter.signal);
+    if (!shared?.waiters.delete(waiter) || shared.waiters.size > 0) return;
+    waiter.signal.removeEventListener("abort", shared.listener);
+    this.#signals.delete(waiter.signal);
+  }
+}
+
+interface Waiter {
+  readonly session: string;
+  readonly after: number;
+  readonly signal: AbortSignal;
+  resolve(): void;
+  reject(reason: unknown): void;
+}
+
+interface SharedListener {
+  readonly waiters: Set<Waiter>;
+  readonly listener: () => void;
+}
