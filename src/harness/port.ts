@@ -44,7 +44,9 @@ export interface Decoded<State> {
   readonly replies?: readonly string[];
 }
 
-type Agentic<T> = T extends EventDraft ? Omit<T, "source" | "turn_id" | "raw"> & { source?: T["source"] } : never;
+type Agentic<T> = T extends EventDraft
+  ? Omit<T, "source" | "turn_id" | "raw"> & { source?: T["source"] }
+  : never;
 
 /** Events without what only the engine knows. `source` is "agent" unless said otherwise; a `turn_id` in the data is left empty. */
 export type HarnessFact = Agentic<EventDraft> | ModelFailed;

@@ -1,0 +1,131 @@
+import type { ContentPart, Item, SessionSpec } from "../contract/index.ts";
+import type { Harness, HarnessCommand, HarnessFact } from "./port.ts";
+
+/** Seed 004's coverage features, and those that sluice adds. */
+export const FEATURES = [
+  "textMessages",
+  "toolCalls",
+  "toolResults",
+  "questions",
+  "permissions",
+  "images",
+  "fileAttachments",
+  "sessionLifecycle",
+  "errorEvents",
+  "reasoning",
+  "commandExecution",
+  "fileChanges",
+  "mcpTools",
+  "streamingDeltas",
+  "variants",
+  "customTools",
+  "plans",
+  "subagents",
+  "usage",
+  "compaction",
+  "interrupt",
+  "retries",
+  "resume",
+] as const;
+export type Feature = (typeof FEATURES)[number];
+export type Coverage = Readonly<Record<Feature, boolean>>;
+
+/** What an adapter covers, seen from what it makes of its sample and which commands it has words for. */
+export function coverageOf(harness: Harness): Coverage {
+  const { facts, answers } = rehearse(harness);
+  const items = facts.flatMap((fact) => (fact.type === "item.completed" ? [fact.data.item] : []));
+  const parts = items.flatMap((item) => item.content.map((part) => ({ item, part })));
+  const types = new Set(facts.map((fact) => fact.type));
+  const has = (test: (part: ContentPart, item: Item) => boolean) =>
+    parts.some(({ item, part }) => test(part, item));
+  const named = (pattern: RegExp) => has((part) => part.type === "tool_call" && pattern.test(part.name));
+  const says = (command: HarnessCommand) => canSay(harness, command);
+  return {
+    textMessages: has((part, item) => part.type === "text" && item.role === "assistant"),
+    toolCalls: has((part) => part.type === "tool_call"),
+    toolResults: has((part) => part.type === "tool_result"),
+    questions: answers.has("question.requested"),
+    permissions: answers.has("permission.requested"),
+    images: carries(harness, { type: "image", path: PROBE, mime: "image/png" }),
+    fileAttachments: carries(harness, { type: "file_ref", path: PROBE, action: "read" }),
+    sessionLifecycle: types.has("session.started"),
+    errorEvents: types.has("error") || types.has("model.failed"),
+    reasoning: has((part) => part.type === "reasoning"),
+    commandExecution: named(
+      /^(shell|bash|exec|exec_command|execute|command|local_shell|run_shell_command)$/i,
+    ),
+    fileChanges: has((part) => part.type === "file_ref" && part.action !== "read"),
+    mcpTools: named(/^mcp__/),
+    streamingDeltas: types.has("item.delta"),
+    variants: launchChanges(harness, { variant: PROBE }),
+    customTools: answers.has("tool.requested"),
+    plans: types.has("plan.updated"),
+    subagents: facts.some((fact) => fact.parent_id !== undefined),
+    usage: facts.some((fact) => fact.type === "model.ended" && fact.data.usage !== undefined),
+    compaction: types.has("context.compacted"),
+    interrupt: says({ type: "interrupt" }),
+    retries: types.has("turn.retrying") || (types.has("model.failed") && says({ type: "retry" })),
+    resume: launchText(harness, {}, PROBE).includes(PROBE),
+  };
+}
+
+const PROBE = "coverage-probe";
+
+/** Decodes the sample, and at each request tries whether the harness could carry an answer there. */
+function rehearse(harness: Harness): { facts: HarnessFact[]; answers: Set<string> } {
+  const facts: HarnessFact[] = [];
+  const answers = new Set<string>();
+  let state = harness.initial({ idPrefix: "itm_" });
+  for (const line of harness.sample) {
+    const decoded = harness.decode(state, line);
+    state = decoded.state;
+    for (const fact of decoded.facts) {
+      facts.push(fact);
+      const answer = toAnswer(fact);
+      if (answer !== undefined && (harness.encode(state, answer)?.length ?? 0) > 0) answers.add(fact.type);
+    }
+  }
+  return { facts, answers };
+}
+
+function toAnswer(fact: HarnessFact): HarnessCommand | undefined {
+  switch (fact.type) {
+    case "permission.requested":
+      return { type: "permission", id: fact.data.permission_id, reply: "once" };
+    case "question.requested":
+      return { type: "question", id: fact.data.question_id, answers: [["a"]] };
+    case "tool.requested":
+      return {
+        type: "tool",
+        id: fact.data.request_id,
+        content: [{ type: "text", text: "a" }],
+        isError: false,
+      };
+    default:
+      return undefined;
+  }
+}
+
+function canSay(harness: Harness, command: HarnessCommand): boolean {
+  return (harness.encode(harness.initial({ idPrefix: "itm_" }), command)?.length ?? 0) > 0;
+}
+
+/** Whether an attachment of a prompt reaches the agent at all. */
+function carries(harness: Harness, part: ContentPart): boolean {
+  const content: ContentPart[] = [{ type: "text", text: "Hello" }, part];
+  const lines = harness.encode(harness.initial({ idPrefix: "itm_" }), {
+    type: "prompt",
+    inputId: "inp",
+    content,
+  });
+  return lines?.some((line) => line.includes(PROBE)) ?? false;
+}
+
+function launchChanges(harness: Harness, spec: Partial<SessionSpec>): boolean {
+  return launchText(harness, spec) !== launchText(harness, {});
+}
+
+function launchText(harness: Harness, spec: Partial<SessionSpec>, resume?: string): string {
+  const context = { workspace: "/workspace", home: "/home", ...(resume === undefined ? {} : { resume }) };
+  return JSON.stringify(harness.launch({ agent: harness.id, ...spec }, context));
+}

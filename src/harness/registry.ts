@@ -1,0 +1,38 @@
+import { SluiceError } from "../contract/index.ts";
+import type { Harness } from "./port.ts";
+import { scripted } from "./scripted/harness.ts";
+
+/** Every agent that sluice can run. Adding one is a folder and a line here. */
+export const harnesses: readonly Harness[] = [scripted as Harness];
+
+export function findHarness(id: string, known: readonly Harness[] = harnesses): Harness {
+  const found = known.find((harness) => harness.id === id);
+  if (found !== undefined) return found;
+  const ids = known.map((harness) => harness.id);
+  const nearest = ids.toSorted((a, b) => distance(id, a) - distance(id, b))[0];
+  const isNear = nearest !== undefined && distance(id, nearest) <= Math.ceil(nearest.length / 3);
+  const hint = isNear ? ` Did you mean "${nearest}"?` : "";
+  throw new SluiceError(
+    "unsupported_agent",
+    `There is no agent "${id}".${hint} Known agents: ${ids.join(", ")}.`,
+    {
+      agent: id,
+      agents: ids,
+    },
+  );
+}
+
+/** How many letters must be added, removed or changed to make one word of the other. */
+function distance(from: string, to: string): number {
+  if (Math.abs(from.length - to.length) > to.length) return Infinity;
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (const [i, letter] of [...from.toLowerCase()].entries()) {
+    const next = [i + 1];
+    for (let j = 0; j < to.length; j++) {
+      const changed = (row[j] ?? 0) + (letter === to[j] ? 0 : 1);
+      next.push(Math.min(changed, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[to.length] ?? Infinity;
+}

@@ -1,0 +1,46 @@
+import type { AgentCommand } from "../protocol.ts";
+
+/** One line of stdin as a command; a text says why it is none. */
+export function parseCommand(line: string): AgentCommand | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return "not JSON";
+  }
+  if (typeof value !== "object" || value === null) return "not an object";
+  const command = value as Record<string, unknown>;
+  const texts = (...keys: string[]) => keys.every((key) => typeof command[key] === "string");
+  switch (command["type"]) {
+    case "prompt":
+      if (!texts("text")) return "a prompt without text";
+      if (command["attachments"] !== undefined && !isTexts(command["attachments"])) return "bad attachments";
+      break;
+    case "permission":
+      if (!texts("id") || !["once", "always", "reject"].includes(String(command["reply"]))) {
+        return "a permission without id or reply";
+      }
+      break;
+    case "answer":
+      if (!texts("id")) return "an answer without id";
+      if (command["answers"] !== undefined && !isAnswers(command["answers"])) return "bad answers";
+      break;
+    case "tool_result":
+      if (!texts("id", "output")) return "a tool result without id or output";
+      break;
+    case "interrupt":
+    case "retry":
+      break;
+    default:
+      return "an unknown type";
+  }
+  return command as AgentCommand;
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every((entry) => typeof entry === "string");
+}
+
+function isAnswers(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isTexts);
+}

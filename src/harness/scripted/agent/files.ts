@@ -1,0 +1,35 @@
+import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { ToolOutcome } from "./tool.ts";
+import { toUnifiedDiff } from "./unified-diff.ts";
+
+/** The file tools. Relative paths are relative to the workspace, which is where the agent runs. */
+
+export async function writeTool(path: string, content: string): Promise<ToolOutcome> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, content);
+  const bytes = Buffer.byteLength(content);
+  return { output: `Wrote ${bytes} bytes to ${path}`, file: { path, action: "write" } };
+}
+
+export async function editTool(path: string, edit: { old: string; new: string }): Promise<ToolOutcome> {
+  if (edit.old === "") throw new Error(`Cannot edit ${path}: the text to replace is empty`);
+  const before = await readFile(path, "utf8");
+  const at = before.indexOf(edit.old);
+  if (at === -1) throw new Error(`Cannot edit ${path}: the text to replace is not in it`);
+  const after = before.slice(0, at) + edit.new + before.slice(at + edit.old.length);
+  await writeFile(path, after);
+  const diff = toUnifiedDiff(path, before, after);
+  return { output: `Edited ${path}`, file: { path, action: "patch", diff } };
+}
+
+export async function readTool(path: string): Promise<ToolOutcome> {
+  return { output: await readFile(path, "utf8"), file: { path, action: "read" } };
+}
+
+export async function deleteTool(path: string): Promise<ToolOutcome> {
+  const found = await stat(path);
+  if (found.isDirectory()) throw new Error(`Cannot delete ${path}: it is a folder`);
+  await rm(path);
+  return { output: `Deleted ${path}` };
+}

@@ -1,0 +1,96 @@
+import { homedir } from "node:os";
+import { parseArgs } from "node:util";
+import { type Agent, Ids } from "./agent.ts";
+import { Answers } from "./answers.ts";
+import { parseCommand } from "./commands.ts";
+import { LineSplitter } from "./lines.ts";
+import { McpServers } from "./mcp-servers.ts";
+import { Memory } from "./memory.ts";
+import { Output } from "./output.ts";
+import { killRunningShells } from "./shell.ts";
+import { Turns } from "./turns.ts";
+
+/** The scripted agent: commands on stdin, what happens on stdout, until stdin ends. */
+const { values: options } = parseArgs({
+  options: {
+    resume: { type: "string" },
+    model: { type: "string" },
+    variant: { type: "string" },
+    "mcp-config": { type: "string" },
+  },
+});
+
+const output = new Output(process.stdout);
+process.stdout.on("error", () => process.exit(1));
+process.on("exit", killRunningShells);
+for (const [signal, code] of [
+  ["SIGTERM", 143],
+  ["SIGINT", 130],
+  ["SIGHUP", 129],
+] as const) {
+  process.on(signal, () => process.exit(code));
+}
+
+const home = process.env["HOME"] ?? homedir();
+const memory = options.resume === undefined ? Memory.create(home) : Memory.resume(home, options.resume);
+if (memory === undefined) {
+  const message = `There is no session ${JSON.stringify(options.resume)} to resume`;
+  output.line({ type: "error", code: "unknown_session", message });
+  await output.flush();
+  process.exit(1);
+}
+
+const agent: Agent = {
+  output,
+  memory,
+  answers: new Answers(),
+  mcp: new McpServers(options["mcp-config"]),
+  allowed: new Set(),
+  ids: new Ids(memory.process),
+  ...(options.model === undefined ? {} : { model: options.model }),
+};
+const turns = new Turns(agent);
+
+output.line({
+  type: "session",
+  id: memory.id,
+  resumed: options.resume !== undefined,
+  ...(options.model === undefined ? {} : { model: options.model }),
+  ...(options.variant === undefined ? {} : { variant: options.variant }),
+});
+
+const lines = new LineSplitter(obey);
+process.stdin.on("data", (chunk: Buffer) => lines.push(chunk));
+process.stdin.on("end", () => void leave());
+process.stdin.on("error", () => void leave());
+
+function obey(line: string): void {
+  if (line.trim() === "") return;
+  const command = parseCommand(line);
+  if (typeof command === "string") return ignore(command, line);
+  switch (command.type) {
+    case "prompt":
+      return turns.prompt(command);
+    case "interrupt":
+      return turns.interrupt();
+    case "retry":
+      if (!agent.answers.retry()) ignore("nothing to retry", line);
+      return;
+    default:
+      if (!agent.answers.deliver(command)) ignore("nobody waits for it", line);
+  }
+}
+
+function ignore(why: string, line: string): void {
+  process.stderr.write(`scripted: ignored a line on stdin (${why}): ${line.slice(0, 200)}\n`);
+}
+
+/** What runs may end by itself; what waits for a command would wait for ever. */
+async function leave(): Promise<void> {
+  lines.end();
+  const nudge = setInterval(() => turns.giveUpWaiting(), 20);
+  await turns.idle();
+  clearInterval(nudge);
+  await output.flush();
+  process.exit(0);
+}

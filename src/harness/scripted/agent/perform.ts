@@ -1,0 +1,134 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { Refused } from "./halted.ts";
+import type { Scope } from "./scope.ts";
+import { flood, speak } from "./speech.ts";
+import type { BranchStep, QuestionStep, Step, ToolStep } from "./step.ts";
+import { callTool, executeTool } from "./tool-calls.ts";
+import { toTool } from "./toolbox.ts";
+
+/** Performs steps one after the other; a halt throws from wherever it strikes, once all that was open is closed. */
+export async function performSteps(scope: Scope, steps: readonly Step[]): Promise<void> {
+  for (const step of steps) {
+    await scope.agent.output.drained();
+    scope.signal.throwIfAborted();
+    await performStep(scope, step);
+  }
+}
+
+async function performStep(scope: Scope, step: Step): Promise<void> {
+  const { output, memory, ids } = scope.agent;
+  switch (step.do) {
+    case "say":
+      return speak(scope, "text", step.text === "$history" ? memory.history : step.text, step);
+    case "think":
+      return speak(scope, "thinking", step.text, step);
+    case "plan":
+      scope.produce(JSON.stringify(step.entries).length);
+      return scope.emit({ type: "plan", id: ids.next("plan"), entries: step.entries, ...scope.parent });
+    case "image":
+      scope.produce(step.data.length);
+      return scope.emit({
+        type: "image",
+        id: ids.next("img"),
+        data: step.data,
+        mime: step.mime,
+        ...scope.parent,
+      });
+    case "parallel":
+      return performBranches(scope, step.steps);
+    case "usage":
+      return scope.report(step.usage);
+    case "fail":
+      return performFailure(scope, step);
+    case "refuse":
+      scope.produce(step.reason.length);
+      throw new Refused(step.reason);
+    case "compact": {
+      const summary = `${memory.turns} user messages so far.`;
+      memory.compact(summary);
+      return scope.emit({
+        type: "compacted",
+        id: ids.next("cmp"),
+        trigger: "script",
+        summary,
+        ...scope.parent,
+      });
+    }
+    case "flood":
+      return flood(scope, step);
+    case "stderr":
+      process.stderr.write(step.text.endsWith("\n") ? step.text : `${step.text}\n`);
+      return;
+    case "raw":
+      return output.text(`${step.text}\n`);
+    case "rawBytes":
+      return output.bytes(step.bytes);
+    case "exit":
+      await output.flush();
+      process.exit(step.code);
+      break;
+    case "signal":
+      return performSignal(scope, step.signal);
+    default:
+      return performBranches(scope, [step]);
+  }
+}
+
+/** Calls all tools, ends the model's request, carries the calls out at the same time, then says what they echo. */
+async function performBranches(scope: Scope, steps: readonly BranchStep[]): Promise<void> {
+  const branches = steps.map((step) => startBranch(scope, step));
+  if (steps.some((step) => step.do !== "sleep")) scope.closeRequest();
+  const ends = await Promise.allSettled(branches.map((execute) => execute()));
+  for (const end of ends) {
+    if (end.status === "rejected") throw end.reason;
+  }
+  for (const end of ends) {
+    if (end.status === "fulfilled" && end.value !== undefined) await speak(scope, "text", end.value);
+  }
+}
+
+type Branch = () => Promise<string | undefined>;
+
+function startBranch(scope: Scope, step: BranchStep): Branch {
+  if (step.do === "sleep") return () => sleep(scope, step.ms);
+  if (step.do === "question") return startQuestion(scope, step);
+  const called = callTool(scope, toTool(step satisfies ToolStep));
+  return () => executeTool(scope, called);
+}
+
+function startQuestion(scope: Scope, { prompt, options }: QuestionStep): Branch {
+  scope.produce(prompt.length);
+  return async () => {
+    const id = scope.agent.ids.next("ques");
+    const answer = scope.agent.answers.wait("answer", id, scope.signal);
+    scope.emit({ type: "question.asked", id, prompt, options, ...scope.parent });
+    const { answers, rejected } = await answer;
+    if (rejected === true || answers === undefined) return "The question was rejected.";
+    return answers.flat().join(", ");
+  };
+}
+
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+async function sleep(scope: Scope, ms: number): Promise<undefined> {
+  await delay(Math.min(ms, LONGEST_TIMER), undefined, { signal: scope.signal }).catch(() => {});
+  scope.signal.throwIfAborted();
+}
+
+async function performFailure(scope: Scope, failure: Extract<Step, { do: "fail" }>): Promise<void> {
+  for (let failed = 0; failed < failure.times; failed++) {
+    scope.openRequest();
+    const retried = scope.agent.answers.waitForRetry(scope.signal);
+    scope.failRequest(failure.kind);
+    await retried;
+  }
+  scope.openRequest();
+}
+
+async function performSignal(scope: Scope, signal: NodeJS.Signals): Promise<void> {
+  await scope.agent.output.flush();
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+  // Some signals do not kill; the script goes on then.
+  await sleep(scope, 500);
+}

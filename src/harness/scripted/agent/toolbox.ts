@@ -1,0 +1,104 @@
+import { deleteTool, editTool, readTool, writeTool } from "./files.ts";
+import { Halted } from "./halted.ts";
+import { McpFailure } from "./mcp-connection.ts";
+import { performSteps } from "./perform.ts";
+import { Scope } from "./scope.ts";
+import { runShell } from "./shell.ts";
+import type { BareToolStep, ToolStep } from "./step.ts";
+import type { Execution, Tool, ToolOutcome } from "./tool.ts";
+
+/** The tool that a step calls. */
+export function toTool(step: ToolStep): Tool {
+  return step.do === "ask" ? { ...bare(step.tool), asks: true } : bare(step);
+}
+
+function bare(step: BareToolStep): Tool {
+  const asks = false;
+  switch (step.do) {
+    case "shell":
+      return {
+        name: "shell",
+        input: { command: step.command },
+        asks,
+        run: (execution) => runShell(step.command, execution),
+      };
+    case "write": {
+      const { path, content } = step;
+      return { name: "write", input: { path, content }, asks, run: () => writeTool(path, content) };
+    }
+    case "edit": {
+      const input = { path: step.path, old: step.old, new: step.new };
+      return { name: "edit", input, asks, run: () => editTool(step.path, step) };
+    }
+    case "read":
+      return { name: "read", input: { path: step.path }, asks, run: () => readTool(step.path) };
+    case "delete":
+      return { name: "delete", input: { path: step.path }, asks, run: () => deleteTool(step.path) };
+    case "custom":
+      return {
+        name: step.name,
+        input: step.input,
+        asks,
+        elsewhere: true,
+        run: (execution) => runCustom(step, execution),
+      };
+    case "mcp":
+      return {
+        name: `mcp__${step.server}__${step.tool}`,
+        input: step.input,
+        asks,
+        run: (execution) => runMcp(step, execution),
+      };
+    case "subagent":
+      return {
+        name: "subagent",
+        input: { name: step.name },
+        asks,
+        run: (execution) => runSubagent(step, execution),
+      };
+  }
+}
+
+async function runCustom(
+  step: { name: string; input: unknown },
+  { id: call, scope, signal }: Execution,
+): Promise<ToolOutcome> {
+  const id = scope.agent.ids.next("treq");
+  const answer = scope.agent.answers.wait("tool_result", id, signal);
+  scope.emit({ type: "tool.asked", id, call, name: step.name, input: step.input, ...scope.parent });
+  const { output, failed } = await answer;
+  return { output, failed: failed ?? false, echo: output };
+}
+
+async function runMcp(
+  step: { server: string; tool: string; input: unknown },
+  { scope, signal }: Execution,
+): Promise<ToolOutcome> {
+  try {
+    return await scope.agent.mcp.call(step.server, step.tool, { input: step.input, signal });
+  } catch (error) {
+    if (error instanceof McpFailure) {
+      const code = error.unauthorized ? "mcp_authentication_failed" : "mcp_connection_failed";
+      const details = { server: error.server };
+      scope.emit({ type: "error", code, message: error.message, details, ...scope.parent });
+    }
+    throw error;
+  }
+}
+
+async function runSubagent(
+  step: Extract<BareToolStep, { do: "subagent" }>,
+  { id, scope, signal }: Execution,
+): Promise<ToolOutcome> {
+  const nested = new Scope(scope.agent, { signal, parent: id });
+  nested.openRequest();
+  try {
+    await performSteps(nested, step.steps);
+    return { output: nested.lastText || `${step.name} is done.` };
+  } catch (error) {
+    if (error instanceof Halted) throw error;
+    return { failed: true, output: error instanceof Error ? error.message : String(error) };
+  } finally {
+    nested.closeRequest();
+  }
+}

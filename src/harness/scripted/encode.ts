@@ -1,0 +1,72 @@
+import type { ContentPart } from "../../contract/index.ts";
+import type { HarnessCommand } from "../port.ts";
+import type { AgentCommand } from "./protocol.ts";
+import { own, type ScriptedState } from "./state.ts";
+
+/** The line that carries a command to the agent; none for an answer that nobody waits for any more. */
+export function encode(state: ScriptedState, command: HarnessCommand): readonly string[] {
+  const line = toAgentCommand(state, command);
+  return line === undefined ? [] : [JSON.stringify(line)];
+}
+
+function toAgentCommand(state: ScriptedState, command: HarnessCommand): AgentCommand | undefined {
+  switch (command.type) {
+    case "prompt":
+      return toPrompt(command.inputId, command.content);
+    case "interrupt":
+    case "retry":
+      return { type: command.type };
+    case "permission": {
+      const id = own(state.asks, command.id);
+      if (id === undefined) return undefined;
+      const { reply, message } = command;
+      return { type: "permission", id, reply, ...(message === undefined ? {} : { message }) };
+    }
+    case "question": {
+      const id = own(state.asks, command.id);
+      if (id === undefined) return undefined;
+      if (command.answers === undefined) return { type: "answer", id, rejected: true };
+      return { type: "answer", id, answers: command.answers.map((answer) => [...answer]) };
+    }
+    case "tool": {
+      const id = own(state.asks, command.id);
+      if (id === undefined) return undefined;
+      const output = command.content.map(toText).join("\n");
+      return { type: "tool_result", id, output, failed: command.isError };
+    }
+  }
+}
+
+function toPrompt(id: string, content: readonly ContentPart[]): AgentCommand {
+  const text = content
+    .filter((part) => !isAttachment(part))
+    .map(toText)
+    .join("\n");
+  const attachments = content.filter(isAttachment).map(toText);
+  return { type: "prompt", id, text, ...(attachments.length === 0 ? {} : { attachments }) };
+}
+
+function isAttachment(part: ContentPart): boolean {
+  return part.type === "file_ref" || part.type === "image";
+}
+
+/** A part as the agent can read it, which knows only text. */
+function toText(part: ContentPart): string {
+  switch (part.type) {
+    case "text":
+    case "reasoning":
+      return part.text;
+    case "json":
+      return JSON.stringify(part.json) ?? "null";
+    case "file_ref":
+      return `[file ${part.path}]`;
+    case "image":
+      return `[image ${part.path}]`;
+    case "tool_result":
+      return part.output;
+    case "tool_call":
+      return `${part.name}(${part.arguments})`;
+    case "status":
+      return part.detail === undefined ? part.label : `${part.label}: ${part.detail}`;
+  }
+}

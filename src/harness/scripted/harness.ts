@@ -1,0 +1,18 @@
+import type { Harness } from "../port.ts";
+import { decode } from "./decode.ts";
+import { encode } from "./encode.ts";
+import { detect, launch } from "./launch.ts";
+import { sample } from "./sample.ts";
+import { initialState, type ScriptedState } from "./state.ts";
+
+/** The agent without a model: a script says what it does. */
+export const scripted: Harness<ScriptedState> = {
+  id: "scripted",
+  title: "Scripted",
+  detect,
+  launch,
+  initial: ({ idPrefix }) => initialState(idPrefix),
+  decode,
+  encode,
+  sample,
+};

@@ -1,0 +1,118 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+import { SluiceError } from "../../src/contract/index.ts";
+import { coverageOf, FEATURES } from "../../src/harness/coverage.ts";
+import type { Harness } from "../../src/harness/port.ts";
+import { findHarness, harnesses } from "../../src/harness/registry.ts";
+import { findExecutable } from "../../src/harness/scripted/executable.ts";
+import { scripted } from "../../src/harness/scripted/harness.ts";
+
+describe("the registry", () => {
+  it("finds each harness by its id, which is unique", () => {
+    for (const harness of harnesses) expect(findHarness(harness.id)).toBe(harness);
+    expect(new Set(harnesses.map((harness) => harness.id)).size).toBe(harnesses.length);
+  });
+
+  it.each([
+    ["scriptd", /There is no agent "scriptd"\. Did you mean "scripted"\? Known agents: .*scripted/],
+    ["Scripted", /Did you mean "scripted"/],
+    ["zzz", /There is no agent "zzz"\. Known agents: .*scripted/],
+    ["", /There is no agent ""\. Known agents/],
+  ])("refuses %j and names what there is", (id, message) => {
+    const error = catchError(() => findHarness(id));
+    expect(error).toBeInstanceOf(SluiceError);
+    expect(error).toMatchObject({
+      code: "unsupported_agent",
+      status: 400,
+      message: expect.stringMatching(message),
+    });
+  });
+});
+
+describe("coverage", () => {
+  it("is computed: the scripted agent has every feature", () => {
+    expect(coverageOf(scripted as Harness)).toEqual(
+      Object.fromEntries(FEATURES.map((feature) => [feature, true])),
+    );
+  });
+
+  it("is computed: an adapter that understands and says nothing has none", () => {
+    const mute: Harness = {
+      ...(scripted as Harness),
+      launch: () => ({ argv: ["mute"], env: {} }),
+      decode: (state) => ({ state, facts: [] }),
+      encode: () => undefined,
+    };
+    expect(coverageOf(mute)).toEqual(Object.fromEntries(FEATURES.map((feature) => [feature, false])));
+  });
+
+  it("follows what the sample shows", () => {
+    const quiet: Harness = {
+      ...(scripted as Harness),
+      sample: scripted.sample.filter((line) => !/thinking|plan|mcp__|question/.test(line.text)),
+    };
+    const coverage = coverageOf(quiet);
+    expect(FEATURES.filter((feature) => !coverage[feature])).toEqual([
+      "questions",
+      "reasoning",
+      "mcpTools",
+      "plans",
+    ]);
+  });
+});
+
+describe("launching the scripted agent", () => {
+  const context = { workspace: "/workspace", home: "/home/agent" };
+
+  it("runs the bundled file with the Node that runs us", () => {
+    const { argv, env, files } = scripted.launch({ agent: "scripted" }, context);
+    expect(argv).toEqual([process.execPath, resolve(import.meta.dirname, "../../dist/agents/scripted.js")]);
+    expect(env).toEqual({ HOME: "/home/agent" });
+    expect(files).toBeUndefined();
+  });
+
+  it("passes on what the session asks for, and closes the MCP configuration to others", () => {
+    const mcp = { s: { command: "server" } };
+    const spec = { agent: "scripted", model: "m", variant: "high", mcp, env: { A: "b", HOME: "/other" } };
+    const { argv, env, files } = scripted.launch(spec, { ...context, resume: "abc" });
+    expect(argv.slice(2)).toEqual([
+      "--resume=abc",
+      "--model=m",
+      "--variant=high",
+      "--mcp-config=/home/agent/.scripted/mcp.json",
+    ]);
+    expect(env).toEqual({ A: "b", HOME: "/home/agent" });
+    expect(files).toEqual([
+      { path: ".scripted/mcp.json", content: JSON.stringify({ mcpServers: mcp }), mode: 0o600 },
+    ]);
+  });
+
+  it("is detected exactly when its file is there, and says what to do otherwise", async () => {
+    const detected = await scripted.detect();
+    const { path, version } = findExecutable();
+    expect(detected).toEqual(
+      existsSync(path) ? { installed: true, version } : { installed: false, hint: "npm run build" },
+    );
+  });
+
+  it("bundles from files of its own folder and Node's own modules", () => {
+    const folder = resolve(import.meta.dirname, "../../src/harness/scripted/agent");
+    for (const name of readdirSync(folder)) {
+      const text = readFileSync(resolve(folder, name), "utf8");
+      for (const [statement, specifier] of text.matchAll(/^import [^;]*? from "([^"]+)";/gm)) {
+        const isTypesOnly = statement.startsWith("import type");
+        expect(specifier, name).toMatch(isTypesOnly ? /^(node:|\.\/|\.\.\/protocol\.ts$)/ : /^(node:|\.\/)/);
+      }
+    }
+  });
+});
+
+function catchError(run: () => unknown): unknown {
+  try {
+    run();
+  } catch (error) {
+    return error;
+  }
+  throw new Error("nothing was thrown");
+}
