@@ -3,9 +3,23 @@ import type { StoredEventText } from "./stored.ts";
 /** One client's language. Pure: the same log gives the same bytes, live or replayed. */
 export interface Dialect<State, View> {
   readonly id: string;
+  /**
+   * How far back a reader that joins in the middle has to fold: "none" where the state is the view alone,
+   * "turn" where it is trivial at each turn's start.
+   */
+  readonly memory: "none" | "turn";
+  /** Whether the events have to be read with their native lines. */
+  wantsRaw?(view: View): boolean;
   initial(view: View): State;
+  project(state: State, event: StoredEventText): Projected<State>;
+}
+
+export interface Projected<State> {
+  readonly state: State;
   /** The frames of one event, each the JSON text that a client of this dialect reads. */
-  project(state: State, event: StoredEventText): { state: State; frames: readonly Frame[] };
+  readonly frames: readonly Frame[];
+  /** Nothing comes behind these frames: the stream ends. */
+  readonly last?: boolean;
 }
 
 export interface Frame {

@@ -1,0 +1,58 @@
+import { z } from "zod";
+import { SessionInfo, SluiceEvent } from "../contract/index.ts";
+
+/** What the routes answer with, beside what the contract defines. */
+
+export const Health = z.strictObject({ status: z.literal("ok"), version: z.string().optional() });
+
+export const Agent = z.strictObject({
+  id: z.string(),
+  title: z.string(),
+  installed: z.boolean(),
+  version: z.string().optional(),
+  hint: z.string().optional().describe("the one command that helps, where it is not installed"),
+  capabilities: z
+    .record(z.string(), z.boolean())
+    .describe("what of the event schema the adapter really fills"),
+});
+
+export const AgentList = z.strictObject({ agents: z.array(Agent) });
+
+export const CreatedSession = z.strictObject({
+  healthy: z.boolean(),
+  error: z.unknown().optional(),
+  nativeSessionId: z.string().optional(),
+});
+
+export const SessionPage = z.strictObject({
+  sessions: z.array(SessionInfo),
+  next: z.string().optional().describe("the cursor of the next page; absent on the last one"),
+});
+
+export const EventPage = z.strictObject({ events: z.array(SluiceEvent), hasMore: z.boolean() });
+
+export const FileEntry = z.strictObject({
+  path: z.string(),
+  name: z.string(),
+  entryType: z.enum(["file", "directory", "symlink", "other"]),
+  size: z.int(),
+  modified: z.number().describe("milliseconds since 1970"),
+});
+
+export const FileWritten = z.strictObject({ path: z.string(), bytesWritten: z.int() });
+export const PathDone = z.strictObject({ path: z.string() });
+export const MoveFile = z.strictObject({
+  from: z.string().min(1),
+  to: z.string().min(1),
+  overwrite: z.boolean().optional(),
+});
+export type MoveFile = z.infer<typeof MoveFile>;
+export const FileMoved = z.strictObject({ from: z.string(), to: z.string() });
+export const BatchWritten = z.strictObject({ paths: z.array(z.string()) });
+
+export const Problem = z.looseObject({
+  type: z.string().describe("urn:sluice:error:<code>"),
+  title: z.string(),
+  status: z.int(),
+  detail: z.string().describe("what happened and what to do now"),
+});

@@ -1,0 +1,91 @@
+import type { IncomingMessage } from "node:http";
+import type { Context } from "hono";
+import { SluiceError } from "../contract/index.ts";
+import type { AppEnv } from "./env.ts";
+
+export interface BodyLimits {
+  readonly json: number;
+  readonly upload: number;
+}
+
+export const BODY_LIMITS: BodyLimits = { json: 32 * 1024 * 1024, upload: 512 * 1024 * 1024 };
+
+const DISCARD_MS = 10_000;
+
+/** The whole body, or `too_large` as soon as that is known; what comes behind the limit is never kept. */
+export async function readBody(c: Context<AppEnv>, limit: number): Promise<Buffer> {
+  const isTooLarge = Number(c.req.header("content-length") ?? 0) > limit;
+  const incoming = c.env?.incoming;
+  if (!incoming) {
+    if (isTooLarge) throw tooLarge(limit);
+    return Buffer.concat(await collectWeb(c.req.raw.body, limit));
+  }
+  const body = isTooLarge ? undefined : await collect(incoming, limit);
+  if (body) return body;
+  await discard(incoming);
+  throw tooLarge(limit);
+}
+
+// Node's stream and not the web one: cancelling that destroys the socket before the client can read the answer.
+// Undefined as soon as there is more than the limit.
+function collect(incoming: IncomingMessage, limit: number): Promise<Buffer | undefined> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const stop = (settle: () => void): void => {
+      incoming.off("data", onData).off("end", onEnd).off("error", onCut).off("close", onCut);
+      settle();
+    };
+    const onData = (chunk: Buffer): void => {
+      size += chunk.length;
+      if (size <= limit) return void chunks.push(chunk);
+      chunks.length = 0;
+      stop(() => resolve(undefined));
+    };
+    const onEnd = (): void => stop(() => resolve(Buffer.concat(chunks, size)));
+    const onCut = (): void =>
+      stop(() => reject(new SluiceError("invalid_request", "The body ended too early.")));
+    if (incoming.destroyed) return onCut();
+    if (incoming.readableEnded) return resolve(Buffer.alloc(0));
+    incoming.on("data", onData).on("end", onEnd).on("error", onCut).on("close", onCut);
+  });
+}
+
+/**
+ * A client that wants the connection closed loses it with the answer, and is reset if it still sends: many
+ * never read an answer then. So for these the rest is let through first, to nowhere and not for ever.
+ */
+async function discard(incoming: IncomingMessage): Promise<void> {
+  incoming.resume();
+  if (incoming.complete || !/\bclose\b/i.test(incoming.headers.connection ?? "")) return;
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, DISCARD_MS);
+    const done = (): void => {
+      clearTimeout(timer);
+      resolve();
+    };
+    incoming.once("end", done).once("close", done);
+  });
+}
+
+async function collectWeb(body: ReadableStream<Uint8Array> | null, limit: number): Promise<Uint8Array[]> {
+  const chunks: Uint8Array[] = [];
+  if (!body) return chunks;
+  const reader = body.getReader();
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return chunks;
+    size += value.length;
+    if (size > limit) {
+      void reader.cancel().catch(() => {});
+      throw tooLarge(limit);
+    }
+    chunks.push(value);
+  }
+}
+
+function tooLarge(limit: number): SluiceError {
+  const detail = `The body is larger than the limit of ${limit} bytes. Send less at once.`;
+  return new SluiceError("too_large", detail, { limit });
+}

@@ -1,0 +1,153 @@
+import { setImmediate as nextLoop } from "node:timers/promises";
+import { SluiceError } from "../contract/index.ts";
+import type { Dialect } from "../dialects/port.ts";
+import type { EventLog } from "../log/port.ts";
+import { type Chunk, type Framing, toChunk } from "./chunk.ts";
+import { readStateAt } from "./rewind.ts";
+import { ChunkWindow } from "./window.ts";
+
+export interface FeedSource<State, View> {
+  readonly session: string;
+  /** The `ordinal` of the session's row: an id can be used again once its session is deleted. */
+  readonly ordinal: number;
+  readonly dialect: Dialect<State, View>;
+  readonly view: View;
+  readonly framing: Framing;
+}
+
+export interface FeedLimits {
+  /** How many bytes of recent chunks readers at the head share. */
+  readonly windowBytes: number;
+  /** How many bytes a chunk should have; one event may be bigger. */
+  readonly chunkBytes: number;
+  readonly chunkEvents: number;
+}
+
+export const FEED_LIMITS: FeedLimits = { windowBytes: 1 << 20, chunkBytes: 1 << 17, chunkEvents: 1024 };
+
+/**
+ * One projection of one session, shared by all its readers at the head: what is new is read once, projected
+ * once and framed once, and every reader writes the same bytes. It moves only when a reader asks.
+ */
+export class Feed<State, View> {
+  readonly #log: EventLog;
+  readonly #source: FeedSource<State, View>;
+  readonly #limits: FeedLimits;
+  readonly #window: ChunkWindow<State>;
+  readonly #waiting = new Set<() => void>();
+  readonly #closing = new AbortController();
+  #head = -1;
+  #state: State | undefined;
+  #moving = false;
+  #failure: { readonly error: unknown } | undefined;
+  // Learned from what was read, so that a chunk of big events has fewer of them.
+  #bytesPerEvent = 256;
+
+  constructor(log: EventLog, source: FeedSource<State, View>, limits: FeedLimits) {
+    this.#log = log;
+    this.#source = source;
+    this.#limits = limits;
+    this.#window = new ChunkWindow(limits.windowBytes);
+  }
+
+  get failed(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  /** What a reader at this cursor writes next, where the feed has it at hand. */
+  peek(cursor: number): Chunk<State> | undefined {
+    return this.#window.at(cursor);
+  }
+
+  isBehind(cursor: number): boolean {
+    return cursor < this.#head;
+  }
+
+  /** A chunk of the reader's own, for one that stands behind the window or between two chunks' beginnings. */
+  async catchUp(cursor: number, state: State | undefined): Promise<Chunk<State>> {
+    const known = state ?? (await this.#stateAt(cursor));
+    const meeting = this.#window.boundaryAfter(cursor) ?? Math.max(this.#head, cursor + 1);
+    const chunk = await this.#load(cursor, known, meeting - cursor);
+    if (chunk.events > 0) return chunk;
+    await this.#assertAlive();
+    throw new SluiceError(
+      "stream_error",
+      `The log has nothing behind ${cursor}, though it was there before.`,
+    );
+  }
+
+  /** Calls `wake` when there may be more for a reader at the head. */
+  async advance(cursor: number, state: State | undefined, wake: () => void): Promise<void> {
+    if (this.#head < cursor && !this.#moving) {
+      const known = state ?? (await this.#stateAt(cursor));
+      if (this.#head < cursor && !this.#moving) this.#startFrom(cursor, known);
+    }
+    if (this.#failure) throw this.#failure.error;
+    if (cursor < this.#head) return wake();
+    this.#waiting.add(wake);
+    if (!this.#moving) void this.#move();
+  }
+
+  /** The reader has gone, or fell behind, or was woken: nothing of it may stay here. */
+  forget(wake: () => void): void {
+    this.#waiting.delete(wake);
+  }
+
+  #startFrom(cursor: number, state: State): void {
+    this.#window.clear();
+    this.#head = cursor;
+    this.#state = state;
+  }
+
+  async #move(): Promise<void> {
+    this.#moving = true;
+    try {
+      const { session } = this.#source;
+      await this.#log.moved(session, this.#head, { signal: this.#closing.signal });
+      if (this.#closing.signal.aborted) return;
+      const chunk = await this.#load(this.#head, this.#state as State, this.#limits.chunkEvents);
+      if (chunk.events === 0) return await this.#assertAlive();
+      this.#window.push(chunk);
+      this.#head = chunk.to;
+      this.#state = chunk.state;
+    } catch (error) {
+      if (!this.#closing.signal.aborted) this.#failure = { error };
+    } finally {
+      this.#moving = false;
+      const woken = [...this.#waiting];
+      this.#waiting.clear();
+      for (const wake of woken) wake();
+    }
+  }
+
+  async #load(from: number, state: State, most: number): Promise<Chunk<State>> {
+    const { session, dialect, framing, view } = this.#source;
+    const fitting = Math.max(MIN_EVENTS, Math.floor(this.#limits.chunkBytes / this.#bytesPerEvent));
+    const limit = Math.min(most, this.#limits.chunkEvents, fitting);
+    const raw = dialect.wantsRaw?.(view) ?? false;
+    const events = await this.#log.read(session, { after: from, limit, raw });
+    const chunk = toChunk(events, { from, state, dialect, framing });
+    if (events.length > 0) this.#bytesPerEvent = Math.max(1, chunk.bytes.length / events.length);
+    // A backlog is worked off in turns with everybody else.
+    if (events.length === limit) await nextLoop();
+    return chunk;
+  }
+
+  /** The log woke us and had nothing: then the session is gone, or its id is another session's now. */
+  async #assertAlive(): Promise<void> {
+    const { session, ordinal } = this.#source;
+    const row = await this.#log.find(session);
+    if (row?.ordinal === ordinal) return;
+    throw new SluiceError("session_not_found", `The session ${session} was deleted.`, { sessionId: session });
+  }
+
+  #stateAt(cursor: number): Promise<State> {
+    return readStateAt(this.#log, this.#source, cursor);
+  }
+}
+
+const MIN_EVENTS = 8;

@@ -1,0 +1,7 @@
+export { type App, type AppOptions, createApp } from "./app.ts";
+export type { Framing } from "./chunk.ts";
+export { type Logger, type LogLine, stderrLogger } from "./logger.ts";
+export { toOpenApi } from "./openapi.ts";
+export { operations } from "./operations.ts";
+export { type Listening, listen, type ListenOptions } from "./server.ts";
+export { EventStreams, type StreamRequest } from "./sse.ts";

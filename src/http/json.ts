@@ -1,0 +1,100 @@
+import { SluiceError } from "../contract/index.ts";
+
+/** JSON from a stranger: what is wrong with it, and where. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    const position = findJsonError(text);
+    const before = text.slice(0, position);
+    const line = before.split("\n").length;
+    const column = position - before.lastIndexOf("\n");
+    const found =
+      position < text.length
+        ? `${JSON.stringify(String.fromCodePoint(text.codePointAt(position) ?? 0))} is not expected there`
+        : "it ends too early";
+    throw new SluiceError(
+      "invalid_request",
+      `The body is not JSON: at position ${position} (line ${line}, column ${column}) ${found}.`,
+      { position, line, column },
+      { cause },
+    );
+  }
+}
+
+type Expected = "value" | "first value" | "key" | "first key" | "colon" | "rest";
+
+/**
+ * Where a JSON text stops being one. Engines differ in whether they say so, hence this scan; it keeps its own
+ * stack, so that no depth of nesting can overflow ours.
+ */
+export function findJsonError(text: string): number {
+  const closers: string[] = [];
+  let expected: Expected = "value";
+  let position = skipSpace(text, 0);
+  while (position < text.length) {
+    const char = text[position] as string;
+    const closer = closers.at(-1);
+    if (expected === "colon") {
+      if (char !== ":") return position;
+      position += 1;
+      expected = "value";
+    } else if (char === closer && expected !== "value" && expected !== "key") {
+      closers.pop();
+      position += 1;
+      expected = "rest";
+    } else if (expected === "rest") {
+      if (closer === undefined || char !== ",") return position;
+      position += 1;
+      expected = closer === "}" ? "key" : "value";
+    } else if (expected === "key" || expected === "first key") {
+      const [end, whole] = scanString(text, position);
+      if (!whole) return end;
+      position = end;
+      expected = "colon";
+    } else if (char === "{" || char === "[") {
+      closers.push(char === "{" ? "}" : "]");
+      position += 1;
+      expected = char === "{" ? "first key" : "first value";
+    } else {
+      const [end, whole] = char === '"' ? scanString(text, position) : scanWord(text, position);
+      if (!whole) return end;
+      position = end;
+      expected = "rest";
+    }
+    position = skipSpace(text, position);
+  }
+  return text.length;
+}
+
+/** Where the token ends and whether it is whole, or else where it breaks. */
+type Scanned = readonly [position: number, whole: boolean];
+
+function scanString(text: string, start: number): Scanned {
+  if (text[start] !== '"') return [start, false];
+  for (let position = start + 1; position < text.length; position++) {
+    const char = text[position] as string;
+    if (char === '"') return [position + 1, true];
+    if (char < " ") return [position, false];
+    if (char !== "\\") continue;
+    ESCAPE.lastIndex = position;
+    if (!ESCAPE.test(text)) return [Math.min(position + 1, text.length), false];
+    position = ESCAPE.lastIndex - 1;
+  }
+  return [text.length, false];
+}
+
+function scanWord(text: string, start: number): Scanned {
+  WORD.lastIndex = start;
+  return WORD.test(text) ? [WORD.lastIndex, true] : [start, false];
+}
+
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
+const WORD = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+const SPACE = /[ \t\r\n]*/y;
+
+function skipSpace(text: string, position: number): number {
+  SPACE.lastIndex = position;
+  SPACE.test(text);
+  return SPACE.lastIndex;
+}

@@ -1,0 +1,19 @@
+/** What the server has counted since it started. */
+export class Meter {
+  /** Open event streams. */
+  readers = 0;
+  frames = 0;
+  bytes = 0;
+  readonly requests: Record<"1xx" | "2xx" | "3xx" | "4xx" | "5xx", number> = {
+    "1xx": 0,
+    "2xx": 0,
+    "3xx": 0,
+    "4xx": 0,
+    "5xx": 0,
+  };
+
+  count(status: number): void {
+    const kind = `${Math.floor(status / 100)}xx` as keyof Meter["requests"];
+    if (kind in this.requests) this.requests[kind] += 1;
+  }
+}

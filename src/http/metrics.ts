@@ -1,0 +1,46 @@
+import type { Services } from "./services.ts";
+
+/** Prometheus' text format. */
+export function toMetrics({ engine, meter, streams }: Services): string {
+  const stats = engine.stats();
+  const memory = process.memoryUsage();
+  const lines: string[] = [];
+  const say = (
+    name: string,
+    type: "counter" | "gauge",
+    help: string,
+    values: Record<string, number>,
+  ): void => {
+    lines.push(`# HELP sluice_${name} ${help}`, `# TYPE sluice_${name} ${type}`);
+    for (const [labels, value] of Object.entries(values)) lines.push(`sluice_${name}${labels} ${value}`);
+  };
+
+  say("sessions_live", "gauge", "Sessions that are open in memory.", { "": stats.sessionsLive });
+  say("turns_running", "gauge", "Turns that run now.", { "": stats.turnsRunning });
+  say("turns_ended_total", "counter", "Turns that have ended.", { "": stats.turnsEnded });
+  say("processes_running", "gauge", "Agent processes that run now.", { "": stats.processesRunning });
+  say("events_appended_total", "counter", "Events committed to the log.", { "": stats.eventsAppended });
+  say("batches_appended_total", "counter", "Transactions that committed them.", {
+    "": stats.batchesAppended,
+  });
+  say("append_failures_total", "counter", "Transactions that failed.", { "": stats.appendFailures });
+  say("stream_readers", "gauge", "Open event streams.", { "": meter.readers });
+  say("stream_feeds", "gauge", "Projections that open streams share.", { "": streams.feeds });
+  say("stream_frames_total", "counter", "Frames written to event streams.", { "": meter.frames });
+  say("stream_bytes_total", "counter", "Bytes written to event streams.", { "": meter.bytes });
+  say(
+    "http_requests_total",
+    "counter",
+    "Requests, by the class of their status.",
+    toLabelled(meter.requests),
+  );
+  say("resident_memory_bytes", "gauge", "Memory of the process.", { "": memory.rss });
+  say("heap_used_bytes", "gauge", "JavaScript heap in use.", { "": memory.heapUsed });
+  say("external_memory_bytes", "gauge", "Buffers outside of the heap.", { "": memory.external });
+  say("uptime_seconds", "gauge", "How long the process has run.", { "": Math.floor(process.uptime()) });
+  return `${lines.join("\n")}\n`;
+}
+
+function toLabelled(requests: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(requests).map(([kind, count]) => [`{status="${kind}"}`, count]));
+}

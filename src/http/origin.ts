@@ -1,0 +1,67 @@
+import type { Context, MiddlewareHandler } from "hono";
+import { SluiceError } from "../contract/index.ts";
+import type { AppEnv } from "./env.ts";
+
+const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
+
+/** A page of a foreign name that resolves to us (DNS rebinding) still says its own name in `Host`. */
+export function requireHost(allowed: readonly string[]): MiddlewareHandler<AppEnv> {
+  const names = new Set([...LOOPBACK, ...allowed.map(toHostname)]);
+  return async (c, next) => {
+    const host = hostOf(c);
+    if (names.has("*") || names.has(toHostname(host))) return next();
+    throw new SluiceError(
+      "foreign_host",
+      `This server does not answer for ${JSON.stringify(host)}. Use localhost, or start it with that name among the allowed hosts.`,
+    );
+  };
+}
+
+/** A browser says where a request comes from; only pages that were let in get through, and may read the answer. */
+export function requireOrigin(allowed: readonly string[]): MiddlewareHandler<AppEnv> {
+  const origins = new Set(allowed.map((origin) => origin.toLowerCase().replace(/\/$/, "")));
+  return async (c, next) => {
+    const origin = c.req.header("origin");
+    if (origin === undefined) return next();
+    const listed = origins.has("*") || origins.has(origin.toLowerCase());
+    if (!listed && !isSameHost(origin, hostOf(c))) {
+      const detail = `The origin ${JSON.stringify(origin)} is not allowed here. Start the server with it among the allowed origins.`;
+      throw new SluiceError("foreign_origin", detail);
+    }
+    if (!listed) return next();
+    const cors = toCorsHeaders(origin);
+    c.set("cors", cors);
+    if (c.req.method === "OPTIONS" && c.req.header("access-control-request-method")) {
+      return new Response(null, { status: 204, headers: { ...cors, ...PREFLIGHT } });
+    }
+    return next();
+  };
+}
+
+const PREFLIGHT = {
+  "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
+  "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id",
+  "access-control-max-age": "600",
+};
+
+function toCorsHeaders(origin: string): Record<string, string> {
+  return {
+    "access-control-allow-origin": origin,
+    "access-control-expose-headers": "sluice-turn-id",
+    vary: "origin",
+  };
+}
+
+function hostOf(c: Context<AppEnv>): string {
+  return c.req.header("host") ?? new URL(c.req.url).host;
+}
+
+/** The name without the port; IPv6 keeps its brackets. */
+function toHostname(host: string): string {
+  const name = host.toLowerCase().replace(/:\d*$/, "");
+  return name.includes(":") && !name.startsWith("[") ? `[${host.toLowerCase()}]` : name;
+}
+
+function isSameHost(origin: string, host: string): boolean {
+  return URL.canParse(origin) && new URL(origin).host === host.toLowerCase();
+}

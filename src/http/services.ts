@@ -1,0 +1,13 @@
+import type { Engine } from "../sessions/port.ts";
+import type { BodyLimits } from "./body.ts";
+import type { Meter } from "./meter.ts";
+import type { EventStreams } from "./sse.ts";
+
+/** What routes work with. */
+export interface Services {
+  readonly engine: Engine;
+  readonly streams: EventStreams;
+  readonly meter: Meter;
+  readonly limits: BodyLimits;
+  readonly version: string;
+}
