@@ -1,0 +1,84 @@
+import { spawn } from "node:child_process";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+const BUILT = ["dist/cli/main.js", "dist/index.js", "dist/agents/scripted.js"].map((path) =>
+  join(ROOT, path),
+);
+
+/** Installs what package-lock.json says, unless that was done already. */
+export async function ensureInstalled() {
+  const installed = modified(join(ROOT, "node_modules", ".package-lock.json"));
+  if (installed >= modified(join(ROOT, "package-lock.json"))) return;
+  say("installing the dependencies (npm ci) …");
+  await must("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], { quiet: true });
+}
+
+/** Builds dist/, unless it is newer than everything that it is made of. */
+export async function ensureBuilt() {
+  // openapi.json is written only where it changed, so its age says nothing.
+  const built = existsSync(join(ROOT, "openapi.json")) ? oldest(BUILT) : 0;
+  const sources = [...filesIn(join(ROOT, "src")), join(ROOT, "package.json"), join(ROOT, "tsdown.config.ts")];
+  if (built > 0 && sources.every((path) => modified(path) <= built)) return;
+  say("building (npm run build) …");
+  await must("npm", ["run", "--silent", "build"], { quiet: true });
+}
+
+export function say(text) {
+  process.stderr.write(`sluice: ${text}\n`);
+}
+
+/** Runs a child with our terminal and answers how it ended; Ctrl-C reaches it by itself, other signals are passed on. */
+export function run(command, args, { quiet = false, env = process.env } = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, {
+      cwd: ROOT,
+      env,
+      stdio: ["inherit", quiet ? "pipe" : "inherit", quiet ? "pipe" : "inherit"],
+    });
+    let output = "";
+    child.stdout?.on("data", (chunk) => (output += chunk));
+    child.stderr?.on("data", (chunk) => (output += chunk));
+    const pass = (signal) => child.kill(signal);
+    process.on("SIGINT", letChildDecide).on("SIGTERM", pass).on("SIGHUP", pass);
+    child.on("error", reject);
+    child.on("close", (code, signal) => {
+      process.off("SIGINT", letChildDecide).off("SIGTERM", pass).off("SIGHUP", pass);
+      resolve({ code, signal, output });
+    });
+  });
+}
+
+// At a terminal Ctrl-C goes to the whole group: the child decides, and we follow it.
+function letChildDecide() {}
+
+/** Ends this process as the child ended: with its exit code, or by its signal. */
+export function endAs({ code, signal }) {
+  if (signal) process.kill(process.pid, signal);
+  process.exit(code ?? 1);
+}
+
+async function must(command, args, options) {
+  const ended = await run(command, args, options);
+  if (ended.code === 0) return;
+  process.stderr.write(ended.output);
+  say(`${command} ${args.join(" ")} failed.`);
+  endAs(ended);
+}
+
+function filesIn(folder) {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
+}
+
+function oldest(paths) {
+  return Math.min(...paths.map(modified));
+}
+
+function modified(path) {
+  return existsSync(path) ? statSync(path).mtimeMs : 0;
+}

@@ -1,0 +1,138 @@
+import { createInterface } from "node:readline/promises";
+import type { EventOf, SluiceEvent } from "../contract/index.ts";
+import { SluiceError } from "../contract/index.ts";
+import type { Engine } from "../sessions/port.ts";
+import type { Screen } from "./screen.ts";
+
+type Ask = EventOf<"permission.requested"> | EventOf<"question.requested"> | EventOf<"tool.requested">;
+
+/**
+ * Answers what an agent asks during `sluice run`: by asking at the terminal, or, where nobody is there,
+ * by refusing. Each answer goes the ordinary way, so that somebody else may be first.
+ */
+export class Asker {
+  readonly #engine: Engine;
+  readonly #screen: Screen;
+  readonly #interrupt: () => void;
+  readonly #open = new Map<string, AbortController>();
+  readonly #isInteractive = Boolean(process.stdin.isTTY && process.stderr.isTTY);
+  #queue: Promise<void> = Promise.resolve();
+  #failure: unknown;
+
+  constructor(engine: Engine, screen: Screen, options: { interrupt: () => void }) {
+    this.#engine = engine;
+    this.#screen = screen;
+    this.#interrupt = options.interrupt;
+  }
+
+  see(event: SluiceEvent): void {
+    if (this.#failure) throw this.#failure;
+    if (isAsk(event)) {
+      const stop = new AbortController();
+      this.#open.set(idOf(event), stop);
+      this.#queue = this.#queue
+        .then(() => this.#answer(event, stop.signal))
+        .catch((error: unknown) => {
+          this.#failure = error;
+        });
+      return;
+    }
+    if (event.type === "permission.resolved") this.#open.get(event.data.permission_id)?.abort();
+    if (event.type === "question.resolved") this.#open.get(event.data.question_id)?.abort();
+    if (event.type === "tool.resolved") this.#open.get(event.data.request_id)?.abort();
+  }
+
+  async close(): Promise<void> {
+    for (const stop of this.#open.values()) stop.abort();
+    await this.#queue;
+  }
+
+  async #answer(ask: Ask, signal: AbortSignal): Promise<void> {
+    // A policy may have answered in the same breath.
+    const { pendingActions } = await this.#engine.info(ask.session_id);
+    if (signal.aborted || !pendingActions.some((action) => action.id === idOf(ask))) return;
+    try {
+      if (this.#isInteractive) await this.#askHere(ask, signal);
+      else await this.#refuse(ask);
+    } catch (error) {
+      const isLate =
+        error instanceof SluiceError && ["already_resolved", "action_not_found"].includes(error.code);
+      if (!isLate && !signal.aborted) throw error;
+    }
+  }
+
+  async #askHere(ask: Ask, signal: AbortSignal): Promise<void> {
+    const session = ask.session_id;
+    if (ask.type === "permission.requested") {
+      const answer = await this.#ask("  allow? [y]es, [a]lways, [n]o: ", signal, /^(y|yes|a|always|n|no)$/i);
+      const reply = { y: "once", a: "always", n: "reject" }[answer.charAt(0).toLowerCase()] as
+        | "once"
+        | "always"
+        | "reject";
+      return this.#engine.resolvePermission(session, ask.data.permission_id, { reply, by: "cli" });
+    }
+    if (ask.type === "question.requested") {
+      const { options, question_id: id } = ask.data;
+      const hint = options.length > 0 ? `a number from 1 to ${options.length}, or words` : "answer";
+      const answer = await this.#ask(`  ${hint}: `, signal, /\S/);
+      const chosen = /^\d+$/.test(answer) ? options[Number(answer) - 1] : undefined;
+      return this.#engine.resolveQuestion(session, id, { answers: [[chosen ?? answer]], by: "cli" });
+    }
+    const output = await this.#ask("  its output (empty: it failed): ", signal, /^/);
+    const reply = { output: output || "Nobody could run the tool.", isError: output === "", by: "cli" };
+    return this.#engine.resolveTool(session, ask.data.request_id, reply);
+  }
+
+  async #refuse(ask: Ask): Promise<void> {
+    const { session_id: session } = ask;
+    if (ask.type === "permission.requested") {
+      const message = "Nobody was there to allow it.";
+      await this.#engine.resolvePermission(session, ask.data.permission_id, {
+        reply: "reject",
+        message,
+        by: "cli",
+      });
+      return this.#say(`permission for "${ask.data.action}" was denied`, session);
+    }
+    if (ask.type === "question.requested") {
+      await this.#engine.resolveQuestion(session, ask.data.question_id, { rejected: true, by: "cli" });
+      return this.#say(`the question "${ask.data.prompt}" was not answered`, session);
+    }
+    const output = "No application is connected that could run this tool.";
+    await this.#engine.resolveTool(session, ask.data.request_id, { output, isError: true, by: "cli" });
+    return this.#say(`the tool "${ask.data.name}" was not run`, session);
+  }
+
+  #say(what: string, session: string): void {
+    this.#screen.note(
+      `sluice: ${what}, because standard input is not a terminal. To answer, run this in a terminal, ` +
+        `or start \`sluice serve\` and send the message there (POST /v1/sessions/${session}/messages).`,
+    );
+  }
+
+  async #ask(question: string, signal: AbortSignal, valid: RegExp): Promise<string> {
+    const lines = createInterface({ input: process.stdin, output: process.stderr });
+    lines.on("SIGINT", this.#interrupt);
+    try {
+      for (;;) {
+        const answer = (await lines.question(question, { signal })).trim();
+        if (valid.test(answer)) return answer;
+      }
+    } finally {
+      lines.close();
+    }
+  }
+}
+
+function isAsk(event: SluiceEvent): event is Ask {
+  return (
+    event.type === "permission.requested" ||
+    event.type === "question.requested" ||
+    event.type === "tool.requested"
+  );
+}
+
+function idOf(ask: Ask): string {
+  if (ask.type === "permission.requested") return ask.data.permission_id;
+  return ask.type === "question.requested" ? ask.data.question_id : ask.data.request_id;
+}

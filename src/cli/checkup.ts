@@ -1,0 +1,108 @@
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { coverageOf, harnesses } from "../harness/index.ts";
+import { createDriver } from "../log/sqlite/driver.ts";
+import { createLocalProvider } from "../sandbox/index.ts";
+import { dataDirOf } from "./dataDir.ts";
+import { DEFAULT_URL, isHealthy, type WhereOptions } from "./locate.ts";
+import { tokenFile } from "./token.ts";
+import { openLog } from "./wiring.ts";
+import { readVersion } from "./version.ts";
+
+/** What this machine has of all that sluice can use, and what to do where something is missing. */
+export interface Checkup {
+  readonly version: string;
+  readonly node: Finding & { version: string };
+  readonly sqlite: Finding & { driver: string; version?: string };
+  readonly data: Finding & { folder: string; sessions?: number; token: boolean };
+  readonly server: Finding & { url: string };
+  readonly agents: readonly (Finding & { id: string; title: string; version?: string; features: number })[];
+  readonly sandboxes: readonly (Finding & { id: string; isolated: boolean })[];
+}
+
+export interface Finding {
+  readonly ok: boolean;
+  /** Why not, or what to do. */
+  readonly hint?: string;
+}
+
+export async function checkUp(where: WhereOptions, env: NodeJS.ProcessEnv = process.env): Promise<Checkup> {
+  const folder = dataDirOf(where.data, env);
+  return {
+    version: readVersion(),
+    node: checkNode(process.versions.node),
+    sqlite: checkSqlite(),
+    data: await checkData(folder),
+    server: await checkServer(where.server ?? env["SLUICE_URL"] ?? DEFAULT_URL),
+    agents: await Promise.all(harnesses.map(checkAgent)),
+    sandboxes: await Promise.all(
+      [createLocalProvider({ root: join(folder, "sandboxes") })].map(checkSandbox),
+    ),
+  };
+}
+
+function checkNode(version: string): Checkup["node"] {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (major > 20 || (major === 20 && minor >= 19)) return { ok: true, version };
+  return { ok: false, version, hint: "sluice needs Node 20.19 or newer" };
+}
+
+function checkSqlite(): Checkup["sqlite"] {
+  try {
+    const database = createDriver(":memory:");
+    const version = String(database.prepare("SELECT sqlite_version() AS version").get()?.["version"]);
+    database.close();
+    return { ok: true, driver: "libsql", version };
+  } catch (error) {
+    const hint = `the SQLite driver does not load here (${(error as Error).message}); run npm ci again`;
+    return { ok: false, driver: "libsql", hint };
+  }
+}
+
+async function checkData(folder: string): Promise<Checkup["data"]> {
+  const token = existsSync(tokenFile(folder));
+  if (!existsSync(folder)) return { ok: true, folder, token, hint: "made at the first use" };
+  try {
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch {
+    return { ok: false, folder, token, hint: "this user may not write there; choose another with --data" };
+  }
+  if ((statSync(folder).mode & 0o077) !== 0) {
+    return { ok: false, folder, token, hint: `others can read it; chmod 700 ${folder}` };
+  }
+  return { ...(await countSessions(folder)), folder, token };
+}
+
+async function countSessions(folder: string): Promise<Finding & { sessions?: number }> {
+  try {
+    const log = openLog(folder, { mustExist: true });
+    if (!log) return { ok: true, sessions: 0 };
+    const [newest] = await log.list({ limit: 1 });
+    await log.close();
+    return { ok: true, sessions: newest?.ordinal ?? 0 };
+  } catch (error) {
+    return { ok: false, hint: (error as Error).message };
+  }
+}
+
+async function checkServer(url: string): Promise<Checkup["server"]> {
+  if (await isHealthy(url.replace(/\/+$/, ""))) return { ok: true, url };
+  return { ok: false, url, hint: "nobody answers there; `sluice serve` starts one" };
+}
+
+async function checkAgent(harness: (typeof harnesses)[number]): Promise<Checkup["agents"][number]> {
+  const { installed, version, hint } = await harness.detect();
+  const features = Object.values(coverageOf(harness)).filter(Boolean).length;
+  const about = { id: harness.id, title: harness.title, features };
+  return { ok: installed, ...about, ...(version ? { version } : {}), ...(hint ? { hint } : {}) };
+}
+
+async function checkSandbox(
+  provider: ReturnType<typeof createLocalProvider>,
+): Promise<Checkup["sandboxes"][number]> {
+  const { available, reason } = await provider.detect();
+  const isolated = provider.id !== "local";
+  const open = isolated ? undefined : "no isolation: the agent can do whatever this user can do";
+  const hint = reason ?? open;
+  return { ok: available, id: provider.id, isolated, ...(hint ? { hint } : {}) };
+}

@@ -1,0 +1,68 @@
+import type { Command } from "commander";
+import { type Checkup, checkUp, type Finding } from "../checkup.ts";
+import { EXIT } from "../failure.ts";
+import type { WhereOptions } from "../locate.ts";
+import type { CommandContext } from "../program.ts";
+import type { Page } from "../transcript/pen.ts";
+import { addWhereOptions } from "../where.ts";
+
+const EXAMPLES = `
+Examples:
+  sluice doctor
+  sluice doctor --json | jq .agents
+
+Exit codes: 0 sluice can run here · 1 it cannot (no Node, SQLite, data folder or agent that works) · 2 bad usage
+`;
+
+export function addDoctor(program: Command, { screen, exit }: CommandContext): void {
+  const command = program
+    .command("doctor")
+    .description("Say what works here: agents, isolation, data folder, server.")
+    .option("--json", "as one JSON object");
+  addWhereOptions(command)
+    .addHelpText("after", EXAMPLES)
+    .action(async (options: WhereOptions & { json?: boolean }) => {
+      const checkup = await checkUp(options);
+      await screen.line(options.json ? JSON.stringify(checkup, null, 2) : toReport(checkup, screen.page));
+      exit(canRun(checkup) ? EXIT.ok : EXIT.failed);
+    });
+}
+
+/** Without a server everything but the server works. */
+function canRun({ node, sqlite, data, agents, sandboxes }: Checkup): boolean {
+  return node.ok && sqlite.ok && data.ok && isAnyOk(agents) && isAnyOk(sandboxes);
+}
+
+function isAnyOk(findings: readonly Finding[]): boolean {
+  return findings.some((finding) => finding.ok);
+}
+
+function toReport(checkup: Checkup, page: Page): string {
+  const { version, node, sqlite, data, server, agents, sandboxes } = checkup;
+  const row = (finding: Finding, name: string, what = "") => toRow(page, finding, name, what);
+  const sessions =
+    data.sessions === undefined ? "" : `${data.sessions} session${data.sessions === 1 ? "" : "s"} so far`;
+  return [
+    page.paint.bold(`sluice ${version}`),
+    row(node, "node", node.version),
+    row(sqlite, "sqlite", `${sqlite.version ?? ""} (${sqlite.driver})`.trim()),
+    row(
+      data,
+      "data",
+      [data.folder, sessions, data.token ? "has a token" : "no token yet"].filter(Boolean).join(", "),
+    ),
+    row(server, "server", server.url),
+    "",
+    page.paint.bold("agents"),
+    ...agents.map((agent) => row(agent, agent.id, [agent.title, agent.version].filter(Boolean).join(" "))),
+    "",
+    page.paint.bold("sandboxes"),
+    ...sandboxes.map((sandbox) => row(sandbox, sandbox.id, sandbox.isolated ? "isolated" : "")),
+  ].join("\n");
+}
+
+function toRow({ paint }: Page, { ok, hint }: Finding, name: string, what: string): string {
+  const mark = ok ? paint.green("✓") : paint.yellow("✗");
+  const facts = [what, hint && paint.dim(hint)].filter(Boolean).join(" · ");
+  return `${mark} ${name.padEnd(10)} ${facts}`.trimEnd();
+}

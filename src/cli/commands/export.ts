@@ -1,0 +1,46 @@
+import type { Command } from "commander";
+import { createPrint } from "../formats.ts";
+import { locateSource, type WhereOptions } from "../locate.ts";
+import type { CommandContext } from "../program.ts";
+import type { Screen } from "../screen.ts";
+import { tailEvents } from "../source.ts";
+import { addWhereOptions } from "../where.ts";
+
+const EXAMPLES = `
+Examples:
+  sluice export my-session > my-session.jsonl
+  sluice export my-session | jq -c 'select(.type == "turn.ended")'
+
+Exit codes: 0 done · 1 failed, such as an unknown session · 2 bad usage
+`;
+
+export function addExport(program: Command, { screen }: CommandContext): void {
+  const command = program
+    .command("export")
+    .description("Write the whole log of a session, one JSON event per line, extensions included.")
+    .argument("<session>", "the session's id")
+    .option("--as <format>", "the dialect of the events: universal", "universal");
+  addWhereOptions(command)
+    .addHelpText("after", EXAMPLES)
+    .action((session: string, options: WhereOptions & { as: string }) =>
+      exportSession(session, options, screen),
+    );
+}
+
+async function exportSession(
+  session: string,
+  options: WhereOptions & { as: string },
+  screen: Screen,
+): Promise<void> {
+  const print = createPrint(options.as, screen.page);
+  const source = await locateSource(options);
+  try {
+    const all = tailEvents(source, session, { after: 0, following: "never", signal: screen.closed });
+    for await (const event of all) {
+      await screen.write(print(event));
+      if (screen.closed.aborted) return;
+    }
+  } finally {
+    await source.close();
+  }
+}

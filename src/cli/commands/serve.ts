@@ -1,0 +1,117 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { findHarness } from "../../harness/index.ts";
+import { dataDirOf, ensureDataDir } from "../dataDir.ts";
+import { CliFailure, EXIT } from "../failure.ts";
+import type { CommandContext } from "../program.ts";
+import { onInterrupt } from "../signals.ts";
+import { ensureToken, tokenFile } from "../token.ts";
+import { openEngine, startServer } from "../wiring.ts";
+
+const EXAMPLES = `
+Every request needs the token: "Authorization: Bearer <token>". It is made on the first start and kept in the
+data folder, readable by you alone. SIGTERM and Ctrl-C give running turns 5 seconds, then let go of them;
+the next start picks them up again.
+
+Examples:
+  sluice serve
+  sluice serve --port 0 --data ./data
+  curl -H "Authorization: Bearer $(cat ~/.local/share/sluice/token)" http://127.0.0.1:7411/v1/sessions
+
+Exit codes: 0 stopped by a signal · 1 failed, such as a port in use · 2 bad usage
+`;
+
+const GRACE_MS = 5_000;
+
+interface ServeOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly data?: string;
+  /** `false` is `--no-token`. */
+  readonly token?: string | false;
+  readonly insecure?: boolean;
+  readonly agent?: string;
+}
+
+export function addServe(program: Command, context: CommandContext): void {
+  program
+    .command("serve")
+    .description("Serve the sessions over HTTP.")
+    .option("--host <address>", "the address to listen on", "127.0.0.1")
+    .option("--port <port>", "the port to listen on; 0 picks a free one", parsePort, 7411)
+    .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
+    .option("--token <token>", "this token instead of the data folder's own")
+    .option("--no-token", "ask for no token")
+    .option("--agent <agent>", "the agent of sessions that name none (default: scripted)")
+    .addOption(new Option("--insecure", "allow --no-token beyond this machine").hideHelp())
+    .addHelpText("after", EXAMPLES)
+    .action((options: ServeOptions) => serve(options, context));
+}
+
+async function serve(options: ServeOptions, { screen, exit }: CommandContext): Promise<void> {
+  refuseOpenDoor(options);
+  if (options.agent !== undefined) findHarness(options.agent);
+  const dataDir = ensureDataDir(dataDirOf(options.data));
+  const token = tokenOf(options, dataDir);
+  const engine = await openEngine(
+    dataDir,
+    token === undefined ? {} : { secrets: new Map([["token", token]]) },
+  );
+  try {
+    const server = await startServer(engine, { host: options.host, port: options.port, token });
+    const stopped = untilStopped();
+    await screen.line(`sluice listening on ${server.url}`);
+    screen.note(toHint(options, dataDir));
+    await stopped;
+    await engine.drain({ graceMs: GRACE_MS });
+    await server.close();
+    exit(EXIT.ok);
+  } finally {
+    await engine.close();
+    await engine.log.close();
+  }
+}
+
+function refuseOpenDoor({ host, token, insecure }: ServeOptions): void {
+  if (token !== false || insecure || isLoopback(host)) return;
+  throw new CliFailure(
+    `--no-token on ${host} would let everybody who can reach this machine run programs on it. ` +
+      "Leave --no-token out, listen on 127.0.0.1, or say --insecure if you mean it.",
+    EXIT.usage,
+  );
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+function tokenOf(options: ServeOptions, dataDir: string): string | undefined {
+  if (options.token === false) return undefined;
+  if (options.token === "")
+    throw new CliFailure("The token is empty. Leave --token out to have one made.", EXIT.usage);
+  return options.token ?? ensureToken(dataDir);
+}
+
+function toHint(options: ServeOptions, dataDir: string): string {
+  if (options.token === false)
+    return "No token is asked for: every program of this machine can use the server.";
+  return options.token === undefined
+    ? `The token is in ${tokenFile(dataDir)}`
+    : "The token is the one given by --token.";
+}
+
+/** The first signal asks for a drain; the second does not wait for it. */
+function untilStopped(): Promise<void> {
+  return new Promise((resolve) => {
+    let count = 0;
+    onInterrupt((signal) => {
+      count += 1;
+      if (count > 1) process.exit(signal === "SIGINT" ? 130 : 143);
+      resolve();
+    });
+  });
+}
+
+function parsePort(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
+  throw new InvalidArgumentError("A port is a number from 0 to 65535.");
+}

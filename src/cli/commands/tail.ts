@@ -1,0 +1,70 @@
+import { type Command, InvalidArgumentError } from "commander";
+import { createPrint, formatOf } from "../formats.ts";
+import { locateSource, type WhereOptions } from "../locate.ts";
+import type { CommandContext } from "../program.ts";
+import type { Screen } from "../screen.ts";
+import { type Following, tailEvents } from "../source.ts";
+import { onInterrupt } from "../signals.ts";
+import { addWhereOptions } from "../where.ts";
+
+const EXAMPLES = `
+By default the log is printed, and followed for as long as a turn is running or queued.
+
+Examples:
+  sluice tail my-session
+  sluice tail my-session --after 120 --as universal
+  sluice tail my-session --follow
+  sluice tail my-session --json --no-follow | head -1
+
+Exit codes: 0 done · 1 failed, such as an unknown session · 2 bad usage
+`;
+
+interface TailOptions extends WhereOptions {
+  readonly after: number;
+  readonly as?: string;
+  readonly json?: boolean;
+  readonly follow?: boolean;
+}
+
+export function addTail(program: Command, { screen }: CommandContext): void {
+  const command = program
+    .command("tail")
+    .description("Print a session from its log, and what happens in it live.")
+    .argument("<session>", "the session's id")
+    .option("--after <sequence>", "print only what is behind this sequence", parseSequence, 0)
+    .option("--as <format>", "print the events of a dialect instead, one JSON per line: universal")
+    .option("--json", "the same as --as universal")
+    .option("-f, --follow", "wait for more, until the session ends or Ctrl-C")
+    .option("--no-follow", "print what is there and end");
+  addWhereOptions(command)
+    .addHelpText("after", EXAMPLES)
+    .action((session: string, options: TailOptions) => tail(session, options, screen));
+}
+
+async function tail(session: string, options: TailOptions, screen: Screen): Promise<void> {
+  const print = createPrint(formatOf(options), screen.page);
+  const source = await locateSource(options);
+  const stop = new AbortController();
+  const unhook = onInterrupt(() => stop.abort());
+  const signal = AbortSignal.any([stop.signal, screen.closed]);
+  try {
+    const following = toFollowing(options.follow);
+    for await (const event of tailEvents(source, session, { after: options.after, following, signal })) {
+      await screen.write(print(event));
+      if (signal.aborted) break;
+    }
+  } finally {
+    unhook();
+    await source.close();
+  }
+}
+
+function toFollowing(follow: boolean | undefined): Following {
+  if (follow === undefined) return "while-running";
+  return follow ? "always" : "never";
+}
+
+function parseSequence(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("A sequence is a whole number from 0.");
+}

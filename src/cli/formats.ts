@@ -1,0 +1,39 @@
+import type { SluiceEvent } from "../contract/index.ts";
+import type { StoredEventText } from "../dialects/stored.ts";
+import { CliFailure, EXIT } from "./failure.ts";
+import { renderEvent } from "./transcript.ts";
+import type { Page } from "./transcript/pen.ts";
+import { initialTranscript } from "./transcript/state.ts";
+
+/** Turns the events of one session into what is printed, one after the other. */
+export type Print = (event: StoredEventText) => string;
+
+const FORMATS: Readonly<Record<string, () => Print>> = {
+  // The log's own text is the universal event.
+  universal: () => (event) => `${event.body}\n`,
+};
+
+/** `--as FORMAT`; without one, the transcript that people read. */
+export function createPrint(format: string | undefined, page: Page): Print {
+  if (format === undefined) return createTranscriptPrint(page);
+  const create = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
+  if (create) return create();
+  throw new CliFailure(
+    `There is no format "${format}". Formats: ${Object.keys(FORMATS).join(", ")}; without --as you get the transcript.`,
+    EXIT.usage,
+  );
+}
+
+function createTranscriptPrint(page: Page): Print {
+  let state = initialTranscript(page);
+  return (stored) => {
+    const rendered = renderEvent(state, JSON.parse(stored.body) as SluiceEvent);
+    state = rendered.state;
+    return rendered.text;
+  };
+}
+
+/** `--json` is short for the universal events. */
+export function formatOf(options: { as?: string; json?: boolean }): string | undefined {
+  return options.as ?? (options.json ? "universal" : undefined);
+}

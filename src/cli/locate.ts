@@ -1,0 +1,74 @@
+import { createClient, type SluiceClient, SluiceClientError } from "../client/index.ts";
+import { dataDirOf } from "./dataDir.ts";
+import { CliFailure, EXIT } from "./failure.ts";
+import { createFolderSource } from "./folderSource.ts";
+import { createServerSource } from "./serverSource.ts";
+import type { Source } from "./source.ts";
+import { readToken } from "./token.ts";
+import { openLog } from "./wiring.ts";
+
+export const DEFAULT_URL = "http://127.0.0.1:7411";
+const ANSWER_MS = 500;
+
+export interface WhereOptions {
+  readonly server?: string;
+  readonly token?: string;
+  readonly data?: string;
+}
+
+/** `--server`, else `SLUICE_URL`, else the default port if somebody answers there, else the data folder. */
+export async function locateSource(
+  where: WhereOptions,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Source> {
+  const server = await locateServer(where, env);
+  if (server) return createServerSource(server.client, server.url);
+  const folder = dataDirOf(where.data, env);
+  const log = await openLog(folder, { mustExist: true });
+  if (log) return createFolderSource(log, folder);
+  throw new CliFailure(
+    `No server answers at ${DEFAULT_URL}, and there is no data in ${folder}. ` +
+      "Start one with `sluice serve`, name one with --server URL, or run something with `sluice run`.",
+  );
+}
+
+export async function locateServer(
+  where: WhereOptions,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<{ client: SluiceClient; url: string } | undefined> {
+  const named = where.server ?? (env["SLUICE_URL"] || undefined);
+  const url = toServerUrl(named ?? DEFAULT_URL);
+  const token = where.token ?? (env["SLUICE_TOKEN"] || undefined) ?? readToken(dataDirOf(where.data, env));
+  const client = createClient({ url, ...(token ? { token } : {}) });
+  if (named) return { client, url };
+  if (!(await isHealthy(url))) return undefined;
+  // Somebody else's server on the default port must not hide one's own data folder.
+  return (await accepts(client)) ? { client, url } : undefined;
+}
+
+export async function isHealthy(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(ANSWER_MS) });
+    await response.arrayBuffer();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}
+
+async function accepts(client: SluiceClient): Promise<boolean> {
+  try {
+    await client.sessions.list({ limit: 1 });
+    return true;
+  } catch (error) {
+    if (error instanceof SluiceClientError && error.status === 401) return false;
+    throw error;
+  }
+}
+
+function toServerUrl(text: string): string {
+  const url = /^https?:\/\//.test(text) ? text : `http://${text}`;
+  if (!URL.canParse(url))
+    throw new CliFailure(`"${text}" is not a server's URL. It looks like ${DEFAULT_URL}.`, EXIT.usage);
+  return new URL(url).href.replace(/\/+$/, "");
+}

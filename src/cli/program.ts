@@ -1,0 +1,64 @@
+import { Command } from "commander";
+import pc from "picocolors";
+import { addDecode } from "./commands/decode.ts";
+import { addDoctor } from "./commands/doctor.ts";
+import { addExport } from "./commands/export.ts";
+import { addRun } from "./commands/run.ts";
+import { addServe } from "./commands/serve.ts";
+import { addSessions } from "./commands/sessions.ts";
+import { addTail } from "./commands/tail.ts";
+import { describeFailure, EXIT } from "./failure.ts";
+import { Screen } from "./screen.ts";
+import { readVersion } from "./version.ts";
+
+const EXAMPLES = `
+Examples:
+  sluice run "list the files here and say what they are"
+  sluice run --agent scripted '#script [{"say":"hello"}]'
+  sluice serve
+  sluice tail ses_…
+
+Exit codes: 0 done · 1 failed · 2 bad usage · 130 interrupted
+`;
+
+/** Runs one command line and answers with its exit code. */
+export async function runProgram(argv: readonly string[], screen = new Screen()): Promise<number> {
+  let exitCode: number = EXIT.ok;
+  const program = createProgram(screen, (code) => {
+    exitCode = code;
+  });
+  try {
+    await program.parseAsync(argv);
+    return exitCode;
+  } catch (error) {
+    const failure = describeFailure(error);
+    if (failure.message) screen.fail(failure.message);
+    return failure.exitCode;
+  }
+}
+
+/** What a command gets: where to print, and how to say with which code it ended. */
+export interface CommandContext {
+  readonly screen: Screen;
+  readonly exit: (code: number) => void;
+}
+
+function createProgram(screen: Screen, exit: (code: number) => void): Command {
+  const errors = pc.createColors(Boolean(process.stderr.isTTY) && !process.env["NO_COLOR"]);
+  const program = new Command("sluice")
+    .description("Runs any coding agent in a sandbox and keeps one durable event log per session.")
+    .version(readVersion(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .helpCommand("help [command]", "print the help of a command")
+    .exitOverride()
+    .showHelpAfterError("(sluice --help lists the commands, sluice COMMAND --help its options)")
+    .configureOutput({
+      outputError: (text, write) => write(text.replace(/^error:/, `${errors.red("sluice:")}`)),
+    })
+    .addHelpText("after", EXAMPLES);
+  const context: CommandContext = { screen, exit };
+  for (const add of [addRun, addServe, addSessions, addTail, addExport, addDecode, addDoctor]) {
+    add(program, context);
+  }
+  return program;
+}

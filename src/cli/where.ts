@@ -1,0 +1,15 @@
+import type { Command } from "commander";
+
+/** The options of every command that reads sessions from a server or from the data folder. */
+export function addWhereOptions(command: Command): Command {
+  return command
+    .option(
+      "--server <url>",
+      "the server to ask (default: $SLUICE_URL, then http://127.0.0.1:7411 if it answers)",
+    )
+    .option("--token <token>", "its token (default: $SLUICE_TOKEN, then the token file of the data folder)")
+    .option(
+      "--data <folder>",
+      "the data folder to read where no server is found (default: $XDG_DATA_HOME/sluice)",
+    );
+}

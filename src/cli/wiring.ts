@@ -1,0 +1,45 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { createApp, listen, type Listening } from "../http/index.ts";
+import { createSqliteLog, type EventLog } from "../log/index.ts";
+import { createEngine, type Engine, type EngineOptions } from "../sessions/index.ts";
+import { ensureDataDir } from "./dataDir.ts";
+import { readVersion } from "./version.ts";
+
+/** How the rooms are put together for the command line, in one place. */
+
+/** The log of a data folder; undefined where there is none and `mustExist` forbids to make one. */
+export function openLog(folder: string, options: { mustExist: true }): EventLog | undefined;
+export function openLog(folder: string): EventLog;
+export function openLog(folder: string, options: { mustExist?: boolean } = {}): EventLog | undefined {
+  if (options.mustExist && !existsSync(join(folder, "log.db"))) return undefined;
+  return createSqliteLog({ folder });
+}
+
+/** An engine on the data folder itself; its log is the caller's to close. */
+export async function openEngine(
+  dataDir: string,
+  options: Pick<EngineOptions, "secrets" | "logger"> = {},
+): Promise<Engine> {
+  const log = openLog(ensureDataDir(dataDir));
+  try {
+    return await createEngine({ log, dataDir, ...options });
+  } catch (error) {
+    await log.close();
+    throw error;
+  }
+}
+
+export interface ServerSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly token: string | undefined;
+}
+
+export function startServer(engine: Engine, settings: ServerSettings): Promise<Listening> {
+  const { host, port, token } = settings;
+  // Bound to every address, a server cannot know the names that it is called by.
+  const allowedHosts = ["0.0.0.0", "::"].includes(host) ? ["*"] : [host];
+  const app = createApp({ engine, token: token ?? false, version: readVersion(), allowedHosts });
+  return listen({ app, host, port });
+}

@@ -1,0 +1,148 @@
+import type {
+  CreateSession,
+  PermissionReply,
+  SendMessage,
+  SessionInfo,
+  SluiceEvent,
+  ToolReply,
+} from "../contract/index.ts";
+import { createFsClient, type FsClient } from "./fs.ts";
+import {
+  messageStream,
+  type MessageStreamOptions,
+  sendMessage,
+  type SendOptions,
+  type SentMessage,
+} from "./messages.ts";
+import { type EventPage, type EventPageOptions, pathOf, toPageQuery } from "./paths.ts";
+import { subscribe, type SubscribeOptions } from "./subscribe.ts";
+import { type CallOptions, type ClientOptions, Transport } from "./transport.ts";
+
+/** Every route of the universal dialect. Whatever fails is thrown as a `SluiceClientError`. */
+export interface SluiceClient {
+  health(options?: CallOptions): Promise<{ status: string }>;
+  agents(options?: CallOptions): Promise<AgentInfo[]>;
+  readonly sessions: {
+    /** Newest first. */
+    list(
+      page?: { cursor?: string; limit?: number } & CallOptions,
+    ): Promise<{ sessions: SessionInfo[]; next?: string }>;
+    iterate(page?: { limit?: number } & CallOptions): AsyncGenerator<SessionInfo, void>;
+    create(session: string, spec: CreateSession, options?: CallOptions): Promise<CreatedSession>;
+    get(session: string, options?: CallOptions): Promise<SessionInfo>;
+    delete(session: string, options?: CallOptions): Promise<void>;
+  };
+  readonly events: {
+    page(session: string, page?: EventPageOptions & CallOptions): Promise<EventPage>;
+    /** All that is in the log now, page by page. */
+    iterate(session: string, page?: EventPageOptions & CallOptions): AsyncGenerator<SluiceEvent, void>;
+  };
+  readonly fs: FsClient;
+  subscribe(session: string, options?: SubscribeOptions): AsyncGenerator<SluiceEvent, void>;
+  sendMessage(session: string, message: string | SendMessage, options?: SendOptions): Promise<SentMessage>;
+  messageStream(
+    session: string,
+    message: string | SendMessage,
+    options?: MessageStreamOptions,
+  ): AsyncGenerator<SluiceEvent, void>;
+  interrupt(session: string, options?: CallOptions): Promise<void>;
+  terminate(session: string, options?: CallOptions): Promise<void>;
+  replyPermission(
+    session: string,
+    permission: string,
+    reply: PermissionReply,
+    options?: CallOptions,
+  ): Promise<void>;
+  replyQuestion(session: string, question: string, answers: string[][], options?: CallOptions): Promise<void>;
+  rejectQuestion(session: string, question: string, options?: CallOptions): Promise<void>;
+  replyTool(session: string, request: string, reply: ToolReply, options?: CallOptions): Promise<void>;
+}
+
+export interface AgentInfo {
+  readonly id: string;
+  readonly installed: boolean;
+  readonly version?: string;
+  readonly hint?: string;
+  readonly capabilities: Readonly<Record<string, boolean>>;
+}
+
+export interface CreatedSession {
+  readonly healthy: boolean;
+  readonly error?: unknown;
+  readonly nativeSessionId?: string;
+}
+
+export function createClient(options: ClientOptions): SluiceClient {
+  const transport = new Transport(options);
+  const post = async (path: string, json: unknown, { signal }: CallOptions = {}) => {
+    await transport.done(path, { method: "POST", json, signal });
+  };
+
+  return {
+    health: ({ signal } = {}) => transport.json("/v1/health", { signal }),
+    agents: async ({ signal } = {}) => {
+      const body = await transport.json<{ agents: AgentInfo[] }>("/v1/agents", { signal });
+      return body.agents;
+    },
+    sessions: createSessionsClient(transport),
+    events: createEventsClient(transport),
+    fs: createFsClient(transport),
+    subscribe: (session, options) => subscribe(transport, session, options),
+    sendMessage: (session, message, options) => sendMessage(transport, session, message, options),
+    messageStream: (session, message, options) => messageStream(transport, session, message, options),
+    interrupt: (session, options) => post(pathOf(session, "interrupt"), undefined, options),
+    terminate: (session, options) => post(pathOf(session, "terminate"), undefined, options),
+    replyPermission: (session, id, reply, options) =>
+      post(pathOf(session, answer("permissions", id, "reply")), reply, options),
+    replyQuestion: (session, id, answers, options) =>
+      post(pathOf(session, answer("questions", id, "reply")), { answers }, options),
+    rejectQuestion: (session, id, options) =>
+      post(pathOf(session, answer("questions", id, "reject")), undefined, options),
+    replyTool: (session, id, reply, options) =>
+      post(pathOf(session, answer("tools", id, "reply")), reply, options),
+  };
+}
+
+function createSessionsClient(transport: Transport): SluiceClient["sessions"] {
+  const list: SluiceClient["sessions"]["list"] = ({ cursor, limit, signal } = {}) =>
+    transport.json("/v1/sessions", { query: { cursor, limit }, signal });
+  return {
+    list,
+    async *iterate({ limit, signal } = {}) {
+      let cursor: string | undefined;
+      do {
+        const page = await list({ signal, ...(limit ? { limit } : {}), ...(cursor ? { cursor } : {}) });
+        yield* page.sessions;
+        cursor = page.next;
+      } while (cursor);
+    },
+    create: (session, spec, { signal } = {}) =>
+      transport.json(pathOf(session), { method: "POST", json: spec, signal }),
+    get: (session, { signal } = {}) => transport.json(pathOf(session), { signal }),
+    delete: async (session, { signal } = {}) => {
+      await transport.done(pathOf(session), { method: "DELETE", signal });
+    },
+  };
+}
+
+function createEventsClient(transport: Transport): SluiceClient["events"] {
+  const page: SluiceClient["events"]["page"] = (session, options = {}) =>
+    transport.json(pathOf(session, "events"), { query: toPageQuery(options), signal: options.signal });
+  return {
+    page,
+    async *iterate(session, options = {}) {
+      let after = options.after ?? 0;
+      for (;;) {
+        const { events, hasMore } = await page(session, { ...options, after });
+        yield* events;
+        const last = events.at(-1);
+        if (!hasMore || !last) return;
+        after = last.sequence;
+      }
+    },
+  };
+}
+
+function answer(kind: string, id: string, verb: string): string {
+  return `${kind}/${encodeURIComponent(id)}/${verb}`;
+}

@@ -1,0 +1,103 @@
+import type { ErrorCode, Problem } from "../contract/index.ts";
+
+/** `unreachable`: no answer at all. Every other code is one of the server's table. */
+export type ClientErrorCode = ErrorCode | "unreachable";
+
+/** What the server said went wrong, or that it could not be reached; the same fields as the server's own error. */
+export class SluiceClientError extends Error {
+  /** 0 when there was no answer. */
+  readonly status: number;
+  readonly code: ClientErrorCode;
+  readonly title: string;
+  readonly facts: Record<string, unknown>;
+  /** Whether the same request may succeed later. */
+  readonly retryable: boolean;
+
+  constructor(problem: Problem, options: ErrorOptions & { retryable?: boolean } = {}) {
+    super(problem.detail || problem.title, options);
+    const { type, title, status, detail: _detail, ...facts } = problem;
+    this.name = "SluiceClientError";
+    this.status = status;
+    this.code = type.replace(/^urn:sluice:error:/, "") as ClientErrorCode;
+    this.title = title;
+    this.facts = facts;
+    this.retryable = options.retryable ?? (status === 0 || status === 408 || status === 429 || status >= 500);
+  }
+
+  get detail(): string {
+    return this.message;
+  }
+}
+
+export function toUnreachable(url: string, cause: unknown): SluiceClientError {
+  const why = reasonOf(cause);
+  return new SluiceClientError(
+    {
+      type: "urn:sluice:error:unreachable",
+      title: "The server cannot be reached",
+      status: 0,
+      detail: `No answer from ${url}${why ? ` (${why})` : ""}. Is \`sluice serve\` running there?`,
+    },
+    { cause },
+  );
+}
+
+/** `retryable: false` where the same bytes would only come again. */
+export function toStreamError(
+  detail: string,
+  options: ErrorOptions & { retryable?: boolean } = {},
+): SluiceClientError {
+  const title = "The stream broke";
+  return new SluiceClientError(
+    { type: "urn:sluice:error:stream_error", title, status: 502, detail },
+    options,
+  );
+}
+
+/** An answer that is not a problem document (a proxy's page, say) still becomes an error with its status. */
+export async function fromResponse(response: Response): Promise<SluiceClientError> {
+  const text = await response.text().catch(() => "");
+  return new SluiceClientError(parseProblem(text) ?? unknownProblem(response, text));
+}
+
+function parseProblem(text: string): Problem | undefined {
+  try {
+    const body = JSON.parse(text) as Partial<Problem> | null;
+    if (typeof body?.type !== "string" || typeof body.status !== "number") return undefined;
+    return {
+      ...body,
+      type: body.type,
+      status: body.status,
+      title: body.title ?? "",
+      detail: body.detail ?? "",
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+function unknownProblem(response: Response, text: string): Problem {
+  const excerpt = text.trim().slice(0, 200);
+  return {
+    type: `urn:sluice:error:${codeOfStatus(response.status)}`,
+    title: response.statusText || `HTTP ${response.status}`,
+    status: response.status,
+    detail: `The server answered ${response.status} without saying why${excerpt ? `: ${excerpt}` : "."}`,
+  };
+}
+
+function codeOfStatus(status: number): ClientErrorCode {
+  if (status === 401) return "token_invalid";
+  if (status === 403) return "permission_denied";
+  if (status === 404) return "not_found";
+  if (status === 413) return "too_large";
+  if (status >= 500) return "stream_error";
+  return "invalid_request";
+}
+
+function reasonOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return "";
+  const inner = cause.cause;
+  if (inner instanceof Error) return "code" in inner ? String(inner.code) : inner.message;
+  return cause.message;
+}

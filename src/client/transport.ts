@@ -1,0 +1,79 @@
+import { fromResponse, toUnreachable } from "./errors.ts";
+
+export interface ClientOptions {
+  /** Where the server is, such as `http://127.0.0.1:7411`; "" is the page's own origin. */
+  readonly url: string;
+  readonly token?: string;
+  readonly fetch?: typeof fetch;
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Call extends CallOptions {
+  readonly method?: string;
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly headers?: Readonly<Record<string, string | undefined>>;
+  readonly json?: unknown;
+  readonly body?: BodyInit;
+}
+
+/** One request to the server. Whatever is not a 2xx is thrown as a `SluiceClientError`. */
+export class Transport {
+  readonly url: string;
+  readonly #token: string | undefined;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: ClientOptions) {
+    this.url = options.url.replace(/\/+$/, "");
+    this.#token = options.token;
+    // A browser's fetch refuses to be called on any object but its own window.
+    this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+  }
+
+  async call(path: string, call: Call = {}): Promise<Response> {
+    const address = `${this.url}${path}${toQuery(call.query)}`;
+    const response = await this.#fetch(address, this.#init(call)).catch((error: unknown) => {
+      if (call.signal?.aborted) throw call.signal.reason;
+      throw toUnreachable(this.url || address, error);
+    });
+    if (!response.ok) throw await fromResponse(response);
+    return response;
+  }
+
+  async json<T>(path: string, call: Call = {}): Promise<T> {
+    const response = await this.call(path, call);
+    return (await response.json()) as T;
+  }
+
+  /** For routes that answer 204: the body, if there is one, is read so that the connection can be used again. */
+  async done(path: string, call: Call = {}): Promise<Response> {
+    const response = await this.call(path, call);
+    await response.arrayBuffer();
+    return response;
+  }
+
+  #init(call: Call): RequestInit {
+    const headers = new Headers();
+    for (const [name, value] of Object.entries(call.headers ?? {}))
+      if (value !== undefined) headers.set(name, value);
+    if (this.#token) headers.set("authorization", `Bearer ${this.#token}`);
+    const init: RequestInit = { method: call.method ?? "GET", headers };
+    if (call.signal) init.signal = call.signal;
+    if (call.body !== undefined) init.body = call.body;
+    if (call.json !== undefined) {
+      headers.set("content-type", "application/json");
+      init.body = JSON.stringify(call.json);
+    }
+    return init;
+  }
+}
+
+function toQuery(query: Call["query"]): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {}))
+    if (value !== undefined) search.set(name, String(value));
+  const text = search.toString();
+  return text && `?${text}`;
+}
