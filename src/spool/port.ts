@@ -1,4 +1,4 @@
-import type { ProcessExit, SpoolLine } from "../contract/index.ts";
+import type { ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts";
 
 /**
  * The duplex transcript of one harness process, in a folder of its own:
@@ -7,7 +7,7 @@ import type { ProcessExit, SpoolLine } from "../contract/index.ts";
  */
 export interface Spool {
   readonly folder: string;
-  /** What runs before the process's own command line (see `spool/run.sh`). */
+  /** What runs before the process's own command line (see `spool/run.ts`). */
   readonly wrapper: readonly string[];
   /** Everything behind the `out` offset `from`, in batches of whole lines, until the process has ended and all is read. */
   follow(options: { from: number; signal: AbortSignal }): AsyncIterable<SpoolBatch>;
@@ -24,8 +24,12 @@ export interface Spool {
   pid(): Promise<number | undefined>;
   /** undefined while it runs. */
   exit(): Promise<ProcessExit | undefined>;
+  /** Somebody ended all of its processes from outside: records that, where the wrapper could not, so that followers see the end. */
+  killed(): Promise<void>;
   /** All of stderr, in the shape of seed 004. */
-  stderr(): Promise<{ head?: string; tail?: string; truncated: boolean; total_lines?: number }>;
+  stderr(): Promise<StderrOutput>;
+  /** The bytes that `out` and `err` take on the disk, for whoever has to stop a process that writes too much. */
+  size(): Promise<number>;
   /** Gives the disk space of `out` before `offset` back. */
   forget(offset: number): Promise<void>;
   remove(): Promise<void>;

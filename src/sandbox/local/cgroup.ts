@@ -1,0 +1,91 @@
+import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+/**
+ * A version 2 control group: the one thing that no process can leave by forking.
+ * It needs no controllers, only the right to make a group below our own.
+ */
+export class Cgroup {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** Where a group with this name would be, or undefined where we may make none. */
+  static async locate(name: string): Promise<Cgroup | undefined> {
+    const parent = await findOwnGroup();
+    return parent === undefined ? undefined : new Cgroup(join(parent, name));
+  }
+
+  /** Makes it if it is not there; false where that is not permitted. */
+  async make(): Promise<boolean> {
+    try {
+      await mkdir(this.path, { recursive: true });
+      await access(join(this.path, "cgroup.procs"), constants.W_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** What goes before a command line so that it runs in the group from its first instruction on. */
+  get prefix(): readonly string[] {
+    return ["/bin/sh", "-c", '{ echo $$ > "$0/cgroup.procs"; } 2> /dev/null; exec "$@"', this.path];
+  }
+
+  async members(): Promise<number[]> {
+    const files = [this.path, ...(await this.#below())].map((path) => join(path, "cgroup.procs"));
+    const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")));
+    return texts.flatMap((text) => text.split("\n").filter(Boolean).map(Number));
+  }
+
+  /** Ends all members at once; false where the kernel is too old to, and each has to be killed. */
+  kill(): Promise<boolean> {
+    return this.#write("cgroup.kill", "1");
+  }
+
+  /** Resolves when all members stand still, or go on; false where the kernel cannot. */
+  async freeze(frozen: boolean): Promise<boolean> {
+    if (!(await this.#write("cgroup.freeze", frozen ? "1" : "0"))) return false;
+    for (let tries = 0; tries < 500; tries++) {
+      const events = await readFile(join(this.path, "cgroup.events"), "utf8").catch(() => "");
+      if (events.includes(`frozen ${frozen ? 1 : 0}`)) return true;
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    return false;
+  }
+
+  /** Removes it and the groups that were made in it; one that is not empty stays. */
+  async remove(): Promise<void> {
+    for (const path of [...(await this.#below()).toReversed(), this.path]) await rmdir(path).catch(() => {});
+  }
+
+  async #below(): Promise<string[]> {
+    const entries = await readdir(this.path, { withFileTypes: true, recursive: true }).catch(() => []);
+    return entries.filter((entry) => entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
+  }
+
+  async #write(name: string, value: string): Promise<boolean> {
+    // Never created: on a kernel without the file the write has to fail.
+    return writeFile(join(this.path, name), value, { flag: "r+" }).then(
+      () => true,
+      () => false,
+    );
+  }
+}
+
+async function findOwnGroup(): Promise<string | undefined> {
+  const own = /^0::(.*)$/m.exec(await readFile("/proc/self/cgroup", "utf8").catch(() => ""))?.[1];
+  if (own === undefined) return undefined;
+  // A pure version 2 host mounts it here, a hybrid one beside the version 1 controllers.
+  for (const mount of ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]) {
+    const parent = join(mount, own);
+    const found = await access(join(parent, "cgroup.procs"), constants.W_OK).then(
+      () => access(join(mount, "cgroup.controllers")).then(() => true),
+      () => false,
+    );
+    if (found) return parent;
+  }
+  return undefined;
+}

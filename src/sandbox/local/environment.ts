@@ -1,0 +1,44 @@
+import { userInfo } from "node:os";
+
+/** In the environment of every process of a sandbox, so that it can be found whatever it does. */
+export const MARKER = "SLUICE_SANDBOX";
+export const KEY_MARKER = "SLUICE_SANDBOX_KEY";
+
+export interface EnvironmentSources {
+  readonly id: string;
+  readonly key: string;
+  readonly home: string;
+  readonly tmp: string;
+  readonly env: readonly (Readonly<Record<string, string>> | undefined)[];
+}
+
+/** Built from nothing: of the server's own environment only the search path and the locale are in it. */
+export function toEnvironment({ id, key, home, tmp, env }: EnvironmentSources): Record<string, string> {
+  return Object.assign(
+    {
+      PATH: process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
+      LANG: "C.UTF-8",
+      ...locale(),
+      HOME: home,
+      TMPDIR: tmp,
+      TERM: "dumb",
+      USER: userName(),
+    },
+    ...env,
+    { [MARKER]: id, [KEY_MARKER]: key },
+  ) as Record<string, string>;
+}
+
+function locale(): Record<string, string> {
+  const names = Object.keys(process.env).filter((name) => name === "LANG" || name.startsWith("LC_"));
+  return Object.fromEntries(names.map((name) => [name, process.env[name] ?? ""]));
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A uid without a line in the passwd file.
+    return process.env["USER"] ?? "user";
+  }
+}

@@ -1,0 +1,71 @@
+import { createHash } from "node:crypto";
+import { mkdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { SandboxPaths } from "../port.ts";
+
+/** What has to be known of a sandbox after a restart. */
+export interface SandboxRecord {
+  readonly version: 1;
+  readonly id: string;
+  readonly directory?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** The group that its processes are in, where there is one. */
+  readonly cgroup?: string;
+}
+
+/** The folder of a sandbox: everything that the provider made for it. */
+export class SandboxFolder {
+  readonly path: string;
+  /** Tells its processes from those of every other sandbox of this machine. */
+  readonly key: string;
+
+  private constructor(path: string) {
+    this.path = path;
+    this.key = createHash("sha256").update(path).digest("hex").slice(0, 20);
+  }
+
+  static async at(root: string, id: string): Promise<SandboxFolder> {
+    return new SandboxFolder(join(await realpath(root), toFolderName(id)));
+  }
+
+  get tmp(): string {
+    return join(this.path, "tmp");
+  }
+
+  paths(directory: string | undefined): SandboxPaths {
+    const workspace = directory ?? join(this.path, "workspace");
+    return {
+      workspace,
+      home: join(this.path, "home"),
+      uploads: join(this.path, "uploads"),
+      outputs: join(workspace, "output"),
+    };
+  }
+
+  async make(record: SandboxRecord): Promise<void> {
+    const own = record.directory === undefined ? ["workspace"] : [];
+    for (const name of ["", "home", "uploads", "tmp", ...own]) {
+      await mkdir(join(this.path, name), { recursive: true, mode: 0o700 });
+    }
+    const file = join(this.path, "sandbox.json");
+    await writeFile(`${file}.new`, `${JSON.stringify(record)}\n`, { mode: 0o600 });
+    await rename(`${file}.new`, file);
+  }
+
+  async record(): Promise<SandboxRecord | undefined> {
+    const text = await readFile(join(this.path, "sandbox.json"), "utf8").catch(
+      (error: NodeJS.ErrnoException) => {
+        if (error.code === "ENOENT") return undefined;
+        throw error;
+      },
+    );
+    return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
+  }
+}
+
+/** Different ids have different names, none of which needs quoting or splits a search path. */
+export function toFolderName(id: string): string {
+  const name = id.replace(/[^A-Za-z0-9_.-]|^[.-]/g, (char) => `~${Buffer.from(char).toString("hex")}`);
+  if (name.length <= 100) return name;
+  return `${name.slice(0, 60)}~${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
+}

@@ -1,0 +1,57 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { SluiceError } from "../../contract/index.ts";
+import type { Cgroup } from "./cgroup.ts";
+import type { Members } from "./members.ts";
+
+const PATIENCE_MS = 10_000;
+
+/** Ends every member, and looks again until nobody was there twice in a row: a fork may hide between two looks. */
+export async function killMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {
+  const deadline = Date.now() + PATIENCE_MS;
+  for (const group of await members.groups()) if (process.platform !== "linux") sendSignal(-group, "SIGKILL");
+  for (let quiet = 0, pause = 1; quiet < 2; pause = Math.min(pause * 2, 50)) {
+    await cgroup?.kill();
+    const pids = await members.find();
+    quiet = pids.length === 0 ? quiet + 1 : 0;
+    for (const pid of pids) sendSignal(pid, "SIGKILL");
+    if (pids.length > 0 && Date.now() > deadline) throw notEnded(pids);
+    if (quiet < 2) await sleep(pause);
+  }
+  await members.clear();
+  await cgroup?.remove();
+}
+
+/** Stops all members where they stand, those too that are born meanwhile. */
+export async function pauseMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {
+  const stopped = new Set((await cgroup?.freeze(true)) ? await cgroup?.members() : []);
+  for (let quiet = 0; quiet < 2;) {
+    const fresh = (await members.find()).filter((pid) => !stopped.has(pid));
+    quiet = fresh.length === 0 ? quiet + 1 : 0;
+    for (const pid of fresh) {
+      sendSignal(pid, "SIGSTOP");
+      stopped.add(pid);
+    }
+  }
+}
+
+export async function resumeMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {
+  await cgroup?.freeze(false);
+  for (const pid of await members.find()) sendSignal(pid, "SIGCONT");
+}
+
+/** False when there is nobody to get it. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ESRCH" || code === "EPERM") return false;
+    throw error;
+  }
+}
+
+function notEnded(pids: readonly number[]): SluiceError {
+  const list = pids.join(" ");
+  const detail = `After ${PATIENCE_MS / 1_000} seconds these processes of the sandbox still live: ${list}. They may belong to another user or hang in the kernel; end them with \`kill -9 ${list}\` as a user who may.`;
+  return new SluiceError("internal", detail, { pids });
+}

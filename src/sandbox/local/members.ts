@@ -1,0 +1,107 @@
+import { appendFile, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Cgroup } from "./cgroup.ts";
+import { KEY_MARKER } from "./environment.ts";
+import { hasVariable, readBootId, readProcess, readProcesses, type ProcessRow } from "./procfs.ts";
+
+/** Who belongs to a sandbox: by its cgroup, its marker, the sessions that were started in it, and descent. */
+export class Members {
+  readonly #file: string;
+  readonly #marker: string;
+  readonly #cgroup: Cgroup | undefined;
+  #leaders: Leader[] | undefined;
+
+  constructor(options: { folder: string; key: string; cgroup: Cgroup | undefined }) {
+    this.#file = join(options.folder, "leaders");
+    this.#marker = `${KEY_MARKER}=${options.key}`;
+    this.#cgroup = options.cgroup;
+  }
+
+  /** Remembers a process that was started as the leader of a session of its own. */
+  async add(pid: number): Promise<void> {
+    const row = await readProcess(pid);
+    const leader = { pid, start: row?.start ?? "", boot: await readBootId() };
+    const leaders = await this.#read();
+    leaders.push(leader);
+    if (leaders.length > 256) await this.#prune();
+    // The cgroup remembers by itself.
+    else if (this.#cgroup === undefined) await appendFile(this.#file, toLine(leader), { mode: 0o600 });
+  }
+
+  /** All that live now, but never ourselves. */
+  async find(): Promise<number[]> {
+    const rows = (await readProcesses()).filter((row) => row.pid !== process.pid && row.pid !== 1);
+    const grouped = new Set(await this.#cgroup?.members());
+    const sessions = await this.#sessions(rows);
+    const found = new Set<number>();
+    const look = async (row: ProcessRow): Promise<void> => {
+      const belongs = grouped.has(row.pid) || sessions.has(row.session) || sessions.has(row.group);
+      if (belongs || (await hasVariable(row.pid, this.#marker))) found.add(row.pid);
+    };
+    await Promise.all(rows.map(look));
+    addDescendants(found, rows);
+    return [...found];
+  }
+
+  async has(pid: number): Promise<boolean> {
+    if ((await this.#cgroup?.members())?.includes(pid) || (await hasVariable(pid, this.#marker))) return true;
+    const row = await readProcess(pid);
+    if (row === undefined) return false;
+    const leader = await readProcess(row.session);
+    return (await this.#sessions(leader === undefined ? [row] : [row, leader])).has(row.session);
+  }
+
+  /** To be called when none is left. */
+  async clear(): Promise<void> {
+    this.#leaders = [];
+    await rm(this.#file, { force: true });
+  }
+
+  /** The process groups that were started, for hosts without /proc. */
+  async groups(): Promise<number[]> {
+    return (await this.#read()).map((leader) => leader.pid);
+  }
+
+  /** The sessions that are still ours: a pid that lives must be the very process that was started. */
+  async #sessions(rows: readonly ProcessRow[]): Promise<Set<number>> {
+    const boot = await readBootId();
+    const starts = new Map(rows.map((row) => [row.pid, row.start]));
+    const ours = (await this.#read()).filter((leader) => {
+      const start = starts.get(leader.pid);
+      return leader.boot === boot && (start === undefined || start === leader.start);
+    });
+    return new Set(ours.map((leader) => leader.pid));
+  }
+
+  async #prune(): Promise<void> {
+    const rows = await readProcesses();
+    const alive = new Set(rows.map((row) => row.session));
+    const sessions = await this.#sessions(rows);
+    this.#leaders = (await this.#read()).filter(({ pid }) => alive.has(pid) && sessions.has(pid));
+    await writeFile(this.#file, this.#leaders.map(toLine).join(""), { mode: 0o600 });
+  }
+
+  async #read(): Promise<Leader[]> {
+    if (this.#leaders !== undefined) return this.#leaders;
+    const lines = (await readFile(this.#file, "utf8").catch(() => "")).split("\n").slice(0, -1);
+    this.#leaders ??= lines.map((line) => JSON.parse(line) as Leader);
+    return this.#leaders;
+  }
+}
+
+interface Leader {
+  readonly pid: number;
+  readonly start: string;
+  readonly boot: string;
+}
+
+function toLine(leader: Leader): string {
+  return `${JSON.stringify(leader)}\n`;
+}
+
+function addDescendants(found: Set<number>, rows: readonly ProcessRow[]): void {
+  for (let before = -1; before !== found.size;) {
+    before = found.size;
+    for (const row of rows) if (found.has(row.parent)) found.add(row.pid);
+  }
+}

@@ -1,0 +1,51 @@
+import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
+import { access, constants, stat } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { SluiceError } from "../../contract/index.ts";
+
+export interface StartOptions {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdio: StdioOptions;
+}
+
+/** Starts a program as the leader of a session of its own; answers once it runs. */
+export async function startProgram(argv: readonly string[], options: StartOptions): Promise<ChildProcess> {
+  const [program = "", ...args] = argv;
+  await demandFolder(options.cwd);
+  const child = spawn(program, args, { ...options, detached: true });
+  await new Promise<void>((resolve, reject) => {
+    child.once("spawn", resolve);
+    child.once("error", (error) => reject(toStartError(program, error)));
+  });
+  return child;
+}
+
+/** Fails when the program is nowhere on the path that it would be looked for on. */
+export async function demandProgram(program: string, env: Readonly<Record<string, string>>): Promise<void> {
+  const folders = program.includes("/") ? [""] : (env["PATH"] ?? "").split(delimiter);
+  for (const folder of folders) {
+    const file = folder === "" ? program : join(folder, program);
+    const runnable = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (runnable) return;
+  }
+  const detail = `The program ${program} was not found or cannot be run. Install it, or put its folder on the PATH of the server.`;
+  throw new SluiceError("agent_not_installed", detail, { program });
+}
+
+async function demandFolder(folder: string): Promise<void> {
+  const found = await stat(folder).catch(() => undefined);
+  if (found?.isDirectory()) return;
+  throw new SluiceError(
+    "invalid_request",
+    `The folder ${folder} to work in is gone. Make it again, or choose another one.`,
+  );
+}
+
+function toStartError(program: string, error: Error): SluiceError {
+  const detail = `${program} could not be started: ${error.message}.`;
+  return new SluiceError("internal", detail, { program }, { cause: error });
+}

@@ -1,0 +1,49 @@
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { readExit, readWhole } from "./process.ts";
+
+/** How long a process may leave its input unread before the rest is cut off. */
+const PATIENCE_MS = 30_000;
+
+/** Ends the `tail` that feeds the process, once it has handed over all that was appended to `in`. */
+export async function closeFeeder(folder: string): Promise<void> {
+  const deadline = Date.now() + PATIENCE_MS;
+  for (let pause = 2; Date.now() < deadline; pause = Math.min(pause * 2, 100)) {
+    const feeder = await findFeeder(folder);
+    if (feeder === "gone" || (await readExit(folder)) !== undefined) return;
+    if (feeder !== "awaited" && (await hasDelivered(feeder, folder))) break;
+    await sleep(pause);
+  }
+  const feeder = await findFeeder(folder);
+  if (typeof feeder === "number") kill(feeder);
+}
+
+/** Its pid; "awaited" while the wrapper has not started it, "gone" when there is none any more. */
+async function findFeeder(folder: string): Promise<number | "awaited" | "gone"> {
+  const pid = await readWhole(join(folder, "feeder"));
+  if (pid === undefined) return "awaited";
+  const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => undefined);
+  // The pid can be another's by now: only a process that was given our folder is the feeder.
+  if (commandLine !== undefined) return commandLine.includes(folder) ? Number(pid) : "gone";
+  return process.platform === "linux" ? "gone" : Number(pid);
+}
+
+async function hasDelivered(feeder: number, folder: string): Promise<boolean> {
+  const { size } = await stat(join(folder, "in"));
+  if (size === 0) return true;
+  const io = await readFile(`/proc/${feeder}/io`, "utf8").catch(() => "");
+  const written = /^wchar: (\d+)$/m.exec(io)?.[1];
+  if (written !== undefined) return Number(written) >= size;
+  // Where the kernel keeps no account, the feeder's own poll interval has to do.
+  await sleep(1_500);
+  return true;
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}

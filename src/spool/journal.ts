@@ -1,0 +1,108 @@
+import { open, readFile, stat, truncate } from "node:fs/promises";
+import { join } from "node:path";
+import { SluiceError } from "../contract/index.ts";
+import type { SentEntry } from "./port.ts";
+
+/** What is handed to the process: first noted in `sent`, then appended to `in`, each id once (docs/decisions/0002). */
+export class Journal {
+  readonly #sentFile: string;
+  readonly #inFile: string;
+  #known: Known | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(folder: string) {
+    this.#sentFile = join(folder, "sent");
+    this.#inFile = join(folder, "in");
+  }
+
+  send(entry: SentEntry): Promise<boolean> {
+    return this.#inTurn(() => this.#send(entry));
+  }
+
+  repair(): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#mend();
+    });
+  }
+
+  sent(): Promise<SentEntry[]> {
+    return this.#inTurn(async () => toEntries(await readFile(this.#sentFile)).entries);
+  }
+
+  async #send(entry: SentEntry): Promise<boolean> {
+    const known = this.#known ?? (await this.#mend());
+    if (known.ids.has(entry.id)) return false;
+    const line = Buffer.from(`${JSON.stringify({ id: entry.id, at: entry.at, text: entry.text })}\n`);
+    const text = Buffer.from(entry.text);
+    // Until both files are written, what we know of them is not to be trusted.
+    this.#known = undefined;
+    try {
+      await append(this.#sentFile, line);
+    } catch (error) {
+      await truncate(this.#sentFile, known.sentBytes).catch(() => {});
+      throw toStorageError(error, this.#sentFile);
+    }
+    await this.#appendInput(text);
+    known.ids.add(entry.id);
+    known.sentBytes += line.length;
+    this.#known = known;
+    return true;
+  }
+
+  /** Brings both files to what the journal says, and remembers it. */
+  async #mend(): Promise<Known> {
+    const bytes = await readFile(this.#sentFile);
+    const { entries, length } = toEntries(bytes);
+    if (length < bytes.length) await truncate(this.#sentFile, length);
+
+    const whole = Buffer.concat(entries.map((entry) => Buffer.from(entry.text)));
+    const { size } = await stat(this.#inFile);
+    if (size < whole.length) await this.#appendInput(whole.subarray(size));
+    this.#known = { ids: new Set(entries.map((entry) => entry.id)), sentBytes: length };
+    return this.#known;
+  }
+
+  async #appendInput(bytes: Buffer): Promise<void> {
+    try {
+      await append(this.#inFile, bytes);
+    } catch (error) {
+      throw toStorageError(error, this.#inFile);
+    }
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work, work);
+    this.#last = result.catch(() => {});
+    return result;
+  }
+}
+
+interface Known {
+  readonly ids: Set<string>;
+  sentBytes: number;
+}
+
+/** The whole entries of a journal, and the bytes that they take; a torn last line is no entry. */
+function toEntries(bytes: Buffer): { entries: SentEntry[]; length: number } {
+  const length = bytes.lastIndexOf(10) + 1;
+  const lines = bytes.subarray(0, length).toString("utf8").split("\n").slice(0, -1);
+  return { entries: lines.map((line) => JSON.parse(line) as SentEntry), length };
+}
+
+async function append(file: string, bytes: Buffer): Promise<void> {
+  const handle = await open(file, "a");
+  try {
+    for (let written = 0; written < bytes.length;) {
+      written += (await handle.write(bytes, written)).bytesWritten;
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+function toStorageError(error: unknown, file: string): unknown {
+  const code = (error as NodeJS.ErrnoException).code;
+  if (code !== "ENOSPC" && code !== "EDQUOT") return error;
+  const detail = `The disk of ${file} is full, so the agent's input was not written. Free some space and send it again.`;
+  return new SluiceError("storage_full", detail, {}, { cause: error });
+}

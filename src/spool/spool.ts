@@ -1,0 +1,127 @@
+import { mkdir, rm, stat, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { SluiceError, type ProcessExit, type StderrOutput } from "../contract/index.ts";
+import { closeFeeder } from "./feeder.ts";
+import { follow, replay } from "./follow.ts";
+import { Forgotten } from "./forget.ts";
+import { Journal } from "./journal.ts";
+import type { SentEntry, Spool, SpoolBatch } from "./port.ts";
+import { readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
+import { LINE_LIMITS, type LineLimits } from "./reader.ts";
+import { RUN_SCRIPT } from "./run.ts";
+import { readStderr } from "./stderr.ts";
+
+export interface SpoolOptions extends Partial<LineLimits> {
+  /** A process that has not begun this long after `follow` is reported as lost. */
+  readonly startGraceMs?: number;
+}
+
+/** A process's output on the disk should stay below this (`Spool.size`). */
+export const MAX_SPOOL_BYTES: number = 4 * 1024 ** 3;
+
+/** A new spool in a folder of its own, closed to others. One that was never started is made anew. */
+export async function createSpool(folder: string, options: SpoolOptions = {}): Promise<Spool> {
+  const path = resolve(folder);
+  if ((await readPid(path)) !== undefined) {
+    const detail = `A process was started in ${path} already; open its spool instead of creating one.`;
+    throw new SluiceError("internal", detail);
+  }
+  try {
+    await rm(path, { recursive: true, force: true });
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    for (const name of ["out", "err", "in", "sent"]) await writeFile(join(path, name), "", { mode: 0o600 });
+    await writeFile(join(path, "run"), RUN_SCRIPT, { mode: 0o600 });
+  } catch (error) {
+    throw toCreateError(error, path);
+  }
+  return new FolderSpool(path, options);
+}
+
+/** The spool of an earlier life, whether its process still runs or is long dead; undefined where there is none. */
+export async function openSpool(folder: string, options: SpoolOptions = {}): Promise<Spool | undefined> {
+  const path = resolve(folder);
+  const found = await stat(join(path, "run")).catch(() => undefined);
+  return found === undefined ? undefined : new FolderSpool(path, options);
+}
+
+class FolderSpool implements Spool {
+  readonly folder: string;
+  readonly wrapper: readonly string[];
+  readonly #limits: LineLimits;
+  readonly #startGraceMs: number;
+  readonly #journal: Journal;
+  readonly #forgotten: Forgotten;
+
+  constructor(folder: string, options: SpoolOptions) {
+    const { startGraceMs = 30_000, ...limits } = options;
+    this.folder = folder;
+    this.wrapper = ["/bin/sh", join(folder, "run"), folder];
+    this.#limits = { ...LINE_LIMITS, ...limits };
+    this.#startGraceMs = startGraceMs;
+    this.#journal = new Journal(folder);
+    this.#forgotten = new Forgotten(folder);
+  }
+
+  async *follow(options: { from: number; signal: AbortSignal }): AsyncGenerator<SpoolBatch, void, undefined> {
+    await this.#forgotten.demand(options.from);
+    yield* follow(this.folder, { ...options, limits: this.#limits, startGraceMs: this.#startGraceMs });
+  }
+
+  async *replay(from: number, to: number): AsyncGenerator<SpoolBatch, void, undefined> {
+    await this.#forgotten.demand(from);
+    yield* replay(this.folder, { from, to, limits: this.#limits });
+  }
+
+  send(entry: SentEntry): Promise<boolean> {
+    return this.#journal.send(entry);
+  }
+
+  sent(): Promise<readonly SentEntry[]> {
+    return this.#journal.sent();
+  }
+
+  repair(): Promise<void> {
+    return this.#journal.repair();
+  }
+
+  closeInput(): Promise<void> {
+    return closeFeeder(this.folder);
+  }
+
+  pid(): Promise<number | undefined> {
+    return readPid(this.folder);
+  }
+
+  exit(): Promise<ProcessExit | undefined> {
+    return readExit(this.folder);
+  }
+
+  async killed(): Promise<void> {
+    if ((await readRecordedExit(this.folder)) === undefined) await recordKill(this.folder);
+  }
+
+  stderr(): Promise<StderrOutput> {
+    return readStderr(join(this.folder, "err"));
+  }
+
+  async size(): Promise<number> {
+    const files = await Promise.all(["out", "err"].map((name) => stat(join(this.folder, name))));
+    // What was forgotten is a hole: it counts in the size, not in the blocks.
+    return files.reduce((sum, { size, blocks }) => sum + Math.min(size, blocks * 512), 0);
+  }
+
+  forget(offset: number): Promise<void> {
+    return this.#forgotten.forget(offset);
+  }
+
+  remove(): Promise<void> {
+    return rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+function toCreateError(error: unknown, folder: string): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code !== "ENOSPC" && code !== "EDQUOT") return error;
+  const detail = `The disk of ${folder} is full, so no process can be started. Free some space and try again.`;
+  return new SluiceError("storage_full", detail, {}, { cause: error });
+}

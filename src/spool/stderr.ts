@@ -1,0 +1,73 @@
+import { open, type FileHandle } from "node:fs/promises";
+import type { StderrOutput } from "../contract/index.ts";
+
+const HEAD_LINES = 20;
+const TAIL_LINES = 50;
+const LINE_BYTES = 4_096;
+const CHUNK_BYTES = 256 * 1024;
+
+/** All of stderr, or its two ends when it has more lines than they hold. Memory stays bounded, however big the file. */
+export async function readStderr(file: string): Promise<StderrOutput> {
+  const handle = await open(file, "r");
+  try {
+    const { total, head, tail } = await findLines(handle);
+    if (total === 0) return { truncated: false, total_lines: 0 };
+    if (total <= HEAD_LINES + TAIL_LINES) {
+      return { head: await readLines(handle, head), truncated: false, total_lines: total };
+    }
+    return {
+      head: await readLines(handle, head.slice(0, HEAD_LINES)),
+      tail: await readLines(handle, tail),
+      truncated: true,
+      total_lines: total,
+    };
+  } finally {
+    await handle.close();
+  }
+}
+
+interface LineRange {
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** Where the first 70 and the last 50 lines are. */
+async function findLines(
+  handle: FileHandle,
+): Promise<{ total: number; head: LineRange[]; tail: LineRange[] }> {
+  const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+  const head: LineRange[] = [];
+  const ring: LineRange[] = [];
+  let total = 0;
+  let begin = 0;
+  let offset = 0;
+  const add = (end: number): void => {
+    const range = { begin, end };
+    if (head.length < HEAD_LINES + TAIL_LINES) head.push(range);
+    ring[total++ % TAIL_LINES] = range;
+  };
+  for (;;) {
+    const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, offset);
+    if (bytesRead === 0) break;
+    const bytes = buffer.subarray(0, bytesRead);
+    for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) {
+      add(offset + at);
+      begin = offset + at + 1;
+    }
+    offset += bytesRead;
+  }
+  if (begin < offset) add(offset);
+  const turn = total % TAIL_LINES;
+  return { total, head, tail: [...ring.slice(turn), ...ring.slice(0, turn)] };
+}
+
+async function readLines(handle: FileHandle, ranges: readonly LineRange[]): Promise<string> {
+  const lines: string[] = [];
+  for (const { begin, end } of ranges) {
+    const bytes = Buffer.alloc(Math.min(end - begin, LINE_BYTES));
+    await handle.read(bytes, 0, bytes.length, begin);
+    const cut = end - begin > LINE_BYTES ? "…" : "";
+    lines.push(bytes.toString("utf8").replace(cut === "" ? "" : /\uFFFD$/, "") + cut);
+  }
+  return lines.join("\n");
+}
