@@ -20,5 +20,5 @@ export default defineConfig({
   target: "node20",
   fixedExtension: false,
   dts: true,
-  clean: true,
+  clean: false,
 });

@@ -17,7 +17,7 @@ export function closeTurn(fold: SessionFold, outcome: TurnOutcome): EventDraft[]
     ...turn.pending.map((pending) => closePending(pending, words)),
     ...Object.values(turn.open).map((open) => closeItem(open, outcome)),
     ...Object.values(fold.open).map((open) => closeItem(open, outcome)),
-    ...Object.entries(turn.calls).flatMap(([callId, itemId]) => closeCall(turn, callId, itemId, words)),
+    ...Object.entries(turn.calls).flatMap(([callId, { itemId }]) => closeCall(turn, callId, itemId, words)),
     ...turn.models.map((id): EventDraft => ({
       type: "model.ended",
       source: "daemon",

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { setImmediate as immediate } from "node:timers/promises";
 import { createId, SessionId, SluiceError, type SessionInfo, type SessionSpec } from "../contract/index.ts";
 import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
@@ -109,8 +110,6 @@ class LocalEngine implements Engine {
   }
 
   async info(id: string): Promise<SessionInfo> {
-    const live = await this.#live.get(id)?.catch(() => undefined);
-    if (live && !live.isClosed) return live.info();
     return this.#infoOf(await this.#row(id));
   }
 
@@ -124,8 +123,12 @@ class LocalEngine implements Engine {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#with(id, (session) => session.remove());
-    this.#live.delete(id);
+    await this.#with(id, async (session) => {
+      await session.remove();
+      this.#drop(session);
+    });
+    // Readers at the head get to read `session.deleted` before it is gone.
+    await immediate();
     await this.log.remove(id);
   }
 
@@ -200,9 +203,7 @@ class LocalEngine implements Engine {
     try {
       return await task(session);
     } catch (error) {
-      // Given up while we waited for its lock, by somebody else's failure: ours has not been tried yet.
-      const wasNotTried = error instanceof SluiceError && error.code === "stream_error" && session.isClosed;
-      if (!wasNotTried || this.#closed) throw error;
+      if (!session.isClosed || !wasNotTried(error) || this.#closed) throw error;
       return task(await this.#open(id));
     } finally {
       this.#rest();
@@ -247,7 +248,8 @@ class LocalEngine implements Engine {
 
   async #infoOf(row: SessionRow): Promise<SessionInfo> {
     const live = await this.#live.get(row.id)?.catch(() => undefined);
-    if (live && !live.isClosed) return live.info();
+    // A session that rests may have been taken over by another process: then only the log knows.
+    if (live?.isActive && !live.isClosed) return live.info();
     return toSessionInfo(row, await loadFold(this.log, row), this.#deps.defaultSandbox);
   }
 
@@ -313,6 +315,11 @@ class LocalEngine implements Engine {
     }, delay);
     this.#reopening.set(id, timer);
   }
+}
+
+/** Given up by somebody else's failure while we waited, or taken over while it rested: nothing of ours was appended. */
+function wasNotTried(error: unknown): boolean {
+  return error instanceof SluiceError && (error.code === "stream_error" || error.code === "fenced");
 }
 
 /** A turn that waits for somebody may wait for ever; only one that works is worth waiting for. */

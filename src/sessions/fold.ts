@@ -46,8 +46,8 @@ export interface TurnFold {
   id: string;
   inputIds: string[];
   open: Record<string, OpenItem>;
-  /** Calls whose result has not come back: call id → the tool_call item's id. */
-  calls: Record<string, string>;
+  /** Calls whose result has not come back, by call id: the tool_call item, and the sub-agent's that made it. */
+  calls: Record<string, { itemId: string; parentId?: string }>;
   /** Model requests without their end. */
   models: string[];
   pending: Pending[];
@@ -72,6 +72,8 @@ export interface OpenItem {
 export interface Pending extends PendingAction {
   metadata?: unknown;
   callId?: string;
+  /** The item of the sub-agent that asks. */
+  parentId?: string;
 }
 
 const ANSWERS_KEPT = 256;
@@ -121,7 +123,7 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
     case "item.started":
       return applyItemStarted(fold, event.data.item, event.source === "agent");
     case "item.completed":
-      return applyItemCompleted(fold, event.data.item);
+      return applyItemCompleted(fold, event.data.item, event.parent_id);
     case "session.started":
       fold.started = true;
       return;
@@ -182,13 +184,15 @@ function applyItemStarted(fold: SessionFold, item: Item, byAgent: boolean): void
   if (turn && byAgent) turn.attempts = 0;
 }
 
-function applyItemCompleted(fold: SessionFold, item: Item): void {
+function applyItemCompleted(fold: SessionFold, item: Item, parentId: string | undefined): void {
   const { turn } = fold;
   delete fold.open[item.item_id];
   if (!turn) return;
   delete turn.open[item.item_id];
   for (const part of item.content) {
-    if (part.type === "tool_call" && item.kind === "tool_call") turn.calls[part.call_id] = item.item_id;
+    if (part.type === "tool_call" && item.kind === "tool_call") {
+      turn.calls[part.call_id] = { itemId: item.item_id, ...(parentId === undefined ? {} : { parentId }) };
+    }
     if (part.type === "tool_result") delete turn.calls[part.call_id];
   }
 }
@@ -259,21 +263,17 @@ function applyToTurn(
         pending.metadata = metadata;
         pending.input = metadata;
       }
-      if (callId !== undefined) pending.callId = callId;
-      turn.pending.push(pending);
-      return;
+      return ask(turn, pending, callId, event.parent_id);
     }
     case "question.requested": {
       const { question_id: id, prompt, options } = event.data;
-      turn.pending.push({ kind: "question", id, turnId: turn.id, sequence, prompt, options });
-      return;
+      const pending: Pending = { kind: "question", id, turnId: turn.id, sequence, prompt, options };
+      return ask(turn, pending, undefined, event.parent_id);
     }
     case "tool.requested": {
       const { request_id: id, name, input, call_id: callId } = event.data;
       const pending: Pending = { kind: "tool", id, turnId: turn.id, sequence, prompt: name, input };
-      if (callId !== undefined) pending.callId = callId;
-      turn.pending.push(pending);
-      return;
+      return ask(turn, pending, callId, event.parent_id);
     }
     case "permission.resolved": {
       const reply = readReply(event.data.metadata);
@@ -304,6 +304,17 @@ function applyToTurn(
     }
     default:
   }
+}
+
+function ask(
+  turn: TurnFold,
+  pending: Pending,
+  callId: string | undefined,
+  parentId: string | undefined,
+): void {
+  if (callId !== undefined) pending.callId = callId;
+  if (parentId !== undefined) pending.parentId = parentId;
+  turn.pending.push(pending);
 }
 
 function answer(

@@ -8,6 +8,9 @@ import type { Redact } from "./redact.ts";
 /** Every so much output the decoder's state is written down, so that the spool before it can be forgotten. */
 const CHECKPOINT_BYTES = 16 * 1024 * 1024;
 
+/** Giving space back starts a program: not worth it for less. */
+const FORGET_BYTES = 4 * 1024 * 1024;
+
 interface Checkpoint {
   readonly state: unknown;
   /** How many sent entries the state has seen. */
@@ -27,6 +30,7 @@ export class HarnessProcess {
   #sentIds = new Set<string>();
   #fed = 0;
   #checkpointAt = 0;
+  #forgotten = 0;
 
   constructor(options: ProcessOptions) {
     this.ordinal = options.ordinal;
@@ -105,6 +109,12 @@ export class HarnessProcess {
     this.#feedSent(this.#offset);
   }
 
+  /** Ends it and all that it started, whatever they did to escape. */
+  async kill(): Promise<void> {
+    await this.sandbox.killAll();
+    await this.spool.killed();
+  }
+
   /** The mark to commit with a batch; with the decoder's state at a turn's end, and now and then. */
   mark(options: { checkpoint: boolean }): SpoolMark {
     const isDue = options.checkpoint || this.#offset - this.#checkpointAt >= CHECKPOINT_BYTES;
@@ -117,6 +127,8 @@ export class HarnessProcess {
   async committed(mark: SpoolMark): Promise<void> {
     if (mark.checkpoint === undefined) return;
     this.#checkpointAt = mark.offset;
+    if (mark.offset - this.#forgotten < FORGET_BYTES) return;
+    this.#forgotten = mark.offset;
     await this.spool.forget(mark.offset);
   }
 

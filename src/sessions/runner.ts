@@ -112,7 +112,7 @@ export class Runner {
 
   /** Ends every process of the sandbox; what that means is decided when the exit is seen. */
   async kill(): Promise<void> {
-    await this.#process?.sandbox.killAll();
+    await this.#process?.kill();
   }
 
   /** The session's sandbox, made if there is none; call it under the lock. */
@@ -137,7 +137,7 @@ export class Runner {
     const following = this.#following;
     if (process && following) {
       if (stop === "idle") await endGently(process, following.done, deps.limits.gentleMs);
-      await process.sandbox.killAll();
+      await process.kill();
       await following.done;
     } else if (writer.fold.sandbox) {
       await (await connectSandbox(deps, writer.fold.sandbox))?.killAll();

@@ -1,5 +1,5 @@
 import type { EventDraft } from "../contract/index.ts";
-import type { SessionFold } from "./fold.ts";
+import type { SessionFold, TurnFold } from "./fold.ts";
 
 /** The event that says that the turn has come to wait for its application, or that it goes on. Pure. */
 export function waitingChange(fold: SessionFold): EventDraft | undefined {
@@ -11,12 +11,24 @@ export function waitingChange(fold: SessionFold): EventDraft | undefined {
   }
   const isNews = turn.pending.some((pending) => !turn.waitingFor.includes(pending.id));
   if (!isNews) return undefined;
-  const gated = new Set(turn.pending.map((pending) => pending.callId));
-  const somethingRuns = Object.keys(turn.calls).some((callId) => !gated.has(callId));
-  if (somethingRuns) return undefined;
+  if (somethingRuns(turn)) return undefined;
   return {
     type: "turn.waiting",
     source: "daemon",
     data: { turn_id: turn.id, actions: turn.pending.map(({ kind, id }) => ({ kind, id })) },
   };
+}
+
+/** Whether a call is open that no request holds up: neither its own, nor one from within the sub-agent that it is. */
+function somethingRuns(turn: TurnFold): boolean {
+  const held = new Set<string>();
+  for (const pending of turn.pending) {
+    if (pending.callId !== undefined) held.add(pending.callId);
+    for (let parent = pending.parentId; parent !== undefined;) {
+      const [callId, call] = Object.entries(turn.calls).find(([, { itemId }]) => itemId === parent) ?? [];
+      if (callId !== undefined) held.add(callId);
+      parent = call?.parentId;
+    }
+  }
+  return Object.keys(turn.calls).some((callId) => !held.has(callId));
 }

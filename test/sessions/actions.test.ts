@@ -116,6 +116,24 @@ describe("actions", () => {
     expectLawful(await readAll(test.log, "s"));
   });
 
+  it("waits for a sub-agent's request too", async () => {
+    await say(
+      test.engine,
+      "s",
+      script({ subagent: { name: "sub", steps: [{ ask: { shell: "echo deep" } }, { say: "nested" }] } }),
+    );
+    const waiting = await waitFor(test.log, "s", "turn.waiting");
+    await test.engine.resolvePermission("s", waiting.data.actions[0]?.id ?? "", { reply: "once" });
+    await waitFor(test.log, "s", "turn.ended");
+    const events = await readAll(test.log, "s");
+    expectLawful(events);
+    const parents = new Set(
+      events.flatMap((event) => (event.parent_id === undefined ? [] : [event.parent_id])),
+    );
+    const calls = ofType(events, "item.started").filter((event) => event.data.item.kind === "tool_call");
+    expect(parents).toEqual(new Set([calls[0]?.data.item.item_id]));
+  });
+
   it("answers by policy where the session says so", async () => {
     await test.engine.create("free", { ...SCRIPTED, permissionMode: "bypass" });
     await say(test.engine, "free", script({ ask: { shell: "echo ran" } }));

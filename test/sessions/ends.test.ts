@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { assistantTexts, expectLawful } from "../support/laws.ts";
 import {
   ofType,
@@ -58,12 +58,20 @@ describe("ends", () => {
 
   it("kills an agent that does not stop, and the session goes on", async () => {
     await runTurn(test, "s", "remember me");
-    const { after } = await say(
+    await say(
       test.engine,
       "s",
-      script({ shell: `trap "" INT TERM; echo deaf; sleep 0.5; kill -STOP $PPID; sleep 60` }),
+      script({ shell: `trap "" INT TERM; kill -STOP $PPID; touch deaf; sleep 60` }),
     );
-    await waitFor(test.log, "s", "item.delta", { after });
+    const files = await test.engine.files("s");
+    await vi.waitUntil(
+      () =>
+        files.stat("deaf").then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 20_000 },
+    );
     await test.engine.interrupt("s");
     expect((await test.engine.info("s")).status).toBe("idle");
     await runTurn(test, "s", script({ say: "$history" }));

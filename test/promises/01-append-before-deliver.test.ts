@@ -1,0 +1,31 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createSqliteLog, type EventLog } from "../../src/log/index.ts";
+import { script } from "../support/engine.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+
+let server: TestServer;
+let log: EventLog;
+beforeAll(async () => {
+  server = await startServer();
+  log = await createSqliteLog({ folder: server.data });
+});
+afterAll(async () => {
+  await log.close();
+  await server.close();
+});
+
+it("promise 1: whatever a client sees is committed already", async () => {
+  await server.client.sessions.create("s", { agent: "scripted" });
+  await server.client.sendMessage("s", script({ flood: { events: 3000, bytes: 40 } }));
+  let seen = 0;
+  for await (const event of server.client.subscribe("s", { extensions: true })) {
+    seen = event.sequence;
+    // Another process's eyes on the database: what is on the socket must be in the file.
+    if (seen % 50 === 0) {
+      const stored = await log.read("s", { after: seen - 1, limit: 1 });
+      expect(JSON.parse(stored[0]?.body ?? "null")).toEqual(event);
+    }
+    if (event.type === "turn.ended") break;
+  }
+  expect(seen).toBeGreaterThan(3000);
+});
