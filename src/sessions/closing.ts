@@ -15,8 +15,8 @@ export function closeTurn(fold: SessionFold, outcome: TurnOutcome): EventDraft[]
   const words = outcome.stopReason === "end_turn" ? "unanswered" : outcome.stopReason;
   return [
     ...turn.pending.map((pending) => closePending(pending, words)),
-    ...Object.values(turn.open).map((open) => closeItem(open, outcome)),
-    ...Object.values(fold.open).map((open) => closeItem(open, outcome)),
+    ...Object.values(turn.open).map((open) => closeItem(turn, open, outcome, words)),
+    ...Object.values(fold.open).map((open) => closeItem(turn, open, outcome, words)),
     ...Object.entries(turn.calls).flatMap(([callId, { itemId }]) => closeCall(turn, callId, itemId, words)),
     ...turn.models.map((id): EventDraft => ({
       type: "model.ended",
@@ -76,23 +76,22 @@ function closePending(pending: Pending, reason: string): EventDraft {
   };
 }
 
-function closeItem({ item, text }: OpenItem, outcome: TurnOutcome): EventDraft {
+function closeItem(turn: TurnFold, open: OpenItem, outcome: TurnOutcome, reason: string): EventDraft {
   const status = outcome.status === "completed" ? "completed" : "failed";
-  return {
-    type: "item.completed",
-    source: "daemon",
-    data: { item: { ...item, status, content: withText(item, text) } },
-  };
+  const content = open.item.kind === "tool_result" ? resultOf(turn, open, reason) : withText(open);
+  return { type: "item.completed", source: "daemon", data: { item: { ...open.item, status, content } } };
+}
+
+/** A result says what it had come to, and if that is nothing, why. */
+function resultOf(turn: TurnFold, { item, text }: OpenItem, reason: string): ContentPart[] {
+  const call = Object.entries(turn.calls).find(([, { itemId }]) => itemId === item.parent_id);
+  const output = text === "" ? JSON.stringify({ status: reason }) : text;
+  return [{ type: "tool_result", call_id: call?.[0] ?? item.native_item_id ?? item.item_id, output }];
 }
 
 /** What had been streamed becomes the item's content, in the part that its kind streams into. */
-function withText(item: Item, text: string): ContentPart[] {
+function withText({ item, text }: OpenItem): ContentPart[] {
   if (text === "") return item.content;
-  if (item.kind === "tool_result") {
-    const callId =
-      item.content.find((part) => part.type === "tool_result")?.call_id ?? item.native_item_id ?? "";
-    return [{ type: "tool_result", call_id: callId, output: text }];
-  }
   const [first, ...rest] = item.content;
   if (first?.type === "reasoning" || first?.type === "text")
     return [{ ...first, text: first.text + text }, ...rest];
