@@ -39,8 +39,6 @@ function errorTable(): string {
 
 function agentTable(): string {
   const agents = harnesses.map((harness) => ({ title: harness.title, covers: coverageOf(harness) }));
-  const words = (feature: string): string =>
-    feature.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   const rows = FEATURES.map(
     (feature) =>
       `| ${words(feature)} | ${agents.map(({ covers }) => (covers[feature] ? "✓" : "")).join(" | ")} |`,
@@ -51,4 +49,8 @@ function agentTable(): string {
     ...rows,
     "",
   ].join("\n");
+}
+
+function words(feature: string): string {
+  return feature.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }

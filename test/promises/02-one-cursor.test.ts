@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { script } from "../support/engine.ts";
 import { readFrames } from "../support/sse.ts";
 import { startServer, type TestServer } from "../support/server.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import {
   openEngine,

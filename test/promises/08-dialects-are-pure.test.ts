@@ -12,7 +12,6 @@ describe("promise 8: dialects are pure", () => {
   afterAll(() => server.close());
 
   it("live frames, replayed frames and frames after a restart are the same bytes", async () => {
-    const isEnd = ({ data }: { data: string }): boolean => data.includes('"type":"turn.ended"');
     for (const query of ["", "&include_raw=true"]) {
       const { eventCount: after } = await server.client.sessions.get("s");
       const live = readFrames(server, "s", { after, query, until: isEnd });
@@ -34,3 +33,7 @@ describe("promise 8: dialects are pure", () => {
     }
   });
 });
+
+function isEnd({ data }: { data: string }): boolean {
+  return data.includes('"type":"turn.ended"');
+}

@@ -130,8 +130,8 @@ describe("actions", () => {
     const parents = new Set(
       events.flatMap((event) => (event.parent_id === undefined ? [] : [event.parent_id])),
     );
-    const calls = ofType(events, "item.started").filter((event) => event.data.item.kind === "tool_call");
-    expect(parents).toEqual(new Set([calls[0]?.data.item.item_id]));
+    const call = ofType(events, "item.started").find((event) => event.data.item.kind === "tool_call");
+    expect(parents).toEqual(new Set([call?.data.item.item_id]));
   });
 
   it("answers by policy where the session says so", async () => {

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { EventDraft, SpoolLine } from "../../src/contract/index.ts";
 import { findHarness } from "../../src/harness/index.ts";

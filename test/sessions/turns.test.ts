@@ -33,7 +33,7 @@ describe("turns", () => {
       synthetic: true,
     });
     expect(assistantTexts(events)).toEqual(["hello there"]);
-    const [message] = ofType(events, "item.started").filter((event) => event.data.item.role === "assistant");
+    const message = ofType(events, "item.started").find((event) => event.data.item.role === "assistant");
     const deltas = ofType(events, "item.delta").filter(
       (event) => event.data.item_id === message?.data.item.item_id,
     );
