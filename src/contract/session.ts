@@ -25,6 +25,22 @@ export const RetryBudget = z.strictObject({
 });
 export type RetryBudget = z.infer<typeof RetryBudget>;
 
+export const Network = z.union([
+  z.enum(["none", "loopback", "full"]),
+  z.strictObject({
+    allow: z.array(z.string().min(1)).describe("host, host:port or *.domain; loopback with its port"),
+  }),
+]);
+export type Network = z.infer<typeof Network>;
+
+export const SandboxLimits = z.strictObject({
+  memoryBytes: z.int().min(1).optional(),
+  processes: z.int().min(1).optional(),
+  cpus: z.number().positive().optional(),
+  diskBytes: z.int().min(1).optional(),
+});
+export type SandboxLimits = z.infer<typeof SandboxLimits>;
+
 /** All that a session was asked to be. Stored once, when it is created. */
 export const SessionSpec = z.strictObject({
   agent: z.string().min(1),
@@ -37,6 +53,9 @@ export const SessionSpec = z.strictObject({
   mcp: z.record(z.string(), McpServer).optional(),
   skills: z.unknown().optional(),
   sandbox: z.string().optional(),
+  image: z.string().optional(),
+  network: Network.optional(),
+  limits: SandboxLimits.optional(),
   env: z.record(z.string(), z.string()).optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
   turnTimeoutMs: z.int().min(1).optional(),

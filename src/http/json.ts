@@ -22,6 +22,15 @@ export function parseJson(text: string): unknown {
   }
 }
 
+/** The text of a body. Bytes that are no UTF-8 would arrive as others than were sent, so they are refused. */
+export function parseText(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (cause) {
+    throw new SluiceError("invalid_request", "The body is not valid UTF-8. Send JSON in UTF-8.", {}, { cause });
+  }
+}
+
 type Expected = "value" | "first value" | "key" | "first key" | "colon" | "rest";
 
 /**

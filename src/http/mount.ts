@@ -2,7 +2,7 @@ import type { Context, Hono } from "hono";
 import { parseQuery, parseWith } from "../dialects/universal/index.ts";
 import { type BodyLimits, readBody } from "./body.ts";
 import type { AppEnv } from "./env.ts";
-import { parseJson } from "./json.ts";
+import { parseJson, parseText } from "./json.ts";
 import type { Operation } from "./operation.ts";
 
 /** A call as its route sees it: already parsed. */
@@ -29,7 +29,7 @@ export function createMount(app: Hono<AppEnv>, limits: BodyLimits): Mount {
         c,
         query: (query && parseQuery(query, new URL(c.req.url).searchParams)) as never,
         body: (body?.kind === "json"
-          ? parseWith(body.schema, parseJson((await readBody(c, limits.json)).toString()), "body")
+          ? parseWith(body.schema, parseJson(parseText(await readBody(c, limits.json))), "body")
           : undefined) as never,
         param: (name) => c.req.param(name) ?? "",
       });

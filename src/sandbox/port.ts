@@ -15,6 +15,23 @@ export interface SandboxSpec {
   /** A host folder to work in; a private one is made where there is none. */
   readonly directory?: string;
   readonly env?: Readonly<Record<string, string>>;
+  readonly network?: NetworkPolicy;
+  readonly limits?: SandboxLimits;
+  /** For providers that have images. */
+  readonly image?: string;
+}
+
+/** `allow` names hosts as `host`, `host:port` or `*.domain`; loopback only with its port. */
+export type NetworkPolicy =
+  | { readonly mode: "none" | "loopback" | "full" }
+  | { readonly mode: "allow"; readonly hosts: readonly string[] };
+
+export interface SandboxLimits {
+  readonly memoryBytes?: number;
+  readonly processes?: number;
+  /** In cores; may be a fraction. */
+  readonly cpus?: number;
+  readonly diskBytes?: number;
 }
 
 export interface Sandbox {
@@ -23,14 +40,19 @@ export interface Sandbox {
   readonly isolated: boolean;
   /** As the agent sees them. */
   readonly paths: SandboxPaths;
+  /** Where the same folders lie on this host, for those who watch, compare and checkpoint them. */
+  readonly folders?: Omit<SandboxPaths, "outputs">;
+  /** What was asked for and cannot be enforced here, in words. */
+  readonly shortcomings?: readonly string[];
   /** Starts a process that survives us. `wrapper` goes before the command and runs outside of the isolation. */
   spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void>;
-  /** A signal to the process group of a spawned process, by the pid that its wrapper wrote. */
+  /** A signal to a spawned process, by the pid that its wrapper wrote. */
   signal(pid: number, signal: NodeJS.Signals): Promise<void>;
   /** Ends every process of the sandbox, whatever they did to escape, and answers when none is left. */
   killAll(): Promise<void>;
   exec(command: string, options?: ExecOptions): Promise<ExecResult>;
   readonly files: SandboxFiles;
+  /** Where a port that is open inside can be reached from this host. */
   host?(port: number): Promise<URL>;
   pause?(): Promise<void>;
   resume?(): Promise<void>;

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { createLocalProvider } from "../../src/sandbox/index.ts";
-import { Cgroup } from "../../src/sandbox/local/cgroup.ts";
-import { toFolderName, type SandboxRecord } from "../../src/sandbox/local/folder.ts";
+import { Cgroup } from "../../src/sandbox/host/cgroup.ts";
+import { toFolderName, type SandboxRecord } from "../../src/sandbox/host/folder.ts";
 import { createSpool } from "../../src/spool/index.ts";
 import { lives, makeFolder, makeSandbox, readPids, spawnScript, waitFor } from "./workbench.ts";
 

@@ -7,16 +7,18 @@ const MCP_CONFIG = ".scripted/mcp.json";
 
 /** How the agent is started: the Node that runs us, its bundled file, and what the session asks for. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
-  const argv = [process.execPath, findExecutable().path];
+  const { path } = findExecutable();
+  const argv = [process.execPath, path];
   if (context.resume !== undefined) argv.push(`--resume=${context.resume}`);
   if (spec.model !== undefined) argv.push(`--model=${spec.model}`);
   if (spec.variant !== undefined) argv.push(`--variant=${spec.variant}`);
   const env = { ...spec.env, HOME: context.home };
-  if (spec.mcp === undefined) return { argv, env };
+  const needs = [process.execPath, path];
+  if (spec.mcp === undefined) return { argv, env, needs };
   argv.push(`--mcp-config=${join(context.home, MCP_CONFIG)}`);
   // Headers and environments of MCP servers hold secrets.
   const config = { path: MCP_CONFIG, content: JSON.stringify({ mcpServers: spec.mcp }), mode: 0o600 };
-  return { argv, env, files: [config] };
+  return { argv, env, needs, files: [config] };
 }
 
 export async function detect(): Promise<Detected> {

@@ -2,9 +2,9 @@ import { mkdir, realpath, stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import type { Sandbox, SandboxProvider, SandboxSpec } from "../port.ts";
-import { Cgroup } from "./cgroup.ts";
-import { SandboxFolder, type SandboxRecord } from "./folder.ts";
-import { isInside } from "./mapping.ts";
+import { Cgroup } from "../host/cgroup.ts";
+import { SandboxFolder, type SandboxRecord } from "../host/folder.ts";
+import { isInside } from "../host/mapping.ts";
 import { LocalSandbox } from "./sandbox.ts";
 
 export interface LocalProviderOptions {

@@ -1,17 +1,17 @@
 import { mkdir } from "node:fs/promises";
 import { SluiceError, type Launch } from "../../contract/index.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths } from "../port.ts";
-import { Cgroup } from "./cgroup.ts";
-import { toEnvironment } from "./environment.ts";
-import { awaitCommand } from "./exec.ts";
-import { LocalFiles } from "./files.ts";
-import type { SandboxFolder, SandboxRecord } from "./folder.ts";
-import { killMembers, pauseMembers, resumeMembers, sendSignal } from "./kill.ts";
-import { toMappedPath } from "./mapping.ts";
-import { Members } from "./members.ts";
-import { readProcess } from "./procfs.ts";
-import { removeTree } from "./removeTree.ts";
-import { demandProgram, startProgram } from "./start.ts";
+import { Cgroup } from "../host/cgroup.ts";
+import { toEnvironment } from "../host/environment.ts";
+import { awaitCommand } from "../host/exec.ts";
+import { HostFiles } from "../host/files.ts";
+import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
+import { killMembers, pauseMembers, resumeMembers, sendSignal } from "../host/kill.ts";
+import { toMappedPath } from "../host/mapping.ts";
+import { Members } from "../host/members.ts";
+import { readProcess } from "../host/procfs.ts";
+import { removeTree } from "../host/removeTree.ts";
+import { demandProgram, startProgram } from "../host/start.ts";
 
 /** Processes of the user that the server runs as, in a folder of their own. They are kept together, not kept apart. */
 export class LocalSandbox implements Sandbox {
@@ -19,7 +19,8 @@ export class LocalSandbox implements Sandbox {
   readonly provider = "local";
   readonly isolated = false;
   readonly paths: SandboxPaths;
-  readonly files: LocalFiles;
+  readonly folders: SandboxPaths;
+  readonly files: HostFiles;
   readonly #folder: SandboxFolder;
   readonly #record: SandboxRecord;
   readonly #cgroup: Cgroup | undefined;
@@ -28,7 +29,8 @@ export class LocalSandbox implements Sandbox {
   constructor(folder: SandboxFolder, record: SandboxRecord, root: string) {
     this.id = record.id;
     this.paths = folder.paths(record.directory);
-    this.files = new LocalFiles(this.paths, [root]);
+    this.folders = this.paths;
+    this.files = new HostFiles(this.paths, [root]);
     this.#folder = folder;
     this.#record = record;
     this.#cgroup = record.cgroup === undefined ? undefined : new Cgroup(record.cgroup);

@@ -18,7 +18,7 @@ export interface WriteOptions {
 }
 
 /** The files of a sandbox on the host, none of them outside of it. */
-export class LocalFiles implements SandboxFiles {
+export class HostFiles implements SandboxFiles {
   readonly #paths: SandboxPaths;
   readonly #bounds: Bounds;
 
