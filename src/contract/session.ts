@@ -58,6 +58,10 @@ export const SessionSpec = z.strictObject({
   limits: SandboxLimits.optional(),
   env: z.record(z.string(), z.string()).optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
+  /** Live file events and the diff at a turn's end; on unless switched off. */
+  watch: z.boolean().optional(),
+  /** A checkpoint at the end of every completed turn. */
+  autoCheckpoint: z.boolean().optional(),
   turnTimeoutMs: z.int().min(1).optional(),
   retries: RetryBudget.optional(),
 });
@@ -91,6 +95,7 @@ export const SessionInfo = z.strictObject({
   nativeSessionId: z.string().nullable(),
   status: SessionStatus,
   ended: z.boolean(),
+  paused: z.boolean(),
   turnId: z.string().nullable(),
   queued: z.int(),
   pendingActions: z.array(PendingAction),

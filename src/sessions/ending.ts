@@ -4,7 +4,7 @@ import { closeTurn, type TurnOutcome } from "./closing.ts";
 import type { SessionFold } from "./fold.ts";
 
 /** Why we end a process ourselves: it decides what its exit means. */
-export type Stop = "idle" | "terminate" | "remove" | "failure";
+export type Stop = "idle" | "interrupt" | "terminate" | "remove" | "failure";
 
 export const TERMINATED: TurnOutcome = { status: "interrupted", stopReason: "terminated" };
 

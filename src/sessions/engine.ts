@@ -153,6 +153,18 @@ class LocalEngine implements Engine {
   resolveTool: Engine["resolveTool"] = (id, requestId, reply) =>
     this.#with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }));
 
+  pause(id: string): Promise<void> {
+    return this.#with(id, (session) => session.pause());
+  }
+
+  resume(id: string): Promise<void> {
+    return this.#with(id, (session) => session.resume());
+  }
+
+  host(id: string, port: number): Promise<URL> {
+    return this.#with(id, (session) => session.host(port));
+  }
+
   files(id: string): Promise<SandboxFiles> {
     return this.#with(id, (session) => session.files());
   }

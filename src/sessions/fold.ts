@@ -32,6 +32,7 @@ export interface SessionFold {
   processes: number;
   processOpen: boolean;
   sandbox: { id: string; provider: string } | null;
+  paused: boolean;
   /** The latest answers, so that a second one can be told who won. */
   answered: { id: string; answer: string; by?: string }[];
 }
@@ -93,6 +94,7 @@ export function emptyFold(): SessionFold {
     processes: 0,
     processOpen: false,
     sandbox: null,
+    paused: false,
     answered: [],
   };
 }
@@ -145,6 +147,15 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
     case "sandbox.killed":
     case "sandbox.error":
       fold.sandbox = null;
+      fold.paused = false;
+      return;
+    case "sandbox.paused":
+      fold.paused = true;
+      if (fold.turn) stopClock(fold.turn, time);
+      return;
+    case "sandbox.resumed":
+      fold.paused = false;
+      if (fold.turn && fold.turn.waitingFor.length === 0) fold.turn.clock.since ??= time;
       return;
     case "process.started":
       fold.processes = event.data.process;
@@ -230,9 +241,7 @@ function applyToTurn(
   switch (event.type) {
     case "turn.waiting":
       turn.waitingFor = event.data.actions.map((action) => action.id);
-      if (turn.clock.since !== null)
-        turn.clock = { spent: turn.clock.spent + time - turn.clock.since, since: null };
-      return;
+      return stopClock(turn, time);
     case "turn.retrying":
       turn.attempts = event.data.attempt;
       turn.retry = {
@@ -246,7 +255,7 @@ function applyToTurn(
       }
       turn.retry = null;
       turn.waitingFor = [];
-      turn.clock.since ??= time;
+      if (!fold.paused) turn.clock.since ??= time;
       return;
     case "interrupt.requested":
       turn.interrupt = event.data.by === undefined ? { at: time } : { at: time, by: event.data.by };
@@ -304,6 +313,12 @@ function applyToTurn(
     }
     default:
   }
+}
+
+/** Time in which nobody works does not count against the turn's limit. */
+function stopClock(turn: TurnFold, time: number): void {
+  const { spent, since } = turn.clock;
+  if (since !== null) turn.clock = { spent: spent + time - since, since: null };
 }
 
 function ask(

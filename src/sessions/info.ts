@@ -18,6 +18,7 @@ export function toSessionInfo(row: SessionRow, fold: SessionFold, defaultSandbox
     nativeSessionId: fold.nativeSessionId,
     status: statusOf(fold),
     ended: fold.ended !== null,
+    paused: fold.paused,
     turnId: fold.turn?.id ?? null,
     queued: fold.inbox.length,
     pendingActions: (fold.turn?.pending ?? []).map(toPublic),

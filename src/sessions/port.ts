@@ -41,6 +41,12 @@ export interface Engine {
   ): Promise<void>;
   resolveTool(id: string, requestId: string, reply: ToolReply & { by?: string }): Promise<void>;
 
+  /** Stops every process of the session where it stands; inputs wait meanwhile. */
+  pause(id: string): Promise<void>;
+  resume(id: string): Promise<void>;
+  /** Where a port that the agent's programs listen on can be reached from this host. */
+  host(id: string, port: number): Promise<URL>;
+
   /** The files of the session's sandbox, which is made if there is none yet. */
   files(id: string): Promise<SandboxFiles>;
 

@@ -55,7 +55,7 @@ export class Runner {
   get canStartTurn(): boolean {
     const { deps, writer } = this.#context;
     const { fold } = writer;
-    const isFree = !fold.turn && !fold.ended && fold.mustEnd === null;
+    const isFree = !fold.turn && !fold.ended && !fold.paused && fold.mustEnd === null;
     return this.#process !== undefined && this.#stop === undefined && isFree && !deps.draining();
   }
 
@@ -79,7 +79,7 @@ export class Runner {
     const { fold } = writer;
     if (isClosed() || this.#booting || this.#stop !== undefined || fold.ended) return;
     if (fold.mustEnd !== null) return inBackground(this.shutDown("failure"));
-    if (fold.turn || fold.inbox.length === 0 || deps.draining()) return;
+    if (fold.turn || fold.paused || fold.inbox.length === 0 || deps.draining()) return;
     if (this.#process) return inBackground(this.#startQueued());
     this.#booting = this.#boot().finally(() => {
       this.#booting = undefined;
@@ -110,9 +110,16 @@ export class Runner {
     if (pid !== undefined) await this.#process?.sandbox.signal(pid, signal);
   }
 
-  /** Ends every process of the sandbox; what that means is decided when the exit is seen. */
+  /** Ends every process of the sandbox; no turn starts in it any more, and what its end means is decided when it is seen. */
   async kill(): Promise<void> {
+    this.#stop ??= "interrupt";
     await this.#process?.kill();
+  }
+
+  /** Whether the process has said more than we have read: then it may have stopped already. */
+  async isBehind(): Promise<boolean> {
+    const process = this.#process;
+    return process !== undefined && (await process.spool.length()) > process.offset;
   }
 
   /** The session's sandbox, made if there is none; call it under the lock. */
@@ -120,6 +127,36 @@ export class Runner {
     const { deps, writer, commit } = this.#context;
     const record = (event: EventDraft): Promise<void> => commit(writer.drafts([event]));
     return createSandbox(deps, writer.row.spec, writer.fold.sandbox, record);
+  }
+
+  /** Stops every process of the sandbox where it stands. */
+  async pause(): Promise<void> {
+    const { writer, exclusive, commit } = this.#context;
+    await exclusive(async () => {
+      if (writer.fold.paused) return;
+      const sandbox = await this.sandbox();
+      if (!sandbox.pause) throw lacks(sandbox, "pause");
+      await sandbox.pause();
+      await commit(writer.drafts([{ type: "sandbox.paused", source: "daemon", data: factOf(sandbox) }]));
+    });
+  }
+
+  async resume(): Promise<void> {
+    const { writer, exclusive, commit } = this.#context;
+    await exclusive(async () => {
+      if (!writer.fold.paused) return;
+      const sandbox = await this.sandbox();
+      if (!sandbox.resume) throw lacks(sandbox, "resume");
+      await sandbox.resume();
+      await commit(writer.drafts([{ type: "sandbox.resumed", source: "daemon", data: factOf(sandbox) }]));
+    });
+    this.advance();
+  }
+
+  async host(port: number): Promise<URL> {
+    const sandbox = await this.#context.exclusive(() => this.sandbox());
+    if (!sandbox.host) throw lacks(sandbox, "forward ports");
+    return sandbox.host(port);
   }
 
   async destroySandbox(): Promise<void> {
@@ -133,6 +170,8 @@ export class Runner {
     const { deps, writer, exclusive, commit } = this.#context;
     this.#stop = stop;
     await this.#booting?.catch(() => {});
+    // A frozen process can neither end by itself nor be killed everywhere.
+    if (writer.fold.paused) await this.resume();
     const process = this.#process;
     const following = this.#following;
     if (process && following) {
@@ -294,6 +333,7 @@ export class Runner {
   async #forget(process: HarnessProcess): Promise<void> {
     this.#process = undefined;
     this.#following = undefined;
+    if (this.#stop === "interrupt") this.#stop = undefined;
     // Children that the agent left behind end with it.
     await process.sandbox.killAll();
     await process.spool.remove();
@@ -306,6 +346,17 @@ export class Runner {
     await commit(writer.drafts([{ type: "error", source: "daemon", data: { code: "too_large", message } }]));
     inBackground(this.shutDown("failure"));
   }
+}
+
+function factOf({ id, provider }: Sandbox): { sandbox_id: string; provider: string } {
+  return { sandbox_id: id, provider };
+}
+
+function lacks({ provider }: Sandbox, capability: string): SluiceError {
+  return new SluiceError(
+    "capability_missing",
+    `a ${provider} sandbox cannot ${capability}; use another provider`,
+  );
 }
 
 async function endGently(process: HarnessProcess, done: Promise<void>, patienceMs: number): Promise<void> {

@@ -17,6 +17,9 @@ import { Runner } from "./runner.ts";
 import { startTurn } from "./start.ts";
 import { SessionWriter, type CommitExtra } from "./writer.ts";
 
+/** How often an interrupted agent that still has unread output is waited for once more. */
+const PATIENCE = 10;
+
 /**
  * One live session. Everything that changes it happens under its lock, is appended first and acted on
  * afterwards. When an append fails, the object is given up and the session is opened again from its log,
@@ -113,6 +116,8 @@ export class Session {
 
   /** Answers when the turn has ended. */
   async interrupt(by?: string): Promise<{ turnId?: string }> {
+    // Nobody hears an interrupt while frozen.
+    await this.#runner.resume();
     const interrupted = await this.#exclusive(async () => {
       const { turn } = this.#writer.fold;
       if (!turn) return undefined;
@@ -163,6 +168,20 @@ export class Session {
       if (!this.#writer.fold.sandbox) this.#refuseEnded();
       return (await this.#runner.sandbox()).files;
     });
+  }
+
+  pause(): Promise<void> {
+    this.#refuseEnded();
+    return this.#runner.pause();
+  }
+
+  resume(): Promise<void> {
+    return this.#runner.resume();
+  }
+
+  host(port: number): Promise<URL> {
+    this.#refuseEnded();
+    return this.#runner.host(port);
   }
 
   /** Ends an idle process; the next message starts it again where it was. */
@@ -241,8 +260,7 @@ export class Session {
     const { fold } = this.#writer;
     if (fold.turn?.id !== turnId) return;
     if (what === "sleep") return this.sleep();
-    if (what === "signal") return this.#runner.signal("SIGINT");
-    if (what === "kill") return this.#runner.kill();
+    if (what === "signal" || what === "kill") return this.#force(what, turnId);
     await this.#exclusive(async () => {
       if (!fold.turn || fold.turn.id !== turnId) return;
       if (what === "timeout") return this.#requestInterrupt("timeout");
@@ -251,6 +269,17 @@ export class Session {
         { type: "turn.resumed", source: "daemon", data: { turn_id: turnId, reason: "retry" } },
       ]);
     });
+  }
+
+  /** Stops an agent that did not stop when asked, unless its last words have only not been read yet. */
+  async #force(how: "signal" | "kill", turnId: string | undefined): Promise<void> {
+    const { fold } = this.#writer;
+    const { interruptMs } = this.#deps.limits;
+    for (let patience = PATIENCE; patience > 0 && (await this.#runner.isBehind()); patience -= 1) {
+      await new Promise((resolve) => setTimeout(resolve, interruptMs));
+      if (fold.turn?.id !== turnId || this.#closed) return;
+    }
+    return how === "kill" ? this.#runner.kill() : this.#runner.signal("SIGINT");
   }
 
   #turnEnd(turnId: string): Promise<void> {

@@ -30,6 +30,8 @@ export interface Spool {
   stderr(): Promise<StderrOutput>;
   /** The bytes that `out` and `err` take on the disk, for whoever has to stop a process that writes too much. */
   size(): Promise<number>;
+  /** How long `out` has become. */
+  length(): Promise<number>;
   /** Gives the disk space of `out` before `offset` back. */
   forget(offset: number): Promise<void>;
   remove(): Promise<void>;

@@ -110,6 +110,10 @@ class FolderSpool implements Spool {
     return files.reduce((sum, { size, blocks }) => sum + Math.min(size, blocks * 512), 0);
   }
 
+  async length(): Promise<number> {
+    return (await stat(join(this.folder, "out"))).size;
+  }
+
   forget(offset: number): Promise<void> {
     return this.#forgotten.forget(offset);
   }

@@ -25,7 +25,6 @@ process.stdout.on("error", () => process.exit(1));
 process.on("exit", killRunningShells);
 for (const [signal, code] of [
   ["SIGTERM", 143],
-  ["SIGINT", 130],
   ["SIGHUP", 129],
 ] as const) {
   process.on(signal, () => process.exit(code));
@@ -50,6 +49,8 @@ const agent: Agent = {
   ...(options.model === undefined ? {} : { model: options.model }),
 };
 const turns = new Turns(agent);
+// As with the real CLIs, Ctrl-C stops the turn and not the agent.
+process.on("SIGINT", () => turns.interrupt());
 
 output.line({
   type: "session",

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createServer } from "node:http";
+import { expectLawful } from "../support/laws.ts";
+import {
+  ofType,
+  openEngine,
+  readAll,
+  say,
+  script,
+  SCRIPTED,
+  waitFor,
+  type TestEngine,
+} from "../support/engine.ts";
+
+describe("pause", () => {
+  let test: TestEngine;
+  beforeEach(async () => {
+    test = await openEngine({ limits: { interruptMs: 500 } });
+    await test.engine.create("s", SCRIPTED);
+  });
+  afterEach(() => test.close());
+
+  it("stops a running turn where it stands, and resume lets it go on", async () => {
+    await say(
+      test.engine,
+      "s",
+      script({ shell: "for i in $(seq 1 40); do echo $i; sleep 0.02; done" }, { say: "through" }),
+    );
+    await waitFor(test.log, "s", "item.delta");
+    await test.engine.pause("s");
+    expect((await test.engine.info("s")).paused).toBe(true);
+    const { eventCount } = await test.engine.info("s");
+    const queued = await say(test.engine, "s", script({ say: "queued" }));
+    expect(ofType(await readAll(test.log, "s"), "turn.ended")).toEqual([]);
+    await test.engine.resume("s");
+    await waitFor(test.log, "s", "turn.ended", { where: (event) => event.data.turn_id === queued.turnId });
+    const events = await readAll(test.log, "s");
+    expectLawful(events);
+    expect(events.length).toBeGreaterThan(eventCount);
+    expect(events.map((event) => event.type)).toEqual(
+      expect.arrayContaining(["sandbox.paused", "sandbox.resumed"]),
+    );
+  });
+
+  it("survives a restart, and an interrupt still ends the turn", async () => {
+    await say(test.engine, "s", script({ sleep: 60_000 }));
+    await waitFor(test.log, "s", "turn.started");
+    await test.engine.pause("s");
+    await test.restart();
+    expect((await test.engine.info("s")).paused).toBe(true);
+    await test.engine.interrupt("s");
+    expect(await test.engine.info("s")).toMatchObject({ paused: false, status: "idle" });
+    expectLawful(await readAll(test.log, "s"));
+  });
+
+  it("a paused session can be terminated", async () => {
+    await say(test.engine, "s", script({ sleep: 60_000 }));
+    await waitFor(test.log, "s", "turn.started");
+    await test.engine.pause("s");
+    await test.engine.terminate("s");
+    expectLawful(await readAll(test.log, "s"));
+  });
+
+  it("tells where a port of the sandbox is", async () => {
+    const server = createServer((_, response) => response.end("hello")).listen(0, "127.0.0.1");
+    await new Promise((resolve) => server.once("listening", resolve));
+    const { port } = server.address() as { port: number };
+    const url = await test.engine.host("s", port);
+    expect(await (await fetch(url)).text()).toBe("hello");
+    server.close();
+  });
+});
