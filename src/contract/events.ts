@@ -269,10 +269,10 @@ export type EventDraft = {
     type: T;
     data: EventData<T>;
     source: EventSource;
-    turn_id?: string;
-    parent_id?: string;
-    native_session_id?: string;
+    turn_id?: string | undefined;
+    parent_id?: string | undefined;
+    native_session_id?: string | undefined;
     /** The native line as JSON text; events of one line share the string. */
-    raw?: string;
+    raw?: string | undefined;
   };
 }[EventType];

@@ -19,13 +19,14 @@ export class Sealer {
     let sequence = at.first;
     let like: EventDraft | undefined;
     let middle = "";
+    const data = new DataTexts();
     for (const draft of drafts) {
       if (like === undefined || !hasSameEnvelope(draft, like)) {
         like = draft;
         middle = `${time}${toEnvelopeRest(draft)},"data":`;
       }
       texts.push(
-        `{"sequence":${sequence},"type":"${draft.type}","event_id":"${this.#idPrefix}${sequence.toString(36)}${middle}${toDataText(draft)}}`,
+        `{"sequence":${sequence},"type":"${draft.type}","event_id":"${this.#idPrefix}${sequence.toString(36)}${middle}${data.of(draft)}}`,
       );
       sequence++;
     }
@@ -71,9 +72,20 @@ function toEnvelopeRest(draft: EventDraft): string {
   return text;
 }
 
-// Nearly every event is a delta, and two strings serialise faster than an object that holds them.
-function toDataText(draft: EventDraft): string {
-  if (draft.type !== "item.delta" || draft.data.native_item_id !== undefined)
-    return JSON.stringify(draft.data);
-  return `{"item_id":${JSON.stringify(draft.data.item_id)},"delta":${JSON.stringify(draft.data.delta)}}`;
+// Nearly every event is a delta of the item that the one before it was of: then only its text is new.
+class DataTexts {
+  #item: string | undefined;
+  #native: string | undefined;
+  #head = "";
+
+  of(draft: EventDraft): string {
+    if (draft.type !== "item.delta") return JSON.stringify(draft.data);
+    const { item_id: item, native_item_id: native, delta } = draft.data;
+    if (item !== this.#item || native !== this.#native) {
+      this.#item = item;
+      this.#native = native;
+      this.#head = `${JSON.stringify(native === undefined ? { item_id: item } : { item_id: item, native_item_id: native }).slice(0, -1)},"delta":`;
+    }
+    return `${this.#head}${JSON.stringify(delta)}}`;
+  }
 }

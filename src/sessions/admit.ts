@@ -10,9 +10,10 @@ import { DEFAULT_BUDGET, planRetry } from "./retry.ts";
 export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, options: AdmitOptions): void {
   const { raw } = options;
   const { turn } = fold;
+  if (fact.type === "item.delta" && !turn?.retry) {
+    return drafts.addDelta(fact.data, { source: fact.source ?? "agent", parentId: fact.parent_id, raw });
+  }
   switch (fact.type) {
-    case "item.delta":
-      return drafts.add(withRaw({ ...fact, source: fact.source ?? "agent" }, raw));
     case "session.started": {
       const native = fact.native_session_id;
       if (native === undefined || native === fold.nativeSessionId) return;

@@ -1,5 +1,5 @@
-import type { EventDraft } from "../contract/index.ts";
-import { applyEvent, type SessionFold } from "./fold.ts";
+import type { EventData, EventDraft, EventSource } from "../contract/index.ts";
+import { applyDelta, applyEvent, type SessionFold } from "./fold.ts";
 
 /** The events of one append, each folded as it is added, so that the next can follow from it. */
 export class Drafts {
@@ -26,9 +26,26 @@ export class Drafts {
     }
     applyEvent(fold, event, fold.head + 1, this.time);
     this.events.push(event);
-    if (event.type === "item.delta") return;
     this.movesTurn = true;
     if (event.type === "turn.ended") this.endsTurn = true;
+  }
+
+  /** The hot path: one object of one shape per delta, folded on the spot. */
+  addDelta(
+    data: EventData<"item.delta">,
+    from: { source: EventSource; parentId: string | undefined; raw: string | undefined },
+  ): void {
+    const fold = this.#fold;
+    applyDelta(fold, data);
+    this.events.push({
+      type: "item.delta",
+      data,
+      source: from.source,
+      turn_id: fold.turn?.id,
+      parent_id: from.parentId,
+      native_session_id: fold.nativeSessionId ?? undefined,
+      raw: from.raw,
+    });
   }
 
   addAll(events: readonly EventDraft[]): void {

@@ -33,6 +33,8 @@ export interface SessionFold {
   processOpen: boolean;
   sandbox: { id: string; provider: string } | null;
   paused: boolean;
+  /** The checkpoint that the files were last kept as or brought back to: the next one's parent. */
+  checkpoint: string | null;
   /** The latest answers, so that a second one can be told who won. */
   answered: { id: string; answer: string; by?: string }[];
 }
@@ -95,6 +97,7 @@ export function emptyFold(): SessionFold {
     processOpen: false,
     sandbox: null,
     paused: false,
+    checkpoint: null,
     answered: [],
   };
 }
@@ -114,14 +117,10 @@ export function isActive(fold: SessionFold): boolean {
 
 /** Applies one event at its sequence and time. Deterministic: the log and a live session fold alike. */
 export function applyEvent(fold: SessionFold, event: EventDraft, sequence: number, time: number): void {
+  if (event.type === "item.delta") return applyDelta(fold, event.data);
   fold.head = sequence;
   if (event.native_session_id !== undefined) fold.nativeSessionId = event.native_session_id;
   switch (event.type) {
-    case "item.delta": {
-      const open = fold.turn?.open[event.data.item_id] ?? fold.open[event.data.item_id];
-      if (open) open.text += event.data.delta;
-      return;
-    }
     case "item.started":
       return applyItemStarted(fold, event.data.item, event.source === "agent");
     case "item.completed":
@@ -157,6 +156,10 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       fold.paused = false;
       if (fold.turn && fold.turn.waitingFor.length === 0) fold.turn.clock.since ??= time;
       return;
+    case "checkpoint.created":
+    case "checkpoint.restored":
+      fold.checkpoint = event.data.checkpoint_id;
+      return;
     case "process.started":
       fold.processes = event.data.process;
       fold.processOpen = true;
@@ -186,6 +189,13 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
     default:
       if (fold.turn) applyToTurn(fold, fold.turn, event, sequence, time);
   }
+}
+
+/** A delta changes nothing but its item's text; there may be a hundred thousand of them in a second. */
+export function applyDelta(fold: SessionFold, { item_id: id, delta }: EventData<"item.delta">): void {
+  fold.head += 1;
+  const open = fold.turn?.open[id] ?? fold.open[id];
+  if (open) open.text += delta;
 }
 
 function applyItemStarted(fold: SessionFold, item: Item, byAgent: boolean): void {

@@ -1,3 +1,4 @@
+import { closeSync, openSync, writeSync } from "node:fs";
 import { open, readFile, stat, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { SluiceError } from "../contract/index.ts";
@@ -89,7 +90,11 @@ function toEntries(bytes: Buffer): { entries: SentEntry[]; length: number } {
   return { entries: lines.map((line) => JSON.parse(line) as SentEntry), length };
 }
 
+/** What fits the page cache at once is written on the spot: a round through the thread pool costs more than the write. */
+const SMALL_BYTES = 64 * 1024;
+
 async function append(file: string, bytes: Buffer): Promise<void> {
+  if (bytes.length <= SMALL_BYTES) return appendNow(file, bytes);
   const handle = await open(file, "a");
   try {
     for (let written = 0; written < bytes.length;) {
@@ -97,6 +102,15 @@ async function append(file: string, bytes: Buffer): Promise<void> {
     }
   } finally {
     await handle.close();
+  }
+}
+
+function appendNow(file: string, bytes: Buffer): void {
+  const descriptor = openSync(file, "a");
+  try {
+    for (let written = 0; written < bytes.length;) written += writeSync(descriptor, bytes, written);
+  } finally {
+    closeSync(descriptor);
   }
 }
 

@@ -1,0 +1,9 @@
+/** Loaded into a measured server: collects its garbage when it is asked to, and keeps nothing alive. */
+declare const gc: (() => void) | undefined;
+
+process.on("message", (message) => {
+  if (message !== "collect") return;
+  if (typeof gc === "function") for (let times = 0; times < 3; times++) gc();
+  process.send?.("collected");
+});
+process.channel?.unref();

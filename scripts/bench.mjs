@@ -1,0 +1,29 @@
+import { join } from "node:path";
+import { endAs, ensureBuilt, ensureInstalled, ROOT, run } from "./setup.mjs";
+
+await ensureInstalled();
+await ensureBuilt();
+const bundle = join(ROOT, "node_modules", ".cache", "sluice-bench");
+await bundleTo(bundle);
+endAs(await run(process.execPath, [join(bundle, "main.js"), ...process.argv.slice(2)]));
+
+/** The measurements are TypeScript that reaches into src/; within node_modules they find their packages. */
+async function bundleTo(dir) {
+  const { rolldown } = await import("rolldown");
+  const built = await rolldown({
+    cwd: ROOT,
+    input: {
+      main: "bench/main.ts",
+      "read-worker": "bench/workers/read-worker.ts",
+      "prompt-worker": "bench/workers/prompt-worker.ts",
+      "ingest-worker": "bench/workers/ingest-worker.ts",
+      "memory-hook": "bench/workers/memory-hook.ts",
+      "acp-agent": "bench/peers/acp-agent.ts",
+    },
+    platform: "node",
+    external: /^[^./]/,
+    logLevel: "warn",
+  });
+  await built.write({ dir, format: "esm", entryFileNames: "[name].js" });
+  await built.close();
+}
