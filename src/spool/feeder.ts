@@ -23,10 +23,15 @@ export async function closeFeeder(folder: string): Promise<void> {
 async function findFeeder(folder: string): Promise<number | "awaited" | "gone"> {
   const pid = await readWhole(join(folder, "feeder"));
   if (pid === undefined) return "awaited";
-  const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => undefined);
+  if (process.platform !== "linux") return Number(pid);
+  const [commandLine, stat] = await Promise.all(
+    ["cmdline", "stat"].map((file) => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => undefined)),
+  );
+  if (commandLine === undefined || stat === undefined || /\) [ZX]/.test(stat)) return "gone";
+  // Between fork and exec a process has no command line for a moment.
+  if (commandLine === "") return "awaited";
   // The pid can be another's by now: only a process that was given our folder is the feeder.
-  if (commandLine !== undefined) return commandLine.includes(folder) ? Number(pid) : "gone";
-  return process.platform === "linux" ? "gone" : Number(pid);
+  return commandLine.includes(folder) ? Number(pid) : "gone";
 }
 
 async function hasDelivered(feeder: number, folder: string): Promise<boolean> {
