@@ -16,14 +16,17 @@ export function openLog(folder: string, options: { mustExist?: boolean } = {}): 
   return createSqliteLog({ folder });
 }
 
-/** An engine on the data folder itself; its log is the caller's to close. */
+/**
+ * An engine on the data folder itself; its log is the caller's to close.
+ * `settle` is asked once the folder is known to be ours: before that, nothing may be written to it.
+ */
 export async function openEngine(
   dataDir: string,
-  options: Pick<EngineOptions, "secrets" | "logger"> = {},
+  settle: () => Pick<EngineOptions, "secrets" | "logger"> = () => ({}),
 ): Promise<Engine> {
   const log = openLog(ensureDataDir(dataDir));
   try {
-    return await createEngine({ log, dataDir, ...options });
+    return await createEngine({ log, dataDir, ...settle() });
   } catch (error) {
     await log.close();
     throw error;

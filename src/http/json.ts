@@ -27,7 +27,12 @@ export function parseText(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
-    throw new SluiceError("invalid_request", "The body is not valid UTF-8. Send JSON in UTF-8.", {}, { cause });
+    throw new SluiceError(
+      "invalid_request",
+      "The body is not valid UTF-8. Send JSON in UTF-8.",
+      {},
+      { cause },
+    );
   }
 }
 

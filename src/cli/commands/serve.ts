@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { findHarness } from "../../harness/index.ts";
-import { dataDirOf, ensureDataDir } from "../dataDir.ts";
+import { dataDirOf } from "../dataDir.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import type { CommandContext } from "../program.ts";
 import { onInterrupt } from "../signals.ts";
-import { ensureToken, tokenFile } from "../token.ts";
+import { ensureToken, isSendable, tokenFile } from "../token.ts";
 import { openEngine, startServer } from "../wiring.ts";
 
 const EXAMPLES = `
@@ -50,12 +50,12 @@ export function addServe(program: Command, context: CommandContext): void {
 async function serve(options: ServeOptions, { screen, exit }: CommandContext): Promise<void> {
   refuseOpenDoor(options);
   if (options.agent !== undefined) findHarness(options.agent);
-  const dataDir = ensureDataDir(dataDirOf(options.data));
-  const token = tokenOf(options, dataDir);
-  const engine = await openEngine(
-    dataDir,
-    token === undefined ? {} : { secrets: new Map([["token", token]]) },
-  );
+  const dataDir = dataDirOf(options.data);
+  let token: string | undefined;
+  const engine = await openEngine(dataDir, () => {
+    token = tokenOf(options, dataDir);
+    return token === undefined ? {} : { secrets: new Map([["token", token]]) };
+  });
   try {
     const server = await startServer(engine, { host: options.host, port: options.port, token });
     const stopped = untilStopped();
@@ -88,7 +88,12 @@ function tokenOf(options: ServeOptions, dataDir: string): string | undefined {
   if (options.token === false) return undefined;
   if (options.token === "")
     throw new CliFailure("The token is empty. Leave --token out to have one made.", EXIT.usage);
-  return options.token ?? ensureToken(dataDir);
+  if (options.token === undefined) return ensureToken(dataDir);
+  if (isSendable(options.token)) return options.token;
+  throw new CliFailure(
+    "No client could send this token: it has to be one word of visible ASCII characters.",
+    EXIT.usage,
+  );
 }
 
 function toHint(options: ServeOptions, dataDir: string): string {

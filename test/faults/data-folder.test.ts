@@ -1,0 +1,175 @@
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import Database from "libsql";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createClient } from "../../src/client/index.ts";
+import { ended, printed, script, Workbench } from "../cli/workbench.ts";
+
+let bench: Workbench;
+beforeEach(() => {
+  bench = new Workbench();
+});
+afterEach(() => bench.close());
+
+describe("a data folder of a newer version", () => {
+  it.each([
+    ["serve", ["serve", "--port", "0"]],
+    ["run", ["run", "hello"]],
+    ["export", ["export", "s"]],
+  ])("%s says so, says what to do, and touches nothing", async (_, args) => {
+    await bench.run(["run", "--session", "s", script({ say: "old words" })]);
+    const database = new Database(join(bench.data, "log.db"));
+    database.exec("INSERT INTO migrations (version, applied_at) VALUES (99, 0)");
+    database.close();
+    const before = fingerprintOf(bench.data);
+    const { code, out, err } = await bench.run(args, { env: { SLUICE_URL: "" } });
+    expect(code).toBe(1);
+    expect(out).toBe("");
+    expect(err).toContain("is of version 99; this build of sluice knows version");
+    expect(err).toContain("--data");
+    expect(err).not.toContain("    at ");
+    expect(fingerprintOf(bench.data)).toEqual(before);
+  });
+});
+
+describe("a data folder that cannot be used", () => {
+  it.each([
+    ["below a file", () => join(bench.work, "file", "data")],
+    ["where nothing can be made", () => "/proc/sluice-data"],
+    ["that is a file itself", () => join(bench.work, "file")],
+  ])("%s is named, with what to do", async (_, path) => {
+    writeFileSync(join(bench.work, "file"), "mine");
+    for (const args of [
+      ["serve", "--port", "0"],
+      ["run", "hello"],
+    ]) {
+      const { code, out, err } = await bench.run([...args, "--data", path()]);
+      expect(code).toBe(1);
+      expect(out).toBe("");
+      expect(err).toContain(path());
+      expect(err).toContain("--data");
+      expect(err).not.toContain("    at ");
+    }
+    expect(readFileSync(join(bench.work, "file"), "utf8")).toBe("mine");
+  });
+
+  it("whose log.db is something else is left alone", async () => {
+    mkdirSync(bench.data, { recursive: true });
+    writeFileSync(join(bench.data, "log.db"), "these are my notes, and no database\n".repeat(200));
+    const before = readFileSync(join(bench.data, "log.db"));
+    const { code, err } = await bench.run(["serve", "--port", "0"]);
+    expect(code).toBe(1);
+    expect(err).toContain("is not a sluice database");
+    expect(readFileSync(join(bench.data, "log.db"))).toEqual(before);
+  });
+});
+
+describe("a token file with wrong content", () => {
+  const put = (content: string | Buffer): void => {
+    mkdirSync(bench.data, { recursive: true, mode: 0o700 });
+    writeFileSync(join(bench.data, "token"), content, { mode: 0o644 });
+  };
+
+  it.each([
+    ["nothing", ""],
+    ["white space", " \n\n"],
+    ["two words", "one two\n"],
+    ["two lines", "one\ntwo\n"],
+    ["control characters", "to\u0007ken\n"],
+    ["letters that no header carries", "tökën\n"],
+    ["bytes that are no text", Buffer.from([0xff, 0xfe, 0x00, 0x80])],
+  ])(
+    "%s: the server does not start with a lock that no key fits, and says what to do",
+    async (_, content) => {
+      put(content);
+      const { code, out, err } = await bench.run(["serve", "--port", "0"]);
+      expect([code, out]).toEqual([1, ""]);
+      expect(err).toContain(join(bench.data, "token"));
+      expect(err).toMatch(/remove|delete/i);
+      expect(err).not.toContain("    at ");
+      if (String(content).trim() !== "") expect(err).not.toContain(String(content).trim());
+      expect(readFileSync(join(bench.data, "token"))).toEqual(Buffer.from(content));
+    },
+  );
+
+  it("a folder in its place is said too", async () => {
+    mkdirSync(join(bench.data, "token"), { recursive: true });
+    const { code, err } = await bench.run(["serve", "--port", "0"]);
+    expect(code).toBe(1);
+    expect(err).toContain(join(bench.data, "token"));
+    expect(err).not.toContain("    at ");
+  });
+
+  it.each(["two words", "tökën", ""])("--token %j is refused before anything is served", async (token) => {
+    const { code, out, err } = await bench.run(["serve", "--port", "0", "--token", token]);
+    expect([code, out]).toEqual([2, ""]);
+    expect(err).toMatch(/token/);
+  });
+
+  it("one that somebody wrote by hand works, and is closed to others", async () => {
+    put("  my-own.token_1~+/=\r\n");
+    const server = bench.start(["serve", "--port", "0"]);
+    const url = (await printed(server, /\n/)).trim().split(" ").at(-1) ?? "";
+    expect(await createClient({ url, token: "my-own.token_1~+/=" }).sessions.list()).toEqual({
+      sessions: [],
+    });
+    expect(statSync(join(bench.data, "token")).mode & 0o777).toBe(0o600);
+    const end = ended(server);
+    server.kill("SIGTERM");
+    expect((await end).code).toBe(0);
+  });
+});
+
+describe("a port in use", () => {
+  it("is said, and what an earlier life left running is not lost by the attempt", async () => {
+    const first = bench.start(["serve", "--port", "0", "--no-token"]);
+    const url = (await printed(first, /\n/)).trim().split(" ").at(-1) ?? "";
+    const client = createClient({ url });
+    await client.sessions.create("s", { agent: "scripted" });
+    await client.sendMessage("s", script({ say: "before" }, { shell: "echo on; sleep 1" }, { say: "after" }));
+    for await (const event of client.subscribe("s"))
+      if (event.type === "item.delta" && event.data.delta === "on\n") break;
+    const dead = ended(first);
+    first.kill("SIGKILL");
+    await dead;
+
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const { port } = other.address() as AddressInfo;
+    const { code, err } = await bench.run(["serve", "--port", String(port), "--no-token"]);
+    other.close();
+    expect(code).toBe(1);
+    expect(err).toContain(`Port ${port} on 127.0.0.1 is in use. Use --port 0`);
+
+    const second = bench.start(["serve", "--port", String(port), "--no-token"]);
+    await printed(second, /\n/);
+    const again = createClient({ url: `http://127.0.0.1:${port}` });
+    const sequences: number[] = [];
+    for await (const event of again.subscribe("s", { extensions: true })) {
+      sequences.push(event.sequence);
+      if (event.type !== "turn.ended") continue;
+      expect(event.data.status).toBe("completed");
+      break;
+    }
+    expect(sequences).toEqual(sequences.map((_, index) => index + 1));
+    await again.sessions.delete("s");
+    const end = ended(second);
+    second.kill("SIGTERM");
+    await end;
+  });
+});
+
+/** Every file of the folder and what is in it. SQLite's index of its journal is memory on disk, not data. */
+function fingerprintOf(folder: string): Record<string, string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(
+    (entry) => entry.isFile() && !entry.name.endsWith("-shm"),
+  );
+  return Object.fromEntries(
+    files
+      .map((entry) => join(entry.parentPath, entry.name))
+      .map((path) => [path, createHash("sha256").update(readFileSync(path)).digest("hex")]),
+  );
+}

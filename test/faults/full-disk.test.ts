@@ -1,0 +1,211 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmdirSync } from "node:fs";
+import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createClient, type SluiceClient } from "../../src/client/index.ts";
+import type { EventOf, SluiceEvent } from "../../src/contract/index.ts";
+import { printed, Workbench } from "../cli/workbench.ts";
+import { processesWith, script } from "../support/engine.ts";
+import { assistantTexts, expectLawful } from "../support/laws.ts";
+
+const isRoot = process.getuid?.() === 0;
+
+// The small disk that this fills has to be mounted. A CI that runs as root cannot skip it.
+describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
+  "a disk that is full in the middle of a turn (skipped where none can be mounted)",
+  () => {
+    let bench: Workbench;
+    let disk: string;
+    let client: SluiceClient;
+    beforeEach(async () => {
+      bench = new Workbench();
+      disk = await mkdtemp(join(tmpdir(), "sluice-disk-"));
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", disk]);
+      const server = bench.start(["serve", "--port", "0", "--no-token", "--data", join(disk, "data")]);
+      const url = (await printed(server, /\n/)).trim().split(" ").at(-1) ?? "";
+      client = createClient({ url });
+    });
+    afterEach(async () => {
+      await rm(join(disk, "filler"), { force: true });
+      for (const { sessionId } of (await client.sessions.list()).sessions)
+        await client.sessions.delete(sessionId);
+      await bench.close();
+      execFileSync("umount", ["-l", disk]);
+      await rm(disk, { recursive: true });
+    });
+
+    it("refuses messages with 507, keeps what it accepted, and goes on once there is space", async () => {
+      // The gate lies on another disk, so that the agent itself can be let go.
+      await client.sessions.create("s", { agent: "scripted", directory: bench.work });
+      const first = await client.sendMessage(
+        "s",
+        script(
+          { say: "before" },
+          { shell: "echo waiting; while [ ! -e go ]; do sleep 0.05; done" },
+          { say: "after" },
+        ),
+      );
+      await follow(client, (event) => event.type === "item.delta" && event.data.delta.includes("waiting"));
+      await fill(disk);
+
+      const turns = [first.turnId];
+      const refused: { status: number; code: string; detail: string }[] = [];
+      for (let index = 0; refused.length < 3 && index < 300; index++) {
+        const text = `message ${index} ${"x".repeat(5_000)}`;
+        const sent = await client
+          .sendMessage("s", script({ say: text, chunks: 1 }))
+          .catch((error: unknown) => {
+            refused.push(error as (typeof refused)[number]);
+          });
+        if (sent) turns.push(sent.turnId);
+      }
+      expect(refused.map(({ status, code }) => `${status} ${code}`)).toEqual(
+        Array(3).fill("507 storage_full"),
+      );
+      expect(String(refused[0])).toContain("free space");
+      expect((await client.sessions.get("s")).status, "readers are served all the same").toBe("running");
+
+      await rm(join(disk, "filler"));
+      await writeFile(join(bench.work, "go"), "");
+      const last = await retrying(() => client.sendMessage("s", script({ say: "the end" })));
+      turns.push(last.turnId);
+      const events = await follow(
+        client,
+        (event) => event.type === "turn.ended" && event.turn_id === last.turnId,
+      );
+      expectLawful(events);
+      const ended = events.filter((event): event is EventOf<"turn.ended"> => event.type === "turn.ended");
+      expect(ended.map((event) => `${event.turn_id} ${event.data.status}`)).toEqual(
+        turns.map((id) => `${id} completed`),
+      );
+      expect(assistantTexts(events).filter((text) => !text.startsWith("message"))).toEqual([
+        "before",
+        "after",
+        "the end",
+      ]);
+    });
+
+    it("ends the turn of an agent that could not print any more, once, and the session can be used again", async () => {
+      await client.sessions.create("s", { agent: "scripted", directory: bench.work });
+      const { turnId } = await client.sendMessage(
+        "s",
+        script(
+          { shell: "echo waiting; while [ ! -e go ]; do sleep 0.05; done" },
+          { flood: { events: 20_000, bytes: 200 } },
+          { say: "unlikely" },
+        ),
+      );
+      await follow(client, (event) => event.type === "item.delta" && event.data.delta.includes("waiting"));
+      await fill(disk);
+      await writeFile(join(bench.work, "go"), "");
+      // The agent writes against the wall now; there is nothing to see until there is space again.
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      await rm(join(disk, "filler"));
+      const events = await follow(client, (event) => event.type === "turn.ended" && event.turn_id === turnId);
+      const { ended } = await client.sessions.get("s");
+      if (!ended) {
+        const again = await retrying(() => client.sendMessage("s", script({ say: "back" })));
+        events.push(
+          ...(await follow(
+            client,
+            (event) => event.type === "turn.ended" && event.turn_id === again.turnId,
+            events.length,
+          )),
+        );
+        expect(assistantTexts(events).at(-1)).toBe("back");
+      } else events.push(...(await follow(client, (event) => event.type === "session.ended", events.length)));
+      expectLawful(events);
+    });
+
+    it("still stops what it is told to stop, and reads what there is", async () => {
+      await client.sessions.create("s", { agent: "scripted", directory: bench.work });
+      await client.sendMessage("s", script({ shell: "echo waiting; sleep 1234" }));
+      await follow(client, (event) => event.type === "item.delta");
+      await expect.poll(() => sleepers(disk)).toHaveLength(1);
+      await fill(disk);
+      const refusal = await client.terminate("s").then(
+        () => undefined,
+        (error: { status: number }) => error.status,
+      );
+      expect([undefined, 502, 507]).toContain(refusal);
+      expect(await sleepers(disk)).toEqual([]);
+      const before = await client.events.page("s", { extensions: true });
+      expect(before.events.length).toBeGreaterThan(5);
+      await rm(join(disk, "filler"));
+      await retrying(() => client.terminate("s"));
+      const events = await follow(client, (event) => event.type === "session.ended");
+      expectLawful(events);
+    });
+
+    it.fails("can be given space by deleting a session", async () => {
+      await client.sessions.create("s", { agent: "scripted" });
+      const { turnId } = await client.sendMessage(
+        "s",
+        script({ shell: "head -c 2000000 /dev/urandom > big" }),
+      );
+      await follow(client, (event) => event.type === "turn.ended" && event.turn_id === turnId);
+      await fill(disk);
+      await client.sessions.delete("s");
+      await client.sessions.create("t", { agent: "scripted" });
+    });
+  },
+);
+
+async function follow(
+  client: SluiceClient,
+  isLast: (event: SluiceEvent) => boolean,
+  after = 0,
+): Promise<SluiceEvent[]> {
+  const events: SluiceEvent[] = [];
+  for await (const event of client.subscribe("s", { extensions: true, after })) {
+    events.push(event);
+    if (isLast(event)) break;
+  }
+  return events;
+}
+
+/** What the agent was told to run, in a sandbox of this disk alone. */
+async function sleepers(disk: string): Promise<number[]> {
+  const commands = new Set(await processesWith("sleep\u00001234"));
+  return (await processesWith(disk)).filter((pid) => commands.has(pid));
+}
+
+/** Takes every last page of the disk. */
+async function fill(disk: string): Promise<void> {
+  const file = await open(join(disk, "filler"), "a");
+  for (const size of [256 * 1024, 4096]) {
+    const piece = Buffer.alloc(size);
+    for (let isFull = false; !isFull;) {
+      const wrote = await file.write(piece).catch(() => ({ bytesWritten: 0 }));
+      isFull = wrote.bytesWritten < size;
+    }
+  }
+  await file.close();
+}
+
+/** A session that was given up for want of space is opened again by itself, a moment later. */
+async function retrying<T>(task: () => Promise<T>): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await task();
+    } catch (error) {
+      if (tries >= 50) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
+}
+
+function canMount(): boolean {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-mount-"));
+  try {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=16k", "tmpfs", folder], { stdio: "ignore" });
+    execFileSync("umount", [folder]);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    rmdirSync(folder);
+  }
+}
