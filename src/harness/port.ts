@@ -7,6 +7,8 @@ import type { EventDraft, Launch, SessionSpec, SpoolLine, ContentPart } from "..
 export interface Harness<State = unknown> {
   readonly id: string;
   readonly title: string;
+  /** One process serves one turn and ends; the next turn resumes in another. */
+  readonly oneShot?: boolean;
   /** Whether it can run here, and if not, the one command that helps. */
   detect(): Promise<Detected>;
   launch(spec: SessionSpec, context: LaunchContext): Launch;

@@ -56,3 +56,23 @@ export const Problem = z.looseObject({
   status: z.int(),
   detail: z.string().describe("what happened and what to do now"),
 });
+
+export const Host = z.strictObject({ url: z.url() });
+
+export const Checkpoint = z.strictObject({
+  id: z.string(),
+  hash: z.string().describe("equal trees have equal hashes"),
+  timestamp: z.iso.datetime({ offset: true }),
+  parentId: z.string().optional(),
+  comment: z.string().optional(),
+  sizeBytes: z.int(),
+  agentType: z.string().optional(),
+  model: z.string().optional(),
+  sessionId: z.string().optional(),
+  nativeSessionId: z.string().optional(),
+});
+export const CheckpointList = z.strictObject({ checkpoints: z.array(Checkpoint) });
+export const CreateCheckpoint = z.strictObject({ comment: z.string().optional() });
+export const RestoreCheckpoint = z.strictObject({
+  checkpoint: z.string().min(1).describe("its id, or `latest`"),
+});

@@ -14,6 +14,8 @@ import { mountAgents } from "./routes/agents.ts";
 import { mountEvents } from "./routes/events.ts";
 import { mountFs } from "./routes/fs.ts";
 import { mountMessages } from "./routes/messages.ts";
+import { mountPorts } from "./routes/ports.ts";
+import { mountSandbox } from "./routes/sandbox.ts";
 import { mountServer } from "./routes/server.ts";
 import { mountSessions } from "./routes/sessions.ts";
 import { EventStreams } from "./sse.ts";
@@ -74,6 +76,8 @@ export function createApp(options: AppOptions): App {
   mountMessages(mount, services);
   mountEvents(mount, services);
   mountActions(mount, services);
+  mountSandbox(mount, services);
   mountFs(mount, services);
+  mountPorts(app, services);
   return Object.assign(app, { cutStreams: () => streams.cutAll(), streams });
 }

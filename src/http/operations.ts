@@ -11,6 +11,7 @@ import { PageQuery, StreamQuery, ViewQuery, whole } from "../dialects/universal/
 import * as answers from "./answers.ts";
 import { fsOperations } from "./fs-operations.ts";
 import { defineOperation, done, events, json } from "./operation.ts";
+import { sandboxOperations } from "./sandbox-operations.ts";
 
 /** Every call of the universal dialect, and the server's own. */
 
@@ -225,5 +226,6 @@ export const operations = {
     errors: ["invalid_request", "session_not_found", "action_not_found", "already_resolved", "too_large"],
   }),
 
+  ...sandboxOperations,
   ...fsOperations,
 } as const;

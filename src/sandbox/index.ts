@@ -1,11 +1,23 @@
+export { createBwrapProvider, type BwrapProviderOptions } from "./bwrap/provider.ts";
+export { createCheckpoints, type CheckpointsOptions } from "./checkpoint/checkpoints.ts";
+export { createFolderStorage } from "./checkpoint/folderStorage.ts";
+export type { CheckpointInfo, Checkpoints, CheckpointStorage } from "./checkpoint/port.ts";
+export { createS3Storage, type S3StorageOptions } from "./checkpoint/s3Storage.ts";
+export { workspaceDiff } from "./diff/workspaceDiff.ts";
+export { chooseProvider, defaultProviders, type ChosenProvider } from "./choose.ts";
 export { createLocalProvider, type LocalProviderOptions } from "./local/provider.ts";
 export type {
   ExecOptions,
   ExecResult,
   FileEntry,
+  NetworkPolicy,
   Sandbox,
   SandboxFiles,
+  SandboxLimits,
   SandboxPaths,
   SandboxProvider,
   SandboxSpec,
 } from "./port.ts";
+export type { FileChange, WatchWarning } from "./watch/change.ts";
+export type { TreeSnapshot } from "./watch/snapshot.ts";
+export { createWatcher, type Watcher, type WatcherOptions } from "./watch/watcher.ts";

@@ -42,12 +42,16 @@ export interface Sandbox {
   readonly paths: SandboxPaths;
   /** Where the same folders lie on this host, for those who watch, compare and checkpoint them. */
   readonly folders?: Omit<SandboxPaths, "outputs">;
+  /** Whose the files in them have to be, where that is not the server's own user. */
+  readonly owner?: { readonly uid: number; readonly gid: number };
   /** What was asked for and cannot be enforced here, in words. */
   readonly shortcomings?: readonly string[];
   /** Starts a process that survives us. `wrapper` goes before the command and runs outside of the isolation. */
   spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void>;
   /** A signal to a spawned process, by the pid that its wrapper wrote. */
   signal(pid: number, signal: NodeJS.Signals): Promise<void>;
+  /** What a limit did to its processes ("out of memory: limit 200 MB"), for whoever wonders why one ended. */
+  verdict?(): Promise<string | undefined>;
   /** Ends every process of the sandbox, whatever they did to escape, and answers when none is left. */
   killAll(): Promise<void>;
   exec(command: string, options?: ExecOptions): Promise<ExecResult>;

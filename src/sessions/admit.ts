@@ -4,6 +4,7 @@ import { closeTurn, type TurnOutcome } from "./closing.ts";
 import type { Drafts } from "./drafts.ts";
 import type { SessionFold } from "./fold.ts";
 import { policyAnswer } from "./policy.ts";
+import { synthesized } from "./synthesis.ts";
 import { DEFAULT_BUDGET, planRetry } from "./retry.ts";
 
 /** Turns what a harness said into what the log records: the turn's rules are applied here, and nowhere else. */
@@ -64,6 +65,9 @@ export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, 
         },
       });
     }
+    case "item.completed":
+      for (const event of synthesized(fold, fact.data.item, fact.parent_id)) drafts.add(event);
+      return drafts.add(withRaw({ ...fact, source: fact.source ?? "agent" }, raw));
     default:
       // A CLI that retries by itself says so; its next words mean that it has gone on.
       if (turn?.retry && fact.type !== "turn.retrying") {

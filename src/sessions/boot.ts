@@ -11,7 +11,7 @@ import { createRedact, secretsOf } from "./redact.ts";
 /** The session's sandbox: the one it has, or a new one whose making is recorded as it happens. */
 export async function createSandbox(
   deps: SessionDeps,
-  spec: SessionSpec,
+  { id: session, spec }: SessionRow,
   known: SessionFold["sandbox"],
   record: (event: EventDraft) => Promise<void>,
 ): Promise<Sandbox> {

@@ -1,6 +1,7 @@
 import type { SessionSpec } from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
 import type { EventLog } from "../log/port.ts";
+import type { Checkpoints } from "../sandbox/checkpoint/port.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import type { Drafts } from "./drafts.ts";
 import type { Session } from "./session.ts";
@@ -16,6 +17,10 @@ export interface Limits {
   readonly gentleMs: number;
   /** The most that one process may print in its life. */
   readonly maxOutputBytes: number;
+  /** How much of a killed process's output is still read before its end is told. */
+  readonly maxUnreadBytes: number;
+  /** How often sessions are looked for whose owner has died. */
+  readonly sweepMs: number;
 }
 
 export const DEFAULT_LIMITS: Limits = {
@@ -24,6 +29,8 @@ export const DEFAULT_LIMITS: Limits = {
   idleMs: 300_000,
   gentleMs: 2_000,
   maxOutputBytes: 8 * 1024 ** 3,
+  maxUnreadBytes: 32 * 1024 ** 2,
+  sweepMs: 3_000,
 };
 
 export interface LogLine {
@@ -44,6 +51,7 @@ export interface SessionDeps {
   readonly logger: Logger;
   /** Values that must never reach an event, beside those of the session itself. */
   readonly secrets: ReadonlyMap<string, string>;
+  readonly checkpoints: Checkpoints;
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;

@@ -1,23 +1,34 @@
 import type { EventData, EventDraft } from "../contract/index.ts";
 import { outcomeOf } from "./admit.ts";
 import { closeTurn, type TurnOutcome } from "./closing.ts";
+import type { Drafts } from "./drafts.ts";
 import type { SessionFold } from "./fold.ts";
+import { startTurn } from "./start.ts";
+
+type EventOf<T extends EventDraft["type"]> = Extract<EventDraft, { type: T }>;
 
 /** Why we end a process ourselves: it decides what its exit means. */
 export type Stop = "idle" | "interrupt" | "terminate" | "remove" | "failure";
 
 export const TERMINATED: TurnOutcome = { status: "interrupted", stopReason: "terminated" };
 
-/** What the end of a process means for its turn and its session, the turn's end first. Pure. */
-export function processEnd(
+/** What the end of a process means for its turn and its session, the turn's end first. */
+export function endProcess(
   fold: SessionFold,
+  drafts: Drafts,
   ended: EventData<"process.ended">,
   stop: Stop | undefined,
-): EventDraft[] {
+): void {
   const said: EventDraft = { type: "process.ended", source: "daemon", data: ended };
-  if (stop === "terminate" || stop === "remove") return [...closeTurn(fold, TERMINATED), said];
-  if (fold.mustEnd !== null) return [said, sessionFailure(fold.mustEnd, ended)];
-  if (!fold.turn) return [said];
+  if (stop === "terminate" || stop === "remove") {
+    drafts.addAll(closeTurn(fold, TERMINATED));
+    return drafts.add(said);
+  }
+  if (fold.mustEnd !== null) {
+    drafts.add(said);
+    return endSession(fold, drafts, sessionFailure(fold.mustEnd, ended));
+  }
+  if (!fold.turn) return drafts.add(said);
   const isLost = ended.reason === "lost";
   const message = isLost
     ? "the agent's process was lost, with its exit status; a new message starts it again"
@@ -28,11 +39,29 @@ export function processEnd(
     error: { code: "agent_process_exited", message },
   });
   const wasWanted = fold.turn.interrupt !== null;
-  const end = [...closeTurn(fold, outcome), said];
-  return isLost || wasWanted ? end : [...end, sessionFailure(message, ended)];
+  drafts.addAll(closeTurn(fold, outcome));
+  drafts.add(said);
+  if (!isLost && !wasWanted) endSession(fold, drafts, sessionFailure(message, ended));
 }
 
-export function sessionFailure(message: string, ended?: EventData<"process.ended">): EventDraft {
+/** Every input that was accepted gets its one terminal event, also those whose turn had not come. */
+export function endSession(fold: SessionFold, drafts: Drafts, event: EventOf<"session.ended">): void {
+  const { reason, message = "the session ended before this message was handled" } = event.data;
+  const error = { code: "session_ended", message };
+  drafts.addAll(closeTurn(fold, TERMINATED));
+  while (fold.inbox.length > 0) {
+    startTurn(fold, drafts);
+    const outcome: TurnOutcome =
+      reason === "terminated" ? TERMINATED : { status: "failed", stopReason: "agent_exited", error };
+    drafts.addAll(closeTurn(fold, outcome));
+  }
+  drafts.add(event);
+}
+
+export function sessionFailure(
+  message: string,
+  ended?: EventData<"process.ended">,
+): EventOf<"session.ended"> {
   return {
     type: "session.ended",
     source: "daemon",

@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as immediate } from "node:timers/promises";
 import { createId, SessionId, SluiceError, type SessionInfo, type SessionSpec } from "../contract/index.ts";
@@ -5,7 +6,8 @@ import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
-import { createLocalProvider } from "../sandbox/index.ts";
+import type { CheckpointInfo, Checkpoints } from "../sandbox/checkpoint/port.ts";
+import { createCheckpoints, createFolderStorage, createLocalProvider } from "../sandbox/index.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
 import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
 import { toSessionInfo } from "./info.ts";
@@ -22,6 +24,8 @@ export interface EngineOptions {
   readonly providers?: readonly SandboxProvider[];
   readonly defaultSandbox?: string;
   readonly limits?: Partial<Limits>;
+  /** Where checkpoints are kept; a folder beside the log unless told otherwise. */
+  readonly checkpoints?: Checkpoints;
   readonly logger?: Logger;
   /** Values that must never reach an event, by name: the server's own token, for one. */
   readonly secrets?: ReadonlyMap<string, string>;
@@ -36,6 +40,7 @@ const REOPEN_LAST_MS = 15_000;
 export async function createEngine(options: EngineOptions): Promise<Engine> {
   const engine = new LocalEngine(options);
   await engine.recover();
+  engine.watch();
   return engine;
 }
 
@@ -48,6 +53,7 @@ class LocalEngine implements Engine {
   readonly #reopening = new Map<string, NodeJS.Timeout>();
   #draining = false;
   #closed = false;
+  #sweep: NodeJS.Timeout | undefined;
   #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
   #opened = new Set<Session>();
 
@@ -66,6 +72,12 @@ class LocalEngine implements Engine {
       limits: { ...DEFAULT_LIMITS, ...options.limits },
       logger,
       secrets: options.secrets ?? new Map(),
+      checkpoints:
+        options.checkpoints ??
+        createCheckpoints({
+          storage: createFolderStorage(join(options.dataDir, "checkpoints")),
+          cacheFolder: join(options.dataDir, "checkpoint-cache"),
+        }),
       harness: (spec) => findHarness(spec.agent, this.#harnesses),
       provider: (id) => this.#provider(id),
       draining: () => this.#draining,
@@ -124,9 +136,15 @@ class LocalEngine implements Engine {
 
   async remove(id: string): Promise<void> {
     await this.#with(id, async (session) => {
-      await session.remove();
-      this.#drop(session);
+      try {
+        await session.remove();
+      } catch (error) {
+        if (!(error instanceof SluiceError && error.code === "storage_full")) throw error;
+      } finally {
+        this.#drop(session);
+      }
     });
+    await rm(join(this.#deps.spoolRoot, id), { recursive: true, force: true });
     // Readers at the head get to read `session.deleted` before it is gone.
     await immediate();
     await this.log.remove(id);
@@ -152,6 +170,19 @@ class LocalEngine implements Engine {
 
   resolveTool: Engine["resolveTool"] = (id, requestId, reply) =>
     this.#with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }));
+
+  checkpoint(id: string, options: { comment?: string | undefined } = {}): Promise<CheckpointInfo> {
+    return this.#with(id, (session) => session.checkpoint(options.comment));
+  }
+
+  async checkpoints(id: string, options: { limit?: number } = {}): Promise<CheckpointInfo[]> {
+    await this.#row(id);
+    return this.#deps.checkpoints.list({ sessionId: id, limit: options.limit });
+  }
+
+  restore(id: string, checkpoint: string): Promise<CheckpointInfo> {
+    return this.#with(id, (session) => session.restore(checkpoint));
+  }
 
   pause(id: string): Promise<void> {
     return this.#with(id, (session) => session.pause());
@@ -182,12 +213,24 @@ class LocalEngine implements Engine {
   /** Picks up every session that was left active by an owner that is no more. */
   async recover(): Promise<void> {
     const rows = await this.log.active();
-    const left = rows.filter((row) => row.owner === this.#deps.owner || !isOwnerAlive(row.owner));
+    const left = rows.filter(
+      (row) => !this.#live.has(row.id) && !this.#reopening.has(row.id) && this.#isFree(row),
+    );
     await Promise.all(
       left.map((row) =>
         this.#open(row.id).catch((error) => this.#reopenLater(row.id, error, REOPEN_FIRST_MS)),
       ),
     );
+  }
+
+  /** Looks again from time to time: another server on the same log may die later. */
+  watch(): void {
+    this.#sweep = setInterval(() => {
+      this.recover().catch((error: unknown) =>
+        this.#deps.logger({ level: "error", message: "the sweep failed", error: String(error) }),
+      );
+    }, this.#deps.limits.sweepMs);
+    this.#sweep.unref();
   }
 
   async drain({ graceMs }: { graceMs: number }): Promise<void> {
@@ -203,6 +246,7 @@ class LocalEngine implements Engine {
   async close(): Promise<void> {
     this.#draining = true;
     this.#closed = true;
+    clearInterval(this.#sweep);
     for (const timer of this.#reopening.values()) clearTimeout(timer);
     const live = [...this.#live.values()];
     this.#live.clear();
@@ -240,7 +284,7 @@ class LocalEngine implements Engine {
 
   async #openFresh(id: string): Promise<Session> {
     const row = await this.#row(id);
-    if (row.owner !== this.#deps.owner && isOwnerAlive(row.owner) && row.active) {
+    if (row.active && !this.#isFree(row)) {
       throw new SluiceError(
         "session_busy",
         `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`,
@@ -249,6 +293,11 @@ class LocalEngine implements Engine {
     const session = await Session.open(this.#deps, row);
     this.#opened.add(session);
     return session;
+  }
+
+  /** Whether nobody else lives who owns it. */
+  #isFree(row: SessionRow): boolean {
+    return row.owner === this.#deps.owner || !isOwnerAlive(row.owner);
   }
 
   async #row(id: string): Promise<SessionRow> {

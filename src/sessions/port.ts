@@ -7,6 +7,7 @@ import type {
   ToolReply,
 } from "../contract/index.ts";
 import type { EventLog } from "../log/port.ts";
+import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
 
 /** The engine as routes, commands and the SDK see it. Every method fails with a `SluiceError` that says what to do. */
@@ -46,6 +47,13 @@ export interface Engine {
   resume(id: string): Promise<void>;
   /** Where a port that the agent's programs listen on can be reached from this host. */
   host(id: string, port: number): Promise<URL>;
+
+  /** Keeps the files of an idle session, and its agent's own memory with them. */
+  checkpoint(id: string, options?: { comment?: string | undefined }): Promise<CheckpointInfo>;
+  /** Newest first. */
+  checkpoints(id: string, options?: { limit?: number }): Promise<CheckpointInfo[]>;
+  /** Makes the files of an idle session what a checkpoint kept; the next message resumes the agent from there. */
+  restore(id: string, checkpoint: string): Promise<CheckpointInfo>;
 
   /** The files of the session's sandbox, which is made if there is none yet. */
   files(id: string): Promise<SandboxFiles>;

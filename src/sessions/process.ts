@@ -41,6 +41,11 @@ export class HarnessProcess {
     this.#state = options.harness.initial({ idPrefix: itemPrefix(options.sessionKey, options.ordinal) });
   }
 
+  /** Whether it serves one turn and then ends by itself. */
+  get isOneShot(): boolean {
+    return this.#harness.oneShot === true;
+  }
+
   /** The `out` offset behind the last decoded line. */
   get offset(): number {
     return this.#offset;

@@ -1,41 +1,24 @@
-import { constants } from "node:os";
-import { setImmediate as immediate } from "node:timers/promises";
-import { SluiceError, type EventData, type EventDraft, type SpoolLine } from "../contract/index.ts";
+import { SluiceError, type EventDraft } from "../contract/index.ts";
 import type { Sandbox } from "../sandbox/port.ts";
-import type { SpoolBatch } from "../spool/port.ts";
-import { admitFact } from "./admit.ts";
 import { attachProcess, connectSandbox, createSandbox, startProcess } from "./boot.ts";
 import { closeTurn } from "./closing.ts";
-import type { SessionDeps } from "./deps.ts";
-import type { Drafts } from "./drafts.ts";
-import { processEnd, sessionFailure, type Stop } from "./ending.ts";
+import type { SessionContext } from "./context.ts";
+import { endProcess, endSession, sessionFailure, type Stop } from "./ending.ts";
+import { Intake } from "./intake.ts";
 import type { HarnessProcess } from "./process.ts";
 import { startTurn } from "./start.ts";
-import { waitingChange } from "./waiting.ts";
-import type { CommitExtra, SessionWriter } from "./writer.ts";
 
-const { signals } = constants;
-
-/** What the runner may do with the session that it belongs to. */
-export interface RunnerContext {
-  readonly deps: SessionDeps;
-  readonly writer: SessionWriter;
-  readonly isClosed: () => boolean;
-  exclusive<T>(task: () => Promise<T>): Promise<T>;
-  commit(drafts: Drafts, extra?: CommitExtra): Promise<void>;
-  inBackground(task: Promise<unknown>): void;
-  giveUp(error: unknown): void;
-}
-
-/** The harness process of a session, through all its lives: booted when there is work, followed, ended, found again. */
+/** The harness process of a session, through all its lives: booted when there is work, ended, found again. */
 export class Runner {
-  readonly #context: RunnerContext;
+  readonly #context: SessionContext;
   #process: HarnessProcess | undefined;
-  #following: { abort: AbortController; done: Promise<void> } | undefined;
+  #intake: Intake | undefined;
   #booting: Promise<void> | undefined;
   #stop: Stop | undefined;
+  /** It serves one turn and has served it: the next one needs another. */
+  #isSpent = false;
 
-  constructor(context: RunnerContext) {
+  constructor(context: SessionContext) {
     this.#context = context;
   }
 
@@ -56,7 +39,8 @@ export class Runner {
     const { deps, writer } = this.#context;
     const { fold } = writer;
     const isFree = !fold.turn && !fold.ended && !fold.paused && fold.mustEnd === null;
-    return this.#process !== undefined && this.#stop === undefined && isFree && !deps.draining();
+    const isReady = this.#process !== undefined && this.#stop === undefined && !this.#isSpent;
+    return isReady && isFree && !deps.draining();
   }
 
   /** Picks up the process that an earlier life left open; call it under the lock. */
@@ -66,10 +50,11 @@ export class Runner {
     if (!fold.processOpen) return;
     const process = await attachProcess(deps, row, fold);
     if (!process) {
-      await commit(writer.drafts(processEnd(fold, { process: fold.processes, reason: "lost" }, undefined)));
-      return;
+      const drafts = writer.drafts();
+      endProcess(fold, drafts, { process: fold.processes, reason: "lost" }, undefined);
+      return commit(drafts);
     }
-    this.#follow(process);
+    await this.#take(process);
     await this.deliverOutbox();
   }
 
@@ -95,13 +80,9 @@ export class Runner {
     const { deps, writer } = this.#context;
     for (const { id, command } of writer.fold.turn?.outbox ?? []) {
       if (await process.deliver(id, command)) continue;
+      const message = `the agent has no words for "${command.type}"`;
       if (command.type === "interrupt") await this.signal("SIGINT");
-      else
-        deps.logger({
-          level: "warn",
-          message: `the agent has no words for "${command.type}"`,
-          session: writer.row.id,
-        });
+      else deps.logger({ level: "warn", message, session: writer.row.id });
     }
   }
 
@@ -113,20 +94,19 @@ export class Runner {
   /** Ends every process of the sandbox; no turn starts in it any more, and what its end means is decided when it is seen. */
   async kill(): Promise<void> {
     this.#stop ??= "interrupt";
-    await this.#process?.kill();
+    await this.#killProcess();
   }
 
   /** Whether the process has said more than we have read: then it may have stopped already. */
   async isBehind(): Promise<boolean> {
-    const process = this.#process;
-    return process !== undefined && (await process.spool.length()) > process.offset;
+    return this.#intake !== undefined && (await this.#intake.unread()) > 0;
   }
 
   /** The session's sandbox, made if there is none; call it under the lock. */
   sandbox(): Promise<Sandbox> {
     const { deps, writer, commit } = this.#context;
     const record = (event: EventDraft): Promise<void> => commit(writer.drafts([event]));
-    return createSandbox(deps, writer.row.spec, writer.fold.sandbox, record);
+    return createSandbox(deps, writer.row, writer.fold.sandbox, record);
   }
 
   /** Stops every process of the sandbox where it stands. */
@@ -159,45 +139,64 @@ export class Runner {
     return sandbox.host(port);
   }
 
-  async destroySandbox(): Promise<void> {
-    const { deps, writer } = this.#context;
-    const known = writer.fold.sandbox;
-    if (known) await (await connectSandbox(deps, known))?.destroy();
-  }
-
   /** Ends the process for good and answers when its last output is in the log. */
-  async shutDown(stop: Stop): Promise<void> {
+  async shutDown(stop: Exclude<Stop, "remove">): Promise<void> {
     const { deps, writer, exclusive, commit } = this.#context;
     this.#stop = stop;
     await this.#booting?.catch(() => {});
     // A frozen process can neither end by itself nor be killed everywhere.
     if (writer.fold.paused) await this.resume();
-    const process = this.#process;
-    const following = this.#following;
-    if (process && following) {
-      if (stop === "idle") await endGently(process, following.done, deps.limits.gentleMs);
-      await process.kill();
-      await following.done;
-    } else if (writer.fold.sandbox) {
-      await (await connectSandbox(deps, writer.fold.sandbox))?.killAll();
-    }
+    if (stop === "idle" && this.#process)
+      await endGently(this.#process, this.#intake?.done, deps.limits.gentleMs);
+    await this.#killProcess();
     if (this.isEnding) return;
     this.#stop = undefined;
     await exclusive(async () => {
-      const { mustEnd, ended } = writer.fold;
-      if (mustEnd !== null && !ended) await commit(writer.drafts([sessionFailure(mustEnd)]));
+      const { fold } = writer;
+      if (fold.mustEnd === null || fold.ended) return;
+      const drafts = writer.drafts();
+      endSession(fold, drafts, sessionFailure(fold.mustEnd));
+      await commit(drafts);
     });
     this.advance();
   }
 
+  /** Ends and removes all that is on the disk; nothing of it needs to be in a log that goes too. */
+  async demolish(): Promise<void> {
+    const { deps, writer } = this.#context;
+    this.#stop = "remove";
+    await this.#booting?.catch(() => {});
+    await this.detach();
+    await this.#intake?.done;
+    await this.#process?.kill();
+    await this.#process?.spool.remove();
+    this.#process = undefined;
+    const known = writer.fold.sandbox;
+    if (known) await (await connectSandbox(deps, known))?.destroy();
+  }
+
   /** Stops looking, and ends nothing. */
-  detach(): void {
-    this.#following?.abort.abort();
+  async detach(): Promise<void> {
+    await this.#intake?.detach();
   }
 
   async settled(): Promise<void> {
     await this.#booting?.catch(() => {});
-    await this.#following?.done;
+    await this.#intake?.done;
+  }
+
+  async #killProcess(): Promise<void> {
+    const { deps, writer } = this.#context;
+    const process = this.#process;
+    const intake = this.#intake;
+    if (!process || !intake) {
+      const known = writer.fold.sandbox;
+      if (known) await (await connectSandbox(deps, known))?.killAll();
+      return;
+    }
+    await process.kill();
+    if ((await intake.unread()) > deps.limits.maxUnreadBytes) await intake.abandon();
+    await intake.done;
   }
 
   async #startQueued(): Promise<void> {
@@ -216,7 +215,7 @@ export class Runner {
     // The lock is free while a sandbox boots, which may take long: messages are accepted meanwhile.
     const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
     try {
-      const sandbox = await createSandbox(deps, row.spec, fold.sandbox, record);
+      const sandbox = await createSandbox(deps, row, fold.sandbox, record);
       await exclusive(async () => {
         if (fold.ended || this.#stop !== undefined) return;
         const ordinal = fold.processes + 1;
@@ -227,7 +226,7 @@ export class Runner {
           ...(resumed === undefined ? {} : { resumed }),
         };
         await commit(writer.drafts([{ type: "process.started", source: "daemon", data: started }]));
-        this.#follow(await startProcess(deps, row, sandbox, { ordinal, resumed }));
+        await this.#take(await startProcess(deps, row, sandbox, { ordinal, resumed }));
         const drafts = writer.drafts();
         if (this.canStartTurn) startTurn(fold, drafts);
         await commit(drafts);
@@ -264,75 +263,24 @@ export class Runner {
     await commit(drafts);
   }
 
-  #follow(process: HarnessProcess): void {
-    const { exclusive, isClosed, giveUp } = this.#context;
-    const abort = new AbortController();
-    const loop = async (): Promise<void> => {
-      for await (const batch of process.follow(abort.signal)) {
-        if (isClosed()) return;
-        await exclusive(() => this.#ingest(process, batch));
-        // Between two batches everybody else gets the thread: sockets, other sessions, timers.
-        await immediate();
-      }
-    };
+  /** The process is ours from here on, and what it says is read. */
+  async #take(process: HarnessProcess): Promise<void> {
     this.#process = process;
-    this.#following = { abort, done: loop().catch(giveUp) };
-  }
-
-  /** Native lines become committed events: one batch, one transaction, the spool's offset in it. */
-  async #ingest(process: HarnessProcess, batch: SpoolBatch): Promise<void> {
-    const { deps, writer, commit } = this.#context;
-    const drafts = writer.drafts();
-    for (const [index, native] of batch.lines.entries()) {
-      const line = process.clean(native);
-      const replies = this.#admit(process, drafts, line, batch.lines[index + 1]?.at ?? batch.offset);
-      // Said before the commit, under an id that decoding again would give again: told exactly once.
-      if (replies && replies.length > 0) await process.send(`reply:${line.at}`, replies);
-    }
-    process.advance(batch.offset);
-    if (batch.exit) await this.#admitExit(process, drafts, batch);
-    await commit(drafts, { ingests: process });
-    if (batch.exit) await this.#forget(process);
-    else if (process.offset > deps.limits.maxOutputBytes) await this.#refuseOutput();
-    this.advance();
-  }
-
-  #admit(
-    process: HarnessProcess,
-    drafts: Drafts,
-    line: SpoolLine,
-    end: number,
-  ): readonly string[] | undefined {
-    const { fold, row } = this.#context.writer;
-    const { facts, replies } = process.decode(line, end);
-    if (facts.length === 0) return replies;
-    const options = { spec: row.spec, raw: rawOf(line, facts), location: `${line.dir}:${line.at}` };
-    for (const fact of facts) admitFact(fold, drafts, fact, options);
-    // Asked after every line and not after every batch: how output is cut must not show in the log.
-    const waiting = waitingChange(fold);
-    if (waiting) drafts.add(waiting);
-    return replies;
-  }
-
-  async #admitExit(process: HarnessProcess, drafts: Drafts, { exit, offset }: SpoolBatch): Promise<void> {
-    if (!exit) return;
-    this.#admit(process, drafts, { dir: "exit", text: JSON.stringify(exit), at: offset, exit }, offset);
-    const stderr = await process.spool.stderr();
-    const code =
-      exit.code ?? (exit.signal === undefined ? undefined : 128 + signals[exit.signal as NodeJS.Signals]);
-    const ended: EventData<"process.ended"> = {
-      process: process.ordinal,
-      reason: this.#stop !== undefined ? "stopped" : exit.lost === true ? "lost" : "exited",
-      ...(code === undefined ? {} : { exit_code: code }),
-      ...(exit.signal === undefined ? {} : { signal: exit.signal }),
-      ...(stderr.total_lines ? { stderr } : {}),
-    };
-    drafts.addAll(processEnd(this.#context.writer.fold, ended, this.#stop));
+    this.#isSpent = false;
+    this.#intake = new Intake(this.#context, process, {
+      stop: () => this.#stop,
+      moved: (endsTurn) => {
+        if (endsTurn && process.isOneShot) this.#isSpent = true;
+        this.advance();
+      },
+      ended: () => this.#forget(process),
+      tooMuch: () => this.#context.inBackground(this.#refuseOutput()),
+    });
+    await this.#intake.start();
   }
 
   async #forget(process: HarnessProcess): Promise<void> {
     this.#process = undefined;
-    this.#following = undefined;
     if (this.#stop === "interrupt") this.#stop = undefined;
     // Children that the agent left behind end with it.
     await process.sandbox.killAll();
@@ -340,11 +288,14 @@ export class Runner {
   }
 
   async #refuseOutput(): Promise<void> {
+    const { deps, writer, exclusive, commit } = this.#context;
     if (this.#stop !== undefined) return;
-    const { deps, writer, commit, inBackground } = this.#context;
-    const message = `the agent printed more than ${deps.limits.maxOutputBytes} bytes in one process and was stopped`;
-    await commit(writer.drafts([{ type: "error", source: "daemon", data: { code: "too_large", message } }]));
-    inBackground(this.shutDown("failure"));
+    this.#stop = "failure";
+    const message = `the agent wrote more than ${deps.limits.maxOutputBytes} bytes in one process and was stopped`;
+    await exclusive(() =>
+      commit(writer.drafts([{ type: "error", source: "daemon", data: { code: "too_large", message } }])),
+    );
+    await this.shutDown("failure");
   }
 }
 
@@ -359,7 +310,11 @@ function lacks({ provider }: Sandbox, capability: string): SluiceError {
   );
 }
 
-async function endGently(process: HarnessProcess, done: Promise<void>, patienceMs: number): Promise<void> {
+async function endGently(
+  process: HarnessProcess,
+  done: Promise<void> | undefined,
+  patienceMs: number,
+): Promise<void> {
   await process.spool.closeInput();
   let timer: NodeJS.Timeout | undefined;
   const patience = new Promise((resolve) => {
@@ -367,11 +322,4 @@ async function endGently(process: HarnessProcess, done: Promise<void>, patienceM
   });
   await Promise.race([done, patience]);
   clearTimeout(timer);
-}
-
-/** A native line is JSON text as it is; what is not JSON becomes a JSON string. */
-function rawOf(line: SpoolLine, facts: readonly { type: string }[]): string {
-  const isJson =
-    line.text.startsWith("{") && !line.damage && facts.every((fact) => fact.type !== "agent.unparsed");
-  return isJson ? line.text : JSON.stringify(line.text);
 }

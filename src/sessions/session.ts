@@ -1,15 +1,17 @@
 import { createId, SluiceError, type EventDraft, type SessionInfo } from "../contract/index.ts";
 import type { Remembered, SessionRow } from "../log/port.ts";
+import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
 import { Alarms } from "./alarms.ts";
 import { closeTurn } from "./closing.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
 import { dueOf, type Due } from "./due.ts";
-import { TERMINATED } from "./ending.ts";
+import { endSession, TERMINATED } from "./ending.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { isActive } from "./fold.ts";
 import { toSessionInfo } from "./info.ts";
+import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
 import type { AcceptedInput, SessionInput } from "./port.ts";
 import { replyEvent, type Reply } from "./replies.ts";
@@ -30,17 +32,22 @@ export class Session {
   readonly #deps: SessionDeps;
   readonly #writer: SessionWriter;
   readonly #runner: Runner;
+  readonly #keeper: Keeper;
   readonly #lock = new Lock();
   readonly #alarms = new Alarms();
   readonly #turnWaiters = new Map<string, (() => void)[]>();
   #closed = false;
+  /** What it was given up for, where that is for whoever waits to know. */
+  #reason: SluiceError | undefined;
 
   private constructor(deps: SessionDeps, writer: SessionWriter) {
     this.id = writer.row.id;
     this.#deps = deps;
     this.#writer = writer;
+    this.#keeper = new Keeper(deps.checkpoints, writer);
     this.#runner = new Runner({
       deps,
+      keeper: this.#keeper,
       writer,
       isClosed: () => this.#closed,
       exclusive: (task) => this.#exclusive(task),
@@ -140,33 +147,50 @@ export class Session {
     await this.#runner.shutDown("terminate");
     await this.#exclusive(async () => {
       if (fold.ended) return;
-      const drafts = this.#writer.drafts(closeTurn(fold, TERMINATED));
-      if (!fold.started) drafts.add(this.#started());
-      drafts.add({
-        type: "session.ended",
-        source: "daemon",
-        data: { reason: "terminated", terminated_by: "daemon" },
-      });
+      const drafts = this.#writer.drafts(fold.started ? [] : [this.#started()]);
+      const data = { reason: "terminated", terminated_by: "daemon" } as const;
+      endSession(fold, drafts, { type: "session.ended", source: "daemon", data });
       await this.#commit(drafts);
     });
   }
 
   /** Ends all that runs and says `session.deleted`; removing the rows is the engine's part. */
   async remove(): Promise<void> {
-    await this.#runner.shutDown("remove");
+    await this.#runner.demolish();
+    // On a full disk this fails, and the session goes all the same.
     await this.#exclusive(async () => {
       const drafts = this.#writer.drafts(closeTurn(this.#writer.fold, TERMINATED));
       drafts.add({ type: "session.deleted", source: "daemon", data: {} });
       await this.#commit(drafts);
-    });
-    await this.#runner.destroySandbox();
-    this.#letGo();
+    }).finally(() => this.#letGo());
   }
 
   files(): Promise<SandboxFiles> {
     return this.#exclusive(async () => {
       if (!this.#writer.fold.sandbox) this.#refuseEnded();
       return (await this.#runner.sandbox()).files;
+    });
+  }
+
+  checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
+    return this.#exclusive(async () => {
+      this.#refuseTurn("be checkpointed");
+      const { info, event } = await this.#keeper.keep(await this.#runner.sandbox(), comment);
+      await this.#append([event]);
+      return info;
+    });
+  }
+
+  /** The agent's process ends first; the next message starts it again, with the memory that was restored. */
+  async restore(checkpoint: string): Promise<CheckpointInfo> {
+    this.#refuseEnded();
+    this.#refuseTurn("be restored");
+    await this.sleep();
+    return this.#exclusive(async () => {
+      this.#refuseTurn("be restored");
+      const { info, events } = await this.#keeper.restore(await this.#runner.sandbox(), checkpoint);
+      await this.#append(events);
+      return info;
     });
   }
 
@@ -197,7 +221,8 @@ export class Session {
 
   #exclusive<T>(task: () => Promise<T>): Promise<T> {
     return this.#lock.run(async () => {
-      if (this.#closed) throw new SluiceError("stream_error", "the session was being reopened; try again");
+      if (this.#closed)
+        throw this.#reason ?? new SluiceError("stream_error", "the session was being reopened; try again");
       return task();
     });
   }
@@ -222,6 +247,7 @@ export class Session {
 
   #giveUp(error: unknown): void {
     if (this.#closed) return;
+    if (error instanceof SluiceError && error.code === "storage_full") this.#reason = error;
     this.#letGo();
     this.#deps.onGivenUp(this, error);
   }
@@ -229,7 +255,7 @@ export class Session {
   #letGo(): void {
     this.#closed = true;
     this.#setAlarms();
-    this.#runner.detach();
+    void this.#runner.detach();
     this.#settleTurnWaiters();
   }
 
@@ -312,6 +338,14 @@ export class Session {
     throw new SluiceError(
       "session_ended",
       `session ${this.id} has ended (${ended?.reason ?? "terminated"}); create a new one`,
+    );
+  }
+
+  #refuseTurn(what: string): void {
+    if (!this.hasTurn && !this.#runner.isBooting) return;
+    throw new SluiceError(
+      "session_busy",
+      `a session cannot ${what} while a turn runs; wait for its end, or interrupt it`,
     );
   }
 

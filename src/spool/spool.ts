@@ -105,13 +105,18 @@ class FolderSpool implements Spool {
   }
 
   async size(): Promise<number> {
-    const files = await Promise.all(["out", "err"].map((name) => stat(join(this.folder, name))));
+    const files = await Promise.all(["out", "err"].map((name) => this.#stat(name)));
     // What was forgotten is a hole: it counts in the size, not in the blocks.
     return files.reduce((sum, { size, blocks }) => sum + Math.min(size, blocks * 512), 0);
   }
 
   async length(): Promise<number> {
-    return (await stat(join(this.folder, "out"))).size;
+    return (await this.#stat("out")).size;
+  }
+
+  /** What was removed has no length any more. */
+  async #stat(name: string): Promise<{ size: number; blocks: number }> {
+    return stat(join(this.folder, name)).catch(() => ({ size: 0, blocks: 0 }));
   }
 
   forget(offset: number): Promise<void> {

@@ -139,7 +139,7 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
       expectLawful(events);
     });
 
-    it.fails("can be given space by deleting a session", async () => {
+    it("can be given space by deleting a session", async () => {
       await client.sessions.create("s", { agent: "scripted" });
       const { turnId } = await client.sendMessage(
         "s",

@@ -12,7 +12,7 @@ import { parseRecording } from "../../harness/recording.ts";
 import { Sealer } from "../../log/seal.ts";
 import { admitFact } from "../../sessions/admit.ts";
 import { Drafts } from "../../sessions/drafts.ts";
-import { processEnd } from "../../sessions/ending.ts";
+import { endProcess } from "../../sessions/ending.ts";
 import { emptyFold, type SessionFold } from "../../sessions/fold.ts";
 import { startTurn } from "../../sessions/start.ts";
 import { waitingChange } from "../../sessions/waiting.ts";
@@ -84,7 +84,7 @@ class Replay {
       admitFact(this.#fold, drafts, fact, options);
     }
     this.#settle(drafts);
-    if (line.dir === "exit" && this.#fold.processOpen) drafts.addAll(this.#exit(line.exit ?? { lost: true }));
+    if (line.dir === "exit" && this.#fold.processOpen) this.#exit(drafts, line.exit ?? { lost: true });
     return drafts.events;
   }
 
@@ -92,7 +92,7 @@ class Replay {
   end(time: number): readonly EventDraft[] {
     if (!this.#fold.processOpen) return [];
     const drafts = new Drafts(this.#fold, time);
-    drafts.addAll(this.#exit({ lost: true }));
+    this.#exit(drafts, { lost: true });
     return drafts.events;
   }
 
@@ -125,7 +125,7 @@ class Replay {
     if (waiting) drafts.add(waiting);
   }
 
-  #exit(exit: ProcessExit): EventDraft[] {
+  #exit(drafts: Drafts, exit: ProcessExit): void {
     const ended: EventData<"process.ended"> = {
       process: 1,
       reason: exit.lost ? "lost" : "exited",
@@ -133,7 +133,7 @@ class Replay {
       ...(exit.signal === undefined ? {} : { signal: exit.signal }),
       ...(this.#stderr.length === 0 ? {} : { stderr: toStderr(this.#stderr) }),
     };
-    return processEnd(this.#fold, ended, undefined);
+    endProcess(this.#fold, drafts, ended, undefined);
   }
 }
 

@@ -1,5 +1,6 @@
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { isInside } from "./mapping.ts";
 
 /**
  * A version 2 control group: the one thing that no process can leave by forking.
@@ -14,7 +15,7 @@ export class Cgroup {
 
   /** Where a group with this name would be, or undefined where we may make none. */
   static async locate(name: string): Promise<Cgroup | undefined> {
-    const parent = await findOwnGroup();
+    const parent = await findParent();
     return parent === undefined ? undefined : new Cgroup(join(parent, name));
   }
 
@@ -27,11 +28,6 @@ export class Cgroup {
     } catch {
       return false;
     }
-  }
-
-  /** What goes before a command line so that it runs in the group from its first instruction on. */
-  get prefix(): readonly string[] {
-    return ["/bin/sh", "-c", '{ echo $$ > "$0/cgroup.procs"; } 2> /dev/null; exec "$@"', this.path];
   }
 
   async members(): Promise<number[]> {
@@ -75,17 +71,40 @@ export class Cgroup {
   }
 }
 
-async function findOwnGroup(): Promise<string | undefined> {
+/** What goes before a command line so that it runs in these groups from its first instruction on. */
+export function toGroupPrefix(groups: readonly string[]): readonly string[] {
+  if (groups.length === 0) return [];
+  const join =
+    'n=$1; shift; while [ "$n" -gt 0 ]; do { echo $$ > "$1/cgroup.procs"; } 2> /dev/null; shift; n=$((n - 1)); done; exec "$@"';
+  return ["/bin/sh", "-c", join, "sh", String(groups.length), ...groups];
+}
+
+/** Our own group, or the nearest one above it that hands down what limits need, if we may make a group there. */
+async function findParent(): Promise<string | undefined> {
   const own = /^0::(.*)$/m.exec(await readFile("/proc/self/cgroup", "utf8").catch(() => ""))?.[1];
   if (own === undefined) return undefined;
   // A pure version 2 host mounts it here, a hybrid one beside the version 1 controllers.
   for (const mount of ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]) {
-    const parent = join(mount, own);
-    const found = await access(join(parent, "cgroup.procs"), constants.W_OK).then(
-      () => access(join(mount, "cgroup.controllers")).then(() => true),
-      () => false,
-    );
-    if (found) return parent;
+    if (!(await isWritable(join(mount, own))) || !(await exists(join(mount, "cgroup.controllers")))) continue;
+    for (let path = join(mount, own); isInside(path, mount); path = dirname(path)) {
+      const limits = await readFile(join(path, "cgroup.subtree_control"), "utf8").catch(() => "");
+      if (/\bmemory\b/.test(limits) && /\bpids\b/.test(limits) && (await isWritable(path))) return path;
+    }
+    return join(mount, own);
   }
   return undefined;
+}
+
+function isWritable(group: string): Promise<boolean> {
+  return access(join(group, "cgroup.procs"), constants.W_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }

@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { lstat, mkdir, open, readlink, realpath, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isInside, outside, type MappedPath } from "./mapping.ts";
+import { giveFile, type Owner } from "./owner.ts";
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
 
@@ -9,6 +10,8 @@ const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
 export interface Bounds {
   readonly inside: readonly string[];
   readonly except: readonly string[];
+  /** Whose everything is that we make in them, where it is not ours. */
+  readonly owner?: Owner;
 }
 
 /** An open folder. No symlink that is swapped in on the way to it can lead a name in it elsewhere. */
@@ -60,6 +63,7 @@ export async function withMadeFolder<T>(
     await mkdir(parent.at(name)).catch(present);
     const handle = await open(parent.at(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     try {
+      await giveFile(handle, bounds.owner);
       return await work(await toAnchor(handle, { real: parent.at(name), said }, bounds));
     } finally {
       await handle.close();

@@ -9,20 +9,24 @@ export interface EnvironmentSources {
   readonly key: string;
   readonly home: string;
   readonly tmp: string;
+  /** The search path, unless it is the server's own. */
+  readonly path?: string;
+  readonly user?: string;
   readonly env: readonly (Readonly<Record<string, string>> | undefined)[];
 }
 
 /** Built from nothing: of the server's own environment only the search path and the locale are in it. */
-export function toEnvironment({ id, key, home, tmp, env }: EnvironmentSources): Record<string, string> {
+export function toEnvironment(sources: EnvironmentSources): Record<string, string> {
+  const { id, key, home, tmp, env } = sources;
   return Object.assign(
     {
-      PATH: process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
+      PATH: sources.path ?? process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
       LANG: "C.UTF-8",
       ...locale(),
       HOME: home,
       TMPDIR: tmp,
       TERM: "dumb",
-      USER: userName(),
+      USER: sources.user ?? userName(),
     },
     ...env,
     { [MARKER]: id, [KEY_MARKER]: key },

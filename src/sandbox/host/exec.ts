@@ -12,14 +12,18 @@ const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 /** How long to wait for output that the command's own children may still hold back. */
 const TRAILING_MS = 100;
 
-/** Waits for a started command; a timeout or an abort ends its whole process group. */
-export async function awaitCommand(child: ChildProcess, options: ExecOptions): Promise<ExecResult> {
+/** Waits for a started command; a timeout or an abort ends its whole process group, or whatever `end` ends. */
+export async function awaitCommand(
+  child: ChildProcess,
+  options: ExecOptions,
+  end: (pid: number) => void | Promise<void> = (pid) => void sendSignal(-pid, "SIGKILL"),
+): Promise<ExecResult> {
   const { input, timeoutMs = HOUR_MS, signal, maxOutputBytes = MAX_OUTPUT_BYTES } = options;
   const stdout = collect(child.stdout, maxOutputBytes);
   const stderr = collect(child.stderr, maxOutputBytes);
   const closed = once(child, "close");
   let timedOut = false;
-  const kill = (): void => void sendSignal(-(child.pid ?? 0), "SIGKILL");
+  const kill = (): void => void end(child.pid as number);
   const timer = setTimeout(() => {
     timedOut = true;
     kill();

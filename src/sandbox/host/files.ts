@@ -6,6 +6,7 @@ import type { FileEntry, SandboxFiles, SandboxPaths } from "../port.ts";
 import { toTarget, withFolder, withMadeFolder, withParent, type Bounds } from "./confine.ts";
 import { withFileErrors } from "./fileErrors.ts";
 import { outside, toMappedPath, type MappedPath } from "./mapping.ts";
+import { giveFile, giveTree, type Owner } from "./owner.ts";
 import { removeTree } from "./removeTree.ts";
 
 const { O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY } = constants;
@@ -20,12 +21,22 @@ export interface WriteOptions {
 /** The files of a sandbox on the host, none of them outside of it. */
 export class HostFiles implements SandboxFiles {
   readonly #paths: SandboxPaths;
+  readonly #host: SandboxPaths;
   readonly #bounds: Bounds;
 
-  /** `except` holds the folders of other sandboxes, should the workspace contain them. */
-  constructor(paths: SandboxPaths, except: readonly string[]) {
+  /**
+   * `paths` is what the agent sees, `host` where that is, unless it is the same.
+   * `except` holds the folders of other sandboxes, should the workspace contain them.
+   */
+  constructor(
+    paths: SandboxPaths,
+    except: readonly string[],
+    { host = paths, owner }: { host?: SandboxPaths; owner?: Owner | undefined } = {},
+  ) {
     this.#paths = paths;
-    this.#bounds = { inside: [paths.workspace, paths.home, paths.uploads], except };
+    this.#host = host;
+    const inside = [host.workspace, host.home, host.uploads];
+    this.#bounds = { inside, except, ...(owner === undefined ? {} : { owner }) };
   }
 
   read(path: string): Promise<Uint8Array> {
@@ -47,6 +58,7 @@ export class HostFiles implements SandboxFiles {
         const flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK;
         const handle = await open(parent.at(name), flags, options.mode ?? 0o666);
         try {
+          await giveFile(handle, this.#bounds.owner);
           if (options.mode !== undefined) await handle.chmod(options.mode);
           await handle.writeFile(content);
         } finally {
@@ -60,7 +72,7 @@ export class HostFiles implements SandboxFiles {
     return withFileErrors(path, async () => {
       const mapped = this.#map(path);
       // The folder for outputs is a promise to every agent, also to one that has put nothing there.
-      if (mapped.host === this.#paths.outputs && !(await exists(mapped.host))) return [];
+      if (mapped.host === this.#host.outputs && !(await exists(mapped.host))) return [];
       return withFolder(mapped, this.#bounds, async (folder) => {
         const names = (await readdir(folder.path)).sort();
         const entries = names.map(async (name) => {
@@ -99,7 +111,7 @@ export class HostFiles implements SandboxFiles {
         await withParent(target, { bounds, make: true }, async (toFolder, toName) => {
           const place = toFolder.at(toName);
           await withFileErrors(to, () => makePlace(place, to, options.overwrite ?? false));
-          await moveTree(origin, place);
+          await moveTree(origin, place, bounds.owner);
         });
       });
     });
@@ -118,7 +130,7 @@ export class HostFiles implements SandboxFiles {
   }
 
   #map(path: string, base: string = this.#paths.workspace): MappedPath {
-    return toMappedPath(path, this.#paths, base);
+    return toMappedPath(path, this.#paths, base, this.#host);
   }
 
   #isRoot(path: MappedPath): boolean {
@@ -155,13 +167,14 @@ async function makePlace(place: string, said: string, overwrite: boolean): Promi
   );
 }
 
-async function moveTree(from: string, to: string): Promise<void> {
+async function moveTree(from: string, to: string, owner: Owner | undefined): Promise<void> {
   try {
     await rename(from, to);
   } catch (error) {
     // The workspace may be a user's folder on another disk than the rest of the sandbox.
     if ((error as NodeJS.ErrnoException).code !== "EXDEV") throw error;
     await cp(from, to, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
+    await giveTree(to, owner);
     await removeTree(from);
   }
 }

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import { mkdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { SandboxPaths } from "../port.ts";
+import type { NetworkPolicy, SandboxLimits, SandboxPaths } from "../port.ts";
+import type { ControllerPaths } from "./controllers.ts";
+import type { Owner } from "./owner.ts";
 
 /** What has to be known of a sandbox after a restart. */
 export interface SandboxRecord {
@@ -11,6 +13,14 @@ export interface SandboxRecord {
   readonly env?: Readonly<Record<string, string>>;
   /** The group that its processes are in, where there is one. */
   readonly cgroup?: string;
+  /** The groups that limit them. */
+  readonly controllers?: ControllerPaths;
+  readonly limits?: SandboxLimits;
+  readonly network?: NetworkPolicy;
+  /** Who they run as, where it is not the server's own user. */
+  readonly owner?: Owner;
+  /** That the folder for outputs was made by us, in a directory that is not ours. */
+  readonly madeOutputs?: true;
 }
 
 /** The folder of a sandbox: everything that the provider made for it. */

@@ -10,31 +10,41 @@ export interface MappedPath {
 }
 
 /** The in-sandbox paths that every provider has, longest first. `local` can mount nothing, so they are mapped. */
-function pinned(paths: SandboxPaths): [string, string][] {
-  return [
-    ["/mnt/session/uploads", paths.uploads],
-    ["/mnt/session/outputs", paths.outputs],
-    ["/home/user/workspace", paths.workspace],
-    ["/workspace", paths.workspace],
-    ["/home/user", paths.home],
-  ];
-}
+export const PINNED: SandboxPaths = {
+  workspace: "/home/user/workspace",
+  home: "/home/user",
+  uploads: "/mnt/session/uploads",
+  outputs: "/mnt/session/outputs",
+};
 
-/** Maps by the letters of the path alone; symlinks are for whoever opens it. `base` is what a relative path is under. */
-export function toMappedPath(path: string, paths: SandboxPaths, base: string): MappedPath {
+/**
+ * Maps by the letters of the path alone; symlinks are for whoever opens it. `paths` is what the agent sees, `host`
+ * where that is; `base` is what a relative path is under, as the agent sees it.
+ */
+export function toMappedPath(
+  path: string,
+  paths: SandboxPaths,
+  base: string,
+  host: SandboxPaths = paths,
+): MappedPath {
   if (path.includes("\0")) throw new SluiceError("invalid_request", "A path cannot hold a NUL byte.");
-  if (!isAbsolute(path)) {
-    const host = trim(join(base, path));
-    if (!isInside(host, base)) throw outside(path);
-    return { said: host, host };
-  }
-  const said = trim(normalize(path));
-  for (const root of [paths.workspace, paths.home, paths.uploads])
-    if (isInside(said, root)) return { said, host: said };
-  for (const [prefix, root] of pinned(paths)) {
-    if (isInside(said, prefix)) return { said, host: join(root, relative(prefix, said)) };
+  const said = trim(isAbsolute(path) ? normalize(path) : join(base, path));
+  if (!isAbsolute(path) && !isInside(said, base)) throw outside(path);
+  const names = [...namesOf(paths, host), ...namesOf(PINNED, host), ["/workspace", host.workspace] as const];
+  for (const [prefix, root] of names) {
+    if (isInside(said, prefix)) return { said, host: trim(join(root, relative(prefix, said))) };
   }
   throw outside(path);
+}
+
+/** The home comes last: the workspace may be in it. */
+function namesOf(paths: SandboxPaths, host: SandboxPaths): (readonly [string, string])[] {
+  return [
+    [paths.uploads, host.uploads],
+    [paths.outputs, host.outputs],
+    [paths.workspace, host.workspace],
+    [paths.home, host.home],
+  ];
 }
 
 export function isInside(path: string, root: string): boolean {

@@ -1,10 +1,8 @@
-import { mkdir, realpath, stat } from "node:fs/promises";
-import { isAbsolute } from "node:path";
-import { SluiceError } from "../../contract/index.ts";
+import { mkdir, realpath } from "node:fs/promises";
 import type { Sandbox, SandboxProvider, SandboxSpec } from "../port.ts";
-import { Cgroup } from "../host/cgroup.ts";
+import { toDirectory } from "../host/directory.ts";
+import { Enclosure } from "../host/enclosure.ts";
 import { SandboxFolder, type SandboxRecord } from "../host/folder.ts";
-import { isInside } from "../host/mapping.ts";
 import { LocalSandbox } from "./sandbox.ts";
 
 export interface LocalProviderOptions {
@@ -35,13 +33,12 @@ class LocalProvider implements SandboxProvider {
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, spec.id);
     const directory = spec.directory === undefined ? undefined : await toDirectory(spec.directory, root);
-    const cgroup = await Cgroup.locate(`sluice-${folder.key}`);
     const record: SandboxRecord = {
       version: 1,
       id: spec.id,
       ...(directory === undefined ? {} : { directory }),
       ...(spec.env === undefined ? {} : { env: spec.env }),
-      ...(cgroup === undefined ? {} : { cgroup: cgroup.path }),
+      ...(await Enclosure.locate(folder.key, spec.limits)),
     };
     await folder.make(record);
     return new LocalSandbox(folder, record, root);
@@ -58,23 +55,4 @@ class LocalProvider implements SandboxProvider {
     await mkdir(this.#root, { recursive: true, mode: 0o700 });
     return realpath(this.#root);
   }
-}
-
-async function toDirectory(directory: string, root: string): Promise<string> {
-  if (!isAbsolute(directory)) {
-    throw new SluiceError(
-      "invalid_request",
-      `The directory ${directory} is relative. Give an absolute path.`,
-    );
-  }
-  const real = await realpath(directory).catch(() => undefined);
-  if (real === undefined || !(await stat(real)).isDirectory()) {
-    const detail = `There is no directory ${directory} on the server. Make it, name another one, or leave it out for a private one.`;
-    throw new SluiceError("invalid_request", detail, { directory });
-  }
-  if (isInside(real, root)) {
-    const detail = `The directory ${directory} belongs to sluice's own data. Name another one, or leave it out for a private one.`;
-    throw new SluiceError("invalid_request", detail, { directory });
-  }
-  return real;
 }

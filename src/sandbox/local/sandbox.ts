@@ -1,14 +1,13 @@
 import { mkdir } from "node:fs/promises";
 import { SluiceError, type Launch } from "../../contract/index.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths } from "../port.ts";
-import { Cgroup } from "../host/cgroup.ts";
+import { Enclosure, toUnlimited } from "../host/enclosure.ts";
 import { toEnvironment } from "../host/environment.ts";
 import { awaitCommand } from "../host/exec.ts";
 import { HostFiles } from "../host/files.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
-import { killMembers, pauseMembers, resumeMembers, sendSignal } from "../host/kill.ts";
+import { sendSignal } from "../host/kill.ts";
 import { toMappedPath } from "../host/mapping.ts";
-import { Members } from "../host/members.ts";
 import { readProcess } from "../host/procfs.ts";
 import { removeTree } from "../host/removeTree.ts";
 import { demandProgram, startProgram } from "../host/start.ts";
@@ -21,20 +20,23 @@ export class LocalSandbox implements Sandbox {
   readonly paths: SandboxPaths;
   readonly folders: SandboxPaths;
   readonly files: HostFiles;
+  readonly shortcomings: readonly string[];
   readonly #folder: SandboxFolder;
   readonly #record: SandboxRecord;
-  readonly #cgroup: Cgroup | undefined;
-  readonly #members: Members;
+  readonly #enclosure: Enclosure;
 
   constructor(folder: SandboxFolder, record: SandboxRecord, root: string) {
     this.id = record.id;
     this.paths = folder.paths(record.directory);
     this.folders = this.paths;
     this.files = new HostFiles(this.paths, [root]);
+    this.shortcomings = toUnlimited(record).map(
+      (name) => `the limit ${name} is not kept: this host has no control group for it that we may use`,
+    );
     this.#folder = folder;
     this.#record = record;
-    this.#cgroup = record.cgroup === undefined ? undefined : new Cgroup(record.cgroup);
-    this.#members = new Members({ folder: folder.path, key: folder.key, cgroup: this.#cgroup });
+    const { workspace, home, uploads } = this.paths;
+    this.#enclosure = new Enclosure(folder, record, [workspace, home, uploads, folder.tmp]);
   }
 
   async spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void> {
@@ -45,16 +47,16 @@ export class LocalSandbox implements Sandbox {
     for (const { path, content, mode = 0o600 } of launch.files ?? []) {
       await this.files.write(path, content, { mode, base: this.paths.home });
     }
-    const argv = [...(await this.#prefix()), ...wrapper, ...launch.argv];
+    const argv = [...(await this.#enclosure.prefix()), ...wrapper, ...launch.argv];
     const child = await startProgram(argv, { cwd: this.paths.workspace, env, stdio: "ignore" });
     child.unref();
-    await this.#members.add(child.pid as number);
+    await this.#enclosure.members.add(child.pid as number);
   }
 
   async signal(pid: number, signal: NodeJS.Signals): Promise<void> {
     const row = await readProcess(pid);
     if (row === undefined && process.platform === "linux") return;
-    if (!(await this.#members.has(pid))) {
+    if (!(await this.#enclosure.members.has(pid))) {
       const detail = `The process ${pid} does not belong to this sandbox, so it gets no signal from it.`;
       throw new SluiceError("permission_denied", detail, { pid });
     }
@@ -62,7 +64,7 @@ export class LocalSandbox implements Sandbox {
   }
 
   killAll(): Promise<void> {
-    return killMembers(this.#members, this.#cgroup);
+    return this.#enclosure.kill();
   }
 
   async exec(command: string, options: ExecOptions = {}): Promise<ExecResult> {
@@ -70,11 +72,9 @@ export class LocalSandbox implements Sandbox {
     await this.#makePrivate();
     const { workspace } = this.paths;
     const cwd = options.cwd === undefined ? workspace : toMappedPath(options.cwd, this.paths, workspace).host;
-    const argv = [...(await this.#prefix()), "/bin/sh", "-c", command];
+    const argv = [...(await this.#enclosure.prefix()), "/bin/sh", "-c", command];
     const child = await startProgram(argv, { cwd, env: this.#environment(options.env), stdio: "pipe" });
-    const result = awaitCommand(child, options);
-    await this.#members.add(child.pid as number).catch(() => {});
-    return result;
+    return this.#enclosure.await(child, awaitCommand(child, options));
   }
 
   async host(port: number): Promise<URL> {
@@ -82,11 +82,15 @@ export class LocalSandbox implements Sandbox {
   }
 
   pause(): Promise<void> {
-    return pauseMembers(this.#members, this.#cgroup);
+    return this.#enclosure.pause();
   }
 
   resume(): Promise<void> {
-    return resumeMembers(this.#members, this.#cgroup);
+    return this.#enclosure.resume();
+  }
+
+  verdict(): Promise<string | undefined> {
+    return this.#enclosure.verdict();
   }
 
   async destroy(): Promise<void> {
@@ -102,10 +106,6 @@ export class LocalSandbox implements Sandbox {
       tmp: this.#folder.tmp,
       env: [this.#record.env, env],
     });
-  }
-
-  async #prefix(): Promise<readonly string[]> {
-    return this.#cgroup !== undefined && (await this.#cgroup.make()) ? this.#cgroup.prefix : [];
   }
 
   /** An agent may have removed them. */

@@ -1,0 +1,155 @@
+import { realpathSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import type { NetworkPolicy } from "../port.ts";
+import { PRELOAD_PATH, toProxyEnvironment } from "./environment.ts";
+import type { GuestSettings } from "./guest/settings.ts";
+import { SETTINGS_VARIABLE, type HostSettings } from "./host/settings.ts";
+import { parseHostPatterns, type HostPattern } from "./hostPattern.ts";
+import { isLoopbackHost } from "./hostPort.ts";
+import { INSIDE_FOLDER } from "./ingress.ts";
+import { openPort, type OpenPort } from "./openPort.ts";
+import { findPrograms, type BridgePrograms } from "./programs.ts";
+import { toTunnels, type Tunnel } from "./tunnel.ts";
+
+export interface BridgeOptions {
+  /** The sandbox's own, for the sockets of both ends: made with mode 0700 where it is missing, owned by who runs inside. */
+  readonly folder: string;
+  readonly policy: NetworkPolicy;
+  /** Hosts that the harness and its tools need. Under `loopback` only those of this machine count, under `none` none. */
+  readonly extraHosts?: readonly string[];
+  /** Whether ports that are open inside shall be reachable even where nothing leads outside; so under `allow` unless told otherwise. */
+  readonly ports?: boolean;
+  /** Where the proxy listens inside. */
+  readonly proxyPort?: number;
+  /** As in a hosts file; what it answers is checked like any other answer. */
+  readonly names?: Readonly<Record<string, readonly string[]>>;
+  /** How long the host program stays when nobody of the sandbox is connected to it. */
+  readonly graceMs?: number;
+  /** Makes fetch and the default agents of Node before 22.21 take the proxy too, by NODE_OPTIONS; off unless asked for. */
+  readonly nodePreload?: boolean;
+  readonly programs?: BridgePrograms;
+}
+
+export interface Bridge {
+  /** False when the sandbox does without: nothing to mount, nothing to start, nothing to say. */
+  readonly needed: boolean;
+  /** For the processes inside. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Goes before a command inside. The command replaces it once the way out is open, so signals reach the command. */
+  readonly prefix: readonly string[];
+  /** What must be visible inside. */
+  readonly needs: readonly BridgeMount[];
+  /** What was asked for and cannot be had, in words. */
+  readonly shortcomings: readonly string[];
+  /** The host program, to be started detached and as a member of the sandbox before each process; a second one leaves at once. */
+  start(): Promise<BridgeStart | undefined>;
+  /** Where a port that is open inside can be reached from here. */
+  openPort(port: number): Promise<URL>;
+  /** Closes what `openPort` opened. The sandbox's way out stays. */
+  close(): Promise<void>;
+}
+
+export interface BridgeMount {
+  readonly host: string;
+  readonly inside: string;
+  readonly writable: boolean;
+}
+
+export interface BridgeStart {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+}
+
+/** The network bridge between a sandbox with a network namespace of its own and the host. */
+export function createBridge(options: BridgeOptions): Bridge {
+  const { folder, policy, proxyPort: preferred = 47_128, graceMs = 30_000, names } = options;
+  const patterns = toPatterns(policy, options.extraHosts);
+  const tunnels = toTunnels(patterns);
+  const proxyPort = patterns.length > 0 ? toFreePort(preferred, tunnels) : undefined;
+  const shared = policy.mode === "full";
+  const ports = options.ports ?? policy.mode === "allow";
+  const needed = !shared && (ports || patterns.length > 0);
+  const programs = options.programs ?? findPrograms();
+  const preload = options.nodePreload === true && proxyPort !== undefined ? programs.preload : undefined;
+  const opened = new Map<number, Promise<OpenPort>>();
+
+  return {
+    needed,
+    env: needed && proxyPort !== undefined ? toProxyEnvironment(proxyPort, preload !== undefined) : {},
+    prefix: needed ? toPrefix({ tunnels, ...(proxyPort === undefined ? {} : { proxyPort }) }) : [],
+    needs: needed ? toMounts(folder, programs.guest, preload) : [],
+    shortcomings: toShortcomings(tunnels),
+    async start() {
+      if (!needed) return undefined;
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      if (proxyPort === undefined) return undefined;
+      const settings: HostSettings = { patterns, graceMs, ...(names === undefined ? {} : { names }) };
+      return {
+        argv: [process.execPath, programs.host],
+        env: { [SETTINGS_VARIABLE]: JSON.stringify(settings) },
+        cwd: folder,
+      };
+    },
+    async openPort(port) {
+      if (shared) return new URL(`http://127.0.0.1:${port}`);
+      const opening = opened.get(port) ?? openPort({ folder, port });
+      opened.set(port, opening);
+      opening.catch(() => opened.delete(port));
+      return (await opening).url;
+    },
+    async close() {
+      const ports = [...opened.values()];
+      opened.clear();
+      await Promise.all(ports.map(async (port) => (await port).close()));
+    },
+  };
+}
+
+const GUEST_PATH = "/run/sluice-bridge/guest.js";
+
+function toPatterns(policy: NetworkPolicy, extraHosts: readonly string[] | undefined): HostPattern[] {
+  if (policy.mode === "allow") return parseHostPatterns(policy.hosts, extraHosts);
+  const patterns = parseHostPatterns(extraHosts);
+  return policy.mode === "loopback" ? patterns.filter(({ host }) => isLoopbackHost(host)) : [];
+}
+
+function toFreePort(preferred: number, tunnels: readonly Tunnel[]): number {
+  return tunnels.some(({ port }) => port === preferred) ? toFreePort(preferred + 1, tunnels) : preferred;
+}
+
+/** The guest is nobody's child and in a session of its own; the end of its output says that it listens. */
+const PREFIX_SCRIPT = `_sluice_said=$(NODE_OPTIONS= $(command -v setsid) "$0" "$1" "$2" < /dev/null 2>&1 &)
+[ -z "$_sluice_said" ] || echo "$_sluice_said" >&2
+unset _sluice_said
+shift 2
+exec "$@"`;
+
+function toPrefix(settings: GuestSettings): string[] {
+  return [
+    "/bin/sh",
+    "-c",
+    PREFIX_SCRIPT,
+    realpathSync(process.execPath),
+    GUEST_PATH,
+    JSON.stringify(settings),
+  ];
+}
+
+function toMounts(folder: string, guest: string, preload: string | undefined): BridgeMount[] {
+  const node = realpathSync(process.execPath);
+  return [
+    { host: folder, inside: INSIDE_FOLDER, writable: true },
+    { host: guest, inside: GUEST_PATH, writable: false },
+    { host: node, inside: node, writable: false },
+    ...(preload === undefined ? [] : [{ host: preload, inside: PRELOAD_PATH, writable: false }]),
+  ];
+}
+
+function toShortcomings(tunnels: readonly Tunnel[]): string[] {
+  const low = new Set(tunnels.filter(({ port }) => port < 1_024).map(({ port }) => port));
+  return [...low].map(
+    (port) =>
+      `The port ${port} of this machine is allowed, but an agent may not listen below 1024, so it is not reachable inside; let that server listen on a higher port.`,
+  );
+}

@@ -1,0 +1,80 @@
+import { BlockList, isIP } from "node:net";
+import { networkInterfaces } from "node:os";
+
+/** What kind of place an address is, as far as a sandbox must not reach it unasked. */
+export type AddressKind = "public" | "private" | "loopback" | "own" | "link-local" | "unusable";
+
+export function toAddressKind(address: string): AddressKind {
+  const family = isIP(address);
+  // A zone (fe80::1%eth0) is part of no address that a name may stand for.
+  if (family === 0 || address.includes("%")) return "unusable";
+  const embedded = family === 6 ? toEmbeddedAddress(address) : undefined;
+  if (embedded !== undefined) return toAddressKind(embedded);
+  const type = family === 6 ? "ipv6" : "ipv4";
+  for (const [kind, ranges] of RANGES) if (ranges.check(address, type)) return kind;
+  return isOwn(address) ? "own" : "public";
+}
+
+const RANGES: readonly (readonly [AddressKind, BlockList])[] = [
+  ["loopback", toList("127.0.0.0/8", "::1/128")],
+  ["link-local", toList("169.254.0.0/16", "fe80::/10", "fec0::/10")],
+  [
+    "private",
+    toList(
+      "10.0.0.0/8",
+      "172.16.0.0/12",
+      "192.168.0.0/16",
+      "100.64.0.0/10",
+      "198.18.0.0/15",
+      "192.0.0.0/24",
+      "fc00::/7",
+    ),
+  ],
+  ["unusable", toList("0.0.0.0/8", "224.0.0.0/3", "::/96", "ff00::/8", "2001::/32")],
+];
+
+/** The IPv4 address that a mapped, translated (NAT64) or 6to4 address really leads to. */
+function toEmbeddedAddress(address: string): string | undefined {
+  const groups = toGroups(address);
+  const text = groups.join(":");
+  if (text.startsWith("0:0:0:0:0:ffff:") || text.startsWith("64:ff9b:0:0:0:0:"))
+    return toIPv4(groups.slice(6));
+  if (text.startsWith("2002:")) return toIPv4(groups.slice(1, 3));
+  return undefined;
+}
+
+function toGroups(address: string): string[] {
+  // The URL standard writes addresses in one way, with no IPv4 part.
+  const text = new URL(`http://[${address}]/`).hostname.slice(1, -1);
+  const [before = "", after] = text.split("::");
+  const head = before === "" ? [] : before.split(":");
+  if (after === undefined) return head;
+  const tail = after === "" ? [] : after.split(":");
+  return [...head, ...Array.from({ length: 8 - head.length - tail.length }, () => "0"), ...tail];
+}
+
+function toIPv4(groups: readonly string[]): string {
+  const bytes = groups.flatMap((group) => [
+    Number.parseInt(group, 16) >> 8,
+    Number.parseInt(group, 16) & 255,
+  ]);
+  return bytes.join(".");
+}
+
+function isOwn(address: string): boolean {
+  const mine = new BlockList();
+  // Asked each time: interfaces come and go while a sandbox lives.
+  for (const entry of Object.values(networkInterfaces()).flatMap((entries) => entries ?? [])) {
+    mine.addAddress(entry.address, entry.family === "IPv6" ? "ipv6" : "ipv4");
+  }
+  return mine.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
+}
+
+function toList(...ranges: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const range of ranges) {
+    const [net = "", bits] = range.split("/");
+    list.addSubnet(net, Number(bits), net.includes(":") ? "ipv6" : "ipv4");
+  }
+  return list;
+}

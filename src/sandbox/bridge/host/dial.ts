@@ -1,0 +1,110 @@
+import { lookup } from "node:dns/promises";
+import { connect, isIP, type Socket } from "node:net";
+import type { HostPattern } from "../hostPattern.ts";
+import { isLoopbackHost } from "../hostPort.ts";
+import { toAddressKind, type AddressKind } from "./address.ts";
+import { insideTheHost, neverReachable, notAllowed, unreachable } from "./refusal.ts";
+import { judge } from "./verdict.ts";
+
+export type Resolve = (host: string) => Promise<readonly string[]>;
+
+export interface DialOptions {
+  readonly patterns: readonly HostPattern[];
+  readonly resolve: Resolve;
+}
+
+const CONNECT_MS = 20_000;
+
+/** Connects to an allowed host, and to no other address than those that were checked. */
+export async function dial(host: string, port: number, options: DialOptions): Promise<Socket> {
+  const verdict = judge(options.patterns, host, port);
+  if (verdict === "refused") throw notAllowed(host, port);
+  const addresses = await resolveAll(host, port, options.resolve);
+  const checked = addresses.filter((address) => isOpen(toAddressKind(address), verdict === "named", host));
+  if (checked.length === 0) throw toRefusal(host, port, addresses);
+  return connectTo(host, port, checked);
+}
+
+/** Names as in a hosts file come first, then the host's own resolver. */
+export function createResolve(names: Readonly<Record<string, readonly string[]>> = {}): Resolve {
+  const table = new Map(Object.entries(names));
+  return async (host) => {
+    const given = table.get(host);
+    if (given !== undefined) return given;
+    return (await lookup(host, { all: true })).map(({ address }) => address);
+  };
+}
+
+async function resolveAll(host: string, port: number, resolve: Resolve): Promise<readonly string[]> {
+  if (isIP(host) !== 0) return [host];
+  if (isLoopbackHost(host)) return ["127.0.0.1", "::1"];
+  try {
+    return await within(CONNECT_MS, resolve(host));
+  } catch (error) {
+    throw unreachable(host, port, `its name was not resolved (${toCode(error)}).`);
+  }
+}
+
+function isOpen(kind: AddressKind, named: boolean, host: string): boolean {
+  if (kind === "public") return true;
+  if (kind === "unusable" || !named) return false;
+  // 169.254.169.254 and its like hand out credentials: only their own address names them.
+  return kind !== "link-local" || isIP(host) !== 0;
+}
+
+function toRefusal(host: string, port: number, addresses: readonly string[]): Error {
+  const kinds = addresses.map(toAddressKind);
+  const found = addresses.map((address, at) => `${address}, ${kinds[at]}`).join("; ");
+  if (addresses.length === 0) return unreachable(host, port, "its name has no address.");
+  if (kinds.every((kind) => kind === "unusable" || (kind === "link-local" && isIP(host) === 0))) {
+    return neverReachable(host, port, found);
+  }
+  return insideTheHost(host, port, found);
+}
+
+function connectTo(host: string, port: number, checked: readonly string[]): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({
+      host: "checked.invalid",
+      port,
+      allowHalfOpen: true,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: 60_000,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: 2_000,
+      // Not looked up again: a second answer could be another one.
+      lookup: (_name, _options, done) =>
+        done(
+          null,
+          checked.map((address) => ({ address, family: isIP(address) })),
+        ),
+    });
+    const fail = (why: string): void => {
+      socket.destroy();
+      reject(unreachable(host, port, why));
+    };
+    socket.setTimeout(CONNECT_MS, () => fail(`no answer within ${CONNECT_MS / 1_000} seconds.`));
+    const onError = (error: Error): void => fail(`${toCode(error)}.`);
+    socket.once("error", onError);
+    socket.once("connect", () => {
+      socket.setTimeout(0);
+      socket.removeAllListeners("timeout");
+      socket.off("error", onError);
+      resolve(socket);
+    });
+  });
+}
+
+function toCode(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code ?? message;
+}
+
+async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error("no answer in time")), ms);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}

@@ -1,0 +1,44 @@
+import { toAuthority } from "../hostPort.ts";
+
+/** An answer of the proxy's own, in words that an agent and a person can act on. */
+export class Refusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, text: string) {
+    super(text);
+    this.name = "Refusal";
+    this.status = status;
+  }
+}
+
+export function notAllowed(host: string, port: number): Refusal {
+  return new Refusal(
+    403,
+    `sluice: this sandbox may not reach ${toAuthority(host, port)}: the host is not in the session's allow list.\n` +
+      `To allow it, create the session with ${example(host)}, or name it ${JSON.stringify(toAuthority(host, port))} to allow this port alone.\n`,
+  );
+}
+
+export function insideTheHost(host: string, port: number, found: string): Refusal {
+  const authority = toAuthority(host, port);
+  return new Refusal(
+    403,
+    `sluice: this sandbox may not reach ${authority}: it lies in the network of the machine that runs sluice (${found}).\n` +
+      `To allow it all the same, name it with its port: create the session with ${example(authority)}.\n`,
+  );
+}
+
+export function neverReachable(host: string, port: number, found: string): Refusal {
+  return new Refusal(
+    403,
+    `sluice: this sandbox may not reach ${toAuthority(host, port)}: no name may stand for such an address (${found}).\n`,
+  );
+}
+
+export function unreachable(host: string, port: number, why: string): Refusal {
+  return new Refusal(502, `sluice: ${toAuthority(host, port)} is allowed but could not be reached: ${why}\n`);
+}
+
+function example(host: string): string {
+  return JSON.stringify({ network: { allow: [host] } });
+}

@@ -1,0 +1,278 @@
+import type { ChildProcess, StdioOptions } from "node:child_process";
+import { closeSync } from "node:fs";
+import { chmod, chown, mkdir, realpath, stat, writeFile } from "node:fs/promises";
+import { delimiter, dirname, join, relative } from "node:path";
+import { SluiceError } from "../../contract/index.ts";
+import type { Enclosure } from "../host/enclosure.ts";
+import { KEY_MARKER, MARKER, toEnvironment } from "../host/environment.ts";
+import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
+import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
+import { readProcesses } from "../host/procfs.ts";
+import { startProgram } from "../host/start.ts";
+import { toArgumentBytes, toCommandOptions, toHolderOptions, type Mount } from "./arguments.ts";
+import { toDropPrefix, toOuterPath } from "./detect.ts";
+import { toRlimitPrefix } from "./rlimits.ts";
+import { awaitReady, endTree, RESIDENT_COMMAND, toResident, type Resident } from "./resident.ts";
+import type { BwrapContext } from "./sandbox.ts";
+import { openSealed } from "./sealed.ts";
+import { toSeccompFilter } from "./seccomp.ts";
+import { toStage, type Stage } from "./stage.ts";
+import { isOfSystem, systemFiles } from "./system.ts";
+
+/** Descriptors that the wrapper of a spool leaves alone. */
+const ARGUMENTS_FD = 6;
+const SECCOMP_FD = 7;
+const INNER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+export interface PreparedCommand {
+  readonly argv: readonly string[];
+  /** As the process inside has it. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly options: readonly string[];
+  readonly stage: Stage;
+}
+
+/** Turns a command into a process of the sandbox: group, wrapper, user, network, bwrap, limits, command. */
+export class Launcher {
+  readonly #folder: SandboxFolder;
+  readonly #record: SandboxRecord;
+  readonly #context: BwrapContext;
+  readonly #enclosure: Enclosure;
+  #settings: Promise<void> | undefined;
+
+  constructor(sandbox: {
+    folder: SandboxFolder;
+    record: SandboxRecord;
+    context: BwrapContext;
+    enclosure: Enclosure;
+  }) {
+    this.#folder = sandbox.folder;
+    this.#record = sandbox.record;
+    this.#context = sandbox.context;
+    this.#enclosure = sandbox.enclosure;
+  }
+
+  async prepare(
+    argv: readonly string[],
+    options: {
+      env: Readonly<Record<string, string>>;
+      needs: readonly string[];
+      mounts?: readonly Mount[];
+      cwd: string;
+    },
+  ): Promise<PreparedCommand> {
+    const needs = await toNeeds(options.needs);
+    const mounts = [...needs.map(toReadOnly), ...(options.mounts ?? [])].filter(
+      ({ inside }) => !isOfSystem(inside),
+    );
+    const { workspace, home, uploads } = this.#folder.paths(this.#record.directory);
+    const own = this.#record.directory === undefined ? [] : [workspace];
+    const sources = [this.#folder.path, ...own, ...mounts.map(({ host }) => host)];
+    const stage = await toStage(withoutNested(sources), this.#record.owner);
+    const env = this.#toEnvironment(options.env, toInnerPath(options.needs));
+    const { tmp } = this.#folder;
+    const view = await toCommandOptions({
+      folders: {
+        workspace: stage.at(workspace),
+        home: stage.at(home),
+        uploads: stage.at(uploads),
+        tmp: stage.at(tmp),
+        etc: stage.at(this.#etc),
+      },
+      settings: Object.keys(await this.#systemFiles()),
+      mounts: mounts.map((mount) => ({ ...mount, host: stage.at(mount.host) })),
+      hidden: this.#hidden(workspace),
+      env,
+      cwd: options.cwd,
+      seccomp: toSeccompFilter() === undefined ? undefined : SECCOMP_FD,
+    });
+    const limited = [...toRlimitPrefix(this.#record), ...argv];
+    return { argv: limited, env, options: view, stage };
+  }
+
+  async start(
+    command: PreparedCommand,
+    {
+      wrapper,
+      enter,
+      stdio,
+    }: { wrapper: readonly string[]; enter: readonly string[]; stdio: "ignore" | "pipe" },
+  ): Promise<ChildProcess> {
+    const argv = [...wrapper, ...command.stage.prefix, ...this.#drop, ...enter];
+    return this.#startBwrap(argv, { options: command.options, argv: command.argv, stdio });
+  }
+
+  async startHolder(): Promise<Resident> {
+    const options = await toHolderOptions(this.#markers);
+    const child = await this.#startBwrap(this.#drop, { options, argv: RESIDENT_COMMAND, stdio: "pipe" });
+    await this.#untilReady(child, "its network");
+    await this.#enclosure.members.add(child.pid as number);
+    // The network belongs to the user namespace that bwrap's child is in.
+    const inside = (await readProcesses()).find((row) => row.parent === child.pid);
+    return toResident(inside?.pid ?? (child.pid as number));
+  }
+
+  async startInside(
+    prefix: readonly string[],
+    options: { mounts: readonly Mount[]; enter: readonly string[] },
+  ): Promise<Resident> {
+    const command = await this.prepare([...prefix, ...RESIDENT_COMMAND], {
+      env: {},
+      needs: [],
+      mounts: options.mounts,
+      cwd: "/",
+    });
+    const child = await this.start(command, { wrapper: [], enter: options.enter, stdio: "pipe" });
+    await this.#untilReady(child, "its network bridge");
+    await this.#enclosure.members.add(child.pid as number);
+    return toResident(child.pid as number);
+  }
+
+  async startOutside(
+    argv: readonly string[],
+    options: { env: Readonly<Record<string, string>>; cwd: string },
+  ): Promise<Resident> {
+    const env = { ...this.#outerEnv, ...options.env };
+    const prefix = await this.#enclosure.prefix();
+    const child = await startProgram([...prefix, ...argv], { cwd: options.cwd, env, stdio: "ignore" });
+    child.unref();
+    await this.#enclosure.members.add(child.pid as number);
+    return toResident(child.pid as number);
+  }
+
+  /** The folders of the sandbox, each its user's, and the files of its /etc. */
+  async makeFolders(): Promise<void> {
+    const { owner, directory } = this.#record;
+    const { workspace, home, uploads } = this.#folder.paths(directory);
+    const own = directory === undefined ? [workspace] : [];
+    for (const path of [...own, home, uploads, this.#folder.tmp]) {
+      await mkdir(path, { recursive: true, mode: 0o700 });
+      if (owner !== undefined && (await stat(path)).uid !== owner.uid)
+        await chown(path, owner.uid, owner.gid);
+    }
+    // Others are kept out by the folder above; who runs inside has to walk through this one.
+    if (owner !== undefined) await chmod(this.#folder.path, 0o711);
+    this.#settings ??= this.#writeSettings();
+    await this.#settings;
+  }
+
+  async #writeSettings(): Promise<void> {
+    await mkdir(this.#etc, { recursive: true, mode: 0o755 });
+    for (const [name, text] of Object.entries(await this.#systemFiles())) {
+      await writeFile(join(this.#etc, name), text, { mode: 0o644 });
+    }
+  }
+
+  /** Where a program lies that was named by its path inside. */
+  toHostPath(path: string): string {
+    if (!path.startsWith(`${PINNED.home}/`)) return path;
+    return toMappedPath(path, PINNED, PINNED.home, this.#folder.paths(this.#record.directory)).host;
+  }
+
+  isVisible(path: string, needs: readonly string[]): boolean {
+    return isOfSystem(path) || isInside(path, PINNED.home) || needs.some((need) => isInside(path, need));
+  }
+
+  get #etc(): string {
+    return join(this.#folder.path, "etc");
+  }
+
+  get #drop(): string[] {
+    return this.#record.owner === undefined ? [] : toDropPrefix(this.#record.owner);
+  }
+
+  /** bwrap's own: in there, /proc/1/environ shows it to everybody. It is how the processes inside are found again. */
+  get #outerEnv(): Record<string, string> {
+    return { PATH: toOuterPath(this.#context.bwrap), ...this.#markers };
+  }
+
+  get #markers(): Record<string, string> {
+    return { [MARKER]: this.#record.id, [KEY_MARKER]: this.#folder.key };
+  }
+
+  #systemFiles(): Promise<Record<string, string>> {
+    return systemFiles(this.#record.network?.mode === "full" ? "host" : "own");
+  }
+
+  #hidden(workspace: string): string[] {
+    const inside = this.#context.hide.filter((path) => path !== workspace && isInside(path, workspace));
+    return inside.map((path) => join(PINNED.workspace, relative(workspace, path)));
+  }
+
+  #toEnvironment(env: Readonly<Record<string, string>>, path: string): Record<string, string> {
+    return toEnvironment({
+      id: this.#record.id,
+      key: this.#folder.key,
+      home: PINNED.home,
+      tmp: "/tmp",
+      path,
+      user: "user",
+      env: [this.#record.env, env],
+    });
+  }
+
+  async #startBwrap(
+    before: readonly string[],
+    command: { options: readonly string[]; argv: readonly string[]; stdio: "ignore" | "pipe" },
+  ): Promise<ChildProcess> {
+    const prefix = await this.#enclosure.prefix();
+    const argv = [
+      ...prefix,
+      ...before,
+      this.#context.bwrap,
+      "--args",
+      String(ARGUMENTS_FD),
+      "--",
+      ...command.argv,
+    ];
+    const sealed: number[] = [];
+    try {
+      for (const bytes of [toArgumentBytes(command.options), toSeccompFilter() ?? Buffer.alloc(0)]) {
+        sealed.push(openSealed(this.#folder.path, bytes));
+      }
+      const { stdio } = command;
+      const streams: StdioOptions = [stdio, stdio, stdio, "ignore", "ignore", "ignore", ...sealed];
+      // Nothing is awaited behind it: whoever wants the output has to listen before the process can have ended.
+      return await startProgram(argv, { cwd: "/", env: this.#outerEnv, stdio: streams });
+    } finally {
+      for (const fd of sealed) closeSync(fd);
+    }
+  }
+
+  async #untilReady(child: ChildProcess, what: string): Promise<void> {
+    try {
+      await awaitReady(child);
+    } catch (error) {
+      await endTree(child.pid as number);
+      const detail = `The sandbox could not be given ${what}: ${(error as Error).message}.`;
+      throw new SluiceError("internal", detail, {}, { cause: error });
+    }
+  }
+}
+
+/** Each with what it links to: a program looks for its parts beside the real file. */
+async function toNeeds(needs: readonly string[]): Promise<string[]> {
+  const found = await Promise.all(
+    needs.map(async (path) => {
+      const real = await realpath(path).catch(() => undefined);
+      return real === undefined ? [] : [path, real];
+    }),
+  );
+  return [...new Set(found.flat())];
+}
+
+function toReadOnly(path: string): Mount {
+  return { host: path, inside: path, writable: false };
+}
+
+/** Programs that were named are found by their names, too. */
+function toInnerPath(needs: readonly string[]): string {
+  const folders = needs.filter((path) => !isOfSystem(path)).map((path) => dirname(path));
+  return [...new Set([`${PINNED.home}/.local/bin`, ...folders, ...INNER_PATH.split(":")])].join(delimiter);
+}
+
+function withoutNested(paths: readonly string[]): string[] {
+  return [...new Set(paths)].filter(
+    (path) => !paths.some((other) => other !== path && isInside(path, other)),
+  );
+}

@@ -1,0 +1,94 @@
+import { lstat, mkdir, realpath } from "node:fs/promises";
+import { totalmem } from "node:os";
+import { SluiceError } from "../../contract/index.ts";
+import type { BridgePrograms } from "../bridge/programs.ts";
+import { toDirectory } from "../host/directory.ts";
+import { Enclosure } from "../host/enclosure.ts";
+import { SandboxFolder, type SandboxRecord } from "../host/folder.ts";
+import type { Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
+import { detectBwrap, findBwrap, type Detected } from "./detect.ts";
+import { BwrapSandbox } from "./sandbox.ts";
+import { toOwner } from "./user.ts";
+
+export interface BwrapProviderOptions {
+  /** Where the folders of the sandboxes are; made if it is not there. */
+  readonly root: string;
+  /** Further folders of the server's own that no workspace may show, such as its data. */
+  readonly hide?: readonly string[];
+  /** For a sandbox that asks for none of its own. */
+  readonly limits?: SandboxLimits;
+  /** The bridge's two ends, unless they are where the build puts them. */
+  readonly programs?: BridgePrograms;
+}
+
+/** Stops a fork bomb and a memory hog, and leaves a compiler alone. */
+export const DEFAULT_LIMITS: SandboxLimits = {
+  memoryBytes: Math.min(4 * 1024 ** 3, Math.floor(totalmem() * 0.8)),
+  processes: 4_096,
+};
+
+/** Runs agents in namespaces of their own with bubblewrap: isolated, without an image or a daemon. */
+export function createBwrapProvider(options: BwrapProviderOptions): SandboxProvider {
+  return new BwrapProvider(options);
+}
+
+class BwrapProvider implements SandboxProvider {
+  readonly id = "bwrap";
+  readonly #options: BwrapProviderOptions;
+  #detected: Promise<Detected> | undefined;
+
+  constructor(options: BwrapProviderOptions) {
+    this.#options = options;
+  }
+
+  detect(): Promise<Detected> {
+    this.#detected ??= findBwrap().then(detectBwrap);
+    return this.#detected;
+  }
+
+  /** One that is there already under this id is taken over with its files. */
+  async create(spec: SandboxSpec): Promise<Sandbox> {
+    const { available, reason } = await this.detect();
+    if (!available) throw new SluiceError("unsupported_sandbox", `bwrap does not work here: ${reason}.`);
+    const root = await this.#makeRoot();
+    const folder = await SandboxFolder.at(root, spec.id);
+    const directory = spec.directory === undefined ? undefined : await toDirectory(spec.directory, root);
+    const owner = await toOwner(folder.key, directory);
+    const limits = { ...DEFAULT_LIMITS, ...this.#options.limits, ...spec.limits };
+    const record: SandboxRecord = {
+      version: 1,
+      id: spec.id,
+      ...(directory === undefined ? {} : { directory, ...(await makesOutputs(directory)) }),
+      ...(spec.env === undefined ? {} : { env: spec.env }),
+      ...(spec.network === undefined ? {} : { network: spec.network }),
+      ...(owner === undefined ? {} : { owner }),
+      ...(await Enclosure.locate(folder.key, limits)),
+    };
+    const sandbox = await this.#open(folder, record, root);
+    await folder.make(record);
+    return sandbox;
+  }
+
+  async connect(id: string): Promise<Sandbox | undefined> {
+    const root = await this.#makeRoot();
+    const folder = await SandboxFolder.at(root, id);
+    const record = await folder.record();
+    return record && this.#open(folder, record, root);
+  }
+
+  async #open(folder: SandboxFolder, record: SandboxRecord, root: string): Promise<BwrapSandbox> {
+    const bwrap = (await findBwrap()) ?? "bwrap";
+    const hide = [root, ...(this.#options.hide ?? [])];
+    return new BwrapSandbox(folder, record, { bwrap, hide, programs: this.#options.programs });
+  }
+
+  async #makeRoot(): Promise<string> {
+    await mkdir(this.#options.root, { recursive: true, mode: 0o700 });
+    return realpath(this.#options.root);
+  }
+}
+
+async function makesOutputs(directory: string): Promise<{ madeOutputs?: true }> {
+  const found = await lstat(`${directory}/output`).catch(() => undefined);
+  return found === undefined ? { madeOutputs: true } : {};
+}

@@ -1,0 +1,175 @@
+import { lstat, rmdir, stat } from "node:fs/promises";
+import { SluiceError, type Launch } from "../../contract/index.ts";
+import type { BridgePrograms } from "../bridge/programs.ts";
+import { Enclosure, toUnlimited } from "../host/enclosure.ts";
+import { awaitCommand } from "../host/exec.ts";
+import { HostFiles } from "../host/files.ts";
+import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
+import { sendSignal } from "../host/kill.ts";
+import { PINNED, toMappedPath } from "../host/mapping.ts";
+import type { Owner } from "../host/owner.ts";
+import { readProcess, readProcesses } from "../host/procfs.ts";
+import { removeTree } from "../host/removeTree.ts";
+import { demandProgram } from "../host/start.ts";
+import type { ExecOptions, ExecResult, Sandbox, SandboxPaths } from "../port.ts";
+import { Launcher } from "./launcher.ts";
+import { findMain } from "./main.ts";
+import { Network } from "./network.ts";
+import { endTree } from "./resident.ts";
+import { toSeccompFilter } from "./seccomp.ts";
+
+export interface BwrapContext {
+  readonly bwrap: string;
+  /** The folder of all sandboxes, and others of the server's own that no workspace may show. */
+  readonly hide: readonly string[];
+  readonly programs: BridgePrograms | undefined;
+}
+
+/** Processes in namespaces of their own, that see of this host what is on a list. */
+export class BwrapSandbox implements Sandbox {
+  readonly id: string;
+  readonly provider = "bwrap";
+  readonly isolated = true;
+  readonly paths: SandboxPaths = PINNED;
+  readonly folders: SandboxPaths;
+  readonly owner?: Owner;
+  readonly files: HostFiles;
+  readonly shortcomings: readonly string[];
+  readonly #folder: SandboxFolder;
+  readonly #record: SandboxRecord;
+  readonly #enclosure: Enclosure;
+  readonly #launcher: Launcher;
+  readonly #network: Network;
+
+  constructor(folder: SandboxFolder, record: SandboxRecord, context: BwrapContext) {
+    this.id = record.id;
+    this.folders = folder.paths(record.directory);
+    if (record.owner !== undefined) this.owner = record.owner;
+    this.files = new HostFiles(PINNED, context.hide, { host: this.folders, owner: record.owner });
+    this.#folder = folder;
+    this.#record = record;
+    const { workspace, home, uploads } = this.folders;
+    this.#enclosure = new Enclosure(folder, record, [workspace, home, uploads, folder.tmp]);
+    this.#launcher = new Launcher({ folder, record, context, enclosure: this.#enclosure });
+    this.#network = new Network({
+      folder: folder.path,
+      policy: record.network ?? { mode: "allow", hosts: [] },
+      owner: record.owner,
+      programs: context.programs,
+      startHolder: () => this.#launcher.startHolder(),
+      startInside: (argv, { mounts, enter }) => this.#launcher.startInside(argv, { mounts, enter }),
+      startOutside: (argv, options) => this.#launcher.startOutside(argv, options),
+    });
+    this.shortcomings = [...toShortcomings(record), ...this.#network.shortcomings];
+  }
+
+  async spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void> {
+    const { launch, wrapper } = process;
+    await this.#makePrivate();
+    const { prefix, env } = await this.#network.join(launch.hosts ?? []);
+    const command = await this.#launcher.prepare(launch.argv, {
+      env: { ...env, ...launch.env },
+      needs: launch.needs ?? [],
+      cwd: PINNED.workspace,
+    });
+    await this.#demandProgram(launch, command.env);
+    for (const { path, content, mode = 0o600 } of launch.files ?? []) {
+      await this.files.write(path, content, { mode, base: PINNED.home });
+    }
+    const child = await this.#launcher.start(command, { wrapper, enter: prefix, stdio: "ignore" });
+    child.unref();
+    await this.#enclosure.members.add(child.pid as number);
+  }
+
+  async signal(pid: number, signal: NodeJS.Signals): Promise<void> {
+    const row = await readProcess(pid);
+    if (row === undefined) return;
+    if (!(await this.#enclosure.members.has(pid))) {
+      const detail = `The process ${pid} does not belong to this sandbox, so it gets no signal from it.`;
+      throw new SluiceError("permission_denied", detail, { pid });
+    }
+    const main = await findMain(pid, await readProcesses());
+    // Its group is what a terminal would signal. Before there is one, the start itself is called off.
+    sendSignal(-(main?.group ?? row.group), signal);
+  }
+
+  killAll(): Promise<void> {
+    return this.#enclosure.kill();
+  }
+
+  verdict(): Promise<string | undefined> {
+    return this.#enclosure.verdict();
+  }
+
+  async exec(command: string, options: ExecOptions = {}): Promise<ExecResult> {
+    options.signal?.throwIfAborted();
+    await this.#makePrivate();
+    const cwd = await this.#toFolder(options.cwd ?? PINNED.workspace);
+    const { prefix, env } = await this.#network.join([]);
+    const prepared = await this.#launcher.prepare(["/bin/sh", "-c", command], {
+      env: { ...env, ...options.env },
+      needs: [],
+      cwd,
+    });
+    const child = await this.#launcher.start(prepared, { wrapper: [], enter: prefix, stdio: "pipe" });
+    return this.#enclosure.await(child, awaitCommand(child, options, endTree));
+  }
+
+  async host(port: number): Promise<URL> {
+    await this.#makePrivate();
+    return this.#network.openPort(port);
+  }
+
+  pause(): Promise<void> {
+    return this.#enclosure.pause();
+  }
+
+  resume(): Promise<void> {
+    return this.#enclosure.resume();
+  }
+
+  async destroy(): Promise<void> {
+    await this.#network.close();
+    await this.killAll();
+    if (this.#record.madeOutputs) await rmdir(this.folders.outputs).catch(() => {});
+    await removeTree(this.#folder.path);
+  }
+
+  async #toFolder(path: string): Promise<string> {
+    const { said, host } = toMappedPath(path, PINNED, PINNED.workspace, this.folders);
+    if ((await stat(host).catch(() => undefined))?.isDirectory()) return said;
+    throw new SluiceError(
+      "invalid_request",
+      `There is no folder ${path} in the sandbox. Make it, or name another.`,
+    );
+  }
+
+  /** An agent may have removed them. */
+  async #makePrivate(): Promise<void> {
+    await this.#launcher.makeFolders();
+    const outputs = await lstat(this.folders.outputs).catch(() => undefined);
+    if (outputs === undefined) await this.files.mkdir(PINNED.outputs);
+  }
+
+  async #demandProgram(launch: Launch, env: Readonly<Record<string, string>>): Promise<void> {
+    const [program = ""] = launch.argv;
+    await demandProgram(this.#launcher.toHostPath(program), env);
+    if (!program.includes("/") || this.#launcher.isVisible(program, launch.needs ?? [])) return;
+    const detail = `The program ${program} lies where the sandbox sees nothing. Install it below /usr, or let its launch name it as needed.`;
+    throw new SluiceError("agent_not_installed", detail, { program });
+  }
+}
+
+function toShortcomings(record: SandboxRecord): string[] {
+  const words = {
+    memoryBytes: "the limit of memory is kept for each process and not for all together",
+    processes: "the limit of processes is kept by an rlimit alone",
+    cpus: "the limit of processor time is not kept",
+    diskBytes: "the limit of the disk is not kept",
+  };
+  const unlimited = toUnlimited(record).map(
+    (name) => `${words[name]}: this host has no control group for it that we may use`,
+  );
+  if (toSeccompFilter() !== undefined) return unlimited;
+  return [...unlimited, `no filter of system calls: there is none for ${process.arch}`];
+}

@@ -1,0 +1,86 @@
+import { createHash } from "node:crypto";
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
+import { setTimeout } from "node:timers/promises";
+import { sha256 } from "./sha256.ts";
+import type { Slice } from "./slice.ts";
+import type { Content } from "./statCache.ts";
+import { attempt } from "./walk.ts";
+
+/** Longer files are kept in pieces, so that one that grows costs its last piece. */
+export const PIECE_BYTES = 1024 * 1024;
+const TRIES = 4;
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
+
+export interface FileRead {
+  readonly content: Content;
+  readonly size: number;
+  readonly stat: Stats;
+  /** Whether it stood still. If not, this is what was read at last, whole in itself. */
+  readonly stable: boolean;
+}
+
+export interface ReadOptions {
+  readonly slice: Slice;
+  /** Called for each piece; the bytes are its own. */
+  readonly take?: (sha256: string, bytes: Buffer) => Promise<void> | void;
+}
+
+/** Reads a file that somebody may be writing to: again, until it did not change meanwhile. */
+export async function readContent(at: string, options: ReadOptions): Promise<FileRead | "gone" | "unread"> {
+  for (let tries = 1; ; tries++) {
+    // Without O_NONBLOCK a pipe that was put in its place would hold us for ever.
+    const fd = attempt(() => openSync(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+    if (typeof fd === "string") return fd;
+    try {
+      const read = await readOnce(fd, options);
+      if (read === "gone" || read.stable || tries === TRIES) return read;
+    } finally {
+      closeSync(fd);
+    }
+    await setTimeout(5 * tries);
+  }
+}
+
+async function readOnce(fd: number, { slice, take }: ReadOptions): Promise<FileRead | "gone"> {
+  const before = fstatSync(fd);
+  if (!before.isFile()) return "gone";
+  const whole = before.size > PIECE_BYTES ? createHash("sha256") : undefined;
+  const pieces: string[] = [];
+  let size = 0;
+  while (size < before.size) {
+    const bytes = readPiece(fd, Math.min(PIECE_BYTES, before.size - size));
+    if (bytes.length === 0) break;
+    size += bytes.length;
+    whole?.update(bytes);
+    const hash = sha256(bytes);
+    pieces.push(hash);
+    await take?.(hash, bytes);
+    if (slice.due) await slice.rest();
+  }
+  const stat = fstatSync(fd);
+  const stable =
+    size === stat.size &&
+    before.size === stat.size &&
+    before.mtimeMs === stat.mtimeMs &&
+    before.ctimeMs === stat.ctimeMs;
+  return { content: toContent(pieces, whole?.digest("hex")), size, stat, stable };
+}
+
+function toContent(pieces: string[], whole: string | undefined): Content {
+  const [only = EMPTY_SHA256] = pieces;
+  if (pieces.length <= 1 || whole === undefined) return { sha256: only };
+  return { sha256: whole, pieces };
+}
+
+export const EMPTY_SHA256: string = sha256("");
+
+function readPiece(fd: number, length: number): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(length);
+  let filled = 0;
+  while (filled < length) {
+    const read = readSync(fd, bytes, filled, length - filled, null);
+    if (read === 0) return bytes.subarray(0, filled);
+    filled += read;
+  }
+  return bytes;
+}

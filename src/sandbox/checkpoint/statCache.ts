@@ -1,0 +1,103 @@
+import type { Stats } from "node:fs";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { sha256 } from "./sha256.ts";
+
+/** What is in a file: its sha256, and those of its pieces if it has more than one. */
+export interface Content {
+  readonly sha256: string;
+  readonly pieces?: readonly string[] | undefined;
+}
+
+type Row = [
+  path: string,
+  size: number,
+  mtime: number,
+  ctime: number,
+  inode: number,
+  mode: number,
+  ...string[],
+];
+
+/** Remembers the content of the files of one root, so that one that did not change costs an lstat. */
+export class StatCache {
+  readonly #file: string;
+  readonly #root: string;
+  readonly #known: ReadonlyMap<string, Row>;
+  readonly #seen = new Map<string, Row>();
+  #changed = false;
+
+  private constructor(file: string, root: string, rows: readonly Row[]) {
+    this.#file = file;
+    this.#root = root;
+    this.#known = new Map(rows.map((row) => [row[0], row]));
+  }
+
+  static async load(folder: string, root: string): Promise<StatCache> {
+    const file = join(folder, "stats", `${sha256(root).slice(0, 32)}.json`);
+    const text = await readFile(file, "utf8").catch(() => "");
+    return new StatCache(file, root, parse(text, root));
+  }
+
+  find(path: string, stat: Stats): Content | undefined {
+    const row = this.#known.get(path);
+    if (row === undefined) return undefined;
+    const [, size, mtime, ctime, inode, mode, sha256, ...pieces] = row;
+    // Milliseconds as a double tell quarters of a microsecond apart; no kernel's clock for files ticks faster.
+    const same = size === stat.size && mtime === stat.mtimeMs && ctime === stat.ctimeMs;
+    if (!same || inode !== stat.ino || mode !== stat.mode || sha256 === undefined) return undefined;
+    this.#seen.set(path, row);
+    return { sha256, ...(pieces.length > 0 && { pieces }) };
+  }
+
+  /** To be called right after the file was read. `settled` says that nobody writes to it. */
+  keep(path: string, stat: Stats, content: Content, options: { settled?: boolean } = {}): void {
+    this.#changed = true;
+    if (!options.settled && isFresh(stat)) return;
+    const { size, mtimeMs, ctimeMs, ino, mode } = stat;
+    this.#seen.set(path, [
+      path,
+      size,
+      mtimeMs,
+      ctimeMs,
+      ino,
+      mode,
+      content.sha256,
+      ...(content.pieces ?? []),
+    ]);
+  }
+
+  forget(path: string): void {
+    this.#changed ||= this.#seen.delete(path);
+  }
+
+  /** Keeps what was found or kept since it was loaded; the rest is gone from the root. */
+  async save(): Promise<void> {
+    if (!this.#changed && this.#seen.size === this.#known.size) return;
+    const text = JSON.stringify({ version: 1, root: this.#root, rows: [...this.#seen.values()] });
+    await mkdir(join(this.#file, ".."), { recursive: true, mode: 0o700 });
+    const fresh = `${this.#file}.${process.pid}.${Math.random().toString(36).slice(2)}`;
+    try {
+      await writeFile(fresh, text, { mode: 0o600 });
+      await rename(fresh, this.#file);
+    } catch (error) {
+      await rm(fresh, { force: true });
+      throw error;
+    }
+  }
+}
+
+/** A second change in the same tick of the clock would leave no trace, so what has just changed is not remembered. */
+function isFresh(stat: Stats): boolean {
+  const tick = stat.ctimeMs % 1000 === 0 ? 2000 : 100;
+  return Date.now() - stat.ctimeMs < tick;
+}
+
+function parse(text: string, root: string): Row[] {
+  try {
+    const value = JSON.parse(text) as { version?: number; root?: string; rows?: Row[] };
+    return value.version === 1 && value.root === root && Array.isArray(value.rows) ? value.rows : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,121 @@
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { findGit, runGit, toGitEnvironment, type GitResult } from "./git.ts";
+import { EMPTY_TREES, readHeadCommit, type ObjectFormat } from "./head.ts";
+import { escapePath } from "./quote.ts";
+import { findRepository, readRegular, readSmall, type FindOptions, type Repository } from "./repository.ts";
+import { Unavailable } from "./unavailable.ts";
+
+/** A file over it is taken for binary: nobody reads so long a diff. */
+export const BIG_FILE_BYTES = 5 * 1024 * 1024;
+const MAX_INDEX_BYTES = 512 * 1024 * 1024;
+
+/** A git folder of our own over another one's objects: nothing of ours gets there, none of its settings get here. */
+export interface PrivateRepository {
+  /** The commit that is checked out, or the empty tree before the first one. */
+  readonly head: string;
+  /** Whether it starts from the index of theirs; else from nothing. */
+  readonly hasIndex: boolean;
+  run(args: readonly string[], options?: { input?: string; maxBytes?: number }): Promise<GitResult>;
+}
+
+export async function withPrivateRepository<T>(
+  folder: string,
+  options: FindOptions & { readonly signal: AbortSignal },
+  work: (repository: PrivateRepository) => Promise<T>,
+): Promise<T> {
+  const { signal } = options;
+  const git = findGit();
+  if (git === undefined) throw new Unavailable("git is not installed");
+  const theirs = await findRepository(folder, options);
+  if (!theirs) throw new Unavailable("it is not a git repository");
+  const place = await mkdtemp(join(tmpdir(), "sluice-diff-"));
+  try {
+    const settings = await readSettings(git, theirs, place, signal);
+    const format: ObjectFormat = settings.get("extensions.objectformat") === "sha256" ? "sha256" : "sha1";
+    const head = (await readHeadCommit(theirs, { signal })) ?? EMPTY_TREES[format];
+    const hasIndex = await make(place, theirs, toConfig(settings, format));
+    const env = { ...toGitEnvironment(place), GIT_DIR: place, GIT_WORK_TREE: theirs.worktree };
+    return await work({
+      head,
+      hasIndex,
+      run: (args, more) => runGit(git, args, { cwd: folder, env, signal, ...more }),
+    });
+  } finally {
+    await rm(place, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+/** Answers whether there was an index to start from. */
+async function make(place: string, theirs: Repository, config: string): Promise<boolean> {
+  await mkdir(join(place, "objects/info"), { recursive: true });
+  await mkdir(join(place, "refs"));
+  await mkdir(join(place, "info"));
+  await writeFile(join(place, "HEAD"), "ref: refs/heads/none\n");
+  await writeFile(join(place, "config"), config);
+  await writeFile(join(place, "objects/info/alternates"), `"${escapePath(theirs.objects)}"\n`);
+  for (const name of ["info/exclude", "info/attributes"]) {
+    const text = await readSmall(join(theirs.commonDir, name));
+    if (text !== undefined) await writeFile(join(place, name), text);
+  }
+  // Their index knows which files are as they were, and which ones are left out on purpose.
+  const shared = (await readdir(theirs.gitDir)).filter((name) => name.startsWith("sharedindex."));
+  for (const name of shared) await copyIndex(join(theirs.gitDir, name), join(place, name));
+  return copyIndex(join(theirs.gitDir, "index"), join(place, "index"));
+}
+
+async function copyIndex(from: string, to: string): Promise<boolean> {
+  const bytes = await readRegular(from, MAX_INDEX_BYTES);
+  if (bytes) await writeFile(to, bytes);
+  return bytes !== undefined;
+}
+
+/** Read from the file alone: nothing that it includes, nothing that it could make git do. */
+async function readSettings(
+  git: string,
+  { commonDir }: Repository,
+  place: string,
+  signal: AbortSignal,
+): Promise<Map<string, string>> {
+  const args = ["config", "--file", join(commonDir, "config"), "--no-includes", "--null", "--list"];
+  const { stdout } = await runGit(git, args, { cwd: place, env: toGitEnvironment(place), signal });
+  const entries = stdout.toString("utf8").split("\0").filter(Boolean);
+  return new Map(
+    entries.map((entry) => [entry.split("\n", 1)[0] ?? "", entry.slice(entry.indexOf("\n") + 1)]),
+  );
+}
+
+/** How files are to be compared, by words that we know; all else is our own. */
+const TAKEN_OVER: Readonly<Record<string, RegExp>> = {
+  "core.autocrlf": /^(?:true|false|input)$/i,
+  "core.eol": /^(?:lf|crlf|native)$/i,
+  "core.filemode": /^(?:true|false)$/i,
+  "core.ignorecase": /^(?:true|false)$/i,
+  "core.symlinks": /^(?:true|false)$/i,
+  "core.precomposeunicode": /^(?:true|false)$/i,
+};
+
+function toConfig(settings: ReadonlyMap<string, string>, format: ObjectFormat): string {
+  const taken = Object.entries(TAKEN_OVER).flatMap(([key, known]) => {
+    const value = settings.get(key);
+    return value !== undefined && known.test(value) ? [`\t${key.slice("core.".length)} = ${value}`] : [];
+  });
+  return [
+    "[core]",
+    `\trepositoryformatversion = ${format === "sha1" ? 0 : 1}`,
+    "\tbare = false",
+    ...taken,
+    "\thooksPath = /dev/null",
+    "\tfsmonitor = false",
+    "\tuntrackedCache = false",
+    "\tsplitIndex = false",
+    "\tsafecrlf = false",
+    "\texcludesFile = /dev/null",
+    "\tattributesFile = /dev/null",
+    "\tlooseCompression = 1",
+    `\tbigFileThreshold = ${BIG_FILE_BYTES}`,
+    ...(format === "sha1" ? [] : ["[extensions]", `\tobjectformat = ${format}`]),
+    "",
+  ].join("\n");
+}

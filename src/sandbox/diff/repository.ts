@@ -1,0 +1,111 @@
+import { lstat, open, realpath } from "node:fs/promises";
+import { constants } from "node:fs";
+import { dirname, join, resolve, sep } from "node:path";
+import { Unavailable } from "./unavailable.ts";
+
+const SMALL_BYTES = 64 * 1024;
+const MAX_ALTERNATES = 5;
+
+/** Where the parts of a repository lie. Linked worktrees have a git folder of their own beside the common one. */
+export interface Repository {
+  readonly worktree: string;
+  readonly gitDir: string;
+  readonly commonDir: string;
+  readonly objects: string;
+}
+
+export interface FindOptions {
+  /** Also in the folders above: for a folder that a user has chosen. */
+  readonly search?: boolean;
+  /** Whoever writes to the folder must not show us, as its history, what lies elsewhere on this machine. */
+  readonly confined: boolean;
+}
+
+export async function findRepository(folder: string, options: FindOptions): Promise<Repository | undefined> {
+  for (let worktree = await realpath(folder); ; worktree = dirname(worktree)) {
+    const found = await lstat(join(worktree, ".git")).catch(() => undefined);
+    if (found) return toRepository(worktree, found.isFile(), options.confined);
+    if (!options.search || worktree === dirname(worktree)) return undefined;
+  }
+}
+
+/** A small file of a repository, as text. */
+export async function readSmall(file: string): Promise<string | undefined> {
+  return (await readRegular(file, SMALL_BYTES))?.toString("utf8");
+}
+
+/** A file of a repository, never through a symlink and never waiting for a writer. */
+export async function readRegular(file: string, maxBytes: number): Promise<Buffer | undefined> {
+  const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
+  const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(() => undefined);
+  if (!handle) return undefined;
+  try {
+    const found = await handle.stat();
+    if (!found.isFile() || found.size > maxBytes) return undefined;
+    return await handle.readFile();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function toRepository(worktree: string, linked: boolean, confined: boolean): Promise<Repository> {
+  const gitDir = await realpath(linked ? await readLink(worktree) : join(worktree, ".git")).catch(() => {
+    throw new Unavailable("its git folder is missing");
+  });
+  const own = isWithin(gitDir, worktree);
+  if (confined && !own && !(linked && (await pointsBack(gitDir, worktree)))) {
+    throw new Unavailable("its git folder lies elsewhere and does not know it");
+  }
+  const common = (await readSmall(join(gitDir, "commondir")))?.trim();
+  const commonDir = common ? await realpath(resolve(gitDir, common)) : gitDir;
+  const objects = await realpath(join(commonDir, "objects")).catch(() => {
+    throw new Unavailable("its git folder has no objects");
+  });
+  if (confined && own) await demandWithin(worktree, commonDir, objects);
+  return { worktree, gitDir, commonDir, objects };
+}
+
+async function readLink(worktree: string): Promise<string> {
+  const target = /^gitdir: (.+)/s
+    .exec((await readSmall(join(worktree, ".git"))) ?? "")?.[1]
+    ?.replace(/\n+$/, "");
+  if (target === undefined) throw new Unavailable("its .git file names no folder");
+  return resolve(worktree, target);
+}
+
+/** Whether a git folder elsewhere names this worktree as its own, by a file that a worktree's writer cannot reach. */
+async function pointsBack(gitDir: string, worktree: string): Promise<boolean> {
+  const link = (await readSmall(join(gitDir, "gitdir")))?.replace(/\n+$/, "");
+  if (link !== undefined)
+    return (await realpath(dirname(resolve(gitDir, link))).catch(() => "")) === worktree;
+  const config = (await readSmall(join(gitDir, "config"))) ?? "";
+  const place = /^\s*worktree\s*=\s*(.+?)\s*$/m.exec(config)?.[1];
+  if (place === undefined) return false;
+  return (await realpath(resolve(gitDir, place)).catch(() => "")) === worktree;
+}
+
+async function demandWithin(worktree: string, commonDir: string, objects: string): Promise<void> {
+  const pending = [commonDir, objects];
+  const seen = new Set<string>();
+  for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
+    if (!isWithin(path, worktree)) throw new Unavailable("its history lies outside of it");
+    if (seen.has(path)) continue;
+    if (seen.add(path).size > MAX_ALTERNATES) throw new Unavailable("its history lies in too many places");
+    for (const part of ["info", "pack"]) {
+      const real = await realpath(join(path, part)).catch(() => undefined);
+      if (real !== undefined && !isWithin(real, worktree))
+        throw new Unavailable("its history lies outside of it");
+    }
+    const alternates = (await readSmall(join(path, "info/alternates"))) ?? "";
+    for (const line of alternates.split("\n")) {
+      if (line === "" || line.startsWith("#")) continue;
+      if (line.startsWith('"')) throw new Unavailable("its history lies in a folder with an unusual name");
+      const real = await realpath(resolve(path, line)).catch(() => undefined);
+      if (real !== undefined) pending.push(real);
+    }
+  }
+}
+
+function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder === sep ? sep : folder + sep);
+}

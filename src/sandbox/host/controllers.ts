@@ -1,0 +1,135 @@
+import { access, constants, mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { SandboxLimits } from "../port.ts";
+
+export type Controller = "memory" | "pids" | "cpu";
+const CONTROLLERS: readonly Controller[] = ["memory", "pids", "cpu"];
+
+/** The group of each controller that can limit a sandbox here; on a version 2 host it is the same for all. */
+export type ControllerPaths = Readonly<Partial<Record<Controller, string>>>;
+
+/** The limits of a sandbox, as far as the kernel's control groups keep them. */
+export class Controllers {
+  readonly paths: ControllerPaths;
+  readonly #limits: SandboxLimits;
+
+  constructor(paths: ControllerPaths, limits: SandboxLimits) {
+    this.paths = paths;
+    this.#limits = limits;
+  }
+
+  /** `unified` is the sandbox's version 2 group, whose parent may have the controllers. */
+  static async locate(name: string, unified: string | undefined): Promise<ControllerPaths> {
+    const found = await Promise.all(
+      CONTROLLERS.map(async (controller) => {
+        const path = (await ofVersion2(controller, unified)) ?? (await ofVersion1(controller, name));
+        return path === undefined ? [] : [[controller, path] as const];
+      }),
+    );
+    return Object.fromEntries(found.flat());
+  }
+
+  /** The groups that a process has to join. */
+  get groups(): readonly string[] {
+    return [...new Set(Object.values(this.paths))];
+  }
+
+  /** Makes the groups and sets the limits, once more where they are set already. */
+  async make(): Promise<void> {
+    for (const path of this.groups) await mkdir(path, { recursive: true });
+    const { memory, pids, cpu } = this.paths;
+    const { memoryBytes, processes, cpus } = this.#limits;
+    if (memory !== undefined && memoryBytes !== undefined) await limitMemory(memory, memoryBytes);
+    if (pids !== undefined && processes !== undefined) await write(pids, "pids.max", String(processes));
+    if (cpu !== undefined && cpus !== undefined) await limitCpus(cpu, cpus);
+  }
+
+  /** What the limits did, in words; undefined when none was hit. */
+  async verdict(): Promise<string | undefined> {
+    const { memory, pids } = this.paths;
+    const { memoryBytes, processes } = this.#limits;
+    if (memory !== undefined && memoryBytes !== undefined) {
+      const killed = await count(memory, ["memory.events", "memory.oom_control"], "oom_kill");
+      if (killed > 0) return `out of memory: limit ${toMegabytes(memoryBytes)}`;
+    }
+    if (pids === undefined || processes === undefined) return undefined;
+    const refused = await count(pids, ["pids.events"], "max");
+    return refused > 0 ? `too many processes: limit ${processes}` : undefined;
+  }
+
+  async remove(): Promise<void> {
+    for (const path of this.groups) await rmdir(path).catch(() => {});
+  }
+}
+
+/** The version 2 group, if its parent hands the controller down or can be told to. */
+async function ofVersion2(controller: Controller, unified: string | undefined): Promise<string | undefined> {
+  if (unified === undefined) return undefined;
+  const handedDown = join(dirname(unified), "cgroup.subtree_control");
+  const has = async (): Promise<boolean> =>
+    (await readFile(handedDown, "utf8").catch(() => "")).trim().split(" ").includes(controller);
+  if (!(await has())) await writeFile(handedDown, `+${controller}`, { flag: "r+" }).catch(() => {});
+  return (await has()) ? unified : undefined;
+}
+
+async function ofVersion1(controller: Controller, name: string): Promise<string | undefined> {
+  const [mounts, own] = await Promise.all(
+    ["/proc/self/mounts", "/proc/self/cgroup"].map((file) => readFile(file, "utf8").catch(() => "")),
+  );
+  const mount = mounts
+    ?.split("\n")
+    .map((line) => line.split(" "))
+    .find(([, , type, options]) => type === "cgroup" && options?.split(",").includes(controller))?.[1];
+  const group = own
+    ?.split("\n")
+    .map((line) => /^\d+:([^:]*):(.*)$/.exec(line))
+    .find((match) => match?.[1]?.split(",").includes(controller))?.[2];
+  if (mount === undefined || group === undefined) return undefined;
+  // In a container the path may be the one that the host sees.
+  for (const parent of [join(mount, group), mount]) {
+    const writable = await access(join(parent, "cgroup.procs"), constants.W_OK).then(
+      () => true,
+      () => false,
+    );
+    if (writable) return join(parent, name);
+  }
+  return undefined;
+}
+
+async function limitMemory(group: string, bytes: number): Promise<void> {
+  if (await write(group, "memory.max", String(bytes))) {
+    await write(group, "memory.swap.max", "0");
+    return;
+  }
+  await write(group, "memory.limit_in_bytes", String(bytes));
+  await write(group, "memory.memsw.limit_in_bytes", String(bytes));
+}
+
+async function limitCpus(group: string, cpus: number): Promise<void> {
+  const period = 100_000;
+  const quota = Math.max(1_000, Math.round(cpus * period));
+  if (await write(group, "cpu.max", `${quota} ${period}`)) return;
+  await write(group, "cpu.cfs_period_us", String(period));
+  await write(group, "cpu.cfs_quota_us", String(quota));
+}
+
+/** Never created: what this kernel does not have has to fail. */
+function write(group: string, name: string, value: string): Promise<boolean> {
+  return writeFile(join(group, name), value, { flag: "r+" }).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function count(group: string, names: readonly string[], event: string): Promise<number> {
+  for (const name of names) {
+    const text = await readFile(join(group, name), "utf8").catch(() => undefined);
+    const line = text?.split("\n").find((line) => line.startsWith(`${event} `));
+    if (line !== undefined) return Number(line.slice(event.length + 1));
+  }
+  return 0;
+}
+
+function toMegabytes(bytes: number): string {
+  return `${Math.round(bytes / 1024 / 1024)} MB`;
+}

@@ -1,0 +1,24 @@
+import { realpath, stat } from "node:fs/promises";
+import { isAbsolute } from "node:path";
+import { SluiceError } from "../../contract/index.ts";
+import { isInside } from "./mapping.ts";
+
+/** The real path of a directory that somebody wants to work in; none of sluice's own below `root`. */
+export async function toDirectory(directory: string, root: string): Promise<string> {
+  if (!isAbsolute(directory)) {
+    throw new SluiceError(
+      "invalid_request",
+      `The directory ${directory} is relative. Give an absolute path.`,
+    );
+  }
+  const real = await realpath(directory).catch(() => undefined);
+  if (real === undefined || !(await stat(real)).isDirectory()) {
+    const detail = `There is no directory ${directory} on the server. Make it, name another one, or leave it out for a private one.`;
+    throw new SluiceError("invalid_request", detail, { directory });
+  }
+  if (isInside(real, root)) {
+    const detail = `The directory ${directory} belongs to sluice's own data. Name another one, or leave it out for a private one.`;
+    throw new SluiceError("invalid_request", detail, { directory });
+  }
+  return real;
+}

@@ -1,0 +1,211 @@
+import { constants } from "node:os";
+import { join } from "node:path";
+import { setImmediate as immediate } from "node:timers/promises";
+import type { EventData, EventDraft, ProcessExit, SpoolLine } from "../contract/index.ts";
+import type { HarnessFact } from "../harness/port.ts";
+import type { SpoolBatch } from "../spool/port.ts";
+import { admitFact } from "./admit.ts";
+import type { SessionContext } from "./context.ts";
+import type { Drafts } from "./drafts.ts";
+import { endProcess, type Stop } from "./ending.ts";
+import { Observer } from "./observer.ts";
+import type { HarnessProcess } from "./process.ts";
+import { waitingChange } from "./waiting.ts";
+
+const GUARD_MS = 1_000;
+
+export interface IntakeHooks {
+  /** Why the process is being ended, if it is. */
+  stop(): Stop | undefined;
+  /** After every commit. */
+  moved(endsTurn: boolean): void;
+  /** The end of the process is in the log. */
+  ended(): Promise<void>;
+  /** It writes more than it may. */
+  tooMuch(): void;
+}
+
+/** What one process says, and what happens to its files meanwhile, on its way into the log. */
+export class Intake {
+  readonly #context: SessionContext;
+  readonly #process: HarnessProcess;
+  readonly #hooks: IntakeHooks;
+  readonly #abort = new AbortController();
+  #guard: NodeJS.Timeout | undefined;
+  #observer: Observer | undefined;
+  #done: Promise<void> = Promise.resolve();
+
+  constructor(context: SessionContext, process: HarnessProcess, hooks: IntakeHooks) {
+    this.#context = context;
+    this.#process = process;
+    this.#hooks = hooks;
+  }
+
+  /** Settles when the process's last words are in the log, or this was detached. */
+  get done(): Promise<void> {
+    return this.#done;
+  }
+
+  async start(): Promise<void> {
+    await this.#observe();
+    this.#guard = setInterval(() => this.#context.inBackground(this.#lookAtSize()), GUARD_MS);
+    this.#guard.unref();
+    this.#done = this.#follow().catch(this.#context.giveUp);
+  }
+
+  /** Stops looking, and ends nothing. */
+  async detach(): Promise<void> {
+    this.#abort.abort();
+    clearInterval(this.#guard);
+    await this.#observer?.stop();
+  }
+
+  /** How much the process has said that is not in the log yet. */
+  async unread(): Promise<number> {
+    return (await this.#process.spool.length()) - this.#process.offset;
+  }
+
+  /** Gives the rest of a killed process's output up: it may be gigabytes, and somebody waits for the end. */
+  async abandon(): Promise<void> {
+    const { writer, exclusive, commit } = this.#context;
+    await this.detach();
+    await this.#done;
+    await exclusive(async () => {
+      const unread = await this.unread();
+      const message = `the last ${unread} bytes of the agent's output were not read when it was ended`;
+      const drafts = writer.drafts([
+        { type: "error", source: "daemon", data: { code: "too_large", message } },
+      ]);
+      this.#process.advance(this.#process.offset + unread);
+      await this.#admitExit(drafts, (await this.#process.spool.exit()) ?? { signal: "SIGKILL" });
+      await commit(drafts, { ingests: this.#process });
+      await this.#hooks.ended();
+    });
+  }
+
+  async #follow(): Promise<void> {
+    const { exclusive, isClosed } = this.#context;
+    for await (const batch of this.#process.follow(this.#abort.signal)) {
+      if (isClosed() || this.#abort.signal.aborted) return;
+      await exclusive(() => this.#ingest(batch));
+      // Between two batches everybody else gets the thread: sockets, other sessions, timers.
+      await immediate();
+    }
+  }
+
+  /** Native lines become committed events: one batch, one transaction, the spool's offset in it. */
+  async #ingest(batch: SpoolBatch): Promise<void> {
+    const { writer, commit } = this.#context;
+    const process = this.#process;
+    const drafts = writer.drafts();
+    for (const [index, native] of batch.lines.entries()) {
+      const line = process.clean(native);
+      const { facts, replies } = process.decode(line, batch.lines[index + 1]?.at ?? batch.offset);
+      if (facts.some(mayEndTurn)) await this.#drain(drafts, facts);
+      this.#admit(drafts, line, facts);
+      // Said before the commit, under an id that decoding again would give again: told exactly once.
+      if (replies && replies.length > 0) await process.send(`reply:${line.at}`, replies);
+    }
+    process.advance(batch.offset);
+    if (batch.exit) await this.#admitExit(drafts, batch.exit);
+    await commit(drafts, { ingests: process });
+    if (drafts.endsTurn) await this.#observer?.remember(writer.fold.head);
+    if (batch.exit) {
+      await this.detach();
+      await this.#hooks.ended();
+    }
+    this.#hooks.moved(drafts.endsTurn);
+  }
+
+  #admit(drafts: Drafts, line: SpoolLine, facts: readonly HarnessFact[]): void {
+    if (facts.length === 0) return;
+    const { fold, row } = this.#context.writer;
+    const options = { spec: row.spec, raw: rawOf(line, facts), location: `${line.dir}:${line.at}` };
+    for (const fact of facts) admitFact(fold, drafts, fact, options);
+    // Asked after every line and not after every batch: how output is cut must not show in the log.
+    const waiting = waitingChange(fold);
+    if (waiting) drafts.add(waiting);
+  }
+
+  async #admitExit(drafts: Drafts, exit: ProcessExit): Promise<void> {
+    const process = this.#process;
+    const at = process.offset;
+    const line: SpoolLine = { dir: "exit", text: JSON.stringify(exit), at, exit };
+    await this.#drain(drafts);
+    this.#admit(drafts, line, process.decode(line, at).facts);
+    const stderr = await process.spool.stderr();
+    const code =
+      exit.code ?? (exit.signal === undefined ? undefined : 128 + signals[exit.signal as NodeJS.Signals]);
+    const stop = this.#hooks.stop();
+    const ended: EventData<"process.ended"> = {
+      process: process.ordinal,
+      reason: stop !== undefined ? "stopped" : exit.lost === true ? "lost" : "exited",
+      ...(code === undefined ? {} : { exit_code: code }),
+      ...(exit.signal === undefined ? {} : { signal: exit.signal }),
+      ...(stderr.total_lines ? { stderr } : {}),
+    };
+    endProcess(this.#context.writer.fold, drafts, ended, stop);
+  }
+
+  /** What has to be said before a turn may end: the files' last changes, what they come to, and where they are kept. */
+  async #drain(drafts: Drafts, facts: readonly HarnessFact[] = []): Promise<void> {
+    const { writer, keeper, deps } = this.#context;
+    if (!writer.fold.turn) return;
+    if (this.#observer) drafts.addAll(await this.#observer.drain());
+    const isDone = facts.some((fact) => fact.type === "turn.ended" && fact.data.status === "completed");
+    if (!isDone || writer.row.spec.autoCheckpoint !== true) return;
+    const kept = await keeper.keep(this.#process.sandbox).catch((error: unknown) => {
+      deps.logger({
+        level: "warn",
+        message: "no checkpoint was made",
+        session: writer.row.id,
+        error: String(error),
+      });
+      return undefined;
+    });
+    if (kept) drafts.add(kept.event);
+  }
+
+  /** Watches the workspace for as long as the process lives, and tells of it as it happens. */
+  async #observe(): Promise<void> {
+    const { deps, writer, exclusive, commit, inBackground } = this.#context;
+    const { folders, paths } = this.#process.sandbox;
+    const { row, fold } = writer;
+    if (!folders || row.spec.watch === false) return;
+    const observer = await Observer.start(
+      {
+        log: deps.log,
+        session: row.id,
+        folder: folders.workspace,
+        name: paths.workspace,
+        memoFile: join(deps.spoolRoot, row.id, "files.json"),
+        logger: deps.logger,
+      },
+      fold.head,
+    );
+    this.#observer = observer;
+    const tell = (): Promise<void> => exclusive(() => commit(writer.drafts(observer.take())));
+    inBackground(observer.follow(tell));
+  }
+
+  async #lookAtSize(): Promise<void> {
+    const { maxOutputBytes } = this.#context.deps.limits;
+    const { spool } = this.#process;
+    if (this.#abort.signal.aborted) return;
+    const [length, size] = await Promise.all([spool.length(), spool.size()]);
+    if (Math.max(length, size) > maxOutputBytes) this.#hooks.tooMuch();
+  }
+}
+
+const { signals } = constants;
+
+function mayEndTurn(fact: HarnessFact): boolean {
+  return fact.type === "turn.ended" || fact.type === "model.failed";
+}
+
+/** A native line is JSON text as it is; what is not JSON becomes a JSON string. */
+function rawOf(line: SpoolLine, facts: readonly { type: EventDraft["type"] | "model.failed" }[]): string {
+  const isJson =
+    line.text.startsWith("{") && !line.damage && facts.every((fact) => fact.type !== "agent.unparsed");
+  return isJson ? line.text : JSON.stringify(line.text);
+}

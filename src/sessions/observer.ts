@@ -1,0 +1,127 @@
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { EventDraft, SluiceEvent } from "../contract/index.ts";
+import type { EventLog } from "../log/port.ts";
+import {
+  createWatcher,
+  workspaceDiff,
+  type FileChange,
+  type TreeSnapshot,
+  type Watcher,
+} from "../sandbox/index.ts";
+import type { Logger } from "./deps.ts";
+
+export interface ObserverOptions {
+  readonly log: EventLog;
+  readonly session: string;
+  /** The workspace on this host, and as the agent names it. */
+  readonly folder: string;
+  readonly name: string;
+  /** What was known at the last cut, for a later life of the server. */
+  readonly memoFile: string;
+  readonly logger: Logger;
+}
+
+interface Memo {
+  /** The head of the log when the snapshot was taken. */
+  readonly at: number;
+  readonly snapshot: TreeSnapshot;
+}
+
+/** Sees what happens to the files of a session, whoever does it, and whoever was not there when it happened. */
+export class Observer {
+  readonly #options: ObserverOptions;
+  readonly #watcher: Watcher;
+  readonly #abort = new AbortController();
+
+  private constructor(options: ObserverOptions) {
+    this.#options = options;
+    this.#watcher = createWatcher({
+      folder: options.folder,
+      onError: ({ reason, detail }) =>
+        options.logger({ level: "warn", message: detail, reason, session: options.session }),
+    });
+  }
+
+  /** `head` is the session's; nothing that happens to a file from here on is missed. */
+  static async start(options: ObserverOptions, head: number): Promise<Observer> {
+    const observer = new Observer(options);
+    const memo = await readMemo(options.memoFile);
+    await observer.#watcher.ready;
+    if (memo) await observer.#watcher.restore(memo.snapshot, await reportedSince(options, memo.at));
+    else await observer.remember(head);
+    return observer;
+  }
+
+  /** Calls `act` whenever there is something to take, until it is stopped. */
+  async follow(act: () => Promise<void>): Promise<void> {
+    const { signal } = this.#abort;
+    while (!signal.aborted) {
+      await this.#watcher.moved({ signal }).catch(() => {});
+      if (!signal.aborted) await act();
+    }
+  }
+
+  /** The changes since the last time, as events. */
+  take(): EventDraft[] {
+    return this.#watcher.take().map((change) => toEvent(change, this.#options.name));
+  }
+
+  /** All that has happened up to now, and what it comes to: said before a turn's end. */
+  async drain(): Promise<EventDraft[]> {
+    await this.#watcher.flush();
+    const changes = this.take();
+    const { folder, logger, session } = this.#options;
+    const found = await workspaceDiff(folder).catch((error: unknown) => {
+      logger({ level: "warn", message: "the diff could not be made", session, error: String(error) });
+      return undefined;
+    });
+    if (!found || found.diff === "") return changes;
+    return [
+      ...changes,
+      { type: "workspace.diffed", source: "daemon", data: { path: ".", diff: found.diff } },
+    ];
+  }
+
+  /** Writes down what is known at this head of the log. */
+  async remember(head: number): Promise<void> {
+    const { memoFile } = this.#options;
+    const memo: Memo = { at: head, snapshot: this.#watcher.snapshot() };
+    await mkdir(dirname(memoFile), { recursive: true, mode: 0o700 });
+    await writeFile(`${memoFile}.new`, JSON.stringify(memo), { mode: 0o600 });
+    await rename(`${memoFile}.new`, memoFile);
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    await this.#watcher.stop();
+  }
+}
+
+function toEvent({ type, path, timestamp }: FileChange, workspace: string): EventDraft {
+  return { type: "file.changed", source: "daemon", data: { type, path: `${workspace}/${path}`, timestamp } };
+}
+
+async function readMemo(file: string): Promise<Memo | undefined> {
+  try {
+    return JSON.parse(await readFile(file, "utf8")) as Memo;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What the log has told of files since the memo, so that it is not told again. */
+async function reportedSince({ log, session, name }: ObserverOptions, at: number): Promise<FileChange[]> {
+  const reported: FileChange[] = [];
+  const types = new Set(["file.changed"] as const);
+  for (let after = at; ;) {
+    const page = await log.read(session, { after, limit: 1000, types });
+    for (const stored of page) {
+      after = stored.sequence;
+      const event = JSON.parse(stored.body) as SluiceEvent;
+      if (event.type !== "file.changed") continue;
+      reported.push({ ...event.data, path: event.data.path.slice(name.length + 1) });
+    }
+    if (page.length === 0) return reported;
+  }
+}
