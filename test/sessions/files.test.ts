@@ -1,0 +1,190 @@
+import { execFileSync } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { assistantTexts, expectLawful } from "../support/laws.ts";
+import {
+  ofType,
+  openEngine,
+  readAll,
+  runTurn,
+  say,
+  script,
+  SCRIPTED,
+  waitFor,
+  type TestEngine,
+} from "../support/engine.ts";
+
+describe("files", () => {
+  let test: TestEngine;
+  beforeEach(async () => {
+    test = await openEngine();
+    await test.engine.create("s", SCRIPTED);
+  });
+  afterEach(() => test.close());
+
+  it("tells of every file as it changes, also while the agent is silent", async () => {
+    await say(
+      test.engine,
+      "s",
+      script(
+        {
+          shell:
+            "echo a > new.txt; sleep 0.2; echo b >> new.txt; sleep 0.2; rm new.txt; sleep 0.2; mkdir -p d/e; echo c > d/e/f",
+        },
+        { sleep: 60_000 },
+      ),
+    );
+    await waitFor(test.log, "s", "file.changed", { where: ({ data }) => data.path.endsWith("d/e/f") });
+    const changes = ofType(await readAll(test.log, "s"), "file.changed").map(({ data }) => [
+      data.type,
+      data.path.split("/workspace/")[1],
+    ]);
+    expect(changes).toEqual([
+      ["create", "new.txt"],
+      ["change", "new.txt"],
+      ["delete", "new.txt"],
+      ["create", "d/e/f"],
+    ]);
+    await test.engine.interrupt("s");
+    expectLawful(await readAll(test.log, "s"));
+  });
+
+  it("has told of all of them before the turn ends", async () => {
+    await runTurn(
+      test,
+      "s",
+      script({ shell: "for i in $(seq 1 300); do mkdir -p n$i; echo $i > n$i/f; done" }),
+    );
+    const events = await readAll(test.log, "s");
+    expectLawful(events);
+    const told = new Set(ofType(events, "file.changed").map(({ data }) => data.path));
+    expect(told.size).toBe(300);
+    expect(events.findLastIndex((event) => event.type === "file.changed")).toBeLessThan(
+      events.findIndex((event) => event.type === "turn.ended"),
+    );
+  });
+
+  it("tells once of what happened while no server was there", async () => {
+    await say(
+      test.engine,
+      "s",
+      script(
+        { write: { path: "before.txt", content: "x" } },
+        { shell: "sleep 1; echo y > during.txt; sleep 1" },
+      ),
+    );
+    await waitFor(test.log, "s", "file.changed");
+    await test.engine.close();
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    await test.restart();
+    await waitFor(test.log, "s", "turn.ended");
+    const events = await readAll(test.log, "s");
+    expectLawful(events);
+    expect(ofType(events, "file.changed").map(({ data }) => data.path.split("/workspace/")[1])).toEqual([
+      "before.txt",
+      "during.txt",
+    ]);
+  });
+
+  it("can be switched off", async () => {
+    await test.engine.create("quiet", { ...SCRIPTED, watch: false });
+    await runTurn(test, "quiet", script({ write: { path: "a", content: "a" } }));
+    expect(ofType(await readAll(test.log, "quiet"), "file.changed")).toEqual([]);
+  });
+
+  it("gives the whole diff of a repository before the turn's end, and touches nothing of it", async () => {
+    const repository = await mkdtemp(join(tmpdir(), "sluice-repo-"));
+    const git = (...args: string[]): string =>
+      execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@t", ...args], {
+        cwd: repository,
+        encoding: "utf8",
+      });
+    git("init", "-q");
+    await writeFile(join(repository, "kept.txt"), "one\ntwo\n");
+    git("add", ".");
+    git("commit", "-qm", "first");
+    const index = await readFile(join(repository, ".git/index"));
+    await test.engine.create("repo", { ...SCRIPTED, directory: repository });
+    await runTurn(
+      test,
+      "repo",
+      script(
+        { edit: { path: "kept.txt", old: "two", new: "2" } },
+        { write: { path: "new.txt", content: "fresh\n" } },
+      ),
+    );
+    const events = await readAll(test.log, "repo");
+    expectLawful(events);
+    const [diffed, ...more] = ofType(events, "workspace.diffed");
+    expect(more).toEqual([]);
+    expect(diffed?.data.path).toBe(".");
+    expect(diffed?.data.diff).toContain("-two\n+2");
+    expect(diffed?.data.diff).toContain("+fresh");
+    expect(await readFile(join(repository, ".git/index"))).toEqual(index);
+    expect(git("status", "--porcelain")).toBe(" M kept.txt\n?? new.txt\n");
+    await rm(repository, { recursive: true });
+  });
+});
+
+describe("checkpoints", () => {
+  let test: TestEngine;
+  beforeEach(async () => {
+    test = await openEngine();
+    await test.engine.create("s", SCRIPTED);
+  });
+  afterEach(() => test.close());
+
+  it("keep files and the agent's memory, with their lineage, and bring both back", async () => {
+    await runTurn(test, "s", script({ write: { path: "a.txt", content: "first" } }, { say: "remember one" }));
+    const first = await test.engine.checkpoint("s", { comment: "after one" });
+    await runTurn(
+      test,
+      "s",
+      script({ write: { path: "a.txt", content: "second" } }, { write: { path: "b.txt", content: "b" } }),
+    );
+    const second = await test.engine.checkpoint("s");
+    expect(second.parentId).toBe(first.id);
+    expect((await test.engine.checkpoints("s")).map(({ id }) => id)).toEqual([second.id, first.id]);
+    await test.engine.restore("s", first.id);
+    const files = await test.engine.files("s");
+    expect(Buffer.from(await files.read("a.txt")).toString()).toBe("first");
+    await expect(files.read("b.txt")).rejects.toMatchObject({ code: "file_not_found" });
+    await runTurn(test, "s", script({ say: "$history" }));
+    const events = await readAll(test.log, "s");
+    expectLawful(events);
+    expect(assistantTexts(events).at(-1)).toContain("remember one");
+    expect(ofType(events, "checkpoint.restored")).toHaveLength(1);
+  });
+
+  it("go into another session, whose agent then remembers", async () => {
+    await runTurn(test, "s", "the password is swordfish");
+    const { id } = await test.engine.checkpoint("s");
+    await test.engine.create("other", SCRIPTED);
+    await test.engine.restore("other", id);
+    await runTurn(test, "other", script({ say: "$history" }));
+    const said = ofType(await readAll(test.log, "other"), "item.completed").map((event) =>
+      JSON.stringify(event.data.item),
+    );
+    expect(said.join("\n")).toContain("swordfish");
+  });
+
+  it("are made by themselves where the session asks for it", async () => {
+    await test.engine.create("auto", { ...SCRIPTED, autoCheckpoint: true });
+    await runTurn(test, "auto", script({ write: { path: "a", content: "a" } }));
+    const events = await readAll(test.log, "auto");
+    expectLawful(events);
+    const types = events.map((event) => event.type);
+    expect(types.indexOf("checkpoint.created")).toBeGreaterThan(0);
+    expect(types.indexOf("checkpoint.created")).toBeLessThan(types.indexOf("turn.ended"));
+  });
+
+  it("are refused while a turn runs, and where there is none", async () => {
+    await expect(test.engine.restore("s", "latest")).rejects.toMatchObject({ code: "checkpoint_not_found" });
+    await say(test.engine, "s", script({ sleep: 60_000 }));
+    await waitFor(test.log, "s", "turn.started");
+    await expect(test.engine.checkpoint("s")).rejects.toMatchObject({ code: "session_busy" });
+    await expect(test.engine.restore("s", "latest")).rejects.toMatchObject({ code: "session_busy" });
+  });
+});
