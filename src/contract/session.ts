@@ -36,7 +36,7 @@ export type Network = z.infer<typeof Network>;
 export const SandboxLimits = z.strictObject({
   memoryBytes: z.int().min(1).optional(),
   processes: z.int().min(1).optional(),
-  cpus: z.number().positive().optional(),
+  cpus: z.number().positive().optional().describe("in cores; may be a fraction"),
   diskBytes: z.int().min(1).optional(),
 });
 export type SandboxLimits = z.infer<typeof SandboxLimits>;

@@ -1,4 +1,4 @@
-import type { Launch } from "../contract/index.ts";
+import type { Launch, SandboxLimits } from "../contract/index.ts";
 
 /** One place to run. A missing method is a missing capability. */
 export interface SandboxProvider {
@@ -12,6 +12,8 @@ export interface SandboxProvider {
 
 export interface SandboxSpec {
   readonly id: string;
+  /** The session that it is for, so that one whose session is gone can be told from one that is needed. */
+  readonly session?: string;
   /** A host folder to work in; a private one is made where there is none. */
   readonly directory?: string;
   readonly env?: Readonly<Record<string, string>>;
@@ -26,13 +28,7 @@ export type NetworkPolicy =
   | { readonly mode: "none" | "loopback" | "full" }
   | { readonly mode: "allow"; readonly hosts: readonly string[] };
 
-export interface SandboxLimits {
-  readonly memoryBytes?: number;
-  readonly processes?: number;
-  /** In cores; may be a fraction. */
-  readonly cpus?: number;
-  readonly diskBytes?: number;
-}
+export type { SandboxLimits };
 
 export interface Sandbox {
   readonly id: string;

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { createId, type EventDraft, type SessionSpec } from "../contract/index.ts";
+import { createId, type EventDraft, type Network } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
-import type { Sandbox } from "../sandbox/port.ts";
+import type { NetworkPolicy, Sandbox } from "../sandbox/port.ts";
 import { createSpool, openSpool } from "../spool/index.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { SessionFold } from "./fold.ts";
@@ -23,8 +23,12 @@ export async function createSandbox(
   try {
     const sandbox = await provider.create({
       id: fact.sandbox_id,
+      session,
       ...(spec.directory === undefined ? {} : { directory: spec.directory }),
       ...(spec.env === undefined ? {} : { env: spec.env }),
+      ...(spec.image === undefined ? {} : { image: spec.image }),
+      ...(spec.limits === undefined ? {} : { limits: spec.limits }),
+      ...(spec.network === undefined ? {} : { network: toPolicy(spec.network) }),
     });
     await record({
       type: "sandbox.ready",
@@ -32,7 +36,7 @@ export async function createSandbox(
       data: {
         ...fact,
         isolated: sandbox.isolated,
-        ...(sandbox.isolated ? {} : { message: "no isolation: the agent can do whatever this user can do" }),
+        ...messageOf(sandbox),
       },
     });
     return sandbox;
@@ -41,6 +45,17 @@ export async function createSandbox(
     await record({ type: "sandbox.error", source: "daemon", data: { ...fact, message } });
     throw error;
   }
+}
+
+function toPolicy(network: Network): NetworkPolicy {
+  return typeof network === "string" ? { mode: network } : { mode: "allow", hosts: network.allow };
+}
+
+/** What somebody who reads the log should know of the place that the agent runs in. */
+function messageOf({ isolated, shortcomings = [] }: Sandbox): { message?: string } {
+  const open = isolated ? [] : ["no isolation: the agent can do whatever this user can do"];
+  const message = [...open, ...shortcomings].join("; ");
+  return message === "" ? {} : { message };
 }
 
 export async function connectSandbox(

@@ -18,7 +18,16 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   argv.push(`--mcp-config=${join(context.home, MCP_CONFIG)}`);
   // Headers and environments of MCP servers hold secrets.
   const config = { path: MCP_CONFIG, content: JSON.stringify({ mcpServers: spec.mcp }), mode: 0o600 };
-  return { argv, env, needs, files: [config] };
+  return { argv, env, needs, files: [config], hosts: mcpHosts(spec) };
+}
+
+/** Where the MCP servers of a session are, so that an isolated agent reaches them. */
+function mcpHosts(spec: SessionSpec): string[] {
+  return Object.values(spec.mcp ?? {}).flatMap((server) => {
+    if (!("url" in server)) return [];
+    const { hostname, port, protocol } = new URL(server.url);
+    return [`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`];
+  });
 }
 
 export async function detect(): Promise<Detected> {
