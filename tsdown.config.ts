@@ -1,24 +1,36 @@
-import { defineConfig } from "tsdown";
+import { defineConfig, type UserConfig } from "tsdown";
 
-export default defineConfig({
-  entry: {
-    index: "src/index.ts",
-    "contract/index": "src/contract/index.ts",
-    "client/index": "src/client/index.ts",
-    "log/index": "src/log/index.ts",
-    "log/testkit": "src/log/testkit.ts",
-    "harness/index": "src/harness/index.ts",
-    "sandbox/index": "src/sandbox/index.ts",
-    "dialects/universal/index": "src/dialects/universal/index.ts",
-    "http/index": "src/http/index.ts",
-    "cli/main": "src/cli/main.ts",
-    "cli/openapi": "src/cli/openapi.ts",
-    "agents/scripted": "src/harness/scripted/agent/main.ts",
+const shared: UserConfig = { platform: "node", target: "node20", fixedExtension: false, clean: false };
+
+/** A program that runs inside of a sandbox or beside it: one file that needs no other. */
+function program(name: string, source: string, format: "esm" | "cjs" = "esm"): UserConfig {
+  return { ...shared, entry: { [`agents/${name}`]: source }, format, dts: false };
+}
+
+export default defineConfig([
+  {
+    ...shared,
+    entry: {
+      index: "src/index.ts",
+      "contract/index": "src/contract/index.ts",
+      "client/index": "src/client/index.ts",
+      "log/index": "src/log/index.ts",
+      "log/testkit": "src/log/testkit.ts",
+      "harness/index": "src/harness/index.ts",
+      "sandbox/index": "src/sandbox/index.ts",
+      "sandbox/testkit": "src/sandbox/testkit.ts",
+      "sandbox/docker/index": "src/sandbox/docker/index.ts",
+      "dialects/universal/index": "src/dialects/universal/index.ts",
+      "http/index": "src/http/index.ts",
+      "cli/main": "src/cli/main.ts",
+      "cli/openapi": "src/cli/openapi.ts",
+    },
+    format: "esm",
+    dts: true,
   },
-  format: "esm",
-  platform: "node",
-  target: "node20",
-  fixedExtension: false,
-  dts: true,
-  clean: false,
-});
+  program("scripted", "src/harness/scripted/agent/main.ts"),
+  program("bridge-host", "src/sandbox/bridge/host/main.ts"),
+  program("bridge-guest", "src/sandbox/bridge/guest/main.ts"),
+  program("bridge-preload", "src/sandbox/bridge/preload/main.ts", "cjs"),
+  program("docker-exec", "src/sandbox/docker/exec/main.ts"),
+]);

@@ -1,12 +1,12 @@
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-const BUILT = ["dist/cli/main.js", "dist/index.js", "dist/agents/scripted.js"].map((path) =>
-  join(ROOT, path),
+const BUILT = ["cli/main", "index", "agents/scripted", "agents/bridge-host", "agents/docker-exec"].map(
+  (name) => join(ROOT, `dist/${name}.js`),
 );
 
 /** Installs what package-lock.json says, unless that was done already. */
@@ -25,6 +25,30 @@ export async function ensureBuilt() {
   if (built > 0 && sources.every((path) => modified(path) <= built)) return;
   say("building (npm run build) …");
   await must("npm", ["run", "--silent", "build"], { quiet: true });
+}
+
+/** Gets bubblewrap, which isolates agents by default, where that takes no question; says how where it does. */
+export async function ensureIsolation() {
+  if (process.platform !== "linux" || findProgram("bwrap")) return;
+  const missing = "agents run without isolation until bubblewrap is there";
+  if (process.getuid?.() !== 0 || !findProgram("apt-get")) {
+    return say(`${missing}: sudo apt-get install bubblewrap (or your system's package of that name)`);
+  }
+  say("installing bubblewrap (apt-get) …");
+  if (!(await installDebian(["bubblewrap"]))) say(`${missing}: apt-get could not install it`);
+}
+
+/** True when apt-get installed them; the lists of a fresh machine are empty or old, so it may take an update first. */
+export async function installDebian(packages) {
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+  const apt = async (...args) => (await run("apt-get", ["-qq", ...args], { quiet: true, env })).code === 0;
+  const install = () => apt("install", "-y", "--no-install-recommends", ...packages);
+  return (await install()) || ((await apt("update")) && (await install()));
+}
+
+export function findProgram(name) {
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  return folders.map((folder) => join(folder, name)).find((path) => existsSync(path));
 }
 
 export function say(text) {

@@ -1,10 +1,11 @@
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { endAs, ensureBuilt, ensureInstalled, ROOT, run, say } from "./setup.mjs";
+import { endAs, ensureBuilt, ensureInstalled, ensureIsolation, ROOT, run, say } from "./setup.mjs";
 
 const given = process.argv.slice(2);
 await ensureInstalled();
+await ensureIsolation();
 await ensureBuilt();
 const sluice = join(ROOT, "bin", "sluice");
 endAs(given.length > 0 ? await run(process.execPath, [sluice, "run", ...given]) : await demonstrate());

@@ -1,9 +1,10 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { endAs, ensureBuilt, ensureInstalled, ROOT, run } from "./setup.mjs";
+import { endAs, ensureBuilt, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
 
 await ensureInstalled();
+await ensureIsolation();
 await ensureBuilt();
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
 const report = join(folder, "report.json");

@@ -7,7 +7,8 @@ import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
 import type { CheckpointInfo, Checkpoints } from "../sandbox/checkpoint/port.ts";
-import { createCheckpoints, createFolderStorage, createLocalProvider } from "../sandbox/index.ts";
+import { createCheckpoints, createFolderStorage } from "../sandbox/index.ts";
+import { chooseProvider, defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
 import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
 import { toSessionInfo } from "./info.ts";
@@ -38,7 +39,13 @@ const REOPEN_LAST_MS = 15_000;
 
 /** Starts the engine: what an earlier life left running is picked up before this answers. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
-  const engine = new LocalEngine(options);
+  const root = join(options.dataDir, "sandboxes");
+  const providers = options.providers ?? defaultProviders({ root, hide: [options.dataDir] });
+  const engine = new LocalEngine(
+    options,
+    providers,
+    options.defaultSandbox ?? (await choose(providers, options.logger)),
+  );
   await engine.recover();
   engine.watch();
   return engine;
@@ -57,18 +64,16 @@ class LocalEngine implements Engine {
   #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
   #opened = new Set<Session>();
 
-  constructor(options: EngineOptions) {
+  constructor(options: EngineOptions, providers: readonly SandboxProvider[], defaultSandbox: string) {
     this.log = options.log;
     this.#harnesses = options.harnesses ?? builtIn;
-    this.#providers = options.providers ?? [
-      createLocalProvider({ root: join(options.dataDir, "sandboxes") }),
-    ];
+    this.#providers = providers;
     const logger: Logger = options.logger ?? (() => {});
     this.#deps = {
       log: options.log,
       owner: ownerName(),
       spoolRoot: join(options.dataDir, "spools"),
-      defaultSandbox: options.defaultSandbox ?? "local",
+      defaultSandbox,
       limits: { ...DEFAULT_LIMITS, ...options.limits },
       logger,
       secrets: options.secrets ?? new Map(),
@@ -376,6 +381,14 @@ class LocalEngine implements Engine {
     }, delay);
     this.#reopening.set(id, timer);
   }
+}
+
+/** The most isolated provider that works here, and a word on those that would have been better. */
+async function choose(providers: readonly SandboxProvider[], logger: Logger | undefined): Promise<string> {
+  const { provider, missed } = await chooseProvider(providers);
+  for (const { id, reason } of missed)
+    logger?.({ level: "warn", message: `no ${id} sandbox: ${reason}`, using: provider.id });
+  return provider.id;
 }
 
 /** Given up by somebody else's failure while we waited, or taken over while it rested: nothing of ours was appended. */

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createServer } from "node:http";
 import { expectLawful } from "../support/laws.ts";
 import {
   ofType,
@@ -62,11 +61,11 @@ describe("pause", () => {
   });
 
   it("tells where a port of the sandbox is", async () => {
-    const server = createServer((_, response) => response.end("hello")).listen(0, "127.0.0.1");
-    await new Promise((resolve) => server.once("listening", resolve));
-    const { port } = server.address() as { port: number };
-    const url = await test.engine.host("s", port);
-    expect(await (await fetch(url)).text()).toBe("hello");
-    server.close();
+    const server = `require("http").createServer((_, response) => response.end("hello from inside")).listen(48123, "127.0.0.1", () => console.log("up"))`;
+    await say(test.engine, "s", script({ shell: `'${process.execPath}' -e '${server}'` }));
+    await waitFor(test.log, "s", "item.delta");
+    const url = await test.engine.host("s", 48123);
+    expect(await (await fetch(url)).text()).toBe("hello from inside");
+    await test.engine.interrupt("s");
   });
 });

@@ -41,7 +41,7 @@ export interface Bridge {
   readonly needs: readonly BridgeMount[];
   /** What was asked for and cannot be had, in words. */
   readonly shortcomings: readonly string[];
-  /** The host program, to be started detached and as a member of the sandbox before each process; a second one leaves at once. */
+  /** The host program, to be started detached and as a member of the sandbox before each process. One that is told the same as the running one leaves at once; one that is told otherwise takes its place. */
   start(): Promise<BridgeStart | undefined>;
   /** Where a port that is open inside can be reached from here. */
   openPort(port: number): Promise<URL>;

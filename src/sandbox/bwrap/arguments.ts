@@ -1,5 +1,5 @@
 import { PINNED } from "../host/mapping.ts";
-import { systemMounts } from "./system.ts";
+import { procCovers, systemMounts } from "./system.ts";
 
 export interface Mount {
   readonly host: string;
@@ -42,7 +42,9 @@ export async function toCommandOptions(view: CommandView): Promise<string[]> {
     ...toEnvironmentOptions(view.env),
     ...(await systemMounts()),
     ...view.settings.flatMap((name) => ["--ro-bind", `${folders.etc}/${name}`, `/etc/${name}`]),
-    ...["--proc", "/proc", "--dev", "/dev", "--size", String(64 * 1024 * 1024), "--tmpfs", "/run"],
+    ...["--proc", "/proc"],
+    ...(await procCovers()),
+    ...["--dev", "/dev", "--size", String(64 * 1024 * 1024), "--tmpfs", "/run"],
     ...["--bind", folders.tmp, "/tmp", "--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"],
     ...["--bind", folders.home, PINNED.home],
     ...view.mounts.flatMap(({ host, inside, writable }) => [writable ? "--bind" : "--ro-bind", host, inside]),

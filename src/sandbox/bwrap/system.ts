@@ -29,12 +29,42 @@ const SETTINGS = [
   "/etc/timezone",
 ];
 
+/** Settings and triggers of the host's kernel, and what its root alone may read. */
+const READ_ONLY = ["/proc/sys", "/proc/fs"];
+const EMPTY_FILES = [
+  "/proc/kcore",
+  "/proc/keys",
+  "/proc/kmsg",
+  "/proc/kpagecgroup",
+  "/proc/kpagecount",
+  "/proc/kpageflags",
+  "/proc/latency_stats",
+  "/proc/mtrr",
+  "/proc/pagetypeinfo",
+  "/proc/sched_debug",
+  "/proc/slabinfo",
+  "/proc/sysrq-trigger",
+  "/proc/timer_list",
+  "/proc/vmallocinfo",
+];
+const EMPTY_FOLDERS = ["/proc/acpi", "/proc/asound", "/proc/scsi"];
+
 let known: Promise<string[]> | undefined;
+let covers: Promise<string[]> | undefined;
 
 /** bwrap's options for the system, read-only. */
 export function systemMounts(): Promise<string[]> {
   known ??= readMounts();
   return known;
+}
+
+/**
+ * Over /proc, whose own guard is the user id alone: where the agent's user is the host's root, as in a directory of
+ * root's, it could write the host's settings without any capability, and bwrap covers only what it finds writable.
+ */
+export function procCovers(): Promise<string[]> {
+  covers ??= readCovers();
+  return covers;
 }
 
 /** What stands in /etc of every sandbox, by name. */
@@ -62,6 +92,18 @@ export function isOfSystem(path: string): boolean {
 
 async function readMounts(): Promise<string[]> {
   const args = await Promise.all([...FOLDERS, ...SETTINGS].map(toMount));
+  return args.flat();
+}
+
+async function readCovers(): Promise<string[]> {
+  const exists = async (path: string): Promise<boolean> =>
+    (await lstat(path).catch(() => undefined)) !== undefined;
+  const cover = async (path: string, args: string[]): Promise<string[]> => ((await exists(path)) ? args : []);
+  const args = await Promise.all([
+    ...READ_ONLY.map((path) => cover(path, ["--ro-bind", path, path])),
+    ...EMPTY_FILES.map((path) => cover(path, ["--ro-bind", "/dev/null", path])),
+    ...EMPTY_FOLDERS.map((path) => cover(path, ["--tmpfs", path, "--remount-ro", path])),
+  ]);
   return args.flat();
 }
 

@@ -55,12 +55,14 @@ export function toPatterns(root: string, excludes: CheckpointExcludes): readonly
 }
 
 function toExpression(patterns: readonly string[]): RegExp {
-  const parts = patterns.map((pattern) => {
-    const anchored = pattern.startsWith("/");
-    const text = pattern.replace(/^\/+|\/+$/g, "");
-    const escaped = text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll("*", "[^/]*");
-    return anchored ? escaped : `(?:.*/)?${escaped}`;
-  });
+  const anchored = patterns.filter((pattern) => pattern.startsWith("/")).map(toSource);
+  const anywhere = patterns.filter((pattern) => !pattern.startsWith("/")).map(toSource);
+  const parts = [...anchored, ...(anywhere.length > 0 ? [`(?:.*/)?(?:${anywhere.join("|")})`] : [])];
   // A name may hold a newline, so the dot has to stand for it too.
   return new RegExp(parts.length === 0 ? "(?!)" : `^(?:${parts.join("|")})$`, "s");
+}
+
+function toSource(pattern: string): string {
+  const text = pattern.replace(/^\/+|\/+$/g, "");
+  return text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll("*", "[^/]*");
 }

@@ -11,6 +11,8 @@ const MAGIC = "SLP1";
 const HEAD = 12;
 const ROW = 36;
 const RAW_LIMIT = 64 * 1024 * 1024;
+/** Each chunk of a codec's output costs a turn of the event loop; the default is 16 KB. */
+const CHUNK_BYTES = 1024 * 1024;
 
 const compress = promisify(brotliCompress);
 const decompress = promisify(brotliDecompress);
@@ -24,7 +26,7 @@ export async function toPack(pieces: readonly Piece[]): Promise<Uint8Array> {
   const raw = Buffer.concat(pieces.map((piece) => piece.bytes));
   // Measured on source trees: quality 2 is as fast as deflate at its fastest, and a fifth smaller.
   const params = { [constants.BROTLI_PARAM_QUALITY]: 2, [constants.BROTLI_PARAM_SIZE_HINT]: raw.length };
-  const packed = await compress(raw, { params });
+  const packed = await compress(raw, { params, chunkSize: CHUNK_BYTES });
   const worth = packed.length < raw.length;
   const head = Buffer.alloc(HEAD + ROW * pieces.length);
   head.write(MAGIC, "latin1");
@@ -71,7 +73,7 @@ export async function parsePack(key: string, bytes: Uint8Array): Promise<Map<str
 async function unpack(key: string, body: Uint8Array, length: number): Promise<Buffer> {
   try {
     // A limit of one more than is right, so that a bomb ends early and zero bytes are allowed.
-    return await decompress(body, { maxOutputLength: length + 1 });
+    return await decompress(body, { maxOutputLength: length + 1, chunkSize: CHUNK_BYTES });
   } catch {
     throw corrupt(key, "cannot be decompressed");
   }

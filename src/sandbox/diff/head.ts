@@ -1,6 +1,7 @@
-import { join } from "node:path";
+import { realpath } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { findGit, runGit, toGitEnvironment } from "./git.ts";
-import { readRegular, readSmall, type Repository } from "./repository.ts";
+import { isWithin, readRegular, readSmall, type Repository } from "./repository.ts";
 
 const OBJECT_NAME = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 const MAX_STEPS = 5;
@@ -35,12 +36,15 @@ export async function readHeadCommit(
 
 async function readReference({ gitDir, commonDir }: Repository, name: string): Promise<string | undefined> {
   for (const folder of new Set([gitDir, commonDir])) {
-    const text = await readSmall(join(folder, name));
+    const file = join(folder, name);
+    const place = await realpath(dirname(file)).catch(() => undefined);
+    if (place === undefined || !isWithin(place, folder)) continue;
+    const text = await readSmall(file);
     if (text !== undefined) return text.trim();
   }
   const packed = await readRegular(join(commonDir, "packed-refs"), MAX_PACKED_BYTES);
-  const line = packed
-    ?.toString("utf8")
+  const line = packed?.bytes
+    .toString("utf8")
     .split("\n")
     .find((line) => line.endsWith(` ${name}`));
   return line?.slice(0, line.indexOf(" "));

@@ -10,8 +10,8 @@ export async function readHeadFile(
 ): Promise<Buffer | undefined> {
   const { maxBytes, confined = true } = options;
   const find = { confined, signal: AbortSignal.timeout(TIMEOUT_MS) };
-  return withPrivateRepository(folder, find, async ({ head, run }) => {
-    const { code, stdout, cut } = await run(["cat-file", "blob", `${head}:./${path}`], { maxBytes });
+  return withPrivateRepository(folder, find, async ({ head, read }) => {
+    const { code, stdout, cut } = await read(["cat-file", "blob", `${head}:./${path}`], { maxBytes });
     return code === 0 && !cut ? stdout : undefined;
   }).catch(() => undefined);
 }

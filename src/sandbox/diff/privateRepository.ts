@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findGit, runGit, toGitEnvironment, type GitResult } from "./git.ts";
@@ -17,7 +17,12 @@ export interface PrivateRepository {
   readonly head: string;
   /** Whether it starts from the index of theirs; else from nothing. */
   readonly hasIndex: boolean;
-  run(args: readonly string[], options?: { input?: string; maxBytes?: number }): Promise<GitResult>;
+  /** Reads their objects, writes none. */
+  read(args: readonly string[], options?: { maxBytes?: number }): Promise<GitResult>;
+  /** Knows nothing of their objects: git sets the time of an object that it is to write and finds there. */
+  write(args: readonly string[], input: string): Promise<GitResult>;
+  /** Starts the index anew from the commit. */
+  reset(): Promise<void>;
 }
 
 export async function withPrivateRepository<T>(
@@ -37,10 +42,18 @@ export async function withPrivateRepository<T>(
     const head = (await readHeadCommit(theirs, { signal })) ?? EMPTY_TREES[format];
     const hasIndex = await make(place, theirs, toConfig(settings, format));
     const env = { ...toGitEnvironment(place), GIT_DIR: place, GIT_WORK_TREE: theirs.worktree };
+    const reading = { ...env, GIT_ALTERNATE_OBJECT_DIRECTORIES: `"${escapePath(theirs.objects)}"` };
+    const read: PrivateRepository["read"] = (args, more) =>
+      runGit(git, args, { cwd: folder, env: reading, signal, ...more });
     return await work({
       head,
       hasIndex,
-      run: (args, more) => runGit(git, args, { cwd: folder, env, signal, ...more }),
+      read,
+      write: (args, input) => runGit(git, args, { cwd: folder, env, signal, input }),
+      async reset() {
+        await rm(join(place, "index"), { force: true });
+        await read(["read-tree", head]);
+      },
     });
   } finally {
     await rm(place, { recursive: true, force: true, maxRetries: 3 });
@@ -49,12 +62,11 @@ export async function withPrivateRepository<T>(
 
 /** Answers whether there was an index to start from. */
 async function make(place: string, theirs: Repository, config: string): Promise<boolean> {
-  await mkdir(join(place, "objects/info"), { recursive: true });
+  await mkdir(join(place, "objects"));
   await mkdir(join(place, "refs"));
   await mkdir(join(place, "info"));
   await writeFile(join(place, "HEAD"), "ref: refs/heads/none\n");
   await writeFile(join(place, "config"), config);
-  await writeFile(join(place, "objects/info/alternates"), `"${escapePath(theirs.objects)}"\n`);
   for (const name of ["info/exclude", "info/attributes"]) {
     const text = await readSmall(join(theirs.commonDir, name));
     if (text !== undefined) await writeFile(join(place, name), text);
@@ -66,9 +78,13 @@ async function make(place: string, theirs: Repository, config: string): Promise<
 }
 
 async function copyIndex(from: string, to: string): Promise<boolean> {
-  const bytes = await readRegular(from, MAX_INDEX_BYTES);
-  if (bytes) await writeFile(to, bytes);
-  return bytes !== undefined;
+  const index = await readRegular(from, MAX_INDEX_BYTES);
+  if (!index) return false;
+  await writeFile(to, index.bytes);
+  // By its age git knows which files may have changed unnoticed since: a younger one would hide them.
+  const time = Math.floor(index.mtimeMs) / 1000;
+  await utimes(to, time, time);
+  return true;
 }
 
 /** Read from the file alone: nothing that it includes, nothing that it could make git do. */

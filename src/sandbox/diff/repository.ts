@@ -1,4 +1,4 @@
-import { lstat, open, realpath } from "node:fs/promises";
+import { lstat, open, readdir, realpath } from "node:fs/promises";
 import { constants } from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
 import { Unavailable } from "./unavailable.ts";
@@ -31,18 +31,21 @@ export async function findRepository(folder: string, options: FindOptions): Prom
 
 /** A small file of a repository, as text. */
 export async function readSmall(file: string): Promise<string | undefined> {
-  return (await readRegular(file, SMALL_BYTES))?.toString("utf8");
+  return (await readRegular(file, SMALL_BYTES))?.bytes.toString("utf8");
 }
 
 /** A file of a repository, never through a symlink and never waiting for a writer. */
-export async function readRegular(file: string, maxBytes: number): Promise<Buffer | undefined> {
+export async function readRegular(
+  file: string,
+  maxBytes: number,
+): Promise<{ bytes: Buffer; mtimeMs: number } | undefined> {
   const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
   const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(() => undefined);
   if (!handle) return undefined;
   try {
     const found = await handle.stat();
     if (!found.isFile() || found.size > maxBytes) return undefined;
-    return await handle.readFile();
+    return { bytes: await handle.readFile(), mtimeMs: found.mtimeMs };
   } finally {
     await handle.close();
   }
@@ -91,11 +94,7 @@ async function demandWithin(worktree: string, commonDir: string, objects: string
     if (!isWithin(path, worktree)) throw new Unavailable("its history lies outside of it");
     if (seen.has(path)) continue;
     if (seen.add(path).size > MAX_ALTERNATES) throw new Unavailable("its history lies in too many places");
-    for (const part of ["info", "pack"]) {
-      const real = await realpath(join(path, part)).catch(() => undefined);
-      if (real !== undefined && !isWithin(real, worktree))
-        throw new Unavailable("its history lies outside of it");
-    }
+    await demandNoLinks(path);
     const alternates = (await readSmall(join(path, "info/alternates"))) ?? "";
     for (const line of alternates.split("\n")) {
       if (line === "" || line.startsWith("#")) continue;
@@ -106,6 +105,15 @@ async function demandWithin(worktree: string, commonDir: string, objects: string
   }
 }
 
-function isWithin(path: string, folder: string): boolean {
+/** Where whole folders of objects could be made to lie elsewhere. */
+async function demandNoLinks(folder: string): Promise<void> {
+  for (const place of [folder, join(folder, "pack"), join(folder, "info")]) {
+    const entries = await readdir(place, { withFileTypes: true }).catch(() => []);
+    const link = entries.find((entry) => entry.isSymbolicLink());
+    if (link) throw new Unavailable(`its history leads elsewhere by ${link.name}`);
+  }
+}
+
+export function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder === sep ? sep : folder + sep);
 }

@@ -20,79 +20,95 @@ export interface StageOptions {
   readonly signal: AbortSignal;
 }
 
-/** Brings the private index to the state of the working tree; answers what was too large or could not be read. */
+/**
+ * Brings into the private index what git would not look at by itself: new files. What is too large or cannot be read
+ * is taken for unchanged, and answered.
+ */
 export async function stageWorktree(
   repository: PrivateRepository,
   options: StageOptions,
 ): Promise<Omitted[]> {
-  const stirred = await listStirred(repository);
+  const { added, modified, unmerged } = await listStirred(repository);
   const omitted: Omitted[] = [];
-  const present: string[] = [];
-  const missing: string[] = [];
+  const [toAdd, toRemove, toSkip]: string[][] = [[], [], []];
   let total = 0;
-  for (const listed of new Set([...stirred.modified, ...stirred.added])) {
+  for (const listed of [...modified, ...added]) {
     const path = listed.replace(/\/$/, "");
+    const isNew = added.has(listed);
     const full = join(options.folder, path);
     const found = await lstat(full).catch(() => undefined);
-    const isNew = stirred.added.has(listed);
-    if (found?.isFile()) {
-      const reason = await whyNot(full, found, total);
-      if (reason !== undefined) {
-        omitted.push({ path, isNew, reason });
-        continue;
-      }
-      total += found.size;
+    const reason = found?.isFile() ? await whyNot(full, found, total) : undefined;
+    if (reason !== undefined) {
+      omitted.push({ path, isNew, reason });
+      if (!isNew) toSkip?.push(path);
+      continue;
     }
-    if (
-      found?.isFile() ||
-      found?.isSymbolicLink() ||
-      (found?.isDirectory() && (await isNested(full, options)))
-    ) {
-      present.push(path);
-    } else if (!isNew) missing.push(path);
+    total += found?.size ?? 0;
+    if (isNew || unmerged.has(listed)) {
+      if (found && (await canBeAdded(full, found, options))) toAdd?.push(path);
+      else if (!isNew) toRemove?.push(path);
+    } else if (found && !isKept(found)) toRemove?.push(path);
   }
-  await update(repository, ["--force-remove"], missing);
-  await update(repository, ["--add", "--remove", "--replace"], present);
+  await update(repository, ["--force-remove"], toRemove);
+  await update(repository, ["--assume-unchanged"], toSkip);
+  await update(repository, ["--add", "--replace"], toAdd);
+  // Files that were written anew with the same content are no difference.
+  await repository.read(["update-index", "-q", "--refresh"]);
   return omitted;
 }
 
 async function update(
   repository: PrivateRepository,
   how: readonly string[],
-  paths: readonly string[],
+  paths: readonly string[] = [],
 ): Promise<void> {
   if (paths.length === 0) return;
-  const { code, stderr } = await repository.run(["update-index", ...how, "-z", "--stdin"], {
-    input: paths.map((path) => `${path}\0`).join(""),
-  });
+  const input = paths.map((path) => `${path}\0`).join("");
+  const { code, stderr } = await repository.write(["update-index", ...how, "-z", "--stdin"], input);
   if (code !== 0) throw new Unavailable(`git failed: ${stderr.trim()}`);
 }
 
-/** What differs from the index, and what is not in it; by plumbing that looks into no submodule. */
-async function listStirred(
-  repository: PrivateRepository,
-): Promise<{ modified: Set<string>; added: Set<string> }> {
-  const listed = repository.hasIndex ? await listPaths(repository, "--modified") : undefined;
-  if (listed) return { modified: listed, added: await demandPaths(repository, "--others") };
+interface Stirred {
+  readonly modified: ReadonlySet<string>;
+  readonly added: ReadonlySet<string>;
+  readonly unmerged: ReadonlySet<string>;
+}
+
+async function listStirred(repository: PrivateRepository): Promise<Stirred> {
+  const listed = repository.hasIndex ? await list(repository) : undefined;
+  if (listed) return listed;
   // No index, or one that this git cannot read: the commit's own will do.
-  await repository.run(["read-tree", "--reset", repository.head]);
-  return {
-    modified: await demandPaths(repository, "--modified"),
-    added: await demandPaths(repository, "--others"),
-  };
+  await repository.reset();
+  const second = await list(repository);
+  if (!second) throw new Unavailable("git cannot tell which files have changed");
+  return second;
 }
 
-async function demandPaths(repository: PrivateRepository, which: string): Promise<Set<string>> {
-  const paths = await listPaths(repository, which);
-  if (!paths) throw new Unavailable("git cannot tell which files have changed");
-  return paths;
-}
-
-async function listPaths(repository: PrivateRepository, which: string): Promise<Set<string> | undefined> {
-  const { code, stdout, cut } = await repository.run(["ls-files", "-z", which, "--exclude-standard"]);
+/** By plumbing that looks into no submodule. */
+async function list(repository: PrivateRepository): Promise<Stirred | undefined> {
+  const args = ["ls-files", "-z", "-t", "--modified", "--others", "--exclude-standard"];
+  const { code, stdout, cut } = await repository.read(args);
   if (cut) throw new Unavailable("too many files have changed");
   if (code !== 0) return undefined;
-  return new Set(stdout.toString("utf8").split("\0").filter(Boolean));
+  const [modified, added, unmerged] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  for (const line of stdout.toString("utf8").split("\0").filter(Boolean)) {
+    const path = line.slice(2);
+    if (line.startsWith("? ")) added.add(path);
+    // An unmerged file is listed once for each of its versions.
+    else if (modified.has(path)) unmerged.add(path);
+    else modified.add(path);
+  }
+  return { modified, added, unmerged };
+}
+
+/** Whether git looks at it by itself; it would wait for the writer of a pipe. */
+function isKept(found: Stats): boolean {
+  return found.isFile() || found.isSymbolicLink() || found.isDirectory();
+}
+
+async function canBeAdded(path: string, found: Stats, options: StageOptions): Promise<boolean> {
+  if (found.isFile() || found.isSymbolicLink()) return true;
+  return found.isDirectory() && (await isNested(path, options));
 }
 
 async function whyNot(path: string, found: Stats, total: number): Promise<string | undefined> {

@@ -46,7 +46,7 @@ export async function workspaceDiff(
       const from = base ?? repository.head;
       if (!isObjectName(from)) throw new Unavailable(`${from} is not the name of a commit`);
       const omitted = await stageWorktree(repository, { folder, signal });
-      const compared = await repository.run([...COMPARE, ...(search ? ["--relative"] : []), from, "--"], {
+      const compared = await repository.read([...COMPARE, ...(search ? ["--relative"] : []), from, "--"], {
         maxBytes: maxDiffBytes,
       });
       if (compared.code !== 0 && !compared.cut)
@@ -64,7 +64,6 @@ export async function workspaceDiff(
 
 const COMPARE = [
   "diff-index",
-  "--cached",
   "--patch",
   "--find-renames",
   "--no-color",

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
+import { chown, mkdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { NetworkPolicy, SandboxLimits, SandboxPaths } from "../port.ts";
 import type { ControllerPaths } from "./controllers.ts";
@@ -56,6 +56,8 @@ export class SandboxFolder {
     const own = record.directory === undefined ? ["workspace"] : [];
     for (const name of ["", "home", "uploads", "tmp", ...own]) {
       await mkdir(join(this.path, name), { recursive: true, mode: 0o700 });
+      // Whoever puts files into it before the first start asks the folder whose they have to be.
+      if (name !== "" && record.owner) await chown(join(this.path, name), record.owner.uid, record.owner.gid);
     }
     const file = join(this.path, "sandbox.json");
     await writeFile(`${file}.new`, `${JSON.stringify(record)}\n`, { mode: 0o600 });

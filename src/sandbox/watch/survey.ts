@@ -30,6 +30,7 @@ export class Survey {
   #dirty = new Set<Folder>();
   #entries = 0;
   #silent = false;
+  #hasty = false;
   #closed = false;
 
   constructor(options: SurveyOptions) {
@@ -75,7 +76,8 @@ export class Survey {
   }
 
   /** Looks at everything that is marked now, and at the new folders in it; what is marked meanwhile is for the next time. */
-  async look(slice: Slice): Promise<void> {
+  async look(slice: Slice, options: { hasty?: boolean } = {}): Promise<void> {
+    this.#hasty = options.hasty ?? false;
     const stack = [...this.#dirty].toReversed();
     this.#dirty = new Set();
     for (let folder = stack.pop(); folder && !this.#closed; folder = stack.pop()) {
@@ -161,6 +163,11 @@ export class Survey {
     this.#removeFolder(folder, name);
     const leaf = new Leaf(found, kind, Date.now());
     const known = folder.leaves.get(name);
+    // Whoever has just opened a file is about to write to it: that is one change, not two.
+    if (this.#hasty && leaf.isBlank && !known?.isBlank) {
+      this.#mark(folder, name);
+      return undefined;
+    }
     if (!known && !this.#admits()) return undefined;
     folder.leaves.set(name, leaf);
     if (!known) this.#report("create", folder.pathOf(name));

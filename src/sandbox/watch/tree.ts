@@ -19,6 +19,11 @@ export class Leaf {
     this.fresh = lookedAt - found.mtimeMs < CLOCK_TICK_MS;
   }
 
+  /** Empty, and has not been for long. */
+  get isBlank(): boolean {
+    return this.size === 0 && this.fresh && this.kind !== "l";
+  }
+
   equals(other: Leaf): boolean {
     return (
       this.mtimeMs === other.mtimeMs &&

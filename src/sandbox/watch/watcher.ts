@@ -11,6 +11,9 @@ import { CLOCK_TICK_MS } from "./tree.ts";
 import { Waiters } from "./waiters.ts";
 
 const DEBOUNCE_MS = 20;
+/** The first change after silence is looked at sooner than the next ones. */
+const FIRST_MS = 3;
+const SILENCE_MS = 100;
 /** A tree that takes long to look at is looked at less often. */
 const MAX_DELAY_MS = 1_000;
 const POLL_MS = 1_000;
@@ -63,6 +66,8 @@ class FolderWatcher implements Watcher {
   #running: Promise<void>;
   #next: Promise<void> | undefined;
   #costMs = 0;
+  #passedAt = 0;
+  #hasty = false;
   #stopped = false;
 
   constructor(options: WatcherOptions) {
@@ -100,6 +105,7 @@ class FolderWatcher implements Watcher {
     if (this.#stopped) return;
     if (this.#survey.entries <= VERIFIED_ENTRIES || process.platform !== "linux") this.#survey.markAll();
     else this.#survey.markUnwatched();
+    this.#hasty = false;
     await this.#look();
   }
 
@@ -135,7 +141,7 @@ class FolderWatcher implements Watcher {
   #look(): Promise<void> {
     this.#next ??= this.#running.then(() => {
       this.#next = undefined;
-      return this.#pass((slice) => this.#survey.look(slice));
+      return this.#pass((slice) => this.#survey.look(slice, { hasty: this.#hasty }));
     });
     this.#running = this.#next;
     return this.#next;
@@ -151,14 +157,25 @@ class FolderWatcher implements Watcher {
       this.#warn({ reason: "failed", detail: error instanceof Error ? error.message : String(error) });
     }
     this.#costMs = slice.spentMs;
+    this.#passedAt = performance.now();
+    this.#hasty = false;
     if (this.#survey.isDirty) this.#schedule();
     this.#pollUnwatched();
   }
 
   #schedule(): void {
     if (this.#stopped || this.#timer !== undefined) return;
-    const delay = Math.max(this.#options.debounceMs ?? DEBOUNCE_MS, Math.min(this.#costMs, MAX_DELAY_MS));
-    this.#timer = setTimeout(() => void this.#look(), delay).unref();
+    const isFirst = performance.now() - this.#passedAt > SILENCE_MS;
+    const wanted = this.#options.debounceMs ?? DEBOUNCE_MS;
+    const delay = isFirst
+      ? Math.min(wanted, FIRST_MS)
+      : Math.max(wanted, Math.min(this.#costMs, MAX_DELAY_MS));
+    const look = (): void => {
+      // A flush that waits for its turn is thorough.
+      if (this.#next === undefined) this.#hasty = isFirst;
+      void this.#look();
+    };
+    this.#timer = setTimeout(look, delay).unref();
   }
 
   #pollUnwatched(): void {

@@ -9,24 +9,30 @@ for (const signal of ["SIGHUP", "SIGINT", "SIGTERM", "SIGQUIT"] as const) proces
 await main();
 
 async function main(): Promise<void> {
-  const settings = JSON.parse(process.argv[2] ?? "") as GuestSettings;
-  const { proxyPort, tunnels } = settings;
-  try {
-    if (proxyPort !== undefined) await listen("127.0.0.1", proxyPort, forwardToProxy);
-  } catch (error) {
-    // Another process of this namespace has brought the bridge already.
-    if ((error as NodeJS.ErrnoException).code === "EADDRINUSE") process.exit(0);
-    say(error);
-  }
-  const attempts = tunnels.map(({ address, port, target }) =>
-    listen(address, port, (client) => tunnelTo(target, client)).catch((error: NodeJS.ErrnoException) => {
-      // Without IPv6 the other address is there.
-      if (error.code !== "EADDRNOTAVAIL" && error.code !== "EAFNOSUPPORT") say(error);
-    }),
+  const { proxyPort, tunnels } = JSON.parse(process.argv[2] ?? "") as GuestSettings;
+  const isFirst = proxyPort === undefined || (await tryListen("127.0.0.1", proxyPort, forwardToProxy));
+  const opened = await Promise.all(
+    tunnels.map(({ address, port, target }) =>
+      tryListen(address, port, (client) => tunnelTo(target, client)),
+    ),
   );
-  await Promise.all([...attempts, serveIngress().catch(say)]);
+  // Another process of this namespace has brought all of it already.
+  if (!isFirst && !opened.includes(true)) process.exit(0);
+  if (isFirst) await serveIngress().catch(say);
   endOutput();
   if (proxyPort !== undefined) void announce();
+}
+
+/** False where somebody listens already, or where there is no such address: without IPv6 the other one is there. */
+async function tryListen(...args: Parameters<typeof listen>): Promise<boolean> {
+  try {
+    await listen(...args);
+    return true;
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    if (!["EADDRINUSE", "EADDRNOTAVAIL", "EAFNOSUPPORT"].includes(code)) say(error);
+    return false;
+  }
 }
 
 function listen(host: string, port: number, serve: (client: Socket) => Promise<void>): Promise<void> {

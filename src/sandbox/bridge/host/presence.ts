@@ -9,6 +9,7 @@ export class Presence {
   readonly #onGone: () => void;
   readonly #guests = new Set<Socket>();
   #timer: NodeJS.Timeout;
+  #dismissed = false;
 
   constructor(graceMs: number, onGone: () => void) {
     this.#graceMs = graceMs;
@@ -23,9 +24,16 @@ export class Presence {
     if (guest.destroyed) this.#remove(guest);
   }
 
+  /** Sends the guests to a successor, and waits for none any more. */
+  dismiss(): void {
+    this.#dismissed = true;
+    clearTimeout(this.#timer);
+    for (const guest of this.#guests) guest.destroy();
+  }
+
   #remove(guest: Socket): void {
     this.#guests.delete(guest);
-    if (this.#guests.size > 0) return;
+    if (this.#guests.size > 0 || this.#dismissed) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(this.#onGone, this.#graceMs);
   }

@@ -9,6 +9,8 @@ import { Refusal } from "./refusal.ts";
 
 export interface ProxyOptions extends DialOptions {
   readonly maxConnections?: number;
+  /** Of what it was told, for those who ask whether they would do the same. */
+  readonly fingerprint: string;
   /** A guest says that it is there, for as long as the connection stands. */
   onGuest?(connection: Socket): void;
 }
@@ -81,7 +83,7 @@ async function answer(
 
 function greet(request: IncomingMessage, response: ServerResponse, options: ProxyOptions): void {
   request.socket.setTimeout(0);
-  response.writeHead(200, { "content-type": "text/plain", connection: "close" });
+  response.writeHead(200, { "sluice-bridge": options.fingerprint, connection: "close" });
   response.write("welcome\n");
   options.onGuest?.(request.socket);
 }

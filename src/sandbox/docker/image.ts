@@ -1,0 +1,77 @@
+import { realpathSync } from "node:fs";
+import { posix } from "node:path";
+import { SluiceError } from "../../contract/index.ts";
+import type { ContainerEngine } from "./engine.ts";
+
+const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/** An image that is on this machine. None is ever pulled: that is for whoever chose it. */
+export class Image {
+  readonly id: string;
+  readonly path: string;
+  readonly #engine: ContainerEngine;
+  /** What is known of an image is true of it for ever. */
+  static readonly #seen = new WeakMap<ContainerEngine, Map<string, Image>>();
+  readonly #known = new Map<string, boolean>();
+
+  private constructor(engine: ContainerEngine, found: { id: string; path: string }) {
+    this.#engine = engine;
+    this.id = found.id;
+    this.path = found.path;
+  }
+
+  static async find(engine: ContainerEngine, name: string): Promise<Image> {
+    const found = await engine.find((docker) => docker.getImage(name).inspect());
+    if (found === undefined) {
+      const detail = `The image ${name} is not on this machine. Fetch it: docker pull ${name}`;
+      throw new SluiceError("unsupported_sandbox", detail, { image: name });
+    }
+    const seen = Image.#seen.get(engine) ?? new Map<string, Image>();
+    Image.#seen.set(engine, seen);
+    const known = seen.get(found.Id);
+    if (known !== undefined) return known;
+    const variables = (found.Config?.Env ?? []) as string[];
+    const path = variables.find((variable) => variable.startsWith("PATH="))?.slice("PATH=".length);
+    const image = new Image(engine, { id: found.Id, path: path || DEFAULT_PATH });
+    seen.set(image.id, image);
+    return image;
+  }
+
+  /** Which of these host paths the image has itself. */
+  async having(paths: readonly string[]): Promise<Set<string>> {
+    const unknown = paths.filter((path) => !this.#known.has(path));
+    if (unknown.length > 0) await this.#look(unknown);
+    return new Set(paths.filter((path) => this.#known.get(path)));
+  }
+
+  /** The image's own Node: where the host has it, or on the image's path. */
+  async node(): Promise<string | undefined> {
+    const places = [hostNode(), ...this.path.split(":").map((folder) => posix.join(folder, "node"))];
+    const having = await this.having(places);
+    return places.find((place) => having.has(place));
+  }
+
+  /** By the eyes of a container that is never started. */
+  async #look(paths: readonly string[]): Promise<void> {
+    const container = await this.#engine.with((docker) =>
+      docker.createContainer({
+        Image: this.id,
+        Entrypoint: ["/bin/sh"],
+        Labels: { "sluice.probe": "true" },
+        HostConfig: { NetworkMode: "none" },
+      }),
+    );
+    try {
+      for (const path of paths) {
+        const found = await this.#engine.find(() => container.infoArchive({ path }) as Promise<unknown>);
+        this.#known.set(path, found !== undefined);
+      }
+    } finally {
+      await this.#engine.find(() => container.remove({ force: true }) as Promise<unknown>);
+    }
+  }
+}
+
+export function hostNode(): string {
+  return realpathSync(process.execPath);
+}

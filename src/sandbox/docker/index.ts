@@ -1,0 +1,6 @@
+export {
+  createDockerProvider,
+  DEFAULT_IMAGE,
+  type DockerProvider,
+  type DockerProviderOptions,
+} from "./provider.ts";

@@ -1,0 +1,158 @@
+import type { ContainerCreateOptions } from "dockerode";
+import { chmod, lchown, mkdir, symlink, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { createBridge, type Bridge } from "../bridge/bridge.ts";
+import type { SandboxFolder } from "../host/folder.ts";
+import { PINNED } from "../host/mapping.ts";
+import type { Owner } from "../host/owner.ts";
+import type { SandboxPaths } from "../port.ts";
+import type { ContainerEngine } from "./engine.ts";
+import { Image } from "./image.ts";
+import { toLimitConfig } from "./limits.ts";
+import { toMounts } from "./mounts.ts";
+import type { DockerPrograms } from "./programs.ts";
+import type { DockerRecord } from "./record.ts";
+import { toRequirementLabels, type Requirements } from "./requirements.ts";
+
+export const LABELS = {
+  sandbox: "sluice.sandbox",
+  /** Of the sandbox's folder: no other sandbox of this machine has it. */
+  key: "sluice.key",
+  /** Of the folder that all sandboxes of one server are in. */
+  root: "sluice.root",
+  owner: "sluice.owner",
+} as const;
+
+export interface PlanSources {
+  readonly engine: ContainerEngine;
+  readonly folder: SandboxFolder;
+  readonly record: DockerRecord;
+  readonly rootKey: string;
+  /** The network of a sandbox that asks for a full one. */
+  readonly fullNetwork: string;
+  readonly mounts: readonly string[];
+  /** The folder of all sandboxes, and others of the server's own that no workspace may show. */
+  readonly hide: readonly string[];
+  readonly programs: DockerPrograms;
+}
+
+/** What the container of a sandbox shall be. Nothing of it is secret: variables come with each command. */
+export async function toContainerOptions(
+  sources: PlanSources,
+  requirements: Requirements,
+): Promise<ContainerCreateOptions> {
+  const { engine, folder, record } = sources;
+  const [facts, image] = await Promise.all([engine.facts(), Image.find(engine, record.image)]);
+  const user = await toContainerUser(engine, record);
+  const host = folder.paths(record.directory);
+  const etc = await makeFolders(sources, host, user);
+  const bridge = toBridge(sources, requirements.hosts);
+  const mounts = await toMounts({
+    host,
+    tmp: folder.tmp,
+    ...etc,
+    needs: [...sources.mounts, ...requirements.needs],
+    hide: sources.hide,
+    bridge,
+    image,
+  });
+  return {
+    Image: image.id,
+    Hostname: "sandbox",
+    User: user,
+    WorkingDir: PINNED.workspace,
+    Entrypoint: ["tail", "-f", "/dev/null"],
+    Cmd: [],
+    Labels: {
+      [LABELS.sandbox]: record.id,
+      [LABELS.key]: folder.key,
+      [LABELS.root]: sources.rootKey,
+      [LABELS.owner]: `${process.getuid?.() ?? ""}@${hostname()}`,
+      ...toRequirementLabels(requirements),
+    },
+    HostConfig: {
+      Init: true,
+      AutoRemove: false,
+      Mounts: mounts,
+      NetworkMode: record.network.mode === "full" ? sources.fullNetwork : "none",
+      CapDrop: ["ALL"],
+      SecurityOpt: ["no-new-privileges"],
+      LogConfig: { Type: "none", Config: {} },
+      ...toLimitConfig(record.limits, facts),
+    },
+  };
+}
+
+/** A container has a network of its own even where that leads everywhere, so its ports always need a bridge. */
+export function toBridge(sources: PlanSources, hosts: readonly string[]): Bridge {
+  const { folder, record, programs } = sources;
+  const policy = record.network.mode === "full" ? ({ mode: "none" } as const) : record.network;
+  return createBridge({
+    folder: join(folder.path, "bridge"),
+    policy,
+    extraHosts: hosts,
+    ports: true,
+    programs,
+  });
+}
+
+/** Under an engine of an ordinary user, root inside is that user outside: the owner of the folders. */
+export async function toContainerUser(engine: ContainerEngine, record: DockerRecord): Promise<string> {
+  const { uid, gid } = record.owner ?? ownUser();
+  return (await engine.facts()).rootless ? "0:0" : `${uid}:${gid}`;
+}
+
+function ownUser(): Owner {
+  return { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+}
+
+/** An agent may have removed some of them, and an engine makes what is missing as root. */
+async function makeFolders(
+  { folder, record }: PlanSources,
+  host: SandboxPaths,
+  user: string,
+): Promise<{ passwd: string; group: string; session: string }> {
+  const own = record.directory === undefined ? [host.workspace] : [];
+  const inHome = join(host.home, "workspace");
+  const bridge = join(folder.path, "bridge");
+  for (const path of [...own, host.home, inHome, host.uploads, host.outputs, folder.tmp, bridge]) {
+    await makeOne(path, record.owner);
+  }
+  const [uid = "", gid = ""] = user.split(":");
+  const root = uid === "0" ? "" : "root:x:0:0:root:/root:/bin/sh\n";
+  const rootGroup = gid === "0" ? "" : "root:x:0:\n";
+  return {
+    passwd: await writeOpen(folder, "passwd", `${root}user:x:${uid}:${gid}:user:${PINNED.home}:/bin/sh\n`),
+    group: await writeOpen(folder, "group", `${rootGroup}user:x:${gid}:\n`),
+    session: await makeSession(folder),
+  };
+}
+
+/** Never through a link that stands in its place. */
+async function makeOne(path: string, owner: Owner | undefined): Promise<void> {
+  const made = await mkdir(path, { mode: 0o700 }).then(() => true, present);
+  if (made && owner !== undefined) await lchown(path, owner.uid, owner.gid);
+}
+
+/** For everybody inside to read, whatever the server's own mask. */
+async function writeOpen(folder: SandboxFolder, name: string, text: string): Promise<string> {
+  const file = join(folder.path, name);
+  await writeFile(file, text);
+  await chmod(file, 0o644);
+  return file;
+}
+
+/** What is seen at /mnt/session. The outputs are a link: the agent may remove and make that folder as it likes. */
+async function makeSession(folder: SandboxFolder): Promise<string> {
+  const session = join(folder.path, "session");
+  await mkdir(join(session, "uploads"), { recursive: true });
+  await chmod(session, 0o755);
+  await symlink(join(PINNED.workspace, "output"), join(session, "outputs")).catch(present);
+  return session;
+}
+
+function present(error: NodeJS.ErrnoException): false {
+  if (error.code !== "EEXIST") throw error;
+  return false;
+}

@@ -1,0 +1,136 @@
+import { createHash } from "node:crypto";
+import { chown, lstat, mkdir, realpath } from "node:fs/promises";
+import { join } from "node:path";
+import { toOwner } from "../bwrap/user.ts";
+import { toDirectory } from "../host/directory.ts";
+import { Enclosure } from "../host/enclosure.ts";
+import { SandboxFolder } from "../host/folder.ts";
+import type { Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
+import { toEngineAddress, type AddressOptions } from "./address.ts";
+import { ContainerEngine } from "./engine.ts";
+import { Image } from "./image.ts";
+import { toLimitShortcomings, withDefaults } from "./limits.ts";
+import { findDockerPrograms, type DockerPrograms } from "./programs.ts";
+import type { DockerRecord } from "./record.ts";
+import { DockerSandbox } from "./sandbox.ts";
+
+export interface DockerProviderOptions extends AddressOptions {
+  /** Where the folders of the sandboxes are; made if it is not there. */
+  readonly root: string;
+  /** For sandboxes that name none; it has to be on this machine already. */
+  readonly image?: string;
+  /** For sandboxes that say nothing else. */
+  readonly limits?: SandboxLimits;
+  /** Host files and folders that every container sees at the same paths, read-only. */
+  readonly mounts?: readonly string[];
+  /** What a sandbox with a full network is connected to; the engine's default unless said otherwise. */
+  readonly fullNetwork?: string;
+  /** Further folders of the server's own that no workspace may show, such as its data. */
+  readonly hide?: readonly string[];
+  /** The programs on both sides of a container, unless they are where the build puts them. */
+  readonly programs?: DockerPrograms;
+}
+
+export const DEFAULT_IMAGE = "node:22-bookworm";
+
+/** Runs each sandbox in a container of Docker or Podman, both spoken to over the socket of the first. */
+export function createDockerProvider(options: DockerProviderOptions): DockerProvider {
+  return new DockerProvider(options);
+}
+
+export class DockerProvider implements SandboxProvider {
+  readonly id = "docker";
+  readonly #options: DockerProviderOptions;
+  #engine: ContainerEngine | undefined;
+
+  constructor(options: DockerProviderOptions) {
+    this.#options = options;
+  }
+
+  async detect(): Promise<{ available: boolean; reason?: string }> {
+    try {
+      await this.version();
+      return { available: true };
+    } catch (error) {
+      return { available: false, reason: (error as Error).message };
+    }
+  }
+
+  /** The engine that answers, and its version. */
+  async version(): Promise<string> {
+    return (await this.#theEngine().facts()).version;
+  }
+
+  /** One that is there already under this id is taken over with its files. Its container is made when it is needed. */
+  async create(spec: SandboxSpec): Promise<Sandbox> {
+    const engine = this.#theEngine();
+    const facts = await engine.facts();
+    const root = await this.#makeRoot();
+    const name = spec.image ?? this.#options.image ?? DEFAULT_IMAGE;
+    await Image.find(engine, name);
+    const folder = await SandboxFolder.at(root, spec.id);
+    const directory = spec.directory === undefined ? undefined : await toDirectory(spec.directory, root);
+    const asked = { ...this.#options.limits, ...spec.limits };
+    const owner = await toOwner(folder.key, directory);
+    const hasOutputs = directory === undefined || (await isThere(join(directory, "output")));
+    const record: DockerRecord = {
+      version: 1,
+      id: spec.id,
+      ...(directory === undefined ? {} : { directory }),
+      ...(spec.env === undefined ? {} : { env: spec.env }),
+      ...(await Enclosure.locate(folder.key, undefined)),
+      ...(owner === undefined ? {} : { owner }),
+      ...(hasOutputs ? {} : { madeOutputs: true }),
+      image: name,
+      network: spec.network ?? { mode: "allow", hosts: [] },
+      limits: withDefaults(asked, facts),
+      shortcomings: toLimitShortcomings(asked, facts),
+    };
+    const sandbox = this.#open(folder, record, root);
+    const before = await folder.record();
+    // What a container is cannot be changed: the old one would keep its network and its limits.
+    if (before !== undefined && JSON.stringify(before) !== JSON.stringify(record)) await sandbox.discard();
+    await folder.make(record);
+    const own = directory === undefined ? ["workspace"] : [];
+    for (const name of owner === undefined ? [] : [...own, "home", "uploads", "tmp"]) {
+      await chown(join(folder.path, name), owner?.uid ?? 0, owner?.gid ?? 0);
+    }
+    return sandbox;
+  }
+
+  async connect(id: string): Promise<Sandbox | undefined> {
+    const root = await this.#makeRoot();
+    const folder = await SandboxFolder.at(root, id);
+    const record = (await folder.record()) as DockerRecord | undefined;
+    return record && this.#open(folder, record, root);
+  }
+
+  #open(folder: SandboxFolder, record: DockerRecord, root: string): DockerSandbox {
+    const rootKey = createHash("sha256").update(root).digest("hex").slice(0, 20);
+    const { fullNetwork = "default", mounts = [], hide = [], programs } = this.#options;
+    return new DockerSandbox({
+      engine: this.#theEngine(),
+      folder,
+      record,
+      rootKey,
+      fullNetwork,
+      mounts,
+      hide: [root, ...hide],
+      programs: programs ?? findDockerPrograms(),
+    });
+  }
+
+  #theEngine(): ContainerEngine {
+    this.#engine ??= new ContainerEngine(toEngineAddress(this.#options));
+    return this.#engine;
+  }
+
+  async #makeRoot(): Promise<string> {
+    await mkdir(this.#options.root, { recursive: true, mode: 0o700 });
+    return realpath(this.#options.root);
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => undefined)) !== undefined;
+}

@@ -1,0 +1,245 @@
+import { rmdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { SluiceError, type Launch } from "../../contract/index.ts";
+import type { BridgeStart } from "../bridge/bridge.ts";
+import { Controllers } from "../host/controllers.ts";
+import { DiskGuard } from "../host/diskGuard.ts";
+import { Enclosure } from "../host/enclosure.ts";
+import { KEY_MARKER, MARKER } from "../host/environment.ts";
+import { HostFiles } from "../host/files.ts";
+import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
+import type { Owner } from "../host/owner.ts";
+import { readProcess } from "../host/procfs.ts";
+import { removeTree } from "../host/removeTree.ts";
+import { startProgram } from "../host/start.ts";
+import type { ExecOptions, ExecResult, Sandbox, SandboxPaths } from "../port.ts";
+import { Container } from "./container.ts";
+import type { ExecSpec } from "./exec/api.ts";
+import { signalGroup } from "./exec/ask.ts";
+import { runCommand } from "./exec/command.ts";
+import { toAgentArgv } from "./exec/shim.ts";
+import { Image } from "./image.ts";
+import { findControllers } from "./limits.ts";
+import { ContainerNetwork } from "./network.ts";
+import { toContainerOptions, toContainerUser, type PlanSources } from "./plan.ts";
+import { NOTHING } from "./requirements.ts";
+import { Spawned } from "./spawned.ts";
+
+/** A container around host folders. It comes and goes as it is needed; the folders stay. */
+export class DockerSandbox implements Sandbox {
+  readonly id: string;
+  readonly provider = "docker";
+  readonly isolated = true;
+  readonly paths: SandboxPaths = PINNED;
+  readonly folders: SandboxPaths;
+  readonly owner?: Owner;
+  readonly shortcomings: readonly string[];
+  readonly files: HostFiles;
+  readonly #sources: PlanSources;
+  readonly #container: Container;
+  readonly #spawned: Spawned;
+  /** Of what belongs to the sandbox on this side. */
+  readonly #outside: Enclosure;
+  readonly #disk: DiskGuard | undefined;
+  readonly #network: ContainerNetwork;
+  #verdict: string | undefined;
+
+  constructor(sources: PlanSources) {
+    const { folder, record, engine } = sources;
+    this.id = record.id;
+    this.folders = folder.paths(record.directory);
+    if (record.owner !== undefined) this.owner = record.owner;
+    this.files = new HostFiles(PINNED, sources.hide, { host: this.folders, owner: record.owner });
+    this.#sources = sources;
+    this.#container = new Container(engine, {
+      name: `sluice-${folder.key}`,
+      plan: (requirements) => toContainerOptions(sources, requirements),
+      onStarted: (id, { hosts }) => this.#network.onStarted(id, hosts),
+    });
+    this.#spawned = new Spawned({
+      folder: join(folder.path, "processes"),
+      address: engine.address,
+      program: sources.programs.exec,
+    });
+    const { limits: _inside, ...outside } = record;
+    this.#outside = new Enclosure(folder, outside, []);
+    this.#disk = this.#guardDisk();
+    this.#network = new ContainerNetwork({
+      sources,
+      startOutside: (start) => this.#startOutside(start),
+      place: (container, env) => this.#place(container, env, {}),
+    });
+    this.shortcomings = [...record.shortcomings, ...this.#network.shortcomings];
+  }
+
+  async spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void> {
+    const { launch, wrapper } = process;
+    for (const { path, content, mode = 0o600 } of launch.files ?? []) {
+      await this.files.write(path, content, { mode, base: PINNED.home });
+    }
+    const required = { needs: await this.#toMissing(launch.needs), hosts: launch.hosts ?? [] };
+    const { id, requirements } = await this.#container.ensure(required);
+    this.#disk?.watch();
+    await this.#network.open(requirements.hosts);
+    const env = this.#network.env(requirements.hosts);
+    const spec = { ...(await this.#place(id, env, launch.env)), argv: toAgentArgv(launch.argv) };
+    const before = [...(await this.#outside.prefix()), ...wrapper];
+    await this.#outside.members.add(await this.#spawned.start(spec, { before, env: this.#markers() }));
+  }
+
+  async signal(pid: number, signal: NodeJS.Signals): Promise<void> {
+    const row = await readProcess(pid);
+    if (row === undefined && process.platform === "linux") return;
+    const inside = (await this.#outside.members.has(pid)) ? await this.#spawned.inside(pid) : undefined;
+    if (inside === undefined) {
+      const detail = `The process ${pid} does not belong to this sandbox, so it gets no signal from it.`;
+      throw new SluiceError("permission_denied", detail, { pid });
+    }
+    const running = await this.#container.running();
+    if (running === undefined) return;
+    const place = await this.#place(running.id, {}, {});
+    const done = await signalGroup(this.#address, place, { pid: inside, signal });
+    // No room for another process: then there is one way left to end it.
+    if (!done && signal === "SIGKILL") await this.#endContainer();
+  }
+
+  async killAll(): Promise<void> {
+    this.#disk?.rest();
+    // First who could still start something inside.
+    await this.#outside.kill();
+    await this.#endContainer();
+    await this.#spawned.forget();
+  }
+
+  async verdict(): Promise<string | undefined> {
+    const running = await this.#container.running();
+    if (running === undefined) return this.#verdict;
+    const paths = await findControllers(running.pid);
+    return (await new Controllers(paths, this.#sources.record.limits).verdict()) ?? this.#verdict;
+  }
+
+  async exec(command: string, options: ExecOptions = {}): Promise<ExecResult> {
+    options.signal?.throwIfAborted();
+    const cwd = await this.#toFolder(options.cwd);
+    const { id, requirements } = await this.#container.ensure(NOTHING);
+    this.#disk?.watch();
+    const place = await this.#place(id, this.#network.env(requirements.hosts), options.env);
+    const onStuck = (): void => void this.#endContainer().catch(() => {});
+    return runCommand(this.#address, { ...place, cwd }, command, { ...options, onStuck });
+  }
+
+  async host(port: number): Promise<URL> {
+    const { id, requirements } = await this.#container.ensure(NOTHING);
+    const running = await this.#container.processes(id);
+    return this.#network.openPort(port, { container: id, hosts: requirements.hosts, running });
+  }
+
+  pause(): Promise<void> {
+    return this.#container.pause();
+  }
+
+  resume(): Promise<void> {
+    return this.#container.resume();
+  }
+
+  async destroy(): Promise<void> {
+    await this.#network.close();
+    await this.discard();
+    // Ours, unless somebody has put something there.
+    if (this.#sources.record.madeOutputs) await rmdir(this.folders.outputs).catch(() => {});
+    await removeTree(this.#sources.folder.path);
+  }
+
+  /** Ends what runs and removes the container, but none of the files. */
+  async discard(): Promise<void> {
+    await this.killAll();
+    await this.#container.remove();
+  }
+
+  get #address(): PlanSources["engine"]["address"] {
+    return this.#sources.engine.address;
+  }
+
+  /** Where a command runs in the container, as whom, and with which variables. */
+  async #place(
+    container: string,
+    network: Readonly<Record<string, string>>,
+    env: Readonly<Record<string, string>> | undefined,
+  ): Promise<Omit<ExecSpec, "argv">> {
+    const { record, engine } = this.#sources;
+    const image = await Image.find(engine, record.image);
+    return {
+      container,
+      cwd: PINNED.workspace,
+      user: await toContainerUser(engine, record),
+      env: {
+        PATH: image.path,
+        LANG: "C.UTF-8",
+        HOME: PINNED.home,
+        TMPDIR: "/tmp",
+        TERM: "dumb",
+        USER: "user",
+        ...network,
+        ...record.env,
+        ...env,
+        [MARKER]: this.id,
+      },
+    };
+  }
+
+  async #toFolder(cwd: string | undefined): Promise<string> {
+    if (cwd === undefined) return PINNED.workspace;
+    const { said, host } = toMappedPath(cwd, PINNED, PINNED.workspace, this.folders);
+    const found = await stat(host).catch(() => undefined);
+    if (found?.isDirectory()) return said;
+    throw new SluiceError("invalid_request", `There is no folder ${said} to work in. Make it first.`);
+  }
+
+  /** What neither the image nor any mount brings. */
+  async #toMissing(needs: readonly string[] = []): Promise<string[]> {
+    const { engine, record, mounts } = this.#sources;
+    const image = await Image.find(engine, record.image);
+    const having = await image.having(needs);
+    const hasNode = (await image.node()) !== undefined;
+    return needs.filter((need) => {
+      const isNode = hasNode && need === process.execPath;
+      return !having.has(need) && !isNode && !mounts.some((mount) => isInside(need, mount));
+    });
+  }
+
+  async #startOutside(start: BridgeStart): Promise<void> {
+    const argv = [...(await this.#outside.prefix()), ...start.argv];
+    const env = { ...this.#markers(), ...start.env };
+    const child = await startProgram(argv, { cwd: start.cwd, env, stdio: "ignore" });
+    child.unref();
+    await this.#outside.members.add(child.pid as number);
+  }
+
+  /** All that a program on this host's side is told: of the session's variables nothing. */
+  #markers(): Record<string, string> {
+    const path = process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin";
+    return { PATH: path, [MARKER]: this.id, [KEY_MARKER]: this.#sources.folder.key };
+  }
+
+  /** With the container goes what its limits have counted. */
+  async #endContainer(): Promise<void> {
+    this.#verdict = await this.verdict();
+    await this.#container.kill();
+  }
+
+  #guardDisk(): DiskGuard | undefined {
+    const { limits } = this.#sources.record;
+    if (limits.diskBytes === undefined) return undefined;
+    const { workspace, home, uploads } = this.folders;
+    const weighed = [workspace, home, uploads, this.#sources.folder.tmp];
+    const guard = new DiskGuard(weighed, limits.diskBytes, {
+      isNeeded: async () => (await this.#container.running()) !== undefined,
+      onExceeded: async (verdict) => {
+        await this.killAll();
+        this.#verdict = verdict;
+      },
+    });
+    guard.watch();
+    return guard;
+  }
+}

@@ -1,0 +1,81 @@
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { SluiceError } from "../../contract/index.ts";
+import { startProgram } from "../host/start.ts";
+import type { EngineAddress } from "./address.ts";
+import type { ExecSpec } from "./exec/api.ts";
+import { readReport, writeTicket, type ExecReport } from "./exec/ticket.ts";
+
+const PATIENCE_MS = 60_000;
+
+/** The programs on this host that each hold the stdio of one agent in the container, and outlive the server. */
+export class Spawned {
+  readonly #folder: string;
+  readonly #address: EngineAddress;
+  readonly #program: string;
+
+  constructor(options: { folder: string; address: EngineAddress; program: string }) {
+    this.#folder = options.folder;
+    this.#address = options.address;
+    this.#program = options.program;
+  }
+
+  /** Starts a command behind what shall stand before it on this host; answers its host pid once it runs inside. */
+  async start(
+    spec: ExecSpec,
+    outside: { before: readonly string[]; env: Readonly<Record<string, string>> },
+  ): Promise<number> {
+    if (!existsSync(this.#program)) {
+      throw new SluiceError("internal", `${this.#program} is missing; build it: npm run build`);
+    }
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const ticket = { id: randomUUID(), address: this.#address, spec };
+    const file = await writeTicket(this.#folder, ticket);
+    const argv = [...outside.before, process.execPath, this.#program, file];
+    const child = await startProgram(argv, { cwd: this.#folder, env: outside.env, stdio: "ignore" });
+    child.unref();
+    const pid = child.pid as number;
+    const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null;
+    const report = await this.#await(pid, ticket.id, isOver);
+    if (report.pid !== undefined) return pid;
+    await rm(file, { force: true });
+    throw toStartError(spec, report);
+  }
+
+  /** The pid in the container of what was started as `pid` on this host. */
+  async inside(pid: number): Promise<number | undefined> {
+    return (await readReport(this.#folder, pid))?.pid;
+  }
+
+  /** To be called when none is left. */
+  async forget(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #await(pid: number, ticket: string, isOver: () => boolean): Promise<ExecReport> {
+    const deadline = Date.now() + PATIENCE_MS;
+    for (let pause = 2; Date.now() < deadline; pause = Math.min(pause * 2, 20)) {
+      // In this order: what ended may have reported just before.
+      const wasOver = isOver();
+      const report = await readReport(this.#folder, pid);
+      if (report?.ticket === ticket) return report;
+      if (wasOver) return { ticket, error: "its connection to the container ended at once" };
+      await sleep(pause);
+    }
+    return { ticket, error: `it did not begin within ${PATIENCE_MS / 1_000} seconds` };
+  }
+}
+
+function toStartError(spec: ExecSpec, report: ExecReport): SluiceError {
+  // The first four words are the shim's.
+  const program = spec.argv[4] ?? "";
+  if (report.missing) {
+    const detail = `The program ${program} is not in the image. Choose an image that has it, or name its host path in the provider's "mounts".`;
+    return new SluiceError("agent_not_installed", detail, { program });
+  }
+  return new SluiceError("internal", `${program} could not be started in the container: ${report.error}.`, {
+    program,
+  });
+}
