@@ -1,3 +1,4 @@
+import { tmpdir } from "node:os";
 import type { Harness } from "../../src/harness/port.ts";
 
 /** An agent that is whatever program it is given: each line that it prints is a message, `end` ends the turn. */
@@ -6,7 +7,7 @@ export function shellAgent(argv: readonly string[]): Harness {
     id: "shell",
     title: "Shell",
     detect: async () => ({ installed: true }),
-    launch: () => ({ argv, env: {} }),
+    launch: () => ({ argv, env: {}, needs: argv.slice(0, 1).filter((path) => path.startsWith(tmpdir())) }),
     initial: ({ idPrefix }) => idPrefix,
     decode(state, line) {
       if (line.dir !== "out") return { state, facts: [] };
