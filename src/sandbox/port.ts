@@ -8,6 +8,8 @@ export interface SandboxProvider {
   create(spec: SandboxSpec): Promise<Sandbox>;
   /** The sandbox of an earlier life of this server, with whatever still runs in it. */
   connect(id: string): Promise<Sandbox | undefined>;
+  /** Every sandbox of this provider's own, with the session that it was made for. */
+  list?(): Promise<{ id: string; session?: string }[]>;
 }
 
 export interface SandboxSpec {

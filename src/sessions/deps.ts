@@ -19,6 +19,8 @@ export interface Limits {
   readonly maxOutputBytes: number;
   /** How much of a killed process's output is still read before its end is told. */
   readonly maxUnreadBytes: number;
+  /** How long the sandbox of a session that has ended is kept for its files. */
+  readonly sandboxTtlMs: number;
   /** How often sessions are looked for whose owner has died. */
   readonly sweepMs: number;
 }
@@ -30,6 +32,7 @@ export const DEFAULT_LIMITS: Limits = {
   gentleMs: 2_000,
   maxOutputBytes: 8 * 1024 ** 3,
   maxUnreadBytes: 32 * 1024 ** 2,
+  sandboxTtlMs: 24 * 3_600_000,
   sweepMs: 3_000,
 };
 

@@ -15,6 +15,7 @@ import { toSessionInfo } from "./info.ts";
 import { loadFold } from "./load.ts";
 import { isOwnerAlive, ownerName } from "./owner.ts";
 import type { AcceptedInput, AgentInfo, Engine, EngineStats, SessionInput } from "./port.ts";
+import { reapSandboxes } from "./reaper.ts";
 import { Session } from "./session.ts";
 
 export interface EngineOptions {
@@ -34,6 +35,7 @@ export interface EngineOptions {
 
 /** How many sessions without anything running are kept open, in case they are spoken to again. */
 const RESTING_KEPT = 256;
+const REAP_MS = 3_600_000;
 const REOPEN_FIRST_MS = 250;
 const REOPEN_LAST_MS = 15_000;
 
@@ -47,6 +49,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     options.defaultSandbox ?? (await choose(providers, options.logger)),
   );
   await engine.recover();
+  await engine.reap();
   engine.watch();
   return engine;
 }
@@ -61,6 +64,7 @@ class LocalEngine implements Engine {
   #draining = false;
   #closed = false;
   #sweep: NodeJS.Timeout | undefined;
+  #reaping: NodeJS.Timeout | undefined;
   #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
   #opened = new Set<Session>();
 
@@ -228,6 +232,11 @@ class LocalEngine implements Engine {
     );
   }
 
+  async reap(): Promise<void> {
+    const { log, limits, logger } = this.#deps;
+    await reapSandboxes({ providers: this.#providers, log, ttlMs: limits.sandboxTtlMs, logger });
+  }
+
   /** Looks again from time to time: another server on the same log may die later. */
   watch(): void {
     this.#sweep = setInterval(() => {
@@ -236,6 +245,8 @@ class LocalEngine implements Engine {
       );
     }, this.#deps.limits.sweepMs);
     this.#sweep.unref();
+    this.#reaping = setInterval(() => void this.reap(), REAP_MS);
+    this.#reaping.unref();
   }
 
   async drain({ graceMs }: { graceMs: number }): Promise<void> {
@@ -252,6 +263,7 @@ class LocalEngine implements Engine {
     this.#draining = true;
     this.#closed = true;
     clearInterval(this.#sweep);
+    clearInterval(this.#reaping);
     for (const timer of this.#reopening.values()) clearTimeout(timer);
     const live = [...this.#live.values()];
     this.#live.clear();

@@ -102,6 +102,13 @@ export class Runner {
     return this.#intake !== undefined && (await this.#intake.unread()) > 0;
   }
 
+  /** The sandbox that the session has, where there is one. */
+  async connected(): Promise<Sandbox | undefined> {
+    const { deps, writer } = this.#context;
+    const known = writer.fold.sandbox;
+    return known ? connectSandbox(deps, known) : undefined;
+  }
+
   /** The session's sandbox, made if there is none; call it under the lock. */
   sandbox(): Promise<Sandbox> {
     const { deps, writer, commit } = this.#context;
@@ -163,7 +170,6 @@ export class Runner {
 
   /** Ends and removes all that is on the disk; nothing of it needs to be in a log that goes too. */
   async demolish(): Promise<void> {
-    const { deps, writer } = this.#context;
     this.#stop = "remove";
     await this.#booting?.catch(() => {});
     await this.detach();
@@ -171,8 +177,7 @@ export class Runner {
     await this.#process?.kill();
     await this.#process?.spool.remove();
     this.#process = undefined;
-    const known = writer.fold.sandbox;
-    if (known) await (await connectSandbox(deps, known))?.destroy();
+    await (await this.connected())?.destroy();
   }
 
   /** Stops looking, and ends nothing. */
@@ -186,12 +191,11 @@ export class Runner {
   }
 
   async #killProcess(): Promise<void> {
-    const { deps, writer } = this.#context;
+    const { deps } = this.#context;
     const process = this.#process;
     const intake = this.#intake;
     if (!process || !intake) {
-      const known = writer.fold.sandbox;
-      if (known) await (await connectSandbox(deps, known))?.killAll();
+      await (await this.connected())?.killAll();
       return;
     }
     await process.kill();

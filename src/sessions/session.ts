@@ -167,8 +167,9 @@ export class Session {
 
   files(): Promise<SandboxFiles> {
     return this.#exclusive(async () => {
-      if (!this.#writer.fold.sandbox) this.#refuseEnded();
-      return (await this.#runner.sandbox()).files;
+      const kept = await this.#runner.connected();
+      if (!kept) this.#refuseEnded();
+      return (kept ?? (await this.#runner.sandbox())).files;
     });
   }
 

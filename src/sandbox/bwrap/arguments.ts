@@ -1,4 +1,5 @@
 import { PINNED } from "../host/mapping.ts";
+import { etcFolders } from "./etc.ts";
 import { procCovers, systemMounts } from "./system.ts";
 
 export interface Mount {
@@ -16,14 +17,14 @@ export interface CommandView {
     readonly tmp: string;
     readonly etc: string;
   };
-  /** The names of the files in `etc`. */
-  readonly settings: readonly string[];
   /** Further files and folders. */
   readonly mounts: readonly Mount[];
   /** In-sandbox paths that are covered with nothing. */
   readonly hidden: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
+  /** Whether the user inside is the host's root outside. */
+  readonly isHostRoot: boolean;
   /** The descriptor that the filter of system calls is read from. */
   readonly seccomp: number | undefined;
 }
@@ -35,27 +36,25 @@ const IDENTITY = ["--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--new-
 export async function toCommandOptions(view: CommandView): Promise<string[]> {
   const { folders } = view;
   return [
-    ...NAMESPACES,
-    "--unshare-cgroup-try",
-    ...IDENTITY,
-    ...["--hostname", "sandbox"],
-    ...toEnvironmentOptions(view.env),
-    ...(await systemMounts()),
-    ...view.settings.flatMap((name) => ["--ro-bind", `${folders.etc}/${name}`, `/etc/${name}`]),
-    ...["--proc", "/proc"],
-    ...(await procCovers()),
-    ...["--dev", "/dev", "--size", String(64 * 1024 * 1024), "--tmpfs", "/run"],
-    ...["--bind", folders.tmp, "/tmp", "--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"],
-    ...["--bind", folders.home, PINNED.home],
-    ...view.mounts.flatMap(({ host, inside, writable }) => [writable ? "--bind" : "--ro-bind", host, inside]),
-    ...["--bind", folders.workspace, PINNED.workspace, "--bind", folders.uploads, PINNED.uploads],
-    ...view.hidden.flatMap((path) => ["--tmpfs", path, "--remount-ro", path]),
-    ...["--symlink", PINNED.workspace, "/workspace"],
+    [...NAMESPACES, "--unshare-cgroup-try", ...IDENTITY, "--hostname", "sandbox"],
+    toEnvironmentOptions(view.env),
+    await systemMounts(),
+    ["--ro-bind", folders.etc, "/etc"],
+    (await etcFolders()).flatMap((name) => ["--ro-bind", `/etc/${name}`, `/etc/${name}`]),
+    ["--proc", "/proc"],
+    await procCovers(view),
+    ["--dev", "/dev", "--size", String(64 * 1024 * 1024), "--tmpfs", "/run"],
+    ["--bind", folders.tmp, "/tmp", "--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"],
+    ["--bind", folders.home, PINNED.home],
+    view.mounts.flatMap(({ host, inside, writable }) => [writable ? "--bind" : "--ro-bind", host, inside]),
+    ["--bind", folders.workspace, PINNED.workspace, "--bind", folders.uploads, PINNED.uploads],
+    view.hidden.flatMap((path) => ["--tmpfs", path, "--remount-ro", path]),
+    ["--symlink", PINNED.workspace, "/workspace"],
     // A link and not a mount: it still leads there when the agent has removed the folder and made it again.
-    ...["--symlink", `${PINNED.workspace}/output`, PINNED.outputs],
-    ...["--remount-ro", "/", "--chdir", view.cwd],
-    ...(view.seccomp === undefined ? [] : ["--seccomp", String(view.seccomp)]),
-  ];
+    ["--symlink", `${PINNED.workspace}/output`, PINNED.outputs],
+    ["--remount-ro", "/", "--chdir", view.cwd],
+    view.seccomp === undefined ? [] : ["--seccomp", String(view.seccomp)],
+  ].flat();
 }
 
 /**
@@ -69,7 +68,10 @@ export async function toHolderOptions(env: Readonly<Record<string, string>>): Pr
     ...IDENTITY,
     ...toEnvironmentOptions(env),
     ...(await systemMounts()),
-    ...["--remount-ro", "/", "--chdir", "/"],
+    "--remount-ro",
+    "/",
+    "--chdir",
+    "/",
   ];
 }
 

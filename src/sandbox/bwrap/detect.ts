@@ -54,9 +54,10 @@ export function toDropPrefix({ uid, gid }: { uid: number; gid: number }): string
   return ["setpriv", "--reuid", String(uid), "--regid", String(gid), "--clear-groups"];
 }
 
-async function toReason(error: NodeJS.ErrnoException & { stderr?: string }): Promise<string> {
-  if (error.code === "ENOENT") return `${error.path ?? "a program"} is missing: apt-get install util-linux`;
-  const said = (error.stderr ?? error.message).trim().split("\n")[0] ?? "";
+async function toReason(failure: NodeJS.ErrnoException & { stderr?: string }): Promise<string> {
+  if (failure.code === "ENOENT")
+    return `${failure.path ?? "a program"} is missing: apt-get install util-linux`;
+  const said = (failure.stderr ?? failure.message).trim().split("\n")[0] ?? "";
   for (const [setting, blocking, remedy] of SETTINGS) {
     const value = await readFile(`/proc/sys/${setting.replaceAll(".", "/")}`, "utf8").catch(() => undefined);
     if (value?.trim() === blocking)

@@ -1,6 +1,6 @@
 import type { ChildProcess, StdioOptions } from "node:child_process";
 import { closeSync } from "node:fs";
-import { chmod, chown, mkdir, realpath, stat, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, realpath, stat } from "node:fs/promises";
 import { delimiter, dirname, join, relative } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import type { Enclosure } from "../host/enclosure.ts";
@@ -11,13 +11,14 @@ import { readProcesses } from "../host/procfs.ts";
 import { startProgram } from "../host/start.ts";
 import { toArgumentBytes, toCommandOptions, toHolderOptions, type Mount } from "./arguments.ts";
 import { toDropPrefix, toOuterPath } from "./detect.ts";
+import { makeEtc } from "./etc.ts";
 import { toRlimitPrefix } from "./rlimits.ts";
 import { awaitReady, endTree, RESIDENT_COMMAND, toResident, type Resident } from "./resident.ts";
 import type { BwrapContext } from "./sandbox.ts";
 import { openSealed } from "./sealed.ts";
 import { toSeccompFilter } from "./seccomp.ts";
 import { toStage, type Stage } from "./stage.ts";
-import { isOfSystem, systemFiles } from "./system.ts";
+import { isOfSystem } from "./system.ts";
 
 /** Descriptors that the wrapper of a spool leaves alone. */
 const ARGUMENTS_FD = 6;
@@ -79,11 +80,11 @@ export class Launcher {
         tmp: stage.at(tmp),
         etc: stage.at(this.#etc),
       },
-      settings: Object.keys(await this.#systemFiles()),
-      mounts: mounts.map((mount) => ({ ...mount, host: stage.at(mount.host) })),
+      mounts: mounts.map(({ host, inside, writable }) => ({ host: stage.at(host), inside, writable })),
       hidden: this.#hidden(workspace),
       env,
       cwd: options.cwd,
+      isHostRoot: this.#record.owner === undefined && process.geteuid?.() === 0,
       seccomp: toSeccompFilter() === undefined ? undefined : SECCOMP_FD,
     });
     const limited = [...toRlimitPrefix(this.#record), ...argv];
@@ -152,15 +153,9 @@ export class Launcher {
     }
     // Others are kept out by the folder above; who runs inside has to walk through this one.
     if (owner !== undefined) await chmod(this.#folder.path, 0o711);
-    this.#settings ??= this.#writeSettings();
+    const network = this.#record.network?.mode === "full" ? "host" : "own";
+    this.#settings ??= makeEtc(this.#etc, { network });
     await this.#settings;
-  }
-
-  async #writeSettings(): Promise<void> {
-    await mkdir(this.#etc, { recursive: true, mode: 0o755 });
-    for (const [name, text] of Object.entries(await this.#systemFiles())) {
-      await writeFile(join(this.#etc, name), text, { mode: 0o644 });
-    }
   }
 
   /** Where a program lies that was named by its path inside. */
@@ -188,10 +183,6 @@ export class Launcher {
 
   get #markers(): Record<string, string> {
     return { [MARKER]: this.#record.id, [KEY_MARKER]: this.#folder.key };
-  }
-
-  #systemFiles(): Promise<Record<string, string>> {
-    return systemFiles(this.#record.network?.mode === "full" ? "host" : "own");
   }
 
   #hidden(workspace: string): string[] {

@@ -4,7 +4,7 @@ import { SluiceError } from "../../contract/index.ts";
 import type { BridgePrograms } from "../bridge/programs.ts";
 import { toDirectory } from "../host/directory.ts";
 import { Enclosure } from "../host/enclosure.ts";
-import { SandboxFolder, type SandboxRecord } from "../host/folder.ts";
+import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
 import type { Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
 import { detectBwrap, findBwrap, type Detected } from "./detect.ts";
 import { BwrapSandbox } from "./sandbox.ts";
@@ -58,6 +58,8 @@ class BwrapProvider implements SandboxProvider {
     const record: SandboxRecord = {
       version: 1,
       id: spec.id,
+      provider: this.id,
+      ...(spec.session === undefined ? {} : { session: spec.session }),
       ...(directory === undefined ? {} : { directory, ...(await makesOutputs(directory)) }),
       ...(spec.env === undefined ? {} : { env: spec.env }),
       ...(spec.network === undefined ? {} : { network: spec.network }),
@@ -69,6 +71,10 @@ class BwrapProvider implements SandboxProvider {
     return sandbox;
   }
 
+  list(): Promise<{ id: string; session?: string }[]> {
+    return listSandboxes(this.#options.root, this.id);
+  }
+
   async connect(id: string): Promise<Sandbox | undefined> {
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, id);
@@ -78,7 +84,8 @@ class BwrapProvider implements SandboxProvider {
 
   async #open(folder: SandboxFolder, record: SandboxRecord, root: string): Promise<BwrapSandbox> {
     const bwrap = (await findBwrap()) ?? "bwrap";
-    const hide = [root, ...(this.#options.hide ?? [])];
+    const more = this.#options.hide ?? [];
+    const hide = [root, ...(await Promise.all(more.map((path) => realpath(path).catch(() => path))))];
     return new BwrapSandbox(folder, record, { bwrap, hide, programs: this.#options.programs });
   }
 

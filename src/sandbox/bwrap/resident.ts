@@ -48,7 +48,11 @@ export async function endTree(pid: number): Promise<void> {
   sendSignal(pid, "SIGKILL");
 }
 
+/** The nearest first. */
 export function toDescendants(pid: number, rows: readonly ProcessRow[]): number[] {
-  const children = rows.filter((row) => row.parent === pid);
-  return children.flatMap((row) => [row.pid, ...toDescendants(row.pid, rows)]);
+  const found = [pid];
+  for (const parent of found) {
+    for (const row of rows) if (row.parent === parent && !found.includes(row.pid)) found.push(row.pid);
+  }
+  return found.slice(1);
 }

@@ -1,36 +1,13 @@
-import { lstat, readFile, readlink } from "node:fs/promises";
+import { lstat, readlink } from "node:fs/promises";
+import { posix } from "node:path";
 
-/** The host's programs and libraries, and what they look up in /etc. Nothing else of the host is there. */
+/** The host's programs and libraries. Beside them and what stands in `etc.ts`, nothing of the host is there. */
 const FOLDERS = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
 
-const SETTINGS = [
-  "/etc/alternatives",
-  "/etc/ca-certificates",
-  "/etc/ca-certificates.conf",
-  "/etc/debian_version",
-  "/etc/fonts",
-  "/etc/ld.so.cache",
-  "/etc/ld.so.conf",
-  "/etc/ld.so.conf.d",
-  "/etc/locale.alias",
-  "/etc/localtime",
-  "/etc/magic",
-  "/etc/mime.types",
-  "/etc/os-release",
-  "/etc/pki/ca-trust",
-  "/etc/pki/tls/cert.pem",
-  "/etc/pki/tls/certs",
-  "/etc/protocols",
-  "/etc/services",
-  "/etc/ssl/cert.pem",
-  "/etc/ssl/certs",
-  "/etc/ssl/openssl.cnf",
-  "/etc/terminfo",
-  "/etc/timezone",
-];
-
-/** Settings and triggers of the host's kernel, and what its root alone may read. */
+/** Settings of the host's kernel. Where the agent's user is the host's root, no capability is needed to write them. */
 const READ_ONLY = ["/proc/sys", "/proc/fs"];
+
+/** Triggers, and what root alone may read. */
 const EMPTY_FILES = [
   "/proc/kcore",
   "/proc/keys",
@@ -49,69 +26,51 @@ const EMPTY_FILES = [
 ];
 const EMPTY_FOLDERS = ["/proc/acpi", "/proc/asound", "/proc/scsi"];
 
-let known: Promise<string[]> | undefined;
-let covers: Promise<string[]> | undefined;
+const known = new Map<string, Promise<string[]>>();
 
 /** bwrap's options for the system, read-only. */
 export function systemMounts(): Promise<string[]> {
-  known ??= readMounts();
-  return known;
+  return once("system", () => all(FOLDERS.map(toMount)));
 }
 
-/**
- * Over /proc, whose own guard is the user id alone: where the agent's user is the host's root, as in a directory of
- * root's, it could write the host's settings without any capability, and bwrap covers only what it finds writable.
- */
-export function procCovers(): Promise<string[]> {
-  covers ??= readCovers();
-  return covers;
-}
-
-/** What stands in /etc of every sandbox, by name. */
-export async function systemFiles(network: "own" | "host"): Promise<Record<string, string>> {
-  const resolver = network === "host" ? await readFile("/etc/resolv.conf", "utf8").catch(() => "") : "";
-  return {
-    passwd: [
-      "root:x:0:0:root:/root:/bin/sh",
-      "user:x:1000:1000:user:/home/user:/bin/sh",
-      "nobody:x:65534:65534:nobody:/:/bin/false",
-      "",
-    ].join("\n"),
-    group: "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n",
-    hosts: "127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost\n",
-    hostname: "sandbox\n",
-    "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n",
-    "resolv.conf": resolver,
-  };
+/** bwrap's options over /proc: bwrap itself covers only what it finds writable, and looks at folders alone. */
+export function procCovers({ isHostRoot }: { isHostRoot: boolean }): Promise<string[]> {
+  return once(`proc ${isHostRoot}`, () =>
+    all([
+      ...READ_ONLY.map((path) => whereFound(path, ["--ro-bind", path, path])),
+      // The host's own users are kept from these by their modes.
+      ...(isHostRoot ? EMPTY_FILES : []).map((path) => whereFound(path, ["--ro-bind", "/dev/null", path])),
+      ...(isHostRoot ? EMPTY_FOLDERS : []).map((path) =>
+        whereFound(path, ["--tmpfs", path, "--remount-ro", path]),
+      ),
+    ]),
+  );
 }
 
 /** Whether the sandbox sees this path of the host by the list above. */
 export function isOfSystem(path: string): boolean {
-  return [...FOLDERS, ...SETTINGS].some((root) => path === root || path.startsWith(`${root}/`));
-}
-
-async function readMounts(): Promise<string[]> {
-  const args = await Promise.all([...FOLDERS, ...SETTINGS].map(toMount));
-  return args.flat();
-}
-
-async function readCovers(): Promise<string[]> {
-  const exists = async (path: string): Promise<boolean> =>
-    (await lstat(path).catch(() => undefined)) !== undefined;
-  const cover = async (path: string, args: string[]): Promise<string[]> => ((await exists(path)) ? args : []);
-  const args = await Promise.all([
-    ...READ_ONLY.map((path) => cover(path, ["--ro-bind", path, path])),
-    ...EMPTY_FILES.map((path) => cover(path, ["--ro-bind", "/dev/null", path])),
-    ...EMPTY_FOLDERS.map((path) => cover(path, ["--tmpfs", path, "--remount-ro", path])),
-  ]);
-  return args.flat();
+  return FOLDERS.some((root) => path === root || path.startsWith(`${root}/`));
 }
 
 async function toMount(path: string): Promise<string[]> {
   const found = await lstat(path).catch(() => undefined);
   if (found === undefined) return [];
-  // /bin is a link into /usr on most hosts. One that leads elsewhere, as /etc/localtime may, is followed.
+  // /bin is a link into /usr on most hosts.
   const target = found.isSymbolicLink() ? await readlink(path) : undefined;
-  if (target !== undefined && FOLDERS.includes(path)) return ["--symlink", target, path];
-  return ["--ro-bind-try", path, path];
+  if (target !== undefined && isOfSystem(posix.resolve("/", target))) return ["--symlink", target, path];
+  return ["--ro-bind", path, path];
+}
+
+async function whereFound(path: string, options: string[]): Promise<string[]> {
+  return (await lstat(path).catch(() => undefined)) === undefined ? [] : options;
+}
+
+async function all(options: Promise<string[]>[]): Promise<string[]> {
+  return (await Promise.all(options)).flat();
+}
+
+function once(name: string, make: () => Promise<string[]>): Promise<string[]> {
+  const made = known.get(name) ?? make();
+  known.set(name, made);
+  return made;
 }

@@ -21,6 +21,7 @@ export interface FileRead {
 
 export interface ReadOptions {
   readonly slice: Slice;
+  readonly slab: Slab;
   /** Called for each piece; the bytes are its own. */
   readonly take?: (sha256: string, bytes: Buffer) => Promise<void> | void;
 }
@@ -41,14 +42,14 @@ export async function readContent(at: string, options: ReadOptions): Promise<Fil
   }
 }
 
-async function readOnce(fd: number, { slice, take }: ReadOptions): Promise<FileRead | "gone"> {
+async function readOnce(fd: number, { slice, slab, take }: ReadOptions): Promise<FileRead | "gone"> {
   const before = fstatSync(fd);
   if (!before.isFile()) return "gone";
   const whole = before.size > PIECE_BYTES ? createHash("sha256") : undefined;
   const pieces: string[] = [];
   let size = 0;
   while (size < before.size) {
-    const bytes = readPiece(fd, Math.min(PIECE_BYTES, before.size - size));
+    const bytes = readPiece(fd, slab.cut(Math.min(PIECE_BYTES, before.size - size)));
     if (bytes.length === 0) break;
     size += bytes.length;
     whole?.update(bytes);
@@ -74,11 +75,22 @@ function toContent(pieces: string[], whole: string | undefined): Content {
 
 export const EMPTY_SHA256: string = sha256("");
 
-function readPiece(fd: number, length: number): Buffer {
-  const bytes = Buffer.allocUnsafeSlow(length);
+/** Cuts buffers from large ones: thousands of small ones of their own would keep the garbage collector busy. */
+export class Slab {
+  #rest = Buffer.alloc(0);
+
+  cut(length: number): Buffer {
+    if (length > this.#rest.length) this.#rest = Buffer.allocUnsafeSlow(4 * PIECE_BYTES);
+    const bytes = this.#rest.subarray(0, length);
+    this.#rest = this.#rest.subarray(length);
+    return bytes;
+  }
+}
+
+function readPiece(fd: number, bytes: Buffer): Buffer {
   let filled = 0;
-  while (filled < length) {
-    const read = readSync(fd, bytes, filled, length - filled, null);
+  while (filled < bytes.length) {
+    const read = readSync(fd, bytes, filled, bytes.length - filled, null);
     if (read === 0) return bytes.subarray(0, filled);
     filled += read;
   }

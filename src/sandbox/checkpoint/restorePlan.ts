@@ -3,7 +3,7 @@ import { SluiceError } from "../../contract/index.ts";
 import type { Exclusion } from "./exclusion.ts";
 import { MODE_BITS, type Entry, type FileEntry } from "./page.ts";
 import type { Progress } from "./progress.ts";
-import { readContent } from "./readFile.ts";
+import { readContent, Slab } from "./readFile.ts";
 import type { Slice } from "./slice.ts";
 import type { StatCache } from "./statCache.ts";
 import { walk, type Found } from "./walk.ts";
@@ -119,7 +119,7 @@ async function isSameContent(
   if (here.stat.size !== entry.size) return false;
   const known = cache.find(here.path, here.stat);
   if (known !== undefined) return known.sha256 === entry.sha256;
-  const read = await readContent(at, { slice });
+  const read = await readContent(at, { slice, slab: new Slab() });
   if (typeof read === "string") return false;
   progress.read(read.size);
   if (read.stable) cache.keep(here.path, read.stat, read.content);

@@ -3,7 +3,7 @@ import type { Exclusion } from "./exclusion.ts";
 import type { PackWriter } from "./packWriter.ts";
 import { MODE_BITS, toPieces, type Entry } from "./page.ts";
 import type { Progress } from "./progress.ts";
-import { readContent } from "./readFile.ts";
+import { readContent, type Slab } from "./readFile.ts";
 import type { Slice } from "./slice.ts";
 import type { Content, StatCache } from "./statCache.ts";
 import { walk, type Found } from "./walk.ts";
@@ -16,6 +16,7 @@ export interface ScanOptions {
   readonly cache: StatCache;
   readonly writer: PackWriter;
   readonly slice: Slice;
+  readonly slab: Slab;
   readonly progress: Progress;
 }
 
@@ -68,8 +69,8 @@ async function toEntry(found: Found, at: string, options: ScanOptions): Promise<
     return toFile(path, found.stat, known, found.stat.size);
   }
   if (found.stat.size > FILE_LIMIT) return "unread";
-  const { slice, writer } = options;
-  const read = await readContent(at, { slice, take: (sha256, bytes) => writer.add({ sha256, bytes }) });
+  const { slice, slab, writer } = options;
+  const read = await readContent(at, { slice, slab, take: (sha256, bytes) => writer.add({ sha256, bytes }) });
   if (typeof read === "string") return read;
   options.progress.read(read.size);
   if (read.stable) options.cache.keep(path, read.stat, read.content);

@@ -9,6 +9,7 @@ import { PackWriter } from "./packWriter.ts";
 import { toPages } from "./page.ts";
 import type { CheckpointOptions, CheckpointStorage, CheckpointTaken } from "./port.ts";
 import { Progress } from "./progress.ts";
+import { Slab } from "./readFile.ts";
 import { openRoots } from "./rootFolder.ts";
 import { scan } from "./scan.ts";
 import { Slice } from "./slice.ts";
@@ -31,6 +32,7 @@ export async function takeCheckpoint(shelf: Shelf, options: CheckpointOptions): 
   const begun = Date.now();
   const writer = new PackWriter(shelf.storage, (piece) => shelf.index.has(piece));
   const slice = new Slice(options.signal);
+  const slab = new Slab();
   const progress = new Progress(options.onProgress);
   const parts = new Map<string, ManifestRoot>();
   const pieces = new Set<string>();
@@ -42,7 +44,7 @@ export async function takeCheckpoint(shelf: Shelf, options: CheckpointOptions): 
       const cache = await StatCache.load(shelf.cacheFolder, root.path);
       const exclusion = new Exclusion(root.name, exclude, root.holes);
       const found = await withFileErrors(root.path, () =>
-        scan(root.path, { exclusion, cache, writer, slice, progress }),
+        scan(root.path, { exclusion, cache, writer, slice, slab, progress }),
       );
       const pages = toPages(found.entries);
       for (const page of pages) await writer.add(page, { page: true });

@@ -40,7 +40,7 @@ async function walkFolder(root: string, folder: string, options: WalkOptions): P
     for (const name of readdirSync(anchor.here).sort()) {
       if (options.slice.due) await options.slice.rest();
       const path = folder === "" ? name : `${folder}/${name}`;
-      const found = options.exclusion.matches(path, name) ? "excluded" : look(anchor.at(name), path);
+      const found = options.exclusion.matches(path, name) ? "excluded" : look(root, path, anchor.at(name));
       if (found === "gone") continue;
       if (typeof found === "string") {
         options.leave?.(path, found);
@@ -55,8 +55,9 @@ async function walkFolder(root: string, folder: string, options: WalkOptions): P
   return below;
 }
 
-function look(at: string, path: string): Found | "special" | "unread" | "gone" {
-  const stat = lstatSync(at, { throwIfNoEntry: false });
+function look(root: string, path: string, at: string): Found | "special" | "unread" | "gone" {
+  // By the plain path, which is three times as fast: whoever swaps it gets the facts wrong, and no content by them.
+  const stat = lstatSync(`${root}/${path}`, { throwIfNoEntry: false });
   // A name that is not UTF-8 cannot be said, neither here nor in a manifest.
   if (stat === undefined) return path.includes("\u{FFFD}") ? "unread" : "gone";
   if (stat.isFile()) return { kind: "file", path, stat };

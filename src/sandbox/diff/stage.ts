@@ -52,8 +52,6 @@ export async function stageWorktree(
   await update(repository, ["--force-remove"], toRemove);
   await update(repository, ["--assume-unchanged"], toSkip);
   await update(repository, ["--add", "--replace"], toAdd);
-  // Files that were written anew with the same content are no difference.
-  await repository.read(["update-index", "-q", "--refresh"]);
   return omitted;
 }
 

@@ -62,8 +62,9 @@ export async function workspaceDiff(
   }
 }
 
+/** Unlike its plumbing, it says nothing of files that were written anew with the same content. */
 const COMPARE = [
-  "diff-index",
+  "diff",
   "--patch",
   "--find-renames",
   "--no-color",

@@ -13,6 +13,8 @@ export interface MountSources {
   /** Where the uploads are mounted in, beside the link to the outputs. */
   readonly session: string;
   readonly needs: readonly string[];
+  /** A folder with nothing in it. */
+  readonly empty: string;
   /** Folders of this host that stay out of sight although the workspace may hold them. */
   readonly hide: readonly string[];
   readonly bridge: Bridge;
@@ -44,19 +46,9 @@ export async function toMounts(sources: MountSources): Promise<MountSettings[]> 
       .flatMap((path) =>
         [PINNED.workspace, "/workspace"].map((root) => join(root, relative(host.workspace, path))),
       )
-      .map(toCover),
+      // Not a tmpfs, into which Podman would copy what it hides.
+      .map((path) => toMount(sources.empty, path, true)),
   ];
-}
-
-/** An empty folder in its place. */
-function toCover(Target: string): MountSettings {
-  return {
-    Type: "tmpfs",
-    Source: "",
-    Target,
-    ReadOnly: true,
-    TmpfsOptions: { SizeBytes: 4_096, Mode: 0o555 },
-  };
 }
 
 function toMount(Source: string, Target: string, ReadOnly = false): MountSettings {

@@ -10,7 +10,7 @@ import type { SandboxPaths } from "../port.ts";
 import type { ContainerEngine } from "./engine.ts";
 import { Image } from "./image.ts";
 import { toLimitConfig } from "./limits.ts";
-import { toMounts } from "./mounts.ts";
+import { toMounts, type MountSources } from "./mounts.ts";
 import type { DockerPrograms } from "./programs.ts";
 import type { DockerRecord } from "./record.ts";
 import { toRequirementLabels, type Requirements } from "./requirements.ts";
@@ -21,6 +21,7 @@ export const LABELS = {
   key: "sluice.key",
   /** Of the folder that all sandboxes of one server are in. */
   root: "sluice.root",
+  session: "sluice.session",
   owner: "sluice.owner",
 } as const;
 
@@ -68,6 +69,7 @@ export async function toContainerOptions(
       [LABELS.sandbox]: record.id,
       [LABELS.key]: folder.key,
       [LABELS.root]: sources.rootKey,
+      ...(record.session === undefined ? {} : { [LABELS.session]: record.session }),
       [LABELS.owner]: `${process.getuid?.() ?? ""}@${hostname()}`,
       ...toRequirementLabels(requirements),
     },
@@ -112,7 +114,7 @@ async function makeFolders(
   { folder, record }: PlanSources,
   host: SandboxPaths,
   user: string,
-): Promise<{ passwd: string; group: string; session: string }> {
+): Promise<Pick<MountSources, "passwd" | "group" | "session" | "empty">> {
   const own = record.directory === undefined ? [host.workspace] : [];
   const inHome = join(host.home, "workspace");
   const bridge = join(folder.path, "bridge");
@@ -126,6 +128,7 @@ async function makeFolders(
     passwd: await writeOpen(folder, "passwd", `${root}user:x:${uid}:${gid}:user:${PINNED.home}:/bin/sh\n`),
     group: await writeOpen(folder, "group", `${rootGroup}user:x:${gid}:\n`),
     session: await makeSession(folder),
+    empty: await makeEmpty(folder),
   };
 }
 
@@ -150,6 +153,13 @@ async function makeSession(folder: SandboxFolder): Promise<string> {
   await chmod(session, 0o755);
   await symlink(join(PINNED.workspace, "output"), join(session, "outputs")).catch(present);
   return session;
+}
+
+async function makeEmpty(folder: SandboxFolder): Promise<string> {
+  const empty = join(folder.path, "empty");
+  await mkdir(empty, { recursive: true });
+  await chmod(empty, 0o555);
+  return empty;
 }
 
 function present(error: NodeJS.ErrnoException): false {

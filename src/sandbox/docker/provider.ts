@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import { chown, lstat, mkdir, realpath } from "node:fs/promises";
+import { lstat, mkdir, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { toOwner } from "../bwrap/user.ts";
 import { toDirectory } from "../host/directory.ts";
 import { Enclosure } from "../host/enclosure.ts";
-import { SandboxFolder } from "../host/folder.ts";
+import { listSandboxes, SandboxFolder } from "../host/folder.ts";
 import type { Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
 import { toEngineAddress, type AddressOptions } from "./address.ts";
 import { ContainerEngine } from "./engine.ts";
@@ -72,37 +72,40 @@ export class DockerProvider implements SandboxProvider {
     const directory = spec.directory === undefined ? undefined : await toDirectory(spec.directory, root);
     const asked = { ...this.#options.limits, ...spec.limits };
     const owner = await toOwner(folder.key, directory);
+    const before = await folder.record();
     const hasOutputs = directory === undefined || (await isThere(join(directory, "output")));
+    const makesOutputs = !hasOutputs || (before?.directory === directory && before?.madeOutputs);
     const record: DockerRecord = {
       version: 1,
       id: spec.id,
+      provider: this.id,
+      ...(spec.session === undefined ? {} : { session: spec.session }),
       ...(directory === undefined ? {} : { directory }),
       ...(spec.env === undefined ? {} : { env: spec.env }),
       ...(await Enclosure.locate(folder.key, undefined)),
       ...(owner === undefined ? {} : { owner }),
-      ...(hasOutputs ? {} : { madeOutputs: true }),
+      ...(makesOutputs ? { madeOutputs: true } : {}),
       image: name,
       network: spec.network ?? { mode: "allow", hosts: [] },
       limits: withDefaults(asked, facts),
       shortcomings: toLimitShortcomings(asked, facts),
     };
     const sandbox = this.#open(folder, record, root);
-    const before = await folder.record();
     // What a container is cannot be changed: the old one would keep its network and its limits.
     if (before !== undefined && JSON.stringify(before) !== JSON.stringify(record)) await sandbox.discard();
     await folder.make(record);
-    const own = directory === undefined ? ["workspace"] : [];
-    for (const name of owner === undefined ? [] : [...own, "home", "uploads", "tmp"]) {
-      await chown(join(folder.path, name), owner?.uid ?? 0, owner?.gid ?? 0);
-    }
     return sandbox;
+  }
+
+  list(): Promise<{ id: string; session?: string }[]> {
+    return listSandboxes(this.#options.root, this.id);
   }
 
   async connect(id: string): Promise<Sandbox | undefined> {
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, id);
     const record = (await folder.record()) as DockerRecord | undefined;
-    return record && this.#open(folder, record, root);
+    return record?.provider === this.id ? this.#open(folder, record, root) : undefined;
   }
 
   #open(folder: SandboxFolder, record: DockerRecord, root: string): DockerSandbox {

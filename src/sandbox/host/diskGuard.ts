@@ -5,6 +5,9 @@ const INTERVAL_MS = 1_000;
 /** Measuring may take up a twentieth of a core, however many files there are. */
 const SHARE = 20;
 
+/** The folders that are being watched: one sandbox may be connected to more than once. */
+const watched = new Set<string>();
+
 /** Measures folders now and then while somebody may write to them, and says when they are too big. */
 export class DiskGuard {
   readonly #folders: readonly string[];
@@ -23,12 +26,20 @@ export class DiskGuard {
   }
 
   watch(): void {
-    if (this.#timer === undefined) this.#again(INTERVAL_MS);
+    if (this.#timer !== undefined || watched.has(this.#name)) return;
+    watched.add(this.#name);
+    this.#again(INTERVAL_MS);
   }
 
   rest(): void {
+    if (this.#timer === undefined) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    watched.delete(this.#name);
+  }
+
+  get #name(): string {
+    return this.#folders.join(":");
   }
 
   #again(ms: number): void {

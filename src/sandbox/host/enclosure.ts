@@ -1,4 +1,6 @@
 import type { ChildProcess } from "node:child_process";
+import { access, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { SandboxLimits } from "../port.ts";
 import { Cgroup, toGroupPrefix } from "./cgroup.ts";
 import { Controllers, type ControllerPaths } from "./controllers.ts";
@@ -13,10 +15,14 @@ export class Enclosure {
   readonly #cgroup: Cgroup | undefined;
   readonly #controllers: Controllers;
   readonly #disk: DiskGuard | undefined;
-  #verdict: string | undefined;
+  readonly #file: string;
+  #ending: Promise<void> = Promise.resolve();
+  #held: readonly string[] = [];
+  #prefix: readonly string[] | undefined;
 
   /** `weighed` are the folders that the limit of the disk is about. */
   constructor(folder: SandboxFolder, record: SandboxRecord, weighed: readonly string[]) {
+    this.#file = join(folder.path, "verdict");
     this.#cgroup = record.cgroup === undefined ? undefined : new Cgroup(record.cgroup);
     this.#controllers = new Controllers(record.controllers ?? {}, record.limits ?? {});
     this.members = new Members({ folder: folder.path, key: folder.key, cgroup: this.#cgroup });
@@ -24,7 +30,7 @@ export class Enclosure {
     if (diskBytes === undefined) return;
     this.#disk = new DiskGuard(weighed, diskBytes, {
       isNeeded: async () => (await this.members.find()).length > 0,
-      onExceeded: (verdict) => this.#end(verdict),
+      onExceeded: (verdict) => this.kill(verdict),
     });
     this.#disk.watch();
   }
@@ -43,10 +49,15 @@ export class Enclosure {
 
   /** What goes before a command line so that nothing it starts can leave. */
   async prefix(): Promise<readonly string[]> {
-    await this.#controllers.make();
+    await this.#ending;
     this.#disk?.watch();
-    const held = this.#cgroup !== undefined && (await this.#cgroup.make()) ? [this.#cgroup.path] : [];
-    return toGroupPrefix([...new Set([...held, ...this.#controllers.groups])]);
+    if (this.#prefix === undefined || !(await this.#isMade())) {
+      await rm(this.#file, { force: true });
+      await this.#controllers.make();
+      this.#held = this.#cgroup !== undefined && (await this.#cgroup.make()) ? [this.#cgroup.path] : [];
+      this.#prefix = toGroupPrefix(this.#groups);
+    }
+    return this.#prefix;
   }
 
   /** Remembers a started command while its result is awaited. */
@@ -56,9 +67,18 @@ export class Enclosure {
     return settled.value;
   }
 
-  async kill(): Promise<void> {
-    this.#verdict = await this.verdict();
+  /** Whoever starts something meanwhile waits: it is not meant. */
+  kill(why?: string): Promise<void> {
+    const ending = this.#ending.then(() => this.#killNow(why));
+    this.#ending = ending.catch(() => {});
+    return ending;
+  }
+
+  async #killNow(why: string | undefined): Promise<void> {
+    const verdict = why ?? (await this.#controllers.verdict());
+    if (verdict !== undefined) await this.#remember(verdict);
     this.#disk?.rest();
+    this.#prefix = undefined;
     await killMembers(this.members, this.#cgroup);
     await this.#controllers.remove();
   }
@@ -72,12 +92,23 @@ export class Enclosure {
   }
 
   async verdict(): Promise<string | undefined> {
-    return (await this.#controllers.verdict()) ?? this.#verdict;
+    const now = await this.#controllers.verdict();
+    return now ?? readFile(this.#file, "utf8").catch(() => undefined);
   }
 
-  async #end(verdict: string): Promise<void> {
-    await this.kill();
-    this.#verdict = verdict;
+  /** On the disk: the groups that know it go with the processes, and the server may go before it is asked. */
+  #remember(verdict: string): Promise<void> {
+    return writeFile(this.#file, verdict, { mode: 0o600 }).catch(() => {});
+  }
+
+  get #groups(): string[] {
+    return [...new Set([...this.#held, ...this.#controllers.groups])];
+  }
+
+  /** Another life of ours may have removed them. */
+  async #isMade(): Promise<boolean> {
+    const found = this.#groups.map((path) => access(path).then(() => true));
+    return (await Promise.all(found).catch(() => [false])).every(Boolean);
   }
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { chown, mkdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
+import { chown, mkdir, readdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { NetworkPolicy, SandboxLimits, SandboxPaths } from "../port.ts";
 import type { ControllerPaths } from "./controllers.ts";
@@ -9,6 +9,9 @@ import type { Owner } from "./owner.ts";
 export interface SandboxRecord {
   readonly version: 1;
   readonly id: string;
+  /** Who made it, and for which session. */
+  readonly provider: string;
+  readonly session?: string;
   readonly directory?: string;
   readonly env?: Readonly<Record<string, string>>;
   /** The group that its processes are in, where there is one. */
@@ -73,6 +76,21 @@ export class SandboxFolder {
     );
     return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
   }
+}
+
+/** The sandboxes below a root that this provider made. */
+export async function listSandboxes(
+  root: string,
+  provider: string,
+): Promise<{ id: string; session?: string }[]> {
+  const found: { id: string; session?: string }[] = [];
+  for (const name of await readdir(root).catch(() => [])) {
+    const text = await readFile(join(root, name, "sandbox.json"), "utf8").catch(() => undefined);
+    const record = text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
+    if (record?.provider !== provider) continue;
+    found.push({ id: record.id, ...(record.session === undefined ? {} : { session: record.session }) });
+  }
+  return found;
 }
 
 /** Different ids have different names, none of which needs quoting or splits a search path. */

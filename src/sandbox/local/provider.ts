@@ -2,7 +2,7 @@ import { mkdir, realpath } from "node:fs/promises";
 import type { Sandbox, SandboxProvider, SandboxSpec } from "../port.ts";
 import { toDirectory } from "../host/directory.ts";
 import { Enclosure } from "../host/enclosure.ts";
-import { SandboxFolder, type SandboxRecord } from "../host/folder.ts";
+import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
 import { LocalSandbox } from "./sandbox.ts";
 
 export interface LocalProviderOptions {
@@ -36,12 +36,18 @@ class LocalProvider implements SandboxProvider {
     const record: SandboxRecord = {
       version: 1,
       id: spec.id,
+      provider: this.id,
+      ...(spec.session === undefined ? {} : { session: spec.session }),
       ...(directory === undefined ? {} : { directory }),
       ...(spec.env === undefined ? {} : { env: spec.env }),
       ...(await Enclosure.locate(folder.key, spec.limits)),
     };
     await folder.make(record);
     return new LocalSandbox(folder, record, root);
+  }
+
+  list(): Promise<{ id: string; session?: string }[]> {
+    return listSandboxes(this.#root, this.id);
   }
 
   async connect(id: string): Promise<Sandbox | undefined> {

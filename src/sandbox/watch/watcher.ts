@@ -11,9 +11,8 @@ import { CLOCK_TICK_MS } from "./tree.ts";
 import { Waiters } from "./waiters.ts";
 
 const DEBOUNCE_MS = 20;
-/** The first change after silence is looked at sooner than the next ones. */
+/** The first change after silence need not wait for more. */
 const FIRST_MS = 3;
-const SILENCE_MS = 100;
 /** A tree that takes long to look at is looked at less often. */
 const MAX_DELAY_MS = 1_000;
 const POLL_MS = 1_000;
@@ -165,14 +164,13 @@ class FolderWatcher implements Watcher {
 
   #schedule(): void {
     if (this.#stopped || this.#timer !== undefined) return;
-    const isFirst = performance.now() - this.#passedAt > SILENCE_MS;
     const wanted = this.#options.debounceMs ?? DEBOUNCE_MS;
-    const delay = isFirst
-      ? Math.min(wanted, FIRST_MS)
-      : Math.max(wanted, Math.min(this.#costMs, MAX_DELAY_MS));
+    const pace = Math.max(wanted, Math.min(this.#costMs, MAX_DELAY_MS));
+    const rest = pace - (performance.now() - this.#passedAt);
+    const delay = Math.max(rest, Math.min(wanted, FIRST_MS));
     const look = (): void => {
       // A flush that waits for its turn is thorough.
-      if (this.#next === undefined) this.#hasty = isFirst;
+      if (this.#next === undefined) this.#hasty = delay < wanted;
       void this.#look();
     };
     this.#timer = setTimeout(look, delay).unref();
