@@ -21,6 +21,7 @@ export function describeFailure(error: unknown): { message?: string; exitCode: n
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.ok : EXIT.usage };
   if (error instanceof CliFailure) return { message: error.message, exitCode: error.exitCode };
   if (error instanceof SluiceError || error instanceof SluiceClientError) {
+    if (error.code === "session_busy") return { message: toBusy(error.message), exitCode: EXIT.failed };
     const message = error.message === error.title ? error.title : `${error.title}. ${error.message}`;
     return { message, exitCode: EXIT.failed };
   }
@@ -28,4 +29,13 @@ export function describeFailure(error: unknown): { message?: string; exitCode: n
   const code = (error as NodeJS.ErrnoException).code;
   // The system's own errors say enough; any other is a fault of ours, which a stack helps to find.
   return { message: code ? error.message : (error.stack ?? error.message), exitCode: EXIT.failed };
+}
+
+/** Busy is one of two: a turn runs in it, or another process owns it. */
+function toBusy(detail: string): string {
+  const owned = /run by process/.test(detail);
+  const help = owned
+    ? "If that is a server, name it with --server URL."
+    : "`sluice tail SESSION` shows the turn and ends with it.";
+  return `The session is busy: ${detail}. ${help}`;
 }

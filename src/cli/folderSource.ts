@@ -71,7 +71,7 @@ async function* readSessions(log: EventLog): AsyncGenerator<SessionInfo, void> {
 }
 
 async function toInfo(log: EventLog, row: SessionRow): Promise<SessionInfo> {
-  return toSessionInfo(row, await loadFold(log, row), "local");
+  return toSessionInfo(row, await loadFold(log, row), "default");
 }
 
 /** A reader whose cursor stands behind `session.ended` will never see it. */

@@ -1,11 +1,14 @@
 import { createClient, type SluiceClient, SluiceClientError } from "../client/index.ts";
 import { dataDirOf } from "./dataDir.ts";
 import { CliFailure, EXIT } from "./failure.ts";
+import { createFolderSandboxes } from "./folderSandboxes.ts";
 import { createFolderSource } from "./folderSource.ts";
+import type { Sandboxes } from "./sandboxes.ts";
+import { createServerSandboxes } from "./serverSandboxes.ts";
 import { createServerSource } from "./serverSource.ts";
 import type { Source } from "./source.ts";
 import { readToken } from "./token.ts";
-import { openLog } from "./wiring.ts";
+import { hasLog, openEngine, openLog } from "./wiring.ts";
 
 export const DEFAULT_URL = "http://127.0.0.1:7411";
 const ANSWER_MS = 500;
@@ -26,7 +29,23 @@ export async function locateSource(
   const folder = dataDirOf(where.data, env);
   const log = await openLog(folder, { mustExist: true });
   if (log) return createFolderSource(log, folder);
-  throw new CliFailure(
+  throw nothingThere(folder);
+}
+
+/** Where the sandboxes of sessions are reached; on the data folder itself, an engine is started for it. */
+export async function locateSandboxes(
+  where: WhereOptions,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Sandboxes> {
+  const server = await locateServer(where, env);
+  if (server) return createServerSandboxes(server.client, server.url);
+  const folder = dataDirOf(where.data, env);
+  if (!hasLog(folder)) throw nothingThere(folder);
+  return createFolderSandboxes(await openEngine(folder), folder);
+}
+
+function nothingThere(folder: string): CliFailure {
+  return new CliFailure(
     `No server answers at ${DEFAULT_URL}, and there is no data in ${folder}. ` +
       "Start one with `sluice serve`, name one with --server URL, or run something with `sluice run`.",
   );

@@ -1,8 +1,11 @@
 import { Command } from "commander";
 import pc from "picocolors";
+import { addCheckpoints } from "./commands/checkpoints.ts";
+import { addCp } from "./commands/cp.ts";
 import { addDecode } from "./commands/decode.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addExport } from "./commands/export.ts";
+import { addRestore } from "./commands/restore.ts";
 import { addRun } from "./commands/run.ts";
 import { addServe } from "./commands/serve.ts";
 import { addSessions } from "./commands/sessions.ts";
@@ -20,6 +23,19 @@ Examples:
 
 Exit codes: 0 done · 1 failed · 2 bad usage · 130 interrupted
 `;
+
+const COMMANDS = [
+  addRun,
+  addServe,
+  addSessions,
+  addTail,
+  addExport,
+  addCp,
+  addCheckpoints,
+  addRestore,
+  addDecode,
+  addDoctor,
+];
 
 /** Runs one command line and answers with its exit code. */
 export async function runProgram(argv: readonly string[], screen = new Screen()): Promise<number> {
@@ -57,8 +73,6 @@ function createProgram(screen: Screen, exit: (code: number) => void): Command {
     })
     .addHelpText("after", EXAMPLES);
   const context: CommandContext = { screen, exit };
-  for (const add of [addRun, addServe, addSessions, addTail, addExport, addDecode, addDoctor]) {
-    add(program, context);
-  }
+  for (const add of COMMANDS) add(program, context);
   return program;
 }

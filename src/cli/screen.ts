@@ -1,5 +1,6 @@
 import type { Writable } from "node:stream";
 import pc from "picocolors";
+import { cut } from "./transcript/clean.ts";
 import type { Page } from "./transcript/pen.ts";
 
 /** Standard output and error as commands see them: paced, coloured only for people, quiet when nobody reads. */
@@ -8,6 +9,7 @@ export class Screen {
   readonly #out: Writable & { isTTY?: boolean };
   readonly #err: Writable & { isTTY?: boolean };
   readonly #closed = new AbortController();
+  #hasStatus = false;
 
   constructor(out: NodeJS.WriteStream = process.stdout, err: NodeJS.WriteStream = process.stderr) {
     this.#out = out;
@@ -48,7 +50,21 @@ export class Screen {
 
   /** For people: what is not part of the command's output. */
   note(text: string): void {
+    this.status("");
     this.#err.write(`${text}\n`);
+  }
+
+  /** Whether somebody watches who can be told what goes on. */
+  get isWatched(): boolean {
+    return Boolean(this.#err.isTTY);
+  }
+
+  /** One line that each call writes anew, for people who wait; "" takes it away. Nothing in a pipe. */
+  status(text: string): void {
+    if (!this.isWatched || (text === "" && !this.#hasStatus)) return;
+    this.#hasStatus = text !== "";
+    const width = (this.#err as NodeJS.WriteStream).columns || 80;
+    this.#err.write(`\r\u001B[K${cut(text, width - 1)}`);
   }
 
   fail(message: string): void {

@@ -12,8 +12,12 @@ import { readVersion } from "./version.ts";
 export function openLog(folder: string, options: { mustExist: true }): EventLog | undefined;
 export function openLog(folder: string): EventLog;
 export function openLog(folder: string, options: { mustExist?: boolean } = {}): EventLog | undefined {
-  if (options.mustExist && !existsSync(join(folder, "log.db"))) return undefined;
+  if (options.mustExist && !hasLog(folder)) return undefined;
   return createSqliteLog({ folder });
+}
+
+export function hasLog(folder: string): boolean {
+  return existsSync(join(folder, "log.db"));
 }
 
 /**

@@ -6,6 +6,7 @@ import type {
   SluiceEvent,
   ToolReply,
 } from "../contract/index.ts";
+import { type CheckpointsClient, createCheckpointsClient } from "./checkpoints.ts";
 import { createFsClient, type FsClient } from "./fs.ts";
 import {
   messageStream,
@@ -15,6 +16,7 @@ import {
   type SentMessage,
 } from "./messages.ts";
 import { type EventPage, type EventPageOptions, pathOf, toPageQuery } from "./paths.ts";
+import { fetchPort, hostOf, portPath } from "./ports.ts";
 import { subscribe, type SubscribeOptions } from "./subscribe.ts";
 import { type CallOptions, type ClientOptions, Transport } from "./transport.ts";
 
@@ -56,6 +58,16 @@ export interface SluiceClient {
   replyQuestion(session: string, question: string, answers: string[][], options?: CallOptions): Promise<void>;
   rejectQuestion(session: string, question: string, options?: CallOptions): Promise<void>;
   replyTool(session: string, request: string, reply: ToolReply, options?: CallOptions): Promise<void>;
+  /** Stops every process of the session where it stands; messages wait until `resume`. */
+  pause(session: string, options?: CallOptions): Promise<void>;
+  resume(session: string, options?: CallOptions): Promise<void>;
+  /** Where a port of the sandbox can be reached from the server's own host. */
+  host(session: string, port: number, options?: CallOptions): Promise<URL>;
+  /** Where the server passes requests on to a port of the sandbox; each needs the token. */
+  portUrl(session: string, port: number, path?: string): string;
+  /** A request to a program that listens inside of the sandbox; its answer, whatever the status. */
+  fetchPort(session: string, port: number, path?: string, init?: RequestInit): Promise<Response>;
+  readonly checkpoints: CheckpointsClient;
 }
 
 export interface AgentInfo {
@@ -100,6 +112,12 @@ export function createClient(options: ClientOptions): SluiceClient {
       post(pathOf(session, answer("questions", id, "reject")), undefined, options),
     replyTool: (session, id, reply, options) =>
       post(pathOf(session, answer("tools", id, "reply")), reply, options),
+    pause: (session, options) => post(pathOf(session, "pause"), undefined, options),
+    resume: (session, options) => post(pathOf(session, "resume"), undefined, options),
+    host: (session, port, options) => hostOf(transport, session, port, options),
+    portUrl: (session, port, path = "/") => `${transport.url}${portPath(session, port, path)}`,
+    fetchPort: (session, port, path = "/", init) => fetchPort(transport, portPath(session, port, path), init),
+    checkpoints: createCheckpointsClient(transport),
   };
 }
 

@@ -1,4 +1,5 @@
 /** The package entry `sluice/client`: runs in browsers and in Node, needs nothing but fetch. */
+export type { Checkpoint, CheckpointsClient } from "./checkpoints.ts";
 export { type AgentInfo, type CreatedSession, createClient, type SluiceClient } from "./client.ts";
 export { type ClientErrorCode, SluiceClientError } from "./errors.ts";
 export type { FileEntry, FsClient } from "./fs.ts";

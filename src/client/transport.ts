@@ -33,13 +33,20 @@ export class Transport {
   }
 
   async call(path: string, call: Call = {}): Promise<Response> {
-    const address = `${this.url}${path}${toQuery(call.query)}`;
-    const response = await this.#fetch(address, this.#init(call)).catch((error: unknown) => {
-      if (call.signal?.aborted) throw call.signal.reason;
-      throw toUnreachable(this.url || address, error);
-    });
+    const response = await this.fetch(`${path}${toQuery(call.query)}`, toInit(call));
     if (!response.ok) throw await fromResponse(response);
     return response;
+  }
+
+  /** The answer as it is, whatever its status. */
+  async fetch(path: string, init: RequestInit): Promise<Response> {
+    const address = `${this.url}${path}`;
+    const headers = new Headers(init.headers);
+    if (this.#token) headers.set("authorization", `Bearer ${this.#token}`);
+    return this.#fetch(address, { ...init, headers }).catch((error: unknown) => {
+      if (init.signal?.aborted) throw init.signal.reason;
+      throw toUnreachable(this.url || address, error);
+    });
   }
 
   async json<T>(path: string, call: Call = {}): Promise<T> {
@@ -53,21 +60,20 @@ export class Transport {
     await response.arrayBuffer();
     return response;
   }
+}
 
-  #init(call: Call): RequestInit {
-    const headers = new Headers();
-    for (const [name, value] of Object.entries(call.headers ?? {}))
-      if (value !== undefined) headers.set(name, value);
-    if (this.#token) headers.set("authorization", `Bearer ${this.#token}`);
-    const init: RequestInit = { method: call.method ?? "GET", headers };
-    if (call.signal) init.signal = call.signal;
-    if (call.body !== undefined) init.body = call.body;
-    if (call.json !== undefined) {
-      headers.set("content-type", "application/json");
-      init.body = JSON.stringify(call.json);
-    }
-    return init;
+function toInit(call: Call): RequestInit {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(call.headers ?? {}))
+    if (value !== undefined) headers.set(name, value);
+  const init: RequestInit = { method: call.method ?? "GET", headers };
+  if (call.signal) init.signal = call.signal;
+  if (call.body !== undefined) init.body = call.body;
+  if (call.json !== undefined) {
+    headers.set("content-type", "application/json");
+    init.body = JSON.stringify(call.json);
   }
+  return init;
 }
 
 function toQuery(query: Call["query"]): string {

@@ -18,7 +18,7 @@ export const ERRORS = {
   file_not_found: { status: 404, title: "There is no such file" },
   session_already_exists: { status: 409, title: "The session exists already" },
   session_ended: { status: 409, title: "The session has ended" },
-  session_busy: { status: 409, title: "The session is owned by another process" },
+  session_busy: { status: 409, title: "The session is busy" },
   already_resolved: { status: 409, title: "The request was answered already" },
   idempotency_conflict: { status: 409, title: "The idempotency key was used for another request" },
   cursor_gone: { status: 410, title: "The cursor cannot be served" },

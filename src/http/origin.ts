@@ -47,7 +47,7 @@ const PREFLIGHT = {
 function toCorsHeaders(origin: string): Record<string, string> {
   return {
     "access-control-allow-origin": origin,
-    "access-control-expose-headers": "sluice-turn-id",
+    "access-control-expose-headers": "sluice-turn-id, sluice-port",
     vary: "origin",
   };
 }

@@ -3,7 +3,8 @@ export { createCheckpoints, type CheckpointsOptions } from "./checkpoint/checkpo
 export { createFolderStorage } from "./checkpoint/folderStorage.ts";
 export type { CheckpointInfo, Checkpoints, CheckpointStorage } from "./checkpoint/port.ts";
 export { createS3Storage, type S3StorageOptions } from "./checkpoint/s3Storage.ts";
-export { workspaceDiff } from "./diff/workspaceDiff.ts";
+export { filesDiff } from "./diff/filesDiff.ts";
+export { workspaceDiff, type WorkspaceDiff, type WorkspaceDiffOptions } from "./diff/workspaceDiff.ts";
 export { chooseProvider, defaultProviders, type ChosenProvider } from "./choose.ts";
 export { createLocalProvider, type LocalProviderOptions } from "./local/provider.ts";
 export type {
@@ -19,5 +20,13 @@ export type {
   SandboxSpec,
 } from "./port.ts";
 export type { FileChange, WatchWarning } from "./watch/change.ts";
+export type { FileHookEvent } from "./watch/hookEvent.ts";
+export {
+  createFileHookRunner,
+  type FileHook,
+  type FileHookRunner,
+  type FileHookRunnerOptions,
+  type FileHooks,
+} from "./watch/hooks.ts";
 export type { TreeSnapshot } from "./watch/snapshot.ts";
 export { createWatcher, type Watcher, type WatcherOptions } from "./watch/watcher.ts";

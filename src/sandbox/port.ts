@@ -58,6 +58,8 @@ export interface Sandbox {
   host?(port: number): Promise<URL>;
   pause?(): Promise<void>;
   resume?(): Promise<void>;
+  /** Lets go of what this process holds open for it, such as forwarded ports; ends nothing. */
+  release?(): Promise<void>;
   /** Kills all, then removes what the provider made for it. */
   destroy(): Promise<void>;
 }

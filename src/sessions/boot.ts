@@ -8,15 +8,12 @@ import type { SessionFold } from "./fold.ts";
 import { HarnessProcess } from "./process.ts";
 import { createRedact, secretsOf } from "./redact.ts";
 
-/** The session's sandbox: the one it has, or a new one whose making is recorded as it happens. */
+/** A new sandbox for the session, its making recorded as it happens. */
 export async function createSandbox(
   deps: SessionDeps,
   { id: session, spec }: SessionRow,
-  known: SessionFold["sandbox"],
   record: (event: EventDraft) => Promise<void>,
 ): Promise<Sandbox> {
-  const connected = known && (await connectSandbox(deps, known));
-  if (connected) return connected;
   const provider = deps.provider(spec.sandbox ?? deps.defaultSandbox);
   const fact = { sandbox_id: createId("sandbox"), provider: provider.id };
   await record({ type: "sandbox.boot", source: "daemon", data: fact });
@@ -104,9 +101,8 @@ export async function attachProcess(
   deps: SessionDeps,
   row: SessionRow,
   fold: SessionFold,
+  sandbox: Sandbox,
 ): Promise<HarnessProcess | undefined> {
-  const sandbox = fold.sandbox && (await connectSandbox(deps, fold.sandbox));
-  if (!sandbox) return undefined;
   const spool = await openSpool(spoolFolder(deps, row.id, fold.processes));
   const wasStarted = spool && ((await spool.pid()) !== undefined || (await spool.exit()) !== undefined);
   if (!spool || !wasStarted) {

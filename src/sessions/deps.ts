@@ -2,6 +2,7 @@ import type { SessionSpec } from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
 import type { EventLog } from "../log/port.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/port.ts";
+import type { FileHooks } from "../sandbox/index.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import type { Drafts } from "./drafts.ts";
 import type { Session } from "./session.ts";
@@ -55,6 +56,7 @@ export interface SessionDeps {
   /** Values that must never reach an event, beside those of the session itself. */
   readonly secrets: ReadonlyMap<string, string>;
   readonly checkpoints: Checkpoints;
+  readonly fileHooks: FileHooks | undefined;
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;

@@ -7,7 +7,7 @@ import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
 import type { CheckpointInfo, Checkpoints } from "../sandbox/checkpoint/port.ts";
-import { createCheckpoints, createFolderStorage } from "../sandbox/index.ts";
+import { createCheckpoints, createFolderStorage, type FileHooks } from "../sandbox/index.ts";
 import { chooseProvider, defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
 import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
@@ -28,6 +28,8 @@ export interface EngineOptions {
   readonly limits?: Partial<Limits>;
   /** Where checkpoints are kept; a folder beside the log unless told otherwise. */
   readonly checkpoints?: Checkpoints;
+  /** Called on every change of a file in any session; one that throws is logged and changes nothing. */
+  readonly fileHooks?: FileHooks;
   readonly logger?: Logger;
   /** Values that must never reach an event, by name: the server's own token, for one. */
   readonly secrets?: ReadonlyMap<string, string>;
@@ -81,6 +83,7 @@ class LocalEngine implements Engine {
       limits: { ...DEFAULT_LIMITS, ...options.limits },
       logger,
       secrets: options.secrets ?? new Map(),
+      fileHooks: options.fileHooks,
       checkpoints:
         options.checkpoints ??
         createCheckpoints({

@@ -169,7 +169,7 @@ export class Intake {
   /** Watches the workspace for as long as the process lives, and tells of it as it happens. */
   async #observe(): Promise<void> {
     const { deps, writer, exclusive, commit, inBackground } = this.#context;
-    const { folders, paths } = this.#process.sandbox;
+    const { folders, paths, isolated } = this.#process.sandbox;
     const { row, fold } = writer;
     if (!folders || row.spec.watch === false) return;
     const observer = await Observer.start(
@@ -178,13 +178,19 @@ export class Intake {
         session: row.id,
         folder: folders.workspace,
         name: paths.workspace,
+        isolated,
+        hooks: deps.fileHooks,
         memoFile: join(deps.spoolRoot, row.id, "files.json"),
         logger: deps.logger,
       },
       fold.head,
     );
     this.#observer = observer;
-    const tell = (): Promise<void> => exclusive(() => commit(writer.drafts(observer.take())));
+    const tell = (): Promise<void> =>
+      exclusive(async () => {
+        await commit(writer.drafts(observer.take()));
+        await observer.rememberIfSmall(writer.fold.head);
+      });
     inBackground(observer.follow(tell));
   }
 

@@ -3,9 +3,12 @@ import { dirname } from "node:path";
 import type { EventDraft, SluiceEvent } from "../contract/index.ts";
 import type { EventLog } from "../log/port.ts";
 import {
+  createFileHookRunner,
   createWatcher,
   workspaceDiff,
   type FileChange,
+  type FileHookRunner,
+  type FileHooks,
   type TreeSnapshot,
   type Watcher,
 } from "../sandbox/index.ts";
@@ -17,10 +20,15 @@ export interface ObserverOptions {
   /** The workspace on this host, and as the agent names it. */
   readonly folder: string;
   readonly name: string;
+  /** Whether the agent is kept from the rest of the host: then its repository may not lead there either. */
+  readonly isolated: boolean;
+  readonly hooks: FileHooks | undefined;
   /** What was known at the last cut, for a later life of the server. */
   readonly memoFile: string;
   readonly logger: Logger;
 }
+
+const SMALL_MEMO_BYTES = 64 * 1024;
 
 interface Memo {
   /** The head of the log when the snapshot was taken. */
@@ -32,7 +40,9 @@ interface Memo {
 export class Observer {
   readonly #options: ObserverOptions;
   readonly #watcher: Watcher;
+  readonly #hooks: FileHookRunner | undefined;
   readonly #abort = new AbortController();
+  #memoBytes = 0;
 
   private constructor(options: ObserverOptions) {
     this.#options = options;
@@ -41,6 +51,14 @@ export class Observer {
       onError: ({ reason, detail }) =>
         options.logger({ level: "warn", message: detail, reason, session: options.session }),
     });
+    this.#hooks =
+      options.hooks &&
+      createFileHookRunner({
+        folder: options.folder,
+        hooks: options.hooks,
+        log: (message, error) =>
+          options.logger({ level: "error", message, session: options.session, error: String(error) }),
+      });
   }
 
   /** `head` is the session's; nothing that happens to a file from here on is missed. */
@@ -64,18 +82,22 @@ export class Observer {
 
   /** The changes since the last time, as events. */
   take(): EventDraft[] {
-    return this.#watcher.take().map((change) => toEvent(change, this.#options.name));
+    const changes = this.#watcher.take();
+    this.#hooks?.deliver(changes);
+    return changes.map((change) => toEvent(change, this.#options.name));
   }
 
   /** All that has happened up to now, and what it comes to: said before a turn's end. */
   async drain(): Promise<EventDraft[]> {
     await this.#watcher.flush();
     const changes = this.take();
-    const { folder, logger, session } = this.#options;
-    const found = await workspaceDiff(folder).catch((error: unknown) => {
-      logger({ level: "warn", message: "the diff could not be made", session, error: String(error) });
-      return undefined;
-    });
+    const { folder, isolated, memoFile, logger, session } = this.#options;
+    const found = await workspaceDiff(folder, { confined: isolated, scratch: dirname(memoFile) }).catch(
+      (error: unknown) => {
+        logger({ level: "warn", message: "the diff could not be made", session, error: String(error) });
+        return undefined;
+      },
+    );
     if (!found || found.diff === "") return changes;
     return [
       ...changes,
@@ -87,14 +109,22 @@ export class Observer {
   async remember(head: number): Promise<void> {
     const { memoFile } = this.#options;
     const memo: Memo = { at: head, snapshot: this.#watcher.snapshot() };
+    const text = JSON.stringify(memo);
+    this.#memoBytes = text.length;
     await mkdir(dirname(memoFile), { recursive: true, mode: 0o700 });
-    await writeFile(`${memoFile}.new`, JSON.stringify(memo), { mode: 0o600 });
+    await writeFile(`${memoFile}.new`, text, { mode: 0o600 });
     await rename(`${memoFile}.new`, memoFile);
+  }
+
+  /** The same where it costs next to nothing: the fresher the memo, the less has to be guessed after a crash. */
+  async rememberIfSmall(head: number): Promise<void> {
+    if (this.#memoBytes <= SMALL_MEMO_BYTES) await this.remember(head);
   }
 
   async stop(): Promise<void> {
     this.#abort.abort();
     await this.#watcher.stop();
+    this.#hooks?.stop();
   }
 }
 

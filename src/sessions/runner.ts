@@ -13,6 +13,8 @@ export class Runner {
   readonly #context: SessionContext;
   #process: HarnessProcess | undefined;
   #intake: Intake | undefined;
+  /** One object for all: what it holds open for the session is held once. */
+  #sandbox: Sandbox | undefined;
   #booting: Promise<void> | undefined;
   #stop: Stop | undefined;
   /** It serves one turn and has served it: the next one needs another. */
@@ -48,7 +50,8 @@ export class Runner {
     const { deps, writer, commit } = this.#context;
     const { row, fold } = writer;
     if (!fold.processOpen) return;
-    const process = await attachProcess(deps, row, fold);
+    const sandbox = await this.connected();
+    const process = sandbox && (await attachProcess(deps, row, fold, sandbox));
     if (!process) {
       const drafts = writer.drafts();
       endProcess(fold, drafts, { process: fold.processes, reason: "lost" }, undefined);
@@ -106,14 +109,15 @@ export class Runner {
   async connected(): Promise<Sandbox | undefined> {
     const { deps, writer } = this.#context;
     const known = writer.fold.sandbox;
-    return known ? connectSandbox(deps, known) : undefined;
+    if (!known) return undefined;
+    if (this.#sandbox?.id !== known.id) this.#sandbox = await connectSandbox(deps, known);
+    return this.#sandbox;
   }
 
   /** The session's sandbox, made if there is none; call it under the lock. */
   sandbox(): Promise<Sandbox> {
-    const { deps, writer, commit } = this.#context;
-    const record = (event: EventDraft): Promise<void> => commit(writer.drafts([event]));
-    return createSandbox(deps, writer.row, writer.fold.sandbox, record);
+    const { writer, commit } = this.#context;
+    return this.#makeSandbox((event) => commit(writer.drafts([event])));
   }
 
   /** Stops every process of the sandbox where it stands. */
@@ -183,6 +187,7 @@ export class Runner {
   /** Stops looking, and ends nothing. */
   async detach(): Promise<void> {
     await this.#intake?.detach();
+    await this.#sandbox?.release?.();
   }
 
   async settled(): Promise<void> {
@@ -203,6 +208,13 @@ export class Runner {
     await intake.done;
   }
 
+  async #makeSandbox(record: (event: EventDraft) => Promise<void>): Promise<Sandbox> {
+    const { deps, writer } = this.#context;
+    const connected = await this.connected();
+    this.#sandbox = connected ?? (await createSandbox(deps, writer.row, record));
+    return this.#sandbox;
+  }
+
   async #startQueued(): Promise<void> {
     const { writer, exclusive, commit } = this.#context;
     await exclusive(async () => {
@@ -219,7 +231,7 @@ export class Runner {
     // The lock is free while a sandbox boots, which may take long: messages are accepted meanwhile.
     const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
     try {
-      const sandbox = await createSandbox(deps, row, fold.sandbox, record);
+      const sandbox = await this.#makeSandbox(record);
       await exclusive(async () => {
         if (fold.ended || this.#stop !== undefined) return;
         const ordinal = fold.processes + 1;

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { assistantTexts, expectLawful } from "../support/laws.ts";
 import {
   ofType,
@@ -86,6 +86,34 @@ describe("files", () => {
       "before.txt",
       "during.txt",
     ]);
+  });
+
+  it("calls the application's hooks, and one that throws changes nothing", async () => {
+    const seen: string[] = [];
+    const failures: string[] = [];
+    await test.restart({
+      logger: ({ level, message }) => level === "error" && failures.push(message),
+      fileHooks: {
+        onFile: ({ type, path }) => seen.push(`${type} ${path}`),
+        onFileCreate: async (event) => seen.push(`after: ${await event.after()}`),
+        onFileChange: () => {
+          throw new Error("no");
+        },
+      },
+    });
+    await runTurn(
+      test,
+      "s",
+      script(
+        { write: { path: "a.txt", content: "one" } },
+        { sleep: 100 },
+        { write: { path: "a.txt", content: "two!" } },
+        { sleep: 100 },
+      ),
+    );
+    await vi.waitUntil(() => failures.length > 0, { timeout: 20_000 });
+    expect(seen).toEqual(["create a.txt", "after: one", "change a.txt"]);
+    expectLawful(await readAll(test.log, "s"));
   });
 
   it("can be switched off", async () => {

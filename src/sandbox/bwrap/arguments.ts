@@ -23,6 +23,8 @@ export interface CommandView {
   readonly hidden: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
+  /** How much of the memory files may take. */
+  readonly shmBytes: number;
   /** Whether the user inside is the host's root outside. */
   readonly isHostRoot: boolean;
   /** The descriptor that the filter of system calls is read from. */
@@ -43,7 +45,8 @@ export async function toCommandOptions(view: CommandView): Promise<string[]> {
     (await etcFolders()).flatMap((name) => ["--ro-bind", `/etc/${name}`, `/etc/${name}`]),
     ["--proc", "/proc"],
     await procCovers(view),
-    ["--dev", "/dev", "--size", String(64 * 1024 * 1024), "--tmpfs", "/run"],
+    ["--dev", "/dev", "--size", String(view.shmBytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"],
+    ["--size", String(64 * 1024 * 1024), "--tmpfs", "/run"],
     ["--bind", folders.tmp, "/tmp", "--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"],
     ["--bind", folders.home, PINNED.home],
     view.mounts.flatMap(({ host, inside, writable }) => [writable ? "--bind" : "--ro-bind", host, inside]),

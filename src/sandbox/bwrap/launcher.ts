@@ -1,7 +1,7 @@
 import type { ChildProcess, StdioOptions } from "node:child_process";
 import { closeSync } from "node:fs";
-import { chmod, chown, mkdir, realpath, stat } from "node:fs/promises";
-import { delimiter, dirname, join, relative } from "node:path";
+import { chmod, chown, mkdir, stat } from "node:fs/promises";
+import { join, relative } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import type { Enclosure } from "../host/enclosure.ts";
 import { KEY_MARKER, MARKER, toEnvironment } from "../host/environment.ts";
@@ -12,6 +12,7 @@ import { startProgram } from "../host/start.ts";
 import { toArgumentBytes, toCommandOptions, toHolderOptions, type Mount } from "./arguments.ts";
 import { toDropPrefix, toOuterPath } from "./detect.ts";
 import { makeEtc } from "./etc.ts";
+import { toInnerPath, toNeeds } from "./needs.ts";
 import { toRlimitPrefix } from "./rlimits.ts";
 import { awaitReady, endTree, RESIDENT_COMMAND, toResident, type Resident } from "./resident.ts";
 import type { BwrapContext } from "./sandbox.ts";
@@ -23,7 +24,6 @@ import { isOfSystem } from "./system.ts";
 /** Descriptors that the wrapper of a spool leaves alone. */
 const ARGUMENTS_FD = 6;
 const SECCOMP_FD = 7;
-const INNER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 export interface PreparedCommand {
   readonly argv: readonly string[];
@@ -62,14 +62,13 @@ export class Launcher {
       cwd: string;
     },
   ): Promise<PreparedCommand> {
-    const needs = await toNeeds(options.needs);
-    const mounts = [...needs.map(toReadOnly), ...(options.mounts ?? [])].filter(
+    const mounts = [...(await toNeeds(options.needs)), ...(options.mounts ?? [])].filter(
       ({ inside }) => !isOfSystem(inside),
     );
     const { workspace, home, uploads } = this.#folder.paths(this.#record.directory);
     const own = this.#record.directory === undefined ? [] : [workspace];
     const sources = [this.#folder.path, ...own, ...mounts.map(({ host }) => host)];
-    const stage = await toStage(withoutNested(sources), this.#record.owner);
+    const stage = await toStage(sources, this.#record.owner);
     const env = this.#toEnvironment(options.env, toInnerPath(options.needs));
     const { tmp } = this.#folder;
     const view = await toCommandOptions({
@@ -84,6 +83,7 @@ export class Launcher {
       hidden: this.#hidden(workspace),
       env,
       cwd: options.cwd,
+      shmBytes: Math.floor((this.#record.limits?.memoryBytes ?? 1024 ** 3) / 2),
       isHostRoot: this.#record.owner === undefined && process.geteuid?.() === 0,
       seccomp: toSeccompFilter() === undefined ? undefined : SECCOMP_FD,
     });
@@ -239,31 +239,4 @@ export class Launcher {
       throw new SluiceError("internal", detail, {}, { cause: error });
     }
   }
-}
-
-/** Each with what it links to: a program looks for its parts beside the real file. */
-async function toNeeds(needs: readonly string[]): Promise<string[]> {
-  const found = await Promise.all(
-    needs.map(async (path) => {
-      const real = await realpath(path).catch(() => undefined);
-      return real === undefined ? [] : [path, real];
-    }),
-  );
-  return [...new Set(found.flat())];
-}
-
-function toReadOnly(path: string): Mount {
-  return { host: path, inside: path, writable: false };
-}
-
-/** Programs that were named are found by their names, too. */
-function toInnerPath(needs: readonly string[]): string {
-  const folders = needs.filter((path) => !isOfSystem(path)).map((path) => dirname(path));
-  return [...new Set([`${PINNED.home}/.local/bin`, ...folders, ...INNER_PATH.split(":")])].join(delimiter);
-}
-
-function withoutNested(paths: readonly string[]): string[] {
-  return [...new Set(paths)].filter(
-    (path) => !paths.some((other) => other !== path && isInside(path, other)),
-  );
 }

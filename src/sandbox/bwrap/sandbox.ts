@@ -128,6 +128,10 @@ export class BwrapSandbox implements Sandbox {
     return this.#enclosure.resume();
   }
 
+  release(): Promise<void> {
+    return this.#network.close();
+  }
+
   async destroy(): Promise<void> {
     await this.#network.close();
     await this.killAll();

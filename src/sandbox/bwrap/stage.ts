@@ -33,7 +33,7 @@ const PLACES = ["/mnt", "/media", "/srv", "/opt"];
 
 export async function toStage(paths: readonly string[], owner: Owner | undefined): Promise<Stage> {
   const closed: string[] = [];
-  for (const path of owner === undefined ? [] : paths) {
+  for (const path of owner === undefined ? [] : withoutNested(paths)) {
     if (!(await isReachable(path, owner as Owner))) closed.push(path);
   }
   if (closed.length === 0) return { prefix: [], at: (path) => path };
@@ -67,4 +67,10 @@ async function isReachable(path: string, owner: Owner): Promise<boolean> {
     if (((mode >> shift) & 1) === 0) return false;
     if (folder === dirname(folder)) return true;
   }
+}
+
+function withoutNested(paths: readonly string[]): string[] {
+  return [...new Set(paths)].filter(
+    (path) => !paths.some((other) => other !== path && isInside(path, other)),
+  );
 }

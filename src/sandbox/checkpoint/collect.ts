@@ -4,6 +4,7 @@ import { PackWriter, toPackKey, type WrittenPack } from "./packWriter.ts";
 import { toPieces } from "./page.ts";
 import { PieceReader } from "./pieceReader.ts";
 import type { Collected } from "./port.ts";
+import { sweepStatCaches } from "./statCache.ts";
 import type { Shelf } from "./take.ts";
 
 const GRACE_MS = 60 * 60 * 1000;
@@ -42,6 +43,7 @@ export async function collect(
     else if (!marked.has(key)) await condemn(storage, key);
   }
   await dropOrphans(shelf);
+  await sweepStatCaches(shelf.cacheFolder);
   if (graceMs === 0) deleted += dead.size;
   return { deleted, marked: graceMs === 0 ? 0 : dead.size, repacked: kept.repacked };
 }

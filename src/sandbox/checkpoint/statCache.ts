@@ -1,5 +1,5 @@
 import type { Stats } from "node:fs";
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256 } from "./sha256.ts";
 
@@ -84,6 +84,30 @@ export class StatCache {
       await rm(fresh, { force: true });
       throw error;
     }
+  }
+}
+
+/** Drops what is remembered of roots that are gone. */
+export async function sweepStatCaches(folder: string): Promise<void> {
+  const stats = join(folder, "stats");
+  for (const name of await readdir(stats).catch(() => [])) {
+    const root = await readRoot(join(stats, name));
+    const there = root !== undefined && (await lstat(root).catch(() => undefined)) !== undefined;
+    if (!there) await rm(join(stats, name), { force: true });
+  }
+}
+
+/** It stands before the rows, of which there may be many. */
+async function readRoot(file: string): Promise<string | undefined> {
+  const handle = await open(file);
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(16_384), 0, 16_384, 0);
+    const text = /^\{"version":1,"root":("(?:[^"\\]|\\.)*"),/.exec(
+      buffer.toString("utf8", 0, bytesRead),
+    )?.[1];
+    return text === undefined ? undefined : (JSON.parse(text) as string);
+  } finally {
+    await handle.close();
   }
 }
 

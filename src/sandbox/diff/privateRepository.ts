@@ -27,7 +27,7 @@ export interface PrivateRepository {
 
 export async function withPrivateRepository<T>(
   folder: string,
-  options: FindOptions & { readonly signal: AbortSignal },
+  options: FindOptions & { readonly signal: AbortSignal; readonly scratch?: string | undefined },
   work: (repository: PrivateRepository) => Promise<T>,
 ): Promise<T> {
   const { signal } = options;
@@ -35,7 +35,7 @@ export async function withPrivateRepository<T>(
   if (git === undefined) throw new Unavailable("git is not installed");
   const theirs = await findRepository(folder, options);
   if (!theirs) throw new Unavailable("it is not a git repository");
-  const place = await mkdtemp(join(tmpdir(), "sluice-diff-"));
+  const place = await mkdtemp(join(options.scratch ?? tmpdir(), "sluice-diff-"));
   try {
     const settings = await readSettings(git, theirs, place, signal);
     const format: ObjectFormat = settings.get("extensions.objectformat") === "sha256" ? "sha256" : "sha1";

@@ -14,6 +14,8 @@ export interface WorkspaceDiffOptions {
   readonly search?: boolean;
   /** Whether what is written in the folder may not be trusted to point elsewhere; it may not, unless said otherwise. */
   readonly confined?: boolean;
+  /** A folder for a private one that lives as long as the call; closed to whoever writes to the workspace. */
+  readonly scratch?: string;
   readonly maxDiffBytes?: number;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
@@ -42,19 +44,23 @@ export async function workspaceDiff(
   const timeout = AbortSignal.timeout(options.timeoutMs ?? TIMEOUT_MS);
   const signal = options.signal ? AbortSignal.any([timeout, options.signal]) : timeout;
   try {
-    return await withPrivateRepository(folder, { search, confined, signal }, async (repository) => {
-      const from = base ?? repository.head;
-      if (!isObjectName(from)) throw new Unavailable(`${from} is not the name of a commit`);
-      const omitted = await stageWorktree(repository, { folder, signal });
-      const compared = await repository.read([...COMPARE, ...(search ? ["--relative"] : []), from, "--"], {
-        maxBytes: maxDiffBytes,
-      });
-      if (compared.code !== 0 && !compared.cut)
-        throw new Unavailable(`git failed: ${compared.stderr.trim()}`);
-      const text = compared.stdout.toString("utf8");
-      const shown = compared.cut ? toWholeFiles(text, maxDiffBytes) : text;
-      return { diff: shown + omitted.map(toNote).join(""), omitted, cut: compared.cut };
-    });
+    return await withPrivateRepository(
+      folder,
+      { search, confined, signal, scratch: options.scratch },
+      async (repository) => {
+        const from = base ?? repository.head;
+        if (!isObjectName(from)) throw new Unavailable(`${from} is not the name of a commit`);
+        const omitted = await stageWorktree(repository, { folder, signal });
+        const compared = await repository.read([...COMPARE, ...(search ? ["--relative"] : []), from, "--"], {
+          maxBytes: maxDiffBytes,
+        });
+        if (compared.code !== 0 && !compared.cut)
+          throw new Unavailable(`git failed: ${compared.stderr.trim()}`);
+        const text = compared.stdout.toString("utf8");
+        const shown = compared.cut ? toWholeFiles(text, maxDiffBytes) : text;
+        return { diff: shown + omitted.map(toNote).join(""), omitted, cut: compared.cut };
+      },
+    );
   } catch (error) {
     options.signal?.throwIfAborted();
     options.explain?.(toReason(error));

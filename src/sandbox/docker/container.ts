@@ -4,8 +4,9 @@ import type { ContainerEngine } from "./engine.ts";
 import { covers, fromRequirementLabels, NOTHING, union, type Requirements } from "./requirements.ts";
 
 const PATIENCE_MS = 10_000;
-/** What runs in a container that does nothing: its init, its sleeper, the near end of its bridge. */
-const OWN = /docker-init|catatonit|podman-init|\btini\b|tail -f \/dev\/null|\/run\/sluice-bridge\//;
+const LEAVING_MS = 1_000;
+/** What there is in a container that does nothing: who has ended, its init, its sleeper, the near end of its bridge. */
+const OWN = /<defunct>|docker-init|catatonit|podman-init|\btini\b|tail -f \/dev\/null|\/run\/sluice-bridge\//;
 
 export interface ContainerPlan {
   readonly name: string;
@@ -89,11 +90,18 @@ export class Container {
   }
 
   async #replace(found: ContainerInspectInfo, requirements: Requirements): Promise<void> {
-    const others = found.State.Running
-      ? (await this.processes(found.Id)).filter((row) => !OWN.test(row))
-      : [];
-    if (others.length > 0) throw isBusy(requirements, others.length);
+    // What has just answered may still be on its way out.
+    const deadline = Date.now() + LEAVING_MS;
+    for (let others = await this.#others(found); others > 0; others = await this.#others(found)) {
+      if (Date.now() > deadline) throw isBusy(requirements, others);
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
     await this.#remove(found.Id);
+  }
+
+  async #others(found: ContainerInspectInfo): Promise<number> {
+    if (!found.State.Running) return 0;
+    return (await this.processes(found.Id)).filter((row) => !OWN.test(row)).length;
   }
 
   async #create(requirements: Requirements): Promise<string> {

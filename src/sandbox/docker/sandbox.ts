@@ -142,6 +142,10 @@ export class DockerSandbox implements Sandbox {
     return this.#container.resume();
   }
 
+  release(): Promise<void> {
+    return this.#network.close();
+  }
+
   async destroy(): Promise<void> {
     await this.#network.close();
     await this.discard();

@@ -72,7 +72,7 @@ export function files(suite: Suite): void {
         await failsWith("permission_denied", files.remove(path));
       }
       await sandbox.exec(
-        "ln -s /etc out; ln -s /etc/hostname file; ln -s ../../../../../../etc up; ln -s /nowhere gone; mkdir in",
+        "ln -s /etc out; ln -s /etc/hostname file; ln -s ../../../../../../../../../../../../etc up; ln -s /nowhere gone; mkdir in",
       );
       for (const path of ["out/passwd", "file", "up/passwd", "gone"]) {
         await failsWith("permission_denied", files.read(path));

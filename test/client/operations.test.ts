@@ -1,0 +1,101 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createClient, type SluiceClient, SluiceClientError } from "../../src/client/index.ts";
+import { operations } from "../../src/http/operations.ts";
+
+/** How the client makes each call, or why it has no method for it. */
+const METHODS: Record<keyof typeof operations, ((client: SluiceClient) => unknown) | string> = {
+  health: (client) => client.health(),
+  healthz: "the same as health, for probes",
+  metrics: "for Prometheus",
+  openapi: "a document, not a call",
+  home: "a page, not a call",
+  listAgents: (client) => client.agents(),
+  listSessions: (client) => client.sessions.list(),
+  createSession: (client) => client.sessions.create("s", { agent: "scripted" }),
+  getSession: (client) => client.sessions.get("s"),
+  deleteSession: (client) => client.sessions.delete("s"),
+  sendMessage: (client) => client.sendMessage("s", "hi"),
+  streamMessage: (client) => client.messageStream("s", "hi").next(),
+  interruptSession: (client) => client.interrupt("s"),
+  terminateSession: (client) => client.terminate("s"),
+  listEvents: (client) => client.events.page("s"),
+  streamEvents: (client) => client.subscribe("s").next(),
+  replyPermission: (client) => client.replyPermission("s", "p", { reply: "once" }),
+  replyQuestion: (client) => client.replyQuestion("s", "q", [["a"]]),
+  rejectQuestion: (client) => client.rejectQuestion("s", "q"),
+  replyTool: (client) => client.replyTool("s", "r", { output: "x" }),
+  pauseSession: (client) => client.pause("s"),
+  resumeSession: (client) => client.resume("s"),
+  getHost: (client) => client.host("s", 3000),
+  listCheckpoints: (client) => client.checkpoints.list("s", { limit: 3 }),
+  createCheckpoint: (client) => client.checkpoints.create("s", { comment: "c" }),
+  restoreCheckpoint: (client) => client.checkpoints.restore("s", "latest"),
+  listEntries: (client) => client.fs.entries("s", "a"),
+  readFile: (client) => client.fs.read("s", "a"),
+  writeFile: (client) => client.fs.write("s", "a", "x"),
+  deleteEntry: (client) => client.fs.remove("s", "a"),
+  makeFolder: (client) => client.fs.mkdir("s", "a"),
+  moveFile: (client) => client.fs.move("s", { from: "a", to: "b" }),
+  statFile: (client) => client.fs.stat("s", "a"),
+  uploadBatch: (client) => client.fs.uploadBatch("s", "a", new Uint8Array(512)),
+};
+
+interface Seen {
+  readonly method: string;
+  readonly url: URL;
+  readonly body: string;
+}
+
+const seen: Seen[] = [];
+let server: Server;
+let client: SluiceClient;
+
+/** Writes down what it is asked and refuses it, so that one answer fits every call. */
+beforeAll(async () => {
+  server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += String(chunk);
+    seen.push({ method: request.method ?? "", url: new URL(request.url ?? "", "http://x"), body });
+    response.writeHead(400, { "content-type": "application/problem+json" });
+    const type = "urn:sluice:error:invalid_request";
+    response.end(JSON.stringify({ type, title: "no", status: 400, detail: "no" }));
+  }).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  client = createClient({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+});
+
+afterAll(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+describe("the client", () => {
+  it("has a method, or a reason to have none, for every operation", () => {
+    expect(Object.keys(METHODS).sort()).toEqual(Object.keys(operations).sort());
+  });
+
+  const calls = Object.values(operations).filter(({ id }) => typeof METHODS[key(id)] === "function");
+
+  it.each(calls.map((operation) => [operation.id, operation] as const))(
+    "calls %s as it is",
+    async (id, operation) => {
+      const call = METHODS[key(id)] as (client: SluiceClient) => Promise<unknown>;
+      seen.length = 0;
+      await expect(call(client)).rejects.toBeInstanceOf(SluiceClientError);
+      expect(seen).toHaveLength(1);
+      const [{ method, url, body }] = seen as [Seen];
+      expect(method).toBe(operation.method);
+      expect(url.pathname).toMatch(new RegExp(`^${operation.path.replaceAll(/\{\w+\}/g, "[^/]+")}$`));
+      const query = Object.fromEntries(url.searchParams);
+      expect(operation.query?.safeParse(query).success ?? Object.keys(query).length === 0).toBe(true);
+      if (operation.body?.kind === "json")
+        expect(operation.body.schema.safeParse(JSON.parse(body)).error).toBeUndefined();
+    },
+  );
+});
+
+function key(id: string): keyof typeof operations {
+  return id as keyof typeof operations;
+}

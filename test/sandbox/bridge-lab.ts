@@ -1,0 +1,208 @@
+import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer as createHttpServer, type RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo, Server, Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { rolldown } from "rolldown";
+import { describe } from "vitest";
+import { createBridge, type Bridge, type BridgeOptions } from "../../src/sandbox/bridge/bridge.ts";
+import type { BridgePrograms } from "../../src/sandbox/bridge/programs.ts";
+import { lives, waitFor } from "./workbench.ts";
+
+const SOURCE = resolve(import.meta.dirname, "../../src/sandbox/bridge");
+const missing = spawnSync("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "true"]).status !== 0;
+if (missing && process.env["CI"] === "true") {
+  throw new Error(
+    "bwrap does not run here, and under CI=true its tests must; install it: apt-get install bubblewrap",
+  );
+}
+
+/** Where bwrap does not run, the skip is stated with its reason. */
+export function describeWithBwrap(name: string, tests: () => void): void {
+  describe.skipIf(missing)(missing ? `${name} (skipped: bwrap does not run here)` : name, tests);
+}
+
+/** Real sandboxes behind real bridges, for one test file. */
+export class BridgeLab {
+  readonly folder: string = mkdtempSync(join(tmpdir(), "sluice-bridge-"));
+  readonly #children: ChildProcess[] = [];
+  readonly #adopted: number[] = [];
+  readonly #servers: Server[] = [];
+  readonly #bridges: Bridge[] = [];
+  #programs: Promise<BridgePrograms> | undefined;
+
+  /** Both ends, bundled from their source as the build does it. */
+  programs(): Promise<BridgePrograms> {
+    this.#programs ??= bundle(this.folder);
+    return this.#programs;
+  }
+
+  async bridge(options: Partial<BridgeOptions>): Promise<{ bridge: Bridge; folder: string }> {
+    const folder = mkdtempSync(join(this.folder, "sandbox-"));
+    const programs = await this.programs();
+    const bridge = createBridge({ folder, programs, policy: { mode: "allow", hosts: [] }, ...options });
+    this.#bridges.push(bridge);
+    return { bridge, folder };
+  }
+
+  /** The host program, started as a provider does it. */
+  async startHost(bridge: Bridge, before: readonly string[] = []): Promise<ChildProcess | undefined> {
+    const start = await bridge.start();
+    if (start === undefined) return undefined;
+    const [program = "", ...args] = [...before, ...start.argv];
+    return this.#keep(
+      spawn(program, args, { env: start.env, cwd: start.cwd, detached: true, stdio: "ignore" }),
+    );
+  }
+
+  /** A sandbox with a script as its main process. */
+  startSandbox(
+    bridge: Bridge,
+    script: string,
+    env: Record<string, string> = {},
+    before: readonly string[] = [],
+  ): ChildProcess {
+    const [program = "", ...args] = [...before, "bwrap", ...toBwrapArgs(bridge, script, env)];
+    const outside = { PATH: process.env["PATH"] };
+    return this.#keep(spawn(program, args, { env: outside, stdio: ["ignore", "pipe", "pipe"] }));
+  }
+
+  /** Runs a script in a sandbox of its own, with the whole bridge around it. */
+  async run(bridge: Bridge, script: string, env: Record<string, string> = {}): Promise<Outcome> {
+    await this.startHost(bridge);
+    return collect(this.startSandbox(bridge, script, env));
+  }
+
+  /** Processes that others started for a test end with it too. */
+  adopt(...pids: readonly number[]): void {
+    this.#adopted.push(...pids);
+  }
+
+  async serve(listener: RequestListener, tls?: Certificate): Promise<number> {
+    const server = tls === undefined ? createHttpServer(listener) : createTlsServer(tls, listener);
+    return this.listen(server);
+  }
+
+  async listen(server: Server, host = "127.0.0.1"): Promise<number> {
+    this.#servers.push(server);
+    server.on("connection", (socket: Socket) => socket.on("error", () => socket.destroy()));
+    await new Promise<void>((resolve) => server.listen(0, host, resolve));
+    return (server.address() as AddressInfo).port;
+  }
+
+  /** Self-signed, for one name. */
+  certificate(name: string): Certificate & { file: string } {
+    const file = join(this.folder, `${name}.pem`);
+    const keyFile = join(this.folder, `${name}.key`);
+    const names = ["-subj", `/CN=${name}`, "-addext", `subjectAltName=DNS:${name}`];
+    const args = [
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:P-256",
+      "-nodes",
+      "-days",
+      "2",
+    ];
+    execFileSync("openssl", [...args, ...names, "-keyout", keyFile, "-out", file], { stdio: "ignore" });
+    return { file, cert: readFileSync(file), key: readFileSync(keyFile) };
+  }
+
+  /** After each test: no live child, no open handle. */
+  async clear(): Promise<void> {
+    for (const bridge of this.#bridges.splice(0)) await bridge.close();
+    for (const { pid } of this.#children.splice(0)) if (pid !== undefined) await end(pid);
+    for (const pid of this.#adopted.splice(0)) await end(pid);
+    for (const server of this.#servers.splice(0)) {
+      (server as Partial<ReturnType<typeof createHttpServer>>).closeAllConnections?.();
+      await new Promise((resolve) => server.close(resolve));
+    }
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #keep(child: ChildProcess): ChildProcess {
+    this.#children.push(child);
+    return child;
+  }
+}
+
+export interface Outcome {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+interface Certificate {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+}
+
+export function toBwrapArgs(bridge: Bridge, script: string, env: Record<string, string> = {}): string[] {
+  const mounts = bridge.needs.flatMap(({ host, inside, writable }) => [
+    writable ? "--bind" : "--ro-bind",
+    host,
+    inside,
+  ]);
+  const variables = Object.entries({ ...bridge.env, ...env }).flatMap(([name, value]) => [
+    "--setenv",
+    name,
+    value,
+  ]);
+  const isolation = "--unshare-all --die-with-parent --new-session --cap-drop ALL";
+  const system = "--ro-bind / / --dev /dev --proc /proc --tmpfs /run";
+  const command = [...bridge.prefix, "/bin/sh", "-c", script];
+  return [...isolation.split(" "), ...system.split(" "), ...mounts, ...variables, "--", ...command];
+}
+
+export async function collect(child: ChildProcess): Promise<Outcome> {
+  let stdout = "";
+  let stderr = "";
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
+  return { code, stdout, stderr };
+}
+
+/** Waits for a text on the output, which goes on. */
+export async function said(child: ChildProcess, text: string): Promise<void> {
+  let output = "";
+  child.stdout?.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
+  await waitFor(async () => {
+    if (child.exitCode !== null) throw new Error(`it ended before it said ${text}: ${output}`);
+    return output.includes(text);
+  });
+}
+
+export function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It is gone already.
+  }
+}
+
+async function end(pid: number): Promise<void> {
+  if (await lives(pid)) kill(pid);
+  await waitFor(async () => !(await lives(pid)));
+}
+
+async function bundle(folder: string): Promise<BridgePrograms> {
+  const programs = {
+    host: join(folder, "bridge-host.js"),
+    guest: join(folder, "bridge-guest.js"),
+    preload: join(folder, "bridge-preload.cjs"),
+  };
+  for (const name of ["host", "guest", "preload"] as const) {
+    const build = await rolldown({ input: join(SOURCE, name, "main.ts"), platform: "node" });
+    await build.write({ file: programs[name], format: name === "preload" ? "cjs" : "esm" });
+    await build.close();
+  }
+  return programs;
+}

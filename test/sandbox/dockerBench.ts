@@ -1,0 +1,140 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import Docker from "dockerode";
+import { rolldown } from "rolldown";
+import { start, type DockerEngine } from "../../scripts/docker-engine.mjs";
+import {
+  createDockerProvider,
+  type DockerProvider,
+  type DockerProviderOptions,
+} from "../../src/sandbox/docker/index.ts";
+import type { Sandbox, SandboxSpec } from "../../src/sandbox/port.ts";
+import type { ProviderUnderTest } from "../../src/sandbox/testkit.ts";
+import { bridgePrograms } from "./program.ts";
+
+const PROJECT = resolve(import.meta.dirname, "../..");
+
+/** A real container engine, and sandboxes of it that are gone when the test is over. */
+export interface DockerBench {
+  readonly engine: DockerEngine;
+  readonly docker: Docker;
+  makeFolder(): Promise<string>;
+  makeOptions(options?: Partial<DockerProviderOptions>): Promise<DockerProviderOptions>;
+  makeSandbox(
+    spec?: Partial<SandboxSpec>,
+  ): Promise<{ sandbox: Sandbox; provider: DockerProvider; options: DockerProviderOptions }>;
+  makeSubject(): Promise<ProviderUnderTest>;
+  /** Starts a program of this folder that uses the provider; answers when it has printed this line. */
+  startProgram(name: "launch" | "engine", args: readonly string[], line: string): Promise<ChildProcess>;
+  /** The containers of sandboxes, running or not. */
+  containers(): Promise<Docker.ContainerInfo[]>;
+  clear(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function openBench(): Promise<DockerBench> {
+  const [engine, bundles] = await Promise.all([start(), bundleAll()]);
+  const programs = { ...(await bridgePrograms()), exec: join(bundles, "docker-exec.mjs") };
+  const docker = new Docker({ socketPath: engine.socketPath });
+  const folders: string[] = [];
+  const sandboxes: Sandbox[] = [];
+  const makeFolder = async (): Promise<string> => {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-sandbox-"));
+    folders.push(folder);
+    return folder;
+  };
+  const makeOptions: DockerBench["makeOptions"] = async (options = {}) => ({
+    root: join(await makeFolder(), "sandboxes"),
+    socketPath: engine.socketPath,
+    image: engine.image,
+    programs,
+    ...options,
+  });
+  const startProgram: DockerBench["startProgram"] = async (name, args, line) => {
+    const argv = [join(bundles, `${name}.mjs`), ...args];
+    const child = spawn(process.execPath, argv, { stdio: ["ignore", "pipe", "inherit"] });
+    for await (const said of createInterface({ input: child.stdout })) if (said === line) return child;
+    throw new Error(`the program ended before it said "${line}"`);
+  };
+  return {
+    engine,
+    docker,
+    makeFolder,
+    makeOptions,
+    startProgram,
+    async makeSandbox(spec = {}) {
+      const options = await makeOptions();
+      const provider = createDockerProvider(options);
+      const sandbox = await provider.create({ id: "sbx_test", ...spec });
+      sandboxes.push(sandbox);
+      return { options, provider, sandbox };
+    },
+    async makeSubject() {
+      const options = await makeOptions();
+      return {
+        provider: createDockerProvider(options),
+        reopen: async () => createDockerProvider(options),
+        program: async (task) => {
+          const module = join(bundles, "docker.mjs");
+          const args = [module, "createDockerProvider", JSON.stringify(options), JSON.stringify(task)];
+          const child = await startProgram("launch", args, "spawned");
+          return { kill: () => endProgram(child) };
+        },
+        dispose: async () => {},
+      };
+    },
+    containers: () => docker.listContainers({ all: true, filters: { label: ["sluice.root"] } }),
+    async clear() {
+      for (const sandbox of sandboxes.splice(0)) await sandbox.destroy();
+      for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true });
+    },
+    async stop() {
+      await engine.stop();
+      await rm(bundles, { recursive: true, force: true });
+    },
+  };
+}
+
+export async function endProgram(child: ChildProcess): Promise<void> {
+  const exited = once(child, "exit");
+  child.kill("SIGKILL");
+  await exited;
+}
+
+/** What the processes of this machine, but for ourselves, have in this file of /proc that holds this text. */
+export async function findInProc(file: "cmdline" | "environ", text: string): Promise<string[]> {
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
+  const texts = await Promise.all(
+    pids.map((pid) => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "")),
+  );
+  return texts.filter((found) => found.includes(text));
+}
+
+/** Below node_modules a program finds its packages, and above them the package that it belongs to. */
+async function bundleAll(): Promise<string> {
+  const cache = join(PROJECT, "node_modules/.cache");
+  await mkdir(cache, { recursive: true });
+  const folder = await mkdtemp(join(cache, "sluice-docker-"));
+  const inputs = {
+    docker: "src/sandbox/docker/index.ts",
+    "docker-exec": "src/sandbox/docker/exec/main.ts",
+    engine: "test/sandbox/programs/docker-engine.ts",
+    launch: "test/sandbox/fixtures/launch.mjs",
+  };
+  for (const [name, input] of Object.entries(inputs)) {
+    const bundle = await rolldown({
+      cwd: PROJECT,
+      input,
+      platform: "node",
+      external: /^[^./]/,
+      logLevel: "silent",
+    });
+    await bundle.write({ file: join(folder, `${name}.mjs`), format: "esm" });
+    await bundle.close();
+  }
+  return folder;
+}

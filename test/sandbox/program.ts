@@ -1,0 +1,69 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { rolldown } from "rolldown";
+import { afterAll } from "vitest";
+import type { BridgePrograms } from "../../src/sandbox/bridge/programs.ts";
+import type { ProviderUnderTest } from "../../src/sandbox/testkit.ts";
+
+const SOURCES = resolve(import.meta.dirname, "../../src/sandbox");
+let made: Promise<string> | undefined;
+
+/** The sandboxes and both ends of the bridge as plain modules, for programs that are started (and killed) on their own. */
+export function bundles(): Promise<string> {
+  made ??= bundleAll();
+  return made;
+}
+
+export async function bridgePrograms(): Promise<BridgePrograms> {
+  const folder = await bundles();
+  return {
+    host: join(folder, "bridge-host.mjs"),
+    guest: join(folder, "bridge-guest.mjs"),
+    preload: join(folder, "bridge-preload.cjs"),
+  };
+}
+
+/** Starts a program that makes a sandbox with the named factory and spawns a process in it. */
+export function startingProgram(
+  factory: string,
+  options: unknown,
+): NonNullable<ProviderUnderTest["program"]> {
+  return async (task) => {
+    const module = join(await bundles(), "sandbox.mjs");
+    const launcher = join(import.meta.dirname, "fixtures", "launch.mjs");
+    const args = [launcher, module, factory, JSON.stringify(options), JSON.stringify(task)];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+    const exited = once(child, "exit");
+    await Promise.race([once(child.stdout, "data"), exited]);
+    if (child.exitCode !== null) throw new Error("the program ended before it had spawned anything");
+    return {
+      async kill() {
+        child.kill("SIGKILL");
+        await exited;
+      },
+    };
+  };
+}
+
+async function bundleAll(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-bundles-"));
+  const inputs = {
+    sandbox: "index.ts",
+    "bridge-host": "bridge/host/main.ts",
+    "bridge-guest": "bridge/guest/main.ts",
+  };
+  for (const [name, source] of Object.entries(inputs)) {
+    const bundle = await rolldown({ input: join(SOURCES, source), platform: "node", logLevel: "silent" });
+    await bundle.write({ file: join(folder, `${name}.mjs`), format: "esm" });
+    await bundle.close();
+  }
+  return folder;
+}
+
+afterAll(async () => {
+  if (made !== undefined) await rm(await made, { recursive: true, force: true });
+  made = undefined;
+});

@@ -1,0 +1,435 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { chmod, mkdir, open, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { count, makeTree, Mirror, run, startWatcher, takeLive } from "./watch-tree.ts";
+
+const types = (changes: readonly { type: string; path: string }[]): string[] =>
+  changes.map(({ type, path }) => `${type} ${path}`);
+const ignore = (path: string): boolean => path === ".control" || path.endsWith(".tmp");
+
+describe("the watcher", () => {
+  it("reports files that are created, changed and deleted, with path and time, and nothing that was there before", async () => {
+    const folder = await makeTree();
+    await writeFile(join(folder, "old.txt"), "1");
+    const watcher = await startWatcher(folder);
+    const signal = AbortSignal.timeout(10_000);
+    expect(watcher.take()).toEqual([]);
+
+    const begun = Date.now();
+    await writeFile(join(folder, "new.txt"), "1");
+    await watcher.moved({ signal });
+    const [created, ...none] = watcher.take();
+    expect(created).toEqual({ type: "create", path: "new.txt", timestamp: expect.any(Number) });
+    expect(Number.isSafeInteger(created?.timestamp)).toBe(true);
+    expect(created?.timestamp).toBeGreaterThanOrEqual(begun);
+    expect(none).toEqual([]);
+
+    await writeFile(join(folder, "old.txt"), "2");
+    await watcher.moved({ signal });
+    expect(types(watcher.take())).toEqual(["change old.txt"]);
+
+    await rm(join(folder, "old.txt"));
+    await watcher.moved({ signal });
+    expect(types(watcher.take())).toEqual(["delete old.txt"]);
+    await watcher.flush();
+    expect(watcher.take()).toEqual([]);
+  });
+
+  it("takes opening a file and writing to it for one change", async () => {
+    const folder = await makeTree();
+    await writeFile(join(folder, "known"), "1");
+    const watcher = await startWatcher(folder);
+    await sleep(150);
+    const files = await Promise.all(["new", "known"].map((name) => open(join(folder, name), "w")));
+    await sleep(8);
+    for (const file of files) await file.writeFile("22");
+    for (const file of files) await file.close();
+    expect(types(await takeLive(watcher, 2)).toSorted()).toEqual(["change known", "create new"]);
+    await watcher.flush();
+    expect(watcher.take()).toEqual([]);
+    // An empty file that stays so is reported all the same.
+    await writeFile(join(folder, "empty"), "");
+    expect(types(await takeLive(watcher, 1))).toEqual(["create empty"]);
+  });
+
+  it("keeps one change per path until it is taken", async () => {
+    const folder = await makeTree();
+    await writeFile(join(folder, "known"), "1");
+    const watcher = await startWatcher(folder);
+    const after = async (work: () => Promise<void>): Promise<void> => {
+      await work();
+      await watcher.flush();
+    };
+    await after(() => writeFile(join(folder, "a"), "1"));
+    await after(() => writeFile(join(folder, "a"), "22"));
+    await after(() => writeFile(join(folder, "b"), "1"));
+    await after(() => rm(join(folder, "b")));
+    await after(() => writeFile(join(folder, "known"), "22"));
+    await after(() => writeFile(join(folder, "known"), "333"));
+    expect(types(watcher.take())).toEqual(["create a", "change known"]);
+
+    await after(() => rm(join(folder, "a")));
+    await after(() => rm(join(folder, "known")));
+    await after(() => writeFile(join(folder, "known"), "4"));
+    expect(types(watcher.take())).toEqual(["delete a", "change known"]);
+  });
+
+  it("never looks at .git, node_modules and what it is told to leave out", async () => {
+    const folder = await makeTree();
+    await mkdir(join(folder, "packages/a/node_modules/x"), { recursive: true });
+    const watcher = await startWatcher(folder, { ignore });
+    for (const path of [".git", "node_modules", ".control"]) {
+      await mkdir(join(folder, path, "deep"), { recursive: true });
+      await writeFile(join(folder, path, "deep/file"), "1");
+    }
+    await writeFile(join(folder, "packages/a/node_modules/x/file"), "1");
+    await writeFile(join(folder, "packages/a/node.tmp"), "1");
+    await writeFile(join(folder, "packages/a/seen"), "1");
+    await watcher.flush();
+    expect(types(watcher.take())).toEqual(["create packages/a/seen"]);
+  });
+
+  it("does not follow symlinks, and reports them as what they are", async () => {
+    const [folder, elsewhere] = [await makeTree(), await makeTree()];
+    await writeFile(join(elsewhere, "there"), "1");
+    await symlink(elsewhere, join(folder, "before"));
+    const watcher = await startWatcher(folder);
+    await symlink(elsewhere, join(folder, "link"));
+    await symlink("nowhere", join(folder, "dangling"));
+    await watcher.flush();
+    expect(types(watcher.take()).toSorted()).toEqual(["create dangling", "create link"]);
+    await writeFile(join(elsewhere, "there"), "22");
+    await writeFile(join(elsewhere, "more"), "1");
+    await watcher.flush();
+    expect(watcher.take()).toEqual([]);
+    await rm(join(folder, "link"));
+    await symlink("other", join(folder, "link"));
+    await watcher.flush();
+    expect(types(watcher.take())).toEqual(["change link"]);
+  });
+
+  it("cannot be led outside by a folder that becomes a symlink while it is looked at", async () => {
+    const [folder, elsewhere] = [await makeTree(), await makeTree()];
+    for (let index = 0; index < 50; index++) await writeFile(join(elsewhere, `secret${index}`), "1");
+    const watcher = await startWatcher(folder, { debounceMs: 0 });
+    const swapping = spawn(
+      process.execPath,
+      [
+        "-e",
+        `const fs = require("node:fs"); const end = Date.now() + 1500;
+         while (Date.now() < end) {
+           fs.mkdirSync("d"); fs.writeFileSync("d/x", "1"); fs.renameSync("d", "e");
+           fs.symlinkSync(${JSON.stringify(elsewhere)}, "d"); fs.unlinkSync("d"); fs.rmSync("e", { recursive: true });
+         }`,
+      ],
+      { cwd: folder, stdio: "ignore" },
+    );
+    const ended = once(swapping, "close");
+    const seen = new Set<string>();
+    while (swapping.exitCode === null) {
+      await watcher.flush();
+      for (const { path } of watcher.take()) seen.add(path);
+    }
+    await ended;
+    expect([...seen].filter((path) => path.includes("secret"))).toEqual([]);
+  });
+
+  it("sees a file become a folder and a folder a file", async () => {
+    const folder = await makeTree();
+    await writeFile(join(folder, "a"), "1");
+    await mkdir(join(folder, "b/c"), { recursive: true });
+    await writeFile(join(folder, "b/c/d"), "1");
+    const watcher = await startWatcher(folder);
+    await rm(join(folder, "a"));
+    await mkdir(join(folder, "a"));
+    await writeFile(join(folder, "a/inside"), "1");
+    await rm(join(folder, "b"), { recursive: true });
+    await writeFile(join(folder, "b"), "1");
+    await watcher.flush();
+    const changes = types(watcher.take());
+    expect(changes.toSorted()).toEqual(["create a/inside", "create b", "delete a", "delete b/c/d"]);
+    expect(changes.indexOf("delete a")).toBeLessThan(changes.indexOf("create a/inside"));
+    expect(changes.indexOf("delete b/c/d")).toBeLessThan(changes.indexOf("create b"));
+    await writeFile(join(folder, "a/more"), "1");
+    await watcher.flush();
+    expect(types(watcher.take())).toEqual(["create a/more"]);
+  });
+
+  it("follows renamed folders to their new place and forgets the old one", async () => {
+    const folder = await makeTree();
+    const elsewhere = await makeTree();
+    await mkdir(join(folder, "a/deep"), { recursive: true });
+    await writeFile(join(folder, "a/deep/x"), "1");
+    const watcher = await startWatcher(folder);
+    const mirror = new Mirror(folder);
+    await rename(join(folder, "a"), join(folder, "b"));
+    await watcher.flush();
+    mirror.apply(watcher.take());
+    await writeFile(join(folder, "b/deep/y"), "1");
+    await writeFile(join(folder, "b/deep/x"), "22");
+    await watcher.flush();
+    const changes = watcher.take();
+    expect(types(changes).toSorted()).toEqual(["change b/deep/x", "create b/deep/y"]);
+    mirror.apply(changes);
+    await rename(join(folder, "b"), join(elsewhere, "b"));
+    await writeFile(join(elsewhere, "b/deep/z"), "1");
+    await watcher.flush();
+    mirror.apply(watcher.take());
+    mirror.expectEqual();
+    expect(mirror.tree.size).toBe(0);
+  });
+
+  it("notices a folder that is deleted and made again under its name", async () => {
+    const folder = await makeTree();
+    await mkdir(join(folder, "d/e"), { recursive: true });
+    await writeFile(join(folder, "d/e/x"), "1");
+    const watcher = await startWatcher(folder);
+    const mirror = new Mirror(folder);
+    for (let round = 0; round < 20; round++) {
+      rmSync(join(folder, "d"), { recursive: true });
+      mkdirSync(join(folder, "d/e"), { recursive: true });
+      writeFileSync(join(folder, `d/e/${round % 2 === 0 ? "x" : "y"}`), String(round));
+      if (round % 3 === 0) await watcher.flush();
+      mirror.apply(watcher.take());
+    }
+    await watcher.flush();
+    mirror.apply(watcher.take());
+    mirror.expectEqual();
+    const signal = AbortSignal.timeout(10_000);
+    await writeFile(join(folder, "d/e/last"), "1");
+    await watcher.moved({ signal });
+    expect(types(watcher.take())).toEqual(["create d/e/last"]);
+  });
+
+  it("comes back when the folder itself does", async () => {
+    const folder = join(await makeTree(), "workspace");
+    await mkdir(folder);
+    await writeFile(join(folder, "a"), "1");
+    const watcher = await startWatcher(folder);
+    await rm(folder, { recursive: true });
+    await watcher.flush();
+    expect(types(watcher.take())).toEqual(["delete a"]);
+    await mkdir(folder);
+    await writeFile(join(folder, "b"), "1");
+    await watcher.moved({ signal: AbortSignal.timeout(20_000) });
+    expect(types(watcher.take())).toEqual(["create b"]);
+  });
+
+  it("sees what leaves size and time alone: another file of the same size and time, and a program made executable", async () => {
+    const folder = await makeTree();
+    const time = new Date(1_700_000_000_000);
+    for (const name of ["a", "b", "c"]) {
+      await writeFile(join(folder, name), name);
+      await utimes(join(folder, name), time, time);
+    }
+    const watcher = await startWatcher(folder);
+    await rename(join(folder, "a"), join(folder, "b"));
+    await chmod(join(folder, "c"), 0o755);
+    await watcher.flush();
+    expect(types(watcher.take()).toSorted()).toEqual(["change b", "change c", "delete a"]);
+  });
+
+  it("does not repeat itself for names that look like numbers, and takes any name", async () => {
+    const folder = await makeTree();
+    const watcher = await startWatcher(folder);
+    const names = [
+      ...Array.from({ length: 60 }, (_, index) => String(index)),
+      "whole",
+      "__proto__",
+      "a\nb",
+      'q"',
+      "ä",
+    ];
+    for (const name of names) await writeFile(join(folder, name), "1");
+    await watcher.flush();
+    const first = watcher.take();
+    expect(first.map(({ path }) => path).toSorted()).toEqual(names.toSorted());
+    await watcher.flush();
+    expect(watcher.take()).toEqual([]);
+  });
+
+  it("leaves nothing behind when it is stopped, and lets everybody go", async () => {
+    const folder = await makeTree();
+    const watcher = await startWatcher(folder);
+    const waiting = watcher.moved({ signal: AbortSignal.timeout(20_000) });
+    const controller = new AbortController();
+    const aborted = watcher.moved({ signal: controller.signal });
+    controller.abort(new Error("enough"));
+    await expect(aborted).rejects.toThrow("enough");
+    await watcher.stop();
+    await waiting;
+    await watcher.stop();
+    await writeFile(join(folder, "a"), "1");
+    await watcher.flush();
+    expect(watcher.take()).toEqual([]);
+    expect(process.getActiveResourcesInfo().filter((name) => name === "FSEventWrap")).toEqual([]);
+  });
+});
+
+describe("nothing is missed", () => {
+  it("in 5,000 files in 50 new nested folders, appended to, and removed with them", async () => {
+    const folder = await makeTree();
+    const watcher = await startWatcher(folder);
+    const mirror = new Mirror(folder);
+    const each =
+      'for (const i of Array(50).keys()) for (const k of Array(100).keys()) { const d = "n/" + i + "/a/b/c/" + (k % 5);';
+    await run(
+      process.execPath,
+      [
+        "-e",
+        `const fs = require("node:fs"); ${each} fs.mkdirSync(d, { recursive: true }); fs.writeFileSync(d + "/" + k, "x"); }`,
+      ],
+      folder,
+    );
+    // The reader hears of all of them live, and comparing the whole tree has nothing to add but last writes.
+    const created = await takeLive(watcher, 5_000);
+    expect(count(created)).toMatchObject({ create: 5_000, delete: 0 });
+    await watcher.flush();
+    const rest = watcher.take();
+    expect(count(rest)).toMatchObject({ create: 0, delete: 0 });
+    mirror.apply([...created, ...rest]);
+    mirror.expectEqual();
+
+    const append = `const fs = require("node:fs"); ${each} fs.appendFileSync(d + "/" + k, "y"); }`;
+    await run(process.execPath, ["-e", append], folder);
+    const changed = await takeLive(watcher, 5_000);
+    expect(count(changed)).toMatchObject({ create: 0, delete: 0 });
+    await watcher.flush();
+    mirror.apply([...changed, ...watcher.take()]);
+    mirror.expectEqual();
+
+    await run("rm", ["-rf", "n"], folder);
+    expect(count(await takeLive(watcher, 5_000))).toEqual({ create: 0, change: 0, delete: 5_000 });
+    await watcher.flush();
+    expect(watcher.take()).toEqual([]);
+  });
+
+  it("by a reader that only waits, while files come and go", async () => {
+    const folder = await makeTree();
+    const watcher = await startWatcher(folder);
+    const mirror = new Mirror(folder);
+    const writing = run(
+      process.execPath,
+      [
+        "-e",
+        `const fs = require("node:fs");
+         for (let i = 0; i < 3000; i++) {
+           const d = "d" + (i % 40) + "/" + (i % 7);
+           fs.mkdirSync(d, { recursive: true });
+           fs.writeFileSync(d + "/" + i, "x");
+           if (i % 3 === 0) fs.rmSync(d + "/" + i);
+           if (i % 500 === 499) fs.rmSync("d" + (i % 40), { recursive: true });
+         }
+         fs.writeFileSync("end", "1");`,
+      ],
+      folder,
+    );
+    const signal = AbortSignal.timeout(30_000);
+    const known = new Set<string>();
+    while (!known.has("end")) {
+      await watcher.moved({ signal });
+      for (const { type, path } of watcher.take()) {
+        expect(known.has(path), `${type} ${path}`).toBe(type !== "create");
+        if (type === "delete") known.delete(path);
+        else known.add(path);
+      }
+    }
+    await writing;
+    await watcher.flush();
+    for (const { type, path } of watcher.take()) {
+      if (type === "delete") known.delete(path);
+      else known.add(path);
+    }
+    const real = new Mirror(folder).tree;
+    expect([...known].toSorted()).toEqual([...real.keys()].toSorted());
+    expect(mirror.tree.size).toBe(0);
+  });
+
+  it("in a git checkout of 2,700 paths, there and back", async () => {
+    const folder = await makeTree();
+    const write = (version: number, from: number, to: number): void => {
+      for (let index = from; index < to; index++) {
+        const place = join(folder, `p${index % 60}`, `q${index % 7}`);
+        mkdirSync(place, { recursive: true });
+        writeFileSync(join(place, `${index}`), `version ${version} of ${index}`);
+      }
+    };
+    const git = (...args: string[]): Promise<void> => run("git", args, folder);
+    await git("init", "-q", "-b", "one");
+    write(1, 0, 1_800);
+    await git("add", "-A");
+    await git("commit", "-qm", "1");
+    await git("checkout", "-qb", "two");
+    for (let index = 0; index < 900; index++)
+      rmSync(join(folder, `p${index % 60}`, `q${index % 7}`, `${index}`));
+    write(2, 900, 2_700);
+    await git("add", "-A");
+    await git("commit", "-qm", "2");
+
+    const watcher = await startWatcher(folder);
+    const mirror = new Mirror(folder);
+    for (const branch of ["one", "two", "one"]) {
+      await git("checkout", "-q", branch);
+      const changes = await takeLive(watcher, 2_700);
+      await watcher.flush();
+      changes.push(...watcher.take());
+      // git deletes a file before it writes its other version, and a reader may be told so.
+      expect(new Set(changes.map(({ path }) => path)).size).toBe(2_700);
+      mirror.apply(changes);
+      mirror.expectEqual();
+    }
+  });
+
+  it("in 15,000 files while this process is busy, although the kernel's queue is full by then", async () => {
+    const folder = await makeTree();
+    for (let index = 0; index < 30; index++) mkdirSync(join(folder, `d${index}`));
+    const warnings: string[] = [];
+    const watcher = await startWatcher(folder, { onError: ({ reason }) => warnings.push(reason) });
+    const script = `const fs = require("node:fs");
+      for (let i = 0; i < 15000; i++) fs.writeFileSync("d" + (i % 30) + "/" + i, "x");
+      fs.writeFileSync("end", "1")`;
+    const child = spawn(process.execPath, ["-e", script], { cwd: folder, stdio: "ignore" });
+    const closed = once(child, "close");
+    const cell = new Int32Array(new SharedArrayBuffer(4));
+    while (!readdirSync(folder).includes("end")) Atomics.wait(cell, 0, 0, 50);
+    expect(count(await takeLive(watcher, 15_001))).toMatchObject({ create: 15_001, delete: 0 });
+    await closed;
+    expect(warnings).toContain("events_lost");
+  });
+
+  it("in a tree that is too large to be compared at every flush", async () => {
+    const folder = await makeTree();
+    for (let index = 0; index < 6_000; index++) {
+      const place = join(folder, `d${index % 50}`);
+      mkdirSync(place, { recursive: true });
+      writeFileSync(join(place, String(index)), "x");
+    }
+    const watcher = await startWatcher(folder);
+    const mirror = new Mirror(folder);
+    for (let round = 0; round < 5; round++) {
+      for (let index = 0; index < 40; index++) {
+        appendFileSync(join(folder, `d${index}`, String(index)), "y");
+        mkdirSync(join(folder, `new${round}/${index}`), { recursive: true });
+        writeFileSync(join(folder, `new${round}/${index}/file`), "z");
+      }
+      if (round > 0) renameSync(join(folder, `new${round - 1}`), join(folder, `d0/moved${round}`));
+      if (round > 2) rmSync(join(folder, `d0/moved${round - 1}`), { recursive: true });
+      symlinkSync("x", join(folder, `link${round}`));
+      await watcher.flush();
+      mirror.apply(watcher.take());
+      mirror.expectEqual();
+    }
+  });
+});
