@@ -2,7 +2,8 @@ import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { coverageOf, harnesses } from "../harness/index.ts";
 import { createDriver } from "../log/sqlite/driver.ts";
-import { createLocalProvider } from "../sandbox/index.ts";
+import { defaultProviders } from "../sandbox/choose.ts";
+import type { SandboxProvider } from "../sandbox/port.ts";
 import { dataDirOf } from "./dataDir.ts";
 import { DEFAULT_URL, isHealthy, type WhereOptions } from "./locate.ts";
 import { tokenFile } from "./token.ts";
@@ -36,7 +37,7 @@ export async function checkUp(where: WhereOptions, env: NodeJS.ProcessEnv = proc
     server: await checkServer(where.server ?? env["SLUICE_URL"] ?? DEFAULT_URL),
     agents: await Promise.all(harnesses.map(checkAgent)),
     sandboxes: await Promise.all(
-      [createLocalProvider({ root: join(folder, "sandboxes") })].map(checkSandbox),
+      defaultProviders({ root: join(folder, "sandboxes"), hide: [folder] }).map(checkSandbox),
     ),
   };
 }
@@ -97,9 +98,7 @@ async function checkAgent(harness: (typeof harnesses)[number]): Promise<Checkup[
   return { ok: installed, ...about, ...(version ? { version } : {}), ...(hint ? { hint } : {}) };
 }
 
-async function checkSandbox(
-  provider: ReturnType<typeof createLocalProvider>,
-): Promise<Checkup["sandboxes"][number]> {
+async function checkSandbox(provider: SandboxProvider): Promise<Checkup["sandboxes"][number]> {
   const { available, reason } = await provider.detect();
   const isolated = provider.id !== "local";
   const open = isolated ? undefined : "no isolation: the agent can do whatever this user can do";

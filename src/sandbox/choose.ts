@@ -1,10 +1,12 @@
 import { createBwrapProvider, type BwrapProviderOptions } from "./bwrap/provider.ts";
+import { createDockerProvider } from "./docker/provider.ts";
 import { createLocalProvider } from "./local/provider.ts";
 import type { SandboxProvider } from "./port.ts";
 
-/** The providers that need no set-up, the most isolated first. */
+/** Every provider, in the order in which one is chosen: isolated without any set-up first, and no container unasked. */
 export function defaultProviders(options: BwrapProviderOptions): SandboxProvider[] {
-  return [createBwrapProvider(options), createLocalProvider({ root: options.root })];
+  const { root, hide = [] } = options;
+  return [createBwrapProvider(options), createLocalProvider({ root }), createDockerProvider({ root, hide })];
 }
 
 export interface ChosenProvider {
