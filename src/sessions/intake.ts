@@ -109,7 +109,7 @@ export class Intake {
     process.advance(batch.offset);
     if (batch.exit) await this.#admitExit(drafts, batch.exit);
     await commit(drafts, { ingests: process });
-    if (drafts.endsTurn) await this.#observer?.remember(writer.fold.head);
+    if (drafts.endsTurn) this.#observer?.remember(writer.fold.head);
     if (batch.exit) {
       await this.detach();
       await this.#hooks.ended();
@@ -189,7 +189,7 @@ export class Intake {
     const tell = (): Promise<void> =>
       exclusive(async () => {
         await commit(writer.drafts(observer.take()));
-        await observer.rememberIfSmall(writer.fold.head);
+        observer.rememberIfSmall(writer.fold.head);
       });
     inBackground(observer.follow(tell));
   }

@@ -42,7 +42,9 @@ export class Observer {
   readonly #watcher: Watcher;
   readonly #hooks: FileHookRunner | undefined;
   readonly #abort = new AbortController();
+  #memo: string | undefined;
   #memoBytes = 0;
+  #writing: Promise<void> | undefined;
 
   private constructor(options: ObserverOptions) {
     this.#options = options;
@@ -67,7 +69,7 @@ export class Observer {
     const memo = await readMemo(options.memoFile);
     await observer.#watcher.ready;
     if (memo) await observer.#watcher.restore(memo.snapshot, await reportedSince(options, memo.at));
-    else await observer.remember(head);
+    else observer.remember(head);
     return observer;
   }
 
@@ -105,26 +107,44 @@ export class Observer {
     ];
   }
 
-  /** Writes down what is known at this head of the log. */
-  async remember(head: number): Promise<void> {
-    const { memoFile } = this.#options;
+  /** Writes down what is known at this head of the log, beside everything else; only the latest counts. */
+  remember(head: number): void {
     const memo: Memo = { at: head, snapshot: this.#watcher.snapshot() };
-    const text = JSON.stringify(memo);
-    this.#memoBytes = text.length;
-    await mkdir(dirname(memoFile), { recursive: true, mode: 0o700 });
-    await writeFile(`${memoFile}.new`, text, { mode: 0o600 });
-    await rename(`${memoFile}.new`, memoFile);
+    this.#memo = JSON.stringify(memo);
+    this.#memoBytes = this.#memo.length;
+    this.#writing ??= this.#writeMemo().finally(() => (this.#writing = undefined));
   }
 
   /** The same where it costs next to nothing: the fresher the memo, the less has to be guessed after a crash. */
-  async rememberIfSmall(head: number): Promise<void> {
-    if (this.#memoBytes <= SMALL_MEMO_BYTES) await this.remember(head);
+  rememberIfSmall(head: number): void {
+    if (this.#memoBytes <= SMALL_MEMO_BYTES) this.remember(head);
   }
 
   async stop(): Promise<void> {
     this.#abort.abort();
     await this.#watcher.stop();
     this.#hooks?.stop();
+    await this.#writing;
+  }
+
+  async #writeMemo(): Promise<void> {
+    const { memoFile, logger, session } = this.#options;
+    try {
+      await mkdir(dirname(memoFile), { recursive: true, mode: 0o700 });
+      for (let text = this.#memo; text !== undefined; text = this.#memo) {
+        this.#memo = undefined;
+        await writeFile(`${memoFile}.new`, text, { mode: 0o600 });
+        await rename(`${memoFile}.new`, memoFile);
+      }
+    } catch (error) {
+      // Without it a file may be told of twice after a crash; that is no reason to stop anything.
+      logger({
+        level: "warn",
+        message: "what is known of the files was not kept",
+        session,
+        error: String(error),
+      });
+    }
   }
 }
 

@@ -28,7 +28,12 @@ async function buildProgram(): Promise<string> {
   await mkdir(CACHE, { recursive: true });
   const folder = await mkdtemp(join(CACHE, "sluice-engine-"));
   const input = join(import.meta.dirname, "fixtures", "engine.ts");
-  const bundle = await rolldown({ input, platform: "node", external: ["libsql"], logLevel: "silent" });
+  const bundle = await rolldown({
+    input,
+    platform: "node",
+    external: ["libsql", "dockerode"],
+    logLevel: "silent",
+  });
   await bundle.write({ file: join(folder, "engine.mjs"), format: "esm" });
   await bundle.close();
   return folder;

@@ -51,12 +51,12 @@ export function startingProgram(
 async function bundleAll(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-bundles-"));
   const inputs = {
-    sandbox: "index.ts",
-    "bridge-host": "bridge/host/main.ts",
-    "bridge-guest": "bridge/guest/main.ts",
+    sandbox: join(import.meta.dirname, "fixtures", "providers.ts"),
+    "bridge-host": join(SOURCES, "bridge/host/main.ts"),
+    "bridge-guest": join(SOURCES, "bridge/guest/main.ts"),
   };
-  for (const [name, source] of Object.entries(inputs)) {
-    const bundle = await rolldown({ input: join(SOURCES, source), platform: "node", logLevel: "silent" });
+  for (const [name, input] of Object.entries(inputs)) {
+    const bundle = await rolldown({ input, platform: "node", logLevel: "silent" });
     await bundle.write({ file: join(folder, `${name}.mjs`), format: "esm" });
     await bundle.close();
   }

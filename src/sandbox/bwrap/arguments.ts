@@ -29,6 +29,8 @@ export interface CommandView {
   readonly isHostRoot: boolean;
   /** The descriptor that the filter of system calls is read from. */
   readonly seccomp: number | undefined;
+  /** A descriptor that is kept open outside of the command's reach as long as anything of it lives. */
+  readonly tie: number | undefined;
 }
 
 const NAMESPACES = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"];
@@ -57,6 +59,7 @@ export async function toCommandOptions(view: CommandView): Promise<string[]> {
     ["--symlink", `${PINNED.workspace}/output`, PINNED.outputs],
     ["--remount-ro", "/", "--chdir", view.cwd],
     view.seccomp === undefined ? [] : ["--seccomp", String(view.seccomp)],
+    view.tie === undefined ? [] : ["--sync-fd", String(view.tie)],
   ].flat();
 }
 

@@ -15,6 +15,7 @@ import { makeEtc } from "./etc.ts";
 import { toInnerPath, toNeeds } from "./needs.ts";
 import { toRlimitPrefix } from "./rlimits.ts";
 import { awaitReady, endTree, RESIDENT_COMMAND, toResident, type Resident } from "./resident.ts";
+import type { Way } from "./network.ts";
 import type { BwrapContext } from "./sandbox.ts";
 import { openSealed } from "./sealed.ts";
 import { toSeccompFilter } from "./seccomp.ts";
@@ -24,11 +25,10 @@ import { isOfSystem } from "./system.ts";
 /** Descriptors that the wrapper of a spool leaves alone. */
 const ARGUMENTS_FD = 6;
 const SECCOMP_FD = 7;
+const TIE_FD = 8;
 
 export interface PreparedCommand {
   readonly argv: readonly string[];
-  /** As the process inside has it. */
-  readonly env: Readonly<Record<string, string>>;
   readonly options: readonly string[];
   readonly stage: Stage;
 }
@@ -60,6 +60,7 @@ export class Launcher {
       needs: readonly string[];
       mounts?: readonly Mount[];
       cwd: string;
+      tied: boolean;
     },
   ): Promise<PreparedCommand> {
     const mounts = [...(await toNeeds(options.needs)), ...(options.mounts ?? [])].filter(
@@ -86,44 +87,60 @@ export class Launcher {
       shmBytes: Math.floor((this.#record.limits?.memoryBytes ?? 1024 ** 3) / 2),
       isHostRoot: this.#record.owner === undefined && process.geteuid?.() === 0,
       seccomp: toSeccompFilter() === undefined ? undefined : SECCOMP_FD,
+      tie: options.tied ? TIE_FD : undefined,
     });
     const limited = [...toRlimitPrefix(this.#record), ...argv];
-    return { argv: limited, env, options: view, stage };
+    return { argv: limited, options: view, stage };
   }
 
   async start(
     command: PreparedCommand,
-    {
-      wrapper,
-      enter,
-      stdio,
-    }: { wrapper: readonly string[]; enter: readonly string[]; stdio: "ignore" | "pipe" },
+    how: {
+      wrapper: readonly string[];
+      way: Way;
+      stdin: "ignore" | "pipe" | number;
+      output: "ignore" | "pipe";
+    },
   ): Promise<ChildProcess> {
-    const argv = [...wrapper, ...command.stage.prefix, ...this.#drop, ...enter];
-    return this.#startBwrap(argv, { options: command.options, argv: command.argv, stdio });
+    const before = [...how.wrapper, ...command.stage.prefix, ...this.#drop, ...how.way.prefix];
+    const stdio = [how.stdin, how.output, how.output] as const;
+    return this.#startBwrap(before, {
+      options: command.options,
+      argv: command.argv,
+      stdio,
+      tie: how.way.tie,
+    });
   }
 
-  async startHolder(): Promise<Resident> {
+  /** The process whose network all others enter, and the one that waits for their end. */
+  async startHolder(stdin: number): Promise<{ holder: Resident; waiting: Resident }> {
     const options = await toHolderOptions(this.#markers);
-    const child = await this.#startBwrap(this.#drop, { options, argv: RESIDENT_COMMAND, stdio: "pipe" });
+    const stdio = [stdin, "pipe", "pipe"] as const;
+    const child = await this.#startBwrap(this.#drop, {
+      options,
+      argv: RESIDENT_COMMAND,
+      stdio,
+      tie: undefined,
+    });
     await this.#untilReady(child, "its network");
     await this.#enclosure.members.add(child.pid as number);
+    const rows = await readProcesses();
     // The network belongs to the user namespace that bwrap's child is in.
-    const inside = (await readProcesses()).find((row) => row.parent === child.pid);
-    return toResident(inside?.pid ?? (child.pid as number));
+    const inside = rows.find((row) => row.parent === child.pid)?.pid;
+    const command = rows.find((row) => row.parent === inside)?.pid;
+    if (inside === undefined || command === undefined)
+      throw new SluiceError("internal", "The sandbox's network was gone at once.");
+    return { holder: await toResident(inside), waiting: await toResident(command) };
   }
 
   async startInside(
     prefix: readonly string[],
-    options: { mounts: readonly Mount[]; enter: readonly string[] },
+    options: { mounts: readonly Mount[]; way: Way; stdin: number },
   ): Promise<Resident> {
-    const command = await this.prepare([...prefix, ...RESIDENT_COMMAND], {
-      env: {},
-      needs: [],
-      mounts: options.mounts,
-      cwd: "/",
-    });
-    const child = await this.start(command, { wrapper: [], enter: options.enter, stdio: "pipe" });
+    const { mounts, way, stdin } = options;
+    const argv = [...prefix, ...RESIDENT_COMMAND];
+    const command = await this.prepare(argv, { env: {}, needs: [], mounts, cwd: "/", tied: false });
+    const child = await this.start(command, { wrapper: [], way, stdin, output: "pipe" });
     await this.#untilReady(child, "its network bridge");
     await this.#enclosure.members.add(child.pid as number);
     return toResident(child.pid as number);
@@ -204,7 +221,12 @@ export class Launcher {
 
   async #startBwrap(
     before: readonly string[],
-    command: { options: readonly string[]; argv: readonly string[]; stdio: "ignore" | "pipe" },
+    command: {
+      options: readonly string[];
+      argv: readonly string[];
+      stdio: readonly ("ignore" | "pipe" | number)[];
+      tie: number | undefined;
+    },
   ): Promise<ChildProcess> {
     const prefix = await this.#enclosure.prefix();
     const argv = [
@@ -221,8 +243,8 @@ export class Launcher {
       for (const bytes of [toArgumentBytes(command.options), toSeccompFilter() ?? Buffer.alloc(0)]) {
         sealed.push(openSealed(this.#folder.path, bytes));
       }
-      const { stdio } = command;
-      const streams: StdioOptions = [stdio, stdio, stdio, "ignore", "ignore", "ignore", ...sealed];
+      const streams: StdioOptions = [...command.stdio, "ignore", "ignore", "ignore", ...sealed];
+      if (command.tie !== undefined) streams.push(command.tie);
       // Nothing is awaited behind it: whoever wants the output has to listen before the process can have ended.
       return await startProgram(argv, { cwd: "/", env: this.#outerEnv, stdio: streams });
     } finally {

@@ -1,3 +1,4 @@
+import { closeSync } from "node:fs";
 import { chown, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createBridge, type Bridge } from "../bridge/bridge.ts";
@@ -6,6 +7,17 @@ import type { Owner } from "../host/owner.ts";
 import type { NetworkPolicy } from "../port.ts";
 import type { Mount } from "./arguments.ts";
 import { endTree, isResident, type Resident } from "./resident.ts";
+import { Tie } from "./tie.ts";
+
+/** How a command gets into the network. */
+export interface Way {
+  /** Goes before bwrap. */
+  readonly prefix: readonly string[];
+  /** To be inherited, so that the network lasts as long as the command and all that it leaves behind. */
+  readonly tie?: number;
+  /** What its programs have to know. */
+  readonly env: Readonly<Record<string, string>>;
+}
 
 export interface NetworkOptions {
   /** The sandbox's own folder. */
@@ -13,54 +25,57 @@ export interface NetworkOptions {
   readonly policy: NetworkPolicy;
   readonly owner: Owner | undefined;
   readonly programs: BridgePrograms | undefined;
-  /** Starts the process that holds the namespace, and answers when it does. */
-  startHolder(): Promise<Resident>;
-  /** Starts a process inside that stays, and answers when it says so. */
+  startHolder(stdin: number): Promise<{ holder: Resident; waiting: Resident }>;
+  /** Starts a process inside that stays. */
   startInside(
     argv: readonly string[],
-    options: { mounts: readonly Mount[]; enter: readonly string[] },
+    options: { mounts: readonly Mount[]; way: Way; stdin: number },
   ): Promise<Resident>;
   /** Starts a program outside, as a member of the sandbox. */
   startOutside(
     argv: readonly string[],
-    options: { env: Record<string, string>; cwd: string },
+    options: { env: Readonly<Record<string, string>>; cwd: string },
   ): Promise<Resident>;
 }
 
+/** How long the bridge's end outside stays when nobody is there. */
+const GATE_GRACE_MS = 5_000;
+/** How long the network stays after its last command ended, while we are there. */
+const LINGER_MS = 3_000;
+
 /**
  * The one network of a sandbox, which all of its processes share. A process that does nothing else holds its
- * namespace; the bridge's guest is brought in when something leads outside or somebody asks for a port.
+ * namespace while there is another; the bridge's guest joins it when something leads outside or a port is asked for.
  */
 export class Network {
   readonly #options: NetworkOptions;
   readonly #file: string;
+  readonly #tie: Tie;
   readonly #ports: Bridge;
   #turn: Promise<unknown> = Promise.resolve();
+  #last: { readonly tie: number; readonly timer: NodeJS.Timeout } | undefined;
 
   constructor(options: NetworkOptions) {
     this.#options = options;
     this.#file = join(options.folder, "network.json");
+    this.#tie = new Tie(join(options.folder, "tie"));
     this.#ports = this.#bridge({ hosts: [], ports: true });
   }
 
-  get #isShared(): boolean {
-    return this.#options.policy.mode === "full";
-  }
-
-  /** What goes before bwrap so that a command is in it, and what the command has to know. `hosts` are named for good. */
-  async join(
-    hosts: readonly string[],
-  ): Promise<{ prefix: readonly string[]; env: Readonly<Record<string, string>> }> {
-    if (this.#isShared) return { prefix: [], env: {} };
-    const state = await this.#make(hosts, { ports: false });
-    return {
-      prefix: toEnterPrefix(state.holder),
-      env: this.#bridge({ hosts: state.hosts, ports: false }).env,
-    };
+  /** Keeps the network there while something is started in it. `hosts` are named for good. */
+  async use<T>(hosts: readonly string[], start: (way: Way) => Promise<T>): Promise<T> {
+    if (this.#isShared) return start({ prefix: [], env: {} });
+    const { tie, state } = await this.#inTurn(() => this.#make(hosts));
+    try {
+      const { env } = this.#bridge({ hosts: state.hosts, ports: false });
+      return await start({ prefix: toEnterPrefix(state.holder), tie, env });
+    } finally {
+      this.#linger(tie);
+    }
   }
 
   async openPort(port: number): Promise<URL> {
-    if (!this.#isShared) await this.#make([], { ports: true });
+    if (!this.#isShared) await this.#inTurn(() => this.#askForPorts());
     return this.#ports.openPort(port);
   }
 
@@ -69,7 +84,26 @@ export class Network {
   }
 
   close(): Promise<void> {
+    this.#letGo();
     return this.#ports.close();
+  }
+
+  /** The next command may come soon. Should we end before, the kernel lets go for us. */
+  #linger(tie: number): void {
+    this.#letGo();
+    const timer = setTimeout(() => this.#letGo(), LINGER_MS).unref();
+    this.#last = { tie, timer };
+  }
+
+  #letGo(): void {
+    if (this.#last === undefined) return;
+    clearTimeout(this.#last.timer);
+    closeSync(this.#last.tie);
+    this.#last = undefined;
+  }
+
+  get #isShared(): boolean {
+    return this.#options.policy.mode === "full";
   }
 
   #bridge({ hosts, ports }: { hosts: readonly string[]; ports: boolean }): Bridge {
@@ -79,47 +113,92 @@ export class Network {
       policy,
       extraHosts: hosts,
       ports,
+      graceMs: GATE_GRACE_MS,
       ...(programs === undefined ? {} : { programs }),
     });
   }
 
   /** One at a time: two commands at once must not make two networks. */
-  #make(hosts: readonly string[], options: { ports: boolean }): Promise<NetworkState> {
-    const made = this.#turn.then(() => this.#makeNow(hosts, options));
-    this.#turn = made.catch(() => {});
-    return made;
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => {});
+    return done;
   }
 
-  async #makeNow(hosts: readonly string[], asked: { ports: boolean }): Promise<NetworkState> {
+  async #make(named: readonly string[]): Promise<{ tie: number; state: HeldState }> {
     const known = await this.#read();
-    const lives = known !== undefined && (await isResident(known.holder));
-    const all = [...new Set([...(known?.hosts ?? []), ...hosts])];
-    const isNew = all.length > (known?.hosts.length ?? 0);
-    const ports = asked.ports || (known?.ports ?? false);
-    const bridge = this.#bridge({ hosts: all, ports });
-    const isDone = lives && !isNew && (!bridge.needed || (await isServed(known, bridge)));
-    if (isDone) return known;
-    if (lives) await stop(known);
-    const holder = lives ? known.holder : await this.#options.startHolder();
-    const served = bridge.needed ? await this.#serve(holder, bridge) : {};
-    const state = { holder, hosts: all, ports, ...served };
-    await this.#write(state);
-    return state;
+    const held = await this.#hold(known);
+    const hosts = [...new Set([...known.hosts, ...named])];
+    try {
+      const isSame = hosts.length === known.hosts.length && held.isOld;
+      const bridge = this.#bridge({ hosts, ports: known.ports });
+      if (isSame && (await isServed(known, bridge))) return { tie: held.tie, state: held.state };
+      await stop(known);
+      const state = { ...held.state, hosts, ...(await this.#serve(held.state, bridge)) };
+      await this.#write(state);
+      return { tie: held.tie, state };
+    } catch (error) {
+      closeSync(held.tie);
+      throw error;
+    }
   }
 
-  async #serve(holder: Resident, bridge: Bridge): Promise<Pick<NetworkState, "guest" | "gate">> {
+  /** A network that only who comes later needs is made by them. */
+  async #askForPorts(): Promise<void> {
+    const known = await this.#read();
+    if (known.ports) return;
+    await this.#write({ ...known, ports: true });
+    const tie = isHeld(known) ? await this.#tie.hold(known.waiting) : undefined;
+    if (tie === undefined) return;
+    closeSync(tie);
+    const made = await this.#make([]);
+    closeSync(made.tie);
+  }
+
+  async #hold(known: NetworkState): Promise<{ tie: number; state: HeldState; isOld: boolean }> {
+    const { hosts, ports } = known;
+    const old = isHeld(known) ? await this.#tie.hold(known.waiting) : undefined;
+    if (old !== undefined) return { tie: old, state: known as HeldState, isOld: true };
+    const { tie, waiting, holder } = await this.#holdAnew();
+    return { tie, state: { holder, waiting, hosts, ports }, isOld: false };
+  }
+
+  async #holdAnew(): Promise<{ tie: number; holder: Resident; waiting: Resident }> {
+    const tie = await this.#tie.make();
+    try {
+      return { tie, ...(await this.#waiting((stdin) => this.#options.startHolder(stdin))) };
+    } catch (error) {
+      closeSync(tie);
+      throw error;
+    }
+  }
+
+  async #serve(state: HeldState, bridge: Bridge): Promise<Pick<NetworkState, "guest" | "gate">> {
+    if (!bridge.needed) return {};
     const { owner, folder, startInside, startOutside } = this.#options;
     await mkdir(join(folder, "bridge"), { recursive: true, mode: 0o700 });
     if (owner !== undefined) await chown(join(folder, "bridge"), owner.uid, owner.gid);
     const program = await bridge.start();
     const gate = program && (await startOutside(program.argv, { env: program.env, cwd: program.cwd }));
-    const guest = await startInside(bridge.prefix, { mounts: bridge.needs, enter: toEnterPrefix(holder) });
+    const way = { prefix: toEnterPrefix(state.holder), env: {} };
+    const guest = await this.#waiting((stdin) =>
+      startInside(bridge.prefix, { mounts: bridge.needs, way, stdin }),
+    );
     return gate === undefined ? { guest } : { guest, gate };
   }
 
-  async #read(): Promise<NetworkState | undefined> {
+  async #waiting<T>(start: (stdin: number) => Promise<T>): Promise<T> {
+    const stdin = this.#tie.read();
+    try {
+      return await start(stdin);
+    } finally {
+      closeSync(stdin);
+    }
+  }
+
+  async #read(): Promise<NetworkState> {
     const text = await readFile(this.#file, "utf8").catch(() => undefined);
-    return text === undefined ? undefined : (JSON.parse(text) as NetworkState);
+    return text === undefined ? { hosts: [], ports: false } : (JSON.parse(text) as NetworkState);
   }
 
   async #write(state: NetworkState): Promise<void> {
@@ -129,7 +208,10 @@ export class Network {
 }
 
 interface NetworkState {
-  readonly holder: Resident;
+  /** Whose namespace it is. */
+  readonly holder?: Resident;
+  /** The holder's process that waits at the tie. */
+  readonly waiting?: Resident;
   /** What the harnesses have named, beside the policy. */
   readonly hosts: readonly string[];
   /** Whether somebody has asked for a port. */
@@ -140,7 +222,14 @@ interface NetworkState {
   readonly gate?: Resident;
 }
 
+type HeldState = NetworkState & { readonly holder: Resident; readonly waiting: Resident };
+
+function isHeld(state: NetworkState): state is HeldState {
+  return state.holder !== undefined && state.waiting !== undefined;
+}
+
 async function isServed(state: NetworkState, bridge: Bridge): Promise<boolean> {
+  if (!bridge.needed) return true;
   const leadsOut = Object.keys(bridge.env).length > 0;
   return (await isResident(state.guest)) && (!leadsOut || (await isResident(state.gate)));
 }

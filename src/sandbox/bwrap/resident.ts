@@ -9,8 +9,15 @@ export interface Resident {
   readonly boot: string;
 }
 
-/** What a resident runs after its preparations: it says that it is there, and waits for its end. */
-export const RESIDENT_COMMAND = ["/bin/sh", "-c", "echo ready; exec sleep 2147483647 >&- 2>&-"];
+/**
+ * What a resident runs after its preparations: it says that it is there, and waits at its tie. Its end is that of all
+ * it has brought along; the second process of a pid namespace can be nobody but itself.
+ */
+export const RESIDENT_COMMAND = [
+  "/bin/sh",
+  "-c",
+  "echo ready; exec >&- 2>&-; read -r _; [ $$ != 2 ] || kill -9 -1",
+];
 
 export async function toResident(pid: number): Promise<Resident> {
   const row = await readProcess(pid);

@@ -14,6 +14,7 @@ import { demandProgram } from "../host/start.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths } from "../port.ts";
 import { Launcher } from "./launcher.ts";
 import { findMain } from "./main.ts";
+import { toInnerPath } from "./needs.ts";
 import { Network } from "./network.ts";
 import { endTree } from "./resident.ts";
 import { toSeccompFilter } from "./seccomp.ts";
@@ -56,8 +57,8 @@ export class BwrapSandbox implements Sandbox {
       policy: record.network ?? { mode: "allow", hosts: [] },
       owner: record.owner,
       programs: context.programs,
-      startHolder: () => this.#launcher.startHolder(),
-      startInside: (argv, { mounts, enter }) => this.#launcher.startInside(argv, { mounts, enter }),
+      startHolder: (stdin) => this.#launcher.startHolder(stdin),
+      startInside: (argv, options) => this.#launcher.startInside(argv, options),
       startOutside: (argv, options) => this.#launcher.startOutside(argv, options),
     });
     this.shortcomings = [...toShortcomings(record), ...this.#network.shortcomings];
@@ -66,19 +67,21 @@ export class BwrapSandbox implements Sandbox {
   async spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void> {
     const { launch, wrapper } = process;
     await this.#makePrivate();
-    const { prefix, env } = await this.#network.join(launch.hosts ?? []);
-    const command = await this.#launcher.prepare(launch.argv, {
-      env: { ...env, ...launch.env },
-      needs: launch.needs ?? [],
-      cwd: PINNED.workspace,
-    });
-    await this.#demandProgram(launch, command.env);
+    await this.#demandProgram(launch);
     for (const { path, content, mode = 0o600 } of launch.files ?? []) {
       await this.files.write(path, content, { mode, base: PINNED.home });
     }
-    const child = await this.#launcher.start(command, { wrapper, enter: prefix, stdio: "ignore" });
-    child.unref();
-    await this.#enclosure.members.add(child.pid as number);
+    await this.#network.use(launch.hosts ?? [], async (way) => {
+      const command = await this.#launcher.prepare(launch.argv, {
+        env: { ...way.env, ...launch.env },
+        needs: launch.needs ?? [],
+        cwd: PINNED.workspace,
+        tied: way.tie !== undefined,
+      });
+      const child = await this.#launcher.start(command, { wrapper, way, stdin: "ignore", output: "ignore" });
+      child.unref();
+      await this.#enclosure.members.add(child.pid as number);
+    });
   }
 
   async signal(pid: number, signal: NodeJS.Signals): Promise<void> {
@@ -105,14 +108,18 @@ export class BwrapSandbox implements Sandbox {
     options.signal?.throwIfAborted();
     await this.#makePrivate();
     const cwd = await this.#toFolder(options.cwd ?? PINNED.workspace);
-    const { prefix, env } = await this.#network.join([]);
-    const prepared = await this.#launcher.prepare(["/bin/sh", "-c", command], {
-      env: { ...env, ...options.env },
-      needs: [],
-      cwd,
+    return this.#network.use([], async (way) => {
+      const argv = ["/bin/sh", "-c", command];
+      const env = { ...way.env, ...options.env };
+      const prepared = await this.#launcher.prepare(argv, {
+        env,
+        needs: [],
+        cwd,
+        tied: way.tie !== undefined,
+      });
+      const child = await this.#launcher.start(prepared, { wrapper: [], way, stdin: "pipe", output: "pipe" });
+      return this.#enclosure.await(child, awaitCommand(child, options, endTree));
     });
-    const child = await this.#launcher.start(prepared, { wrapper: [], enter: prefix, stdio: "pipe" });
-    return this.#enclosure.await(child, awaitCommand(child, options, endTree));
   }
 
   async host(port: number): Promise<URL> {
@@ -155,10 +162,10 @@ export class BwrapSandbox implements Sandbox {
     if (outputs === undefined) await this.files.mkdir(PINNED.outputs);
   }
 
-  async #demandProgram(launch: Launch, env: Readonly<Record<string, string>>): Promise<void> {
-    const [program = ""] = launch.argv;
-    await demandProgram(this.#launcher.toHostPath(program), env);
-    if (!program.includes("/") || this.#launcher.isVisible(program, launch.needs ?? [])) return;
+  async #demandProgram({ argv: [program = ""], env, needs = [] }: Launch): Promise<void> {
+    const path = env["PATH"] ?? this.#record.env?.["PATH"] ?? toInnerPath(needs);
+    await demandProgram(this.#launcher.toHostPath(program), { PATH: path });
+    if (!program.includes("/") || this.#launcher.isVisible(program, needs)) return;
     const detail = `The program ${program} lies where the sandbox sees nothing. Install it below /usr, or let its launch name it as needed.`;
     throw new SluiceError("agent_not_installed", detail, { program });
   }

@@ -5,6 +5,8 @@ export interface ProcessRow {
   readonly parent: number;
   readonly group: number;
   readonly session: number;
+  /** As the kernel abbreviates it: R, S, D, T… */
+  readonly state: string;
   /** Clock ticks since the boot: with the pid, who a process is. */
   readonly start: string;
 }
@@ -30,6 +32,7 @@ export async function readProcess(pid: number): Promise<ProcessRow | undefined> 
     parent: Number(parent),
     group: Number(group),
     session: Number(session),
+    state: state ?? "",
     start: fields[19] ?? "",
   };
 }
