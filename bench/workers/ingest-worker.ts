@@ -32,7 +32,12 @@ async function measure(task: IngestTask): Promise<IngestResult> {
   await writeFile(file, `${lines.join("\n")}\n`);
   const recorded = recordAppends(createSqliteLog({ folder: join(folder, "data") }));
   const { log } = recorded;
-  const engine = await createEngine({ log, dataDir: join(folder, "data"), harnesses: [printing(file)] });
+  const engine = await createEngine({
+    log,
+    dataDir: join(folder, "data"),
+    harnesses: [printing(file)],
+    defaultSandbox: "local",
+  });
   const real: number[] = [];
   const limit: number[] = [];
   try {
