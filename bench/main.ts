@@ -15,9 +15,23 @@ import type { Row } from "./row.ts";
 import { createSluice } from "./sluice.ts";
 import { startup } from "./startup.ts";
 import { toTable } from "./table.ts";
+import { checkpoint } from "./checkpoint.ts";
+import { sandboxStart } from "./sandbox-start.ts";
+import { watching } from "./watch.ts";
 
 const NO_PEER = "Not compared: run with --peers.";
-const MEASUREMENTS = [firstEvent, delivery, ingest, replay, history, idle, startup];
+const MEASUREMENTS = [
+  firstEvent,
+  delivery,
+  ingest,
+  replay,
+  history,
+  idle,
+  startup,
+  sandboxStart,
+  checkpoint,
+  watching,
+];
 
 interface Options {
   readonly only: readonly Measurement[];

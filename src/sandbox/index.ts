@@ -1,7 +1,20 @@
 export { createBwrapProvider, type BwrapProviderOptions } from "./bwrap/provider.ts";
 export { createCheckpoints, type CheckpointsOptions } from "./checkpoint/checkpoints.ts";
 export { createFolderStorage } from "./checkpoint/folderStorage.ts";
-export type { CheckpointInfo, Checkpoints, CheckpointStorage } from "./checkpoint/port.ts";
+export { DEFAULT_EXCLUDES } from "./checkpoint/exclusion.ts";
+export type {
+  CheckpointExcludes,
+  CheckpointInfo,
+  CheckpointOptions,
+  CheckpointProgress,
+  CheckpointRestored,
+  CheckpointRoots,
+  Checkpoints,
+  CheckpointStorage,
+  CheckpointTaken,
+  Collected,
+  RestoreOptions,
+} from "./checkpoint/port.ts";
 export { createS3Storage, type S3StorageOptions } from "./checkpoint/s3Storage.ts";
 export { filesDiff } from "./diff/filesDiff.ts";
 export { workspaceDiff, type WorkspaceDiff, type WorkspaceDiffOptions } from "./diff/workspaceDiff.ts";

@@ -89,6 +89,7 @@ class LocalEngine implements Engine {
         createCheckpoints({
           storage: createFolderStorage(join(options.dataDir, "checkpoints")),
           cacheFolder: join(options.dataDir, "checkpoint-cache"),
+          never: [options.dataDir],
         }),
       harness: (spec) => findHarness(spec.agent, this.#harnesses),
       provider: (id) => this.#provider(id),

@@ -14,8 +14,9 @@ const noGroup = "this host has no control group for it that this user may use";
 sandboxTestkit({
   name: "bwrap",
   async create() {
+    const programs = await bridgePrograms();
     const root = join(await mkdtemp(join(tmpdir(), "sluice-bwrap-")), "data", "sandboxes");
-    const options = { root, programs: await bridgePrograms() };
+    const options = { root, programs };
     return {
       provider: createBwrapProvider(options),
       reopen: async () => createBwrapProvider(options),
