@@ -18,6 +18,7 @@ export function endProcess(
   drafts: Drafts,
   ended: EventData<"process.ended">,
   stop: Stop | undefined,
+  verdict?: string,
 ): void {
   const said: EventDraft = { type: "process.ended", source: "daemon", data: ended };
   if (stop === "terminate" || stop === "remove") {
@@ -32,7 +33,7 @@ export function endProcess(
   const isLost = ended.reason === "lost";
   const message = isLost
     ? "the agent's process was lost, with its exit status; a new message starts it again"
-    : `the agent's process ${describeExit(ended)} in the middle of a turn`;
+    : `the agent's process ${describeExit(ended)} in the middle of a turn${verdict === undefined ? "" : `: ${verdict}`}`;
   const outcome = outcomeOf(fold, {
     status: "failed",
     stopReason: isLost ? "agent_lost" : "agent_exited",

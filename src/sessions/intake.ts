@@ -144,7 +144,9 @@ export class Intake {
       ...(exit.signal === undefined ? {} : { signal: exit.signal }),
       ...(stderr.total_lines ? { stderr } : {}),
     };
-    endProcess(this.#context.writer.fold, drafts, ended, stop);
+    // A limit of the sandbox may have ended it; only the sandbox knows.
+    const verdict = stop === undefined && code !== 0 ? await process.sandbox.verdict?.() : undefined;
+    endProcess(this.#context.writer.fold, drafts, ended, stop, verdict);
   }
 
   /** What has to be said before a turn may end: the files' last changes, what they come to, and where they are kept. */

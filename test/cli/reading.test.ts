@@ -216,7 +216,11 @@ describe("sluice doctor", () => {
       data: { ok: true, folder: bench.data, sessions: expect.any(Number) as number },
       server: { ok: false, url: "http://127.0.0.1:9" },
       agents: [{ id: "scripted", ok: true }],
-      sandboxes: [{ id: "local", ok: true, isolated: false }],
+      sandboxes: [
+        { id: "bwrap", isolated: true },
+        { id: "local", ok: true, isolated: false },
+        { id: "docker", isolated: true },
+      ],
     });
     expect((await bench.run(["doctor"])).out).toMatch(/✓ scripted/);
   });

@@ -120,7 +120,8 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
     });
 
     it("still stops what it is told to stop, and reads what there is", async () => {
-      await client.sessions.create("s", { agent: "scripted", directory: bench.work });
+      // Without isolation the sleeper is found by the environment that it has on this host.
+      await client.sessions.create("s", { agent: "scripted", directory: bench.work, sandbox: "local" });
       await client.sendMessage("s", script({ shell: "echo waiting; sleep 1234" }));
       await follow(client, (event) => event.type === "item.delta");
       await expect.poll(() => sleepers(disk)).toHaveLength(1);
