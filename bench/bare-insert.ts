@@ -21,6 +21,7 @@ export function insertBare(batches: readonly BareBatch[], lines: readonly string
     openStore({ folder }).close();
     const driver = createDriver(join(folder, "log.db"));
     driver.exec("PRAGMA synchronous = NORMAL");
+    driver.prepare("PRAGMA wal_autocheckpoint = 8000").all();
     const begin = driver.prepare("BEGIN IMMEDIATE");
     const commit = driver.prepare("COMMIT");
     const insert = driver.prepare(
