@@ -28,7 +28,7 @@ describeWithBwrap("a bridge's life", () => {
   it("goes on when the program that started it is killed, and ends with the sandbox", async () => {
     const answered: string[] = [];
     const port = await lab.serve((request, response) => response.end(void answered.push(request.url ?? "")));
-    const { bridge, folder } = await lab.bridge({ extraHosts: [`127.0.0.1:${port}`], graceMs: 300 });
+    const { bridge, folder } = await lab.bridge({ extraHosts: [`127.0.0.1:${port}`], graceMs: 5_000 });
     const script = `n=0; while :; do n=$((n+1)); curl -s http://127.0.0.1:${port}/$n; sleep 0.05; done`;
     const plan = { host: await bridge.start(), sandbox: toBwrapArgs(bridge, script) };
     const starter = spawn(process.execPath, ["-e", STARTER, JSON.stringify(plan)], {
