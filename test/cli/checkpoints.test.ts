@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createClient } from "../../src/client/index.ts";
+import { startS3 } from "../sandbox/checkpointS3.ts";
 import { startServer } from "../support/server.ts";
 import { ended, lines, printed, script, Workbench } from "./workbench.ts";
 
@@ -161,5 +162,39 @@ describe("sluice restore", () => {
       expect(out).not.toContain("[y/N]");
       expect(readFileSync(file(), "utf8")).toBe("second");
     });
+  });
+});
+
+describe("checkpoints in S3", () => {
+  it("are made, listed and restored there, and nothing of them lies in the data folder", async () => {
+    const s3 = await startS3();
+    try {
+      const { endpoint, bucket, accessKeyId, secretAccessKey } = s3.options;
+      const env = {
+        SLUICE_CHECKPOINTS: `s3://${bucket}/team/one`,
+        AWS_ENDPOINT_URL: endpoint,
+        AWS_ACCESS_KEY_ID: accessKeyId,
+        AWS_SECRET_ACCESS_KEY: secretAccessKey,
+      };
+      await bench.run(["run", "--session", "s", script({ say: "quince" })], { env });
+      writeFileSync(file(), "kept");
+      const made = await bench.run(["checkpoints", "s", "--create", "--json"], { env });
+      expect(made.code, made.err).toBe(0);
+      writeFileSync(file(), "changed");
+      const restored = await bench.run(["restore", "s", "latest", "--yes"], { env });
+      expect(restored.code, restored.err).toBe(0);
+      expect(readFileSync(file(), "utf8")).toBe("kept");
+      expect(existsSync(join(bench.data, "checkpoints"))).toBe(false);
+    } finally {
+      await s3.stop();
+    }
+  });
+
+  it("need their keys, and say which is missing", async () => {
+    const env = { SLUICE_CHECKPOINTS: "s3://bucket", AWS_ACCESS_KEY_ID: "", AWS_SECRET_ACCESS_KEY: "" };
+    await bench.run(["run", "--session", "s", script({ say: "quince" })]);
+    const { code, err } = await bench.run(["checkpoints", "s", "--create"], { env });
+    expect(code).toBe(2);
+    expect(err).toContain("AWS_ACCESS_KEY_ID is not set");
   });
 });

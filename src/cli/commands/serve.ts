@@ -12,6 +12,9 @@ Every request needs the token: "Authorization: Bearer <token>". It is made on th
 data folder, readable by you alone. SIGTERM and Ctrl-C give running turns 5 seconds, then let go of them;
 the next start picks them up again.
 
+Checkpoints are kept in the data folder, or where SLUICE_CHECKPOINTS says: a folder, or s3://bucket/prefix with
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_REGION or AWS_ENDPOINT_URL where they are needed.
+
 Examples:
   sluice serve
   sluice serve --port 0 --data ./data
