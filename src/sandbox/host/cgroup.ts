@@ -1,5 +1,6 @@
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { isInside } from "./mapping.ts";
 
 /**
@@ -54,7 +55,7 @@ export class Cgroup {
 
   /** Removes it and the groups that were made in it; one that is not empty stays. */
   async remove(): Promise<void> {
-    for (const path of [...(await this.#below()).toReversed(), this.path]) await rmdir(path).catch(() => {});
+    for (const path of [...(await this.#below()).toReversed(), this.path]) await removeGroup(path);
   }
 
   async #below(): Promise<string[]> {
@@ -107,4 +108,16 @@ function exists(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/** A process that was just killed keeps its group busy for a moment longer. */
+export async function removeGroup(path: string): Promise<void> {
+  for (let tries = 50; tries > 0; tries -= 1) {
+    const code = await rmdir(path).then(
+      () => undefined,
+      (error: NodeJS.ErrnoException) => error.code,
+    );
+    if (code !== "EBUSY") return;
+    await sleep(10);
+  }
 }

@@ -1,5 +1,6 @@
-import { access, constants, mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { access, constants, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { removeGroup } from "./cgroup.ts";
 import type { SandboxLimits } from "../port.ts";
 
 export type Controller = "memory" | "pids" | "cpu";
@@ -58,7 +59,7 @@ export class Controllers {
   }
 
   async remove(): Promise<void> {
-    for (const path of this.groups) await rmdir(path).catch(() => {});
+    for (const path of this.groups) await removeGroup(path);
   }
 }
 
