@@ -1,21 +1,13 @@
-import { join } from "node:path";
-import { createCheckpoints, createFolderStorage, createS3Storage } from "../sandbox/index.ts";
-import type { CheckpointStorage, Checkpoints } from "../sandbox/checkpoint/port.ts";
+import { createFolderStorage, createS3Storage, type CheckpointStorage } from "../sandbox/index.ts";
 import { CliFailure, EXIT } from "./failure.ts";
 
 /**
  * Where checkpoints are kept: `SLUICE_CHECKPOINTS` is a folder or `s3://bucket/prefix`, the latter with the
  * variables that every S3 tool knows. Without it they lie in the data folder.
  */
-export function checkpointsOf(dataDir: string, env: NodeJS.ProcessEnv = process.env): Checkpoints {
-  return createCheckpoints({
-    storage: storageOf(env["SLUICE_CHECKPOINTS"] || join(dataDir, "checkpoints"), env),
-    cacheFolder: join(dataDir, "checkpoint-cache"),
-    never: [dataDir],
-  });
-}
-
-function storageOf(place: string, env: NodeJS.ProcessEnv): CheckpointStorage {
+export function checkpointStorageOf(env: NodeJS.ProcessEnv = process.env): CheckpointStorage | undefined {
+  const place = env["SLUICE_CHECKPOINTS"];
+  if (!place) return undefined;
   if (!place.startsWith("s3://")) return createFolderStorage(place);
   const { hostname: bucket, pathname } = new URL(place);
   const region = env["AWS_REGION"] || env["AWS_DEFAULT_REGION"] || "us-east-1";

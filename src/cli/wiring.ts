@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { createApp, listen, type Listening } from "../http/index.ts";
 import { createSqliteLog, type EventLog } from "../log/index.ts";
 import { createEngine, type Engine, type EngineOptions } from "../sessions/index.ts";
-import { checkpointsOf } from "./checkpointStore.ts";
+import { checkpointStorageOf } from "./checkpointStore.ts";
 import { ensureDataDir } from "./dataDir.ts";
 import { readVersion } from "./version.ts";
 
@@ -31,7 +31,8 @@ export async function openEngine(
 ): Promise<Engine> {
   const log = openLog(ensureDataDir(dataDir));
   try {
-    return await createEngine({ log, dataDir, checkpoints: checkpointsOf(dataDir), ...settle() });
+    const checkpointStorage = checkpointStorageOf();
+    return await createEngine({ log, dataDir, ...(checkpointStorage && { checkpointStorage }), ...settle() });
   } catch (error) {
     await log.close();
     throw error;

@@ -6,7 +6,7 @@ import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
-import type { CheckpointInfo, Checkpoints } from "../sandbox/checkpoint/port.ts";
+import type { CheckpointInfo, CheckpointStorage } from "../sandbox/checkpoint/port.ts";
 import { createCheckpoints, createFolderStorage, type FileHooks } from "../sandbox/index.ts";
 import { chooseProvider, defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
@@ -27,7 +27,7 @@ export interface EngineOptions {
   readonly defaultSandbox?: string;
   readonly limits?: Partial<Limits>;
   /** Where checkpoints are kept; a folder beside the log unless told otherwise. */
-  readonly checkpoints?: Checkpoints;
+  readonly checkpointStorage?: CheckpointStorage;
   /** Called on every change of a file in any session; one that throws is logged and changes nothing. */
   readonly fileHooks?: FileHooks;
   readonly logger?: Logger;
@@ -84,13 +84,11 @@ class LocalEngine implements Engine {
       logger,
       secrets: options.secrets ?? new Map(),
       fileHooks: options.fileHooks,
-      checkpoints:
-        options.checkpoints ??
-        createCheckpoints({
-          storage: createFolderStorage(join(options.dataDir, "checkpoints")),
-          cacheFolder: join(options.dataDir, "checkpoint-cache"),
-          never: [options.dataDir],
-        }),
+      checkpoints: createCheckpoints({
+        storage: options.checkpointStorage ?? createFolderStorage(join(options.dataDir, "checkpoints")),
+        cacheFolder: join(options.dataDir, "checkpoint-cache"),
+        never: [options.dataDir],
+      }),
       harness: (spec) => findHarness(spec.agent, this.#harnesses),
       provider: (id) => this.#provider(id),
       draining: () => this.#draining,

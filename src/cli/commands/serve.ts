@@ -44,7 +44,8 @@ export function addServe(program: Command, context: CommandContext): void {
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
     .option("--token <token>", "this token instead of the data folder's own")
     .option("--no-token", "ask for no token")
-    .option("--agent <agent>", "the agent of sessions that name none (default: scripted)")
+    // For dialects whose sessions need not name an agent; universal's always do.
+    .addOption(new Option("--agent <agent>", "the agent of sessions that name none").hideHelp())
     .addOption(new Option("--insecure", "allow --no-token beyond this machine").hideHelp())
     .addHelpText("after", EXAMPLES)
     .action((options: ServeOptions) => serve(options, context));
