@@ -16,6 +16,10 @@ export type Attachment = z.infer<typeof Attachment>;
 export const SendMessage = z.strictObject({
   message: z.string(),
   attachments: z.array(Attachment).optional(),
+  delivery: z
+    .enum(["queue", "steer"])
+    .optional()
+    .describe("while a turn runs: wait for its end, or go into it where the agent can take it"),
 });
 export type SendMessage = z.infer<typeof SendMessage>;
 

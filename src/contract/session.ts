@@ -19,6 +19,13 @@ export const McpServer = z.union([
 ]);
 export type McpServer = z.infer<typeof McpServer>;
 
+export const Skill = z.strictObject({
+  name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,63}$/, "lower-case letters, digits and dashes"),
+  description: z.string().min(1),
+  content: z.string().describe("Markdown, without the front matter"),
+});
+export type Skill = z.infer<typeof Skill>;
+
 export const RetryBudget = z.strictObject({
   tries: z.int().min(1).max(100).default(4),
   backoffMs: z.int().min(0).max(600_000).default(250),
@@ -44,6 +51,8 @@ export type SandboxLimits = z.infer<typeof SandboxLimits>;
 /** All that a session was asked to be. Stored once, when it is created. */
 export const SessionSpec = z.strictObject({
   agent: z.string().min(1),
+  /** The program to run, for an agent that is only known by its protocol (`acp`). */
+  command: z.array(z.string()).min(1).optional(),
   agentMode: z.string().optional(),
   permissionMode: PermissionMode.optional(),
   model: z.string().optional(),
@@ -51,18 +60,29 @@ export const SessionSpec = z.strictObject({
   directory: z.string().optional(),
   title: z.string().optional(),
   mcp: z.record(z.string(), McpServer).optional(),
-  skills: z.unknown().optional(),
+  /** Replaces the agent's own system prompt where the CLI lets it be replaced, else comes before the instructions. */
+  systemPrompt: z.string().optional(),
+  /** Added to the agent's system prompt. */
+  instructions: z.string().optional(),
+  /** Instructions that the agent reads when it needs them; placed where the CLI looks for skills. */
+  skills: z.array(Skill).optional(),
   sandbox: z.string().optional(),
   image: z.string().optional(),
   network: Network.optional(),
   limits: SandboxLimits.optional(),
   env: z.record(z.string(), z.string()).optional(),
+  /** Environment variables of the agent by reference: `env:NAME` of the server, or `file:/path`. Read at launch, stored nowhere. */
+  secrets: z.record(z.string(), z.string().regex(/^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+)$/)).optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
+  /** Nobody answers: what the agent asks is refused at once, by an event that says so. */
+  unattended: z.boolean().optional(),
   /** Live file events and the diff at a turn's end; on unless switched off. */
   watch: z.boolean().optional(),
   /** A checkpoint at the end of every completed turn. */
   autoCheckpoint: z.boolean().optional(),
   turnTimeoutMs: z.int().min(1).optional(),
+  /** How long a model may be silent while the agent neither runs a tool nor asks; then the turn fails. */
+  silenceTimeoutMs: z.int().min(1).optional(),
   retries: RetryBudget.optional(),
 });
 export type SessionSpec = z.infer<typeof SessionSpec>;

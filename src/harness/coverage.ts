@@ -1,5 +1,6 @@
 import type { ContentPart, Item, SessionSpec } from "../contract/index.ts";
 import type { Harness, HarnessCommand, HarnessFact } from "./port.ts";
+import { recordedContext } from "./recording.ts";
 
 /** Seed 004's coverage features, and those that sluice adds. */
 export const FEATURES = [
@@ -75,7 +76,7 @@ const PROBE = "coverage-probe";
 function rehearse(harness: Harness): { facts: HarnessFact[]; answers: Set<string> } {
   const facts: HarnessFact[] = [];
   const answers = new Set<string>();
-  let state = harness.initial({ idPrefix: "itm_" });
+  let state = harness.initial(recordedContext(harness.id));
   for (const line of harness.sample) {
     const decoded = harness.decode(state, line);
     state = decoded.state;
@@ -107,18 +108,24 @@ function toAnswer(fact: HarnessFact): HarnessCommand | undefined {
 }
 
 function canSay(harness: Harness, command: HarnessCommand): boolean {
-  return (harness.encode(harness.initial({ idPrefix: "itm_" }), command)?.length ?? 0) > 0;
+  return says(harness, command).length > 0;
+}
+
+/** What it says at the end of its sample, when every handshake is done; else at the very beginning. */
+function says(harness: Harness, command: HarnessCommand): readonly string[] {
+  const first = harness.initial(recordedContext(harness.id));
+  const last = harness.sample.reduce((state, line) => harness.decode(state, line).state, first);
+  for (const state of [last, first]) {
+    const lines = harness.encode(state, command);
+    if (lines !== undefined && lines !== "later" && lines.length > 0) return lines;
+  }
+  return [];
 }
 
 /** Whether an attachment of a prompt reaches the agent at all. */
 function carries(harness: Harness, part: ContentPart): boolean {
   const content: ContentPart[] = [{ type: "text", text: "Hello" }, part];
-  const lines = harness.encode(harness.initial({ idPrefix: "itm_" }), {
-    type: "prompt",
-    inputId: "inp",
-    content,
-  });
-  return lines?.some((line) => line.includes(PROBE)) ?? false;
+  return says(harness, { type: "prompt", inputId: "inp", content }).some((line) => line.includes(PROBE));
 }
 
 function launchChanges(harness: Harness, spec: Partial<SessionSpec>): boolean {

@@ -1,7 +1,7 @@
 import type { EventDraft, Launch, SessionSpec, SpoolLine, ContentPart } from "../contract/index.ts";
 
 /**
- * One CLI's language. `decode` and `encode` are pure: no clock, no randomness, no I/O.
+ * One CLI's language. `decode`, `encode` and `overhear` are pure: no clock, no randomness, no I/O.
  * `State` is plain JSON, so that it can be checkpointed beside the log.
  */
 export interface Harness<State = unknown> {
@@ -9,17 +9,42 @@ export interface Harness<State = unknown> {
   readonly title: string;
   /** One process serves one turn and ends; the next turn resumes in another. */
   readonly oneShot?: boolean;
-  /** Whether it can run here, and if not, the one command that helps. */
-  detect(): Promise<Detected>;
+  /** What may be chosen of it, as far as it is known without asking the CLI. */
+  readonly choices?: Choices;
+  /** Where its key may come from, the first that is there being used. */
+  readonly credentials?: readonly Credential[];
+  /** Whether it can run here, and if not, the one command that helps. Its version is asked for only when wanted: that may take seconds. */
+  detect(options?: { withVersion?: boolean }): Promise<Detected>;
   launch(spec: SessionSpec, context: LaunchContext): Launch;
   initial(context: DecodeContext): State;
+  /** What is said to the CLI before anything else, such as a JSON-RPC `initialize`. */
+  greet?(state: State): readonly string[];
   /** One line of either direction; what was sent (`in`) is seen too, at the place where it was sent. */
   decode(state: State, line: SpoolLine): Decoded<State>;
-  /** The lines that carry a command to the CLI, or undefined where it has no words for it. */
-  encode(state: State, command: HarnessCommand): readonly string[] | undefined;
+  /**
+   * The lines that carry a command to the CLI; undefined where it has no words for it; "later" while it cannot
+   * be told yet, such as before the handshake is done: the engine asks again after the CLI's next words.
+   */
+  encode(state: State, command: HarnessCommand): readonly string[] | undefined | "later";
+  /** What somebody told the CLI by a recorded line: the way back from `encode`, for reading recordings. */
+  overhear?(state: State, line: SpoolLine): HarnessCommand | undefined;
   /** Native lines in which every feature of the decoder shows itself; the coverage matrix is computed from them. */
   readonly sample: readonly SpoolLine[];
 }
+
+export interface Choices {
+  /** Values of `agentMode`. Another one is refused. */
+  readonly modes: readonly string[];
+  /** Values of `model` that are known to work; others are passed on. */
+  readonly models?: readonly string[];
+  /** Values of `variant`: how hard it thinks. Another one is refused. */
+  readonly variants?: readonly string[];
+}
+
+export type Credential =
+  | { readonly env: string }
+  /** Relative to the user's home; placed at the same path of the agent's home. */
+  | { readonly file: string };
 
 export interface Detected {
   readonly installed: boolean;
@@ -28,15 +53,25 @@ export interface Detected {
 }
 
 export interface LaunchContext {
+  /** The native id of the conversation to continue. */
   readonly resume?: string;
+  /** Continue it as another one, and leave the old one as it is. */
+  readonly fork?: boolean;
   /** In-sandbox paths. */
   readonly workspace: string;
   readonly home: string;
+  /** What was found of `credentials`, for those that the session's own environment does not set. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface DecodeContext {
   /** Makes item ids unique among a session's processes: `${prefix}${n}`. */
   readonly idPrefix: string;
+  readonly spec: SessionSpec;
+  readonly workspace: string;
+  readonly home: string;
+  readonly resume?: string;
+  readonly fork?: boolean;
 }
 
 export interface Decoded<State> {
@@ -66,6 +101,8 @@ export interface ModelFailed {
 
 export type HarnessCommand =
   | { readonly type: "prompt"; readonly inputId: string; readonly content: readonly ContentPart[] }
+  /** More words for the turn that runs, where the CLI can take them. */
+  | { readonly type: "steer"; readonly inputId: string; readonly content: readonly ContentPart[] }
   | { readonly type: "interrupt" }
   | { readonly type: "retry" }
   | {

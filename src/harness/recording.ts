@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { type ProcessExit, SluiceError, type SpoolLine } from "../contract/index.ts";
-import type { Harness, HarnessFact } from "./port.ts";
+import type { DecodeContext, Harness, HarnessFact } from "./port.ts";
 
 const Entry = z.object({
   t: z.number().optional(),
@@ -33,12 +33,17 @@ export function* decodeRecording(
   lines: Iterable<SpoolLine>,
   options: { idPrefix?: string } = {},
 ): Generator<{ line: SpoolLine; facts: readonly HarnessFact[] }> {
-  let state = harness.initial({ idPrefix: options.idPrefix ?? "itm_" });
+  let state = harness.initial({ ...recordedContext(harness.id), ...options });
   for (const line of lines) {
     const decoded = harness.decode(state, line);
     state = decoded.state;
     yield { line, facts: decoded.facts };
   }
+}
+
+/** Where a process ran whose recording is all that is left of it. */
+export function recordedContext(agent: string): DecodeContext {
+  return { idPrefix: "itm_", spec: { agent }, workspace: "/workspace", home: "/home/user" };
 }
 
 type Entry = z.infer<typeof Entry>;

@@ -2,6 +2,7 @@ import type { EventDraft, RetryBudget, SessionSpec } from "../contract/index.ts"
 import type { HarnessFact } from "../harness/port.ts";
 import { closeTurn, type TurnOutcome } from "./closing.ts";
 import type { Drafts } from "./drafts.ts";
+import { failureBy, failureOf } from "./failure.ts";
 import type { SessionFold } from "./fold.ts";
 import { policyAnswer } from "./policy.ts";
 import { synthesized } from "./synthesis.ts";
@@ -52,25 +53,29 @@ export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, 
     case "permission.requested": {
       drafts.add(withRaw({ ...fact, source: fact.source ?? "agent" }, raw));
       const pending = turn?.pending.at(-1);
-      const by = pending && policyAnswer(options.spec.permissionMode, pending);
-      if (!pending || by === undefined) return;
-      return drafts.add({
-        type: "permission.resolved",
-        source: "daemon",
-        data: {
-          permission_id: pending.id,
-          action: pending.prompt,
-          status: "approved",
-          metadata: { ...(pending.metadata as object | undefined), reply: "once", by },
-        },
-      });
+      return pending && drafts.addAll(policyAnswer(options.spec, pending));
+    }
+    case "question.requested": {
+      drafts.add(withRaw({ ...fact, source: fact.source ?? "agent" }, raw));
+      const pending = turn?.pending.at(-1);
+      return pending && drafts.addAll(policyAnswer(options.spec, pending));
+    }
+    case "turn.retrying": {
+      drafts.add(withRaw(ofTurn({ ...fact, source: "agent" }, turn?.id), raw));
+      // A CLI may go on for ever; the session's budget holds for it too.
+      if (!turn || turn.interrupt || fact.data.attempt < budgetOf(options.spec).tries) return;
+      const data = { turn_id: turn.id, by: "retries" };
+      return drafts.addAll([
+        ...failureOf(turn, data.by),
+        { type: "interrupt.requested", source: "daemon", data },
+      ]);
     }
     case "item.completed":
       for (const event of synthesized(fold, fact.data.item, fact.parent_id)) drafts.add(event);
       return drafts.add(withRaw({ ...fact, source: fact.source ?? "agent" }, raw));
     default:
       // A CLI that retries by itself says so; its next words mean that it has gone on.
-      if (turn?.retry && fact.type !== "turn.retrying") {
+      if (turn?.retry) {
         drafts.add({ type: "turn.resumed", source: "daemon", data: { turn_id: turn.id, reason: "retry" } });
       }
       drafts.add(withRaw(ofTurn({ ...fact, source: fact.source ?? "agent" } as EventDraft, turn?.id), raw));
@@ -85,17 +90,10 @@ export interface AdmitOptions {
 
 /** An interrupt that was asked for decides what an end is called, whatever the CLI calls it. */
 export function outcomeOf(fold: SessionFold, outcome: TurnOutcome): TurnOutcome {
-  const interrupt = fold.turn?.interrupt;
-  if (!interrupt || outcome.status === "completed") return outcome;
-  if (interrupt.by !== "timeout") return { status: "interrupted", stopReason: "interrupted" };
-  return {
-    status: "failed",
-    stopReason: "timeout",
-    error: {
-      code: "timeout",
-      message: "the turn took longer than its limit; raise turnTimeoutMs or split the work",
-    },
-  };
+  const { turn } = fold;
+  if (!turn?.interrupt || outcome.status === "completed") return outcome;
+  const failure = failureBy(turn);
+  return failure ? { status: "failed", ...failure } : { status: "interrupted", stopReason: "interrupted" };
 }
 
 function budgetOf(spec: SessionSpec): RetryBudget {

@@ -5,6 +5,7 @@ import type { NetworkPolicy, Sandbox } from "../sandbox/port.ts";
 import { createSpool, openSpool } from "../spool/index.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { SessionFold } from "./fold.ts";
+import { readCredentials } from "./credentials.ts";
 import { HarnessProcess } from "./process.ts";
 import { createRedact, secretsOf } from "./redact.ts";
 
@@ -71,15 +72,17 @@ export async function startProcess(
 ): Promise<HarnessProcess> {
   const harness = deps.harness(row.spec);
   const { workspace, home } = sandbox.paths;
-  const launch = harness.launch(row.spec, {
-    workspace,
-    home,
-    ...(resumed === undefined ? {} : { resume: resumed }),
-  });
+  const place = { workspace, home, ...(resumed === undefined ? {} : { resume: resumed }) };
+  const { env, secrets, files, values } = await readCredentials(harness, row.spec);
+  const launch = harness.launch(row.spec, { ...place, env });
   const spool = await createSpool(spoolFolder(deps, row.id, ordinal));
   try {
     await sandbox.spawn({
-      launch: { ...launch, env: { ...row.spec.env, ...launch.env } },
+      launch: {
+        ...launch,
+        env: { ...row.spec.env, ...secrets, ...launch.env },
+        files: [...files, ...(launch.files ?? [])],
+      },
       wrapper: spool.wrapper,
     });
   } catch (error) {
@@ -92,7 +95,8 @@ export async function startProcess(
     spool,
     sandbox,
     harness,
-    redact: redactOf(deps, row),
+    context: { spec: row.spec, ...place },
+    redact: redactOf(deps, row, values),
   });
 }
 
@@ -111,13 +115,21 @@ export async function attachProcess(
     await spool?.remove();
     return undefined;
   }
+  const harness = deps.harness(row.spec);
+  const { workspace, home } = sandbox.paths;
+  const resume = fold.resumed === undefined ? {} : { resume: fold.resumed };
+  // What is not there any more cannot be taken out of what the process says; it goes on all the same.
+  const { values } = await readCredentials(harness, row.spec).catch(() => ({
+    values: new Map<string, string>(),
+  }));
   const process = new HarnessProcess({
     sessionKey: sessionKey(row),
     ordinal: fold.processes,
     spool,
     sandbox,
-    harness: deps.harness(row.spec),
-    redact: redactOf(deps, row),
+    harness,
+    context: { spec: row.spec, workspace, home, ...resume },
+    redact: redactOf(deps, row, values),
   });
   await process.reattach(row.spool);
   return process;
@@ -132,6 +144,10 @@ function sessionKey(row: SessionRow): string {
   return `${row.id}@${row.createdAt}`;
 }
 
-function redactOf(deps: SessionDeps, row: SessionRow): ReturnType<typeof createRedact> {
-  return createRedact(new Map([...deps.secrets, ...secretsOf(row.spec)]));
+function redactOf(
+  deps: SessionDeps,
+  row: SessionRow,
+  values: ReadonlyMap<string, string>,
+): ReturnType<typeof createRedact> {
+  return createRedact(new Map([...deps.secrets, ...secretsOf(row.spec), ...values]));
 }

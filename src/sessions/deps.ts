@@ -10,6 +10,8 @@ import type { Session } from "./session.ts";
 export interface Limits {
   /** A turn that works longer is interrupted; the time that it waits for somebody does not count. */
   readonly turnTimeoutMs: number;
+  /** How long a model may say nothing while no tool runs and nobody is asked; then the turn fails. */
+  readonly silenceMs: number;
   /** How long an interrupt may take before a signal, and the signal before a kill. */
   readonly interruptMs: number;
   /** How long a process may be without a turn before it is ended. */
@@ -28,6 +30,7 @@ export interface Limits {
 
 export const DEFAULT_LIMITS: Limits = {
   turnTimeoutMs: 3_600_000,
+  silenceMs: 600_000,
   interruptMs: 5_000,
   idleMs: 300_000,
   gentleMs: 2_000,

@@ -3,7 +3,7 @@ import type { SessionFold } from "./fold.ts";
 
 /** What a session has to do by itself, and when. */
 export interface Due {
-  readonly what: "retry" | "timeout" | "signal" | "kill" | "sleep";
+  readonly what: "retry" | "timeout" | "silence" | "signal" | "kill" | "sleep";
   readonly at: number;
 }
 
@@ -26,5 +26,7 @@ export function dueOf(
   if (typeof turn.retry?.due === "number") due.push({ what: "retry", at: turn.retry.due });
   const { spent, since } = turn.clock;
   if (since !== null) due.push({ what: "timeout", at: since + limits.turnTimeoutMs - spent });
+  const isModelsTurn = turn.pending.length === 0 && Object.keys(turn.calls).length === 0 && !turn.retry?.due;
+  if (since !== null && isModelsTurn) due.push({ what: "silence", at: session.lastTime + limits.silenceMs });
   return due;
 }

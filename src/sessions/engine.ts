@@ -11,6 +11,7 @@ import { createCheckpoints, createFolderStorage, type FileHooks } from "../sandb
 import { chooseProvider, defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
 import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
+import { refuseUnknownChoices } from "./choices.ts";
 import { toSessionInfo } from "./info.ts";
 import { loadFold } from "./load.ts";
 import { isOwnerAlive, ownerName } from "./owner.ts";
@@ -106,7 +107,7 @@ class LocalEngine implements Engine {
       this.#harnesses.map(async (harness) => ({
         id: harness.id,
         title: harness.title,
-        ...(await harness.detect()),
+        ...(await harness.detect({ withVersion: true })),
         capabilities: coverageOf(harness),
       })),
     );
@@ -128,6 +129,7 @@ class LocalEngine implements Engine {
         `${harness.title} is not installed. ${detected.hint ?? ""}`.trim(),
       );
     }
+    refuseUnknownChoices(harness, spec);
     const row = await this.log.create({ id: sessionId, spec, owner: this.#deps.owner, time: Date.now() });
     return this.#infoOf(row);
   }

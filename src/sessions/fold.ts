@@ -2,6 +2,7 @@ import type {
   ContentPart,
   EventData,
   EventDraft,
+  EventError,
   Item,
   PendingAction,
   SessionStatus,
@@ -31,6 +32,8 @@ export interface SessionFold {
   /** How many harness processes there were, and whether the last one is still open. */
   processes: number;
   processOpen: boolean;
+  /** The native session that the last process was started to continue. */
+  resumed?: string;
   sandbox: { id: string; provider: string } | null;
   paused: boolean;
   /** The checkpoint that the files were last kept as or brought back to: the next one's parent. */
@@ -57,7 +60,7 @@ export interface TurnFold {
   /** The requests that the last `turn.waiting` named; empty while the turn goes on. */
   waitingFor: string[];
   /** `due` is null where the CLI retries by itself. */
-  retry: { attempt: number; due: number | null } | null;
+  retry: { attempt: number; due: number | null; error?: EventError } | null;
   attempts: number;
   interrupt: { at: number; by?: string } | null;
   usage: Usage;
@@ -163,12 +166,16 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
     case "process.started":
       fold.processes = event.data.process;
       fold.processOpen = true;
+      if (event.data.resumed === undefined) delete fold.resumed;
+      else fold.resumed = event.data.resumed;
       return;
     case "process.ended":
       fold.processOpen = false;
       return;
     case "input.accepted": {
       const { input_id: inputId, turn_id: turnId, content } = event.data;
+      // An input that names the running turn goes into it; every other waits for its own.
+      if (fold.turn?.id === turnId) return steer(fold.turn, inputId, content);
       fold.inbox.push({ inputId, turnId, content });
       return;
     }
@@ -257,6 +264,7 @@ function applyToTurn(
       turn.retry = {
         attempt: event.data.attempt,
         due: event.source === "daemon" ? time + event.data.delay_ms : null,
+        error: event.data.error,
       };
       return;
     case "turn.resumed":
@@ -323,6 +331,11 @@ function applyToTurn(
     }
     default:
   }
+}
+
+function steer(turn: TurnFold, inputId: string, content: ContentPart[]): void {
+  turn.inputIds.push(inputId);
+  turn.outbox.push({ id: `prompt:${inputId}`, command: { type: "steer", inputId, content } });
 }
 
 /** Time in which nobody works does not count against the turn's limit. */

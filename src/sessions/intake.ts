@@ -18,7 +18,7 @@ export interface IntakeHooks {
   /** Why the process is being ended, if it is. */
   stop(): Stop | undefined;
   /** After every commit. */
-  moved(endsTurn: boolean): void;
+  moved(endsTurn: boolean): Promise<void>;
   /** The end of the process is in the log. */
   ended(): Promise<void>;
   /** It writes more than it may. */
@@ -114,7 +114,7 @@ export class Intake {
       await this.detach();
       await this.#hooks.ended();
     }
-    this.#hooks.moved(drafts.endsTurn);
+    await this.#hooks.moved(drafts.endsTurn);
   }
 
   #admit(drafts: Drafts, line: SpoolLine, facts: readonly HarnessFact[]): void {

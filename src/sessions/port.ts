@@ -70,6 +70,8 @@ export interface SessionInput {
   /** The dialect that it came through. */
   readonly via: string;
   readonly payload?: unknown;
+  /** While a turn runs: wait for its end (the default), or go into it where the agent can take it. */
+  readonly delivery?: "queue" | "steer";
   /** A resend with the same key and content appends nothing and gets the same answer. */
   readonly key?: string;
 }

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import type { SpoolLine, SpoolMark } from "../contract/index.ts";
-import type { Decoded, Harness, HarnessCommand } from "../harness/port.ts";
+import type { DecodeContext, Decoded, Harness, HarnessCommand } from "../harness/port.ts";
 import type { Sandbox } from "../sandbox/port.ts";
 import type { SentEntry, Spool, SpoolBatch } from "../spool/port.ts";
+import { inlineImages } from "./images.ts";
 import type { Redact } from "./redact.ts";
 
 /** Every so much output the decoder's state is written down, so that the spool before it can be forgotten. */
@@ -10,6 +11,11 @@ const CHECKPOINT_BYTES = 16 * 1024 * 1024;
 
 /** Giving space back starts a program: not worth it for less. */
 const FORGET_BYTES = 4 * 1024 * 1024;
+
+const GREETING = "greeting";
+
+/** What became of a command: "later" is to be tried again after the agent's next words. */
+export type Delivery = "sent" | "later" | "no words";
 
 interface Checkpoint {
   readonly state: unknown;
@@ -38,7 +44,8 @@ export class HarnessProcess {
     this.sandbox = options.sandbox;
     this.#harness = options.harness;
     this.#redact = options.redact;
-    this.#state = options.harness.initial({ idPrefix: itemPrefix(options.sessionKey, options.ordinal) });
+    const idPrefix = itemPrefix(options.sessionKey, options.ordinal);
+    this.#state = options.harness.initial({ ...options.context, idPrefix });
   }
 
   /** Whether it serves one turn and then ends by itself. */
@@ -93,13 +100,26 @@ export class HarnessProcess {
     this.#offset = offset;
   }
 
-  /** Tells the harness, once per id whatever happens in between. False where it has no words for the command. */
-  async deliver(id: string, command: HarnessCommand): Promise<boolean> {
-    if (this.wasSent(id)) return true;
+  /** Says what has to be said before anything else, once. */
+  async greet(): Promise<void> {
+    const lines = this.#harness.greet?.(this.#state) ?? [];
+    if (lines.length > 0 && !this.wasSent(GREETING)) await this.send(GREETING, lines);
+  }
+
+  /** Whether the harness could be told this now. */
+  canSay(command: HarnessCommand): boolean {
     const lines = this.#harness.encode(this.#state, command);
-    if (lines === undefined) return false;
+    return lines !== undefined && lines !== "later";
+  }
+
+  /** Tells the harness, once per id whatever happens in between. */
+  async deliver(id: string, command: HarnessCommand): Promise<Delivery> {
+    if (this.wasSent(id)) return "sent";
+    const lines = this.#harness.encode(this.#state, await inlineImages(this.sandbox.files, command));
+    if (lines === undefined) return "no words";
+    if (lines === "later") return "later";
     await this.send(id, lines);
-    return true;
+    return "sent";
   }
 
   wasSent(id: string): boolean {
@@ -163,6 +183,7 @@ export interface ProcessOptions {
   readonly spool: Spool;
   readonly sandbox: Sandbox;
   readonly harness: Harness;
+  readonly context: Omit<DecodeContext, "idPrefix">;
   readonly redact: Redact;
 }
 

@@ -12,6 +12,8 @@ const SECRET_NAME = /key|token|secret|password|credential|authorization/i;
 export function createRedact(secrets: ReadonlyMap<string, string>): Redact {
   const values = [...secrets]
     .filter(([, value]) => value.length >= SHORTEST_SECRET)
+    // A secret may hold another one.
+    .sort(([, a], [, b]) => b.length - a.length)
     .flatMap(([name, value]) => {
       const label = `[redacted:${name}]`;
       const escaped = JSON.stringify(value).slice(1, -1);
@@ -30,6 +32,11 @@ export function createRedact(secrets: ReadonlyMap<string, string>): Redact {
   };
 }
 
+/** Whether what has this name is to be kept from events. */
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name);
+}
+
 /** The secrets that a session was given, by name. */
 export function secretsOf(spec: SessionSpec): Map<string, string> {
   const secrets = new Map<string, string>();
@@ -43,7 +50,7 @@ export function secretsOf(spec: SessionSpec): Map<string, string> {
 
 function collect(values: Record<string, string>, into: Map<string, string>): void {
   for (const [name, value] of Object.entries(values)) {
-    if (!SECRET_NAME.test(name)) continue;
+    if (!isSecretName(name)) continue;
     into.set(name, value);
     // "Bearer x" must not survive as "x".
     const bare = /^\S+\s+(\S+)$/.exec(value)?.[1];

@@ -1,4 +1,5 @@
 import { SluiceError, type EventDraft } from "../contract/index.ts";
+import type { HarnessCommand } from "../harness/port.ts";
 import type { Sandbox } from "../sandbox/port.ts";
 import { attachProcess, connectSandbox, createSandbox, startProcess } from "./boot.ts";
 import { closeTurn } from "./closing.ts";
@@ -17,6 +18,8 @@ export class Runner {
   #sandbox: Sandbox | undefined;
   #booting: Promise<void> | undefined;
   #stop: Stop | undefined;
+  /** Something waits until the harness can be told it. */
+  #isOwed = false;
   /** It serves one turn and has served it: the next one needs another. */
   #isSpent = false;
 
@@ -81,8 +84,11 @@ export class Runner {
     const process = this.#process;
     if (!process) return;
     const { deps, writer } = this.#context;
+    this.#isOwed = false;
     for (const { id, command } of writer.fold.turn?.outbox ?? []) {
-      if (await process.deliver(id, command)) continue;
+      const delivery = await process.deliver(id, command);
+      if (delivery === "later") this.#isOwed = true;
+      if (delivery !== "no words") continue;
       const message = `the agent has no words for "${command.type}"`;
       if (command.type === "interrupt") await this.signal("SIGINT");
       else deps.logger({ level: "warn", message, session: writer.row.id });
@@ -98,6 +104,13 @@ export class Runner {
   async kill(): Promise<void> {
     this.#stop ??= "interrupt";
     await this.#killProcess();
+  }
+
+  /** Whether the agent could be told this in the turn that runs. */
+  canSteer(command: HarnessCommand): boolean {
+    const { turn } = this.#context.writer.fold;
+    const isFree = turn !== null && turn.interrupt === null && this.#stop === undefined;
+    return isFree && this.#process?.canSay(command) === true;
   }
 
   /** Whether the process has said more than we have read: then it may have stopped already. */
@@ -285,14 +298,16 @@ export class Runner {
     this.#isSpent = false;
     this.#intake = new Intake(this.#context, process, {
       stop: () => this.#stop,
-      moved: (endsTurn) => {
+      moved: async (endsTurn) => {
         if (endsTurn && process.isOneShot) this.#isSpent = true;
+        if (this.#isOwed) await this.deliverOutbox();
         this.advance();
       },
       ended: () => this.#forget(process),
       tooMuch: () => this.#context.inBackground(this.#refuseOutput()),
     });
     await this.#intake.start();
+    await process.greet();
   }
 
   async #forget(process: HarnessProcess): Promise<void> {

@@ -8,6 +8,7 @@ import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
 import { dueOf, type Due } from "./due.ts";
 import { endSession, TERMINATED } from "./ending.ts";
+import { failureOf } from "./failure.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { isActive } from "./fold.ts";
 import { toSessionInfo } from "./info.ts";
@@ -16,7 +17,7 @@ import { Lock } from "./lock.ts";
 import type { AcceptedInput, SessionInput } from "./port.ts";
 import { replyEvent, type Reply } from "./replies.ts";
 import { Runner } from "./runner.ts";
-import { startTurn } from "./start.ts";
+import { startTurn, userItem } from "./start.ts";
 import { SessionWriter, type CommitExtra } from "./writer.ts";
 
 /** How often an interrupted agent that still has unread output is waited for once more. */
@@ -107,10 +108,16 @@ export class Session {
       this.#refuseEnded();
       if (this.#deps.draining())
         throw new SluiceError("draining", "send it again in a moment: the server is restarting");
-      const accepted = { inputId: createId("input"), turnId: createId("turn"), after: fold.head };
+      const inputId = createId("input");
+      const steers =
+        input.delivery === "steer" &&
+        this.#runner.canSteer({ type: "steer", inputId, content: input.content });
+      const turnId = steers && fold.turn ? fold.turn.id : createId("turn");
+      const accepted = { inputId, turnId, after: fold.head };
       const drafts = this.#writer.drafts(fold.started ? [] : [this.#started()]);
       drafts.add(acceptance(accepted, input));
-      if (this.#runner.canStartTurn && fold.inbox.length === 1) startTurn(fold, drafts);
+      if (turnId === fold.turn?.id) drafts.addAll(userItem({ inputId, content: [...input.content] }));
+      else if (this.#runner.canStartTurn && fold.inbox.length === 1) startTurn(fold, drafts);
       const key =
         input.key === undefined
           ? undefined
@@ -264,33 +271,36 @@ export class Session {
     const { turn } = this.#writer.fold;
     if (!turn || turn.interrupt) return;
     const data = { turn_id: turn.id, ...(by === undefined ? {} : { by }) };
-    await this.#append([{ type: "interrupt.requested", source: "daemon", data }]);
+    await this.#append([...failureOf(turn, by), { type: "interrupt.requested", source: "daemon", data }]);
   }
 
   #setAlarms(): void {
     const { row, fold, lastTime } = this.#writer;
-    const { turnTimeoutMs = this.#deps.limits.turnTimeoutMs } = row.spec;
+    const { limits } = this.#deps;
+    const { turnTimeoutMs = limits.turnTimeoutMs, silenceTimeoutMs: silenceMs = limits.silenceMs } = row.spec;
     const due = this.#closed
       ? []
       : dueOf(fold, {
-          limits: { ...this.#deps.limits, turnTimeoutMs },
+          limits: { ...limits, turnTimeoutMs, silenceMs },
           hasProcess: this.hasProcess,
           lastTime,
         });
     this.#alarms.keepOnly(new Set(due.map(({ what }) => what)));
     const turnId = fold.turn?.id;
     for (const { what, at } of due)
-      this.#alarms.set(what, at, () => this.#inBackground(this.#ring(what, turnId)));
+      this.#alarms.set(what, at, () => this.#inBackground(this.#ring(what, turnId, lastTime)));
   }
 
-  async #ring(what: Due["what"], turnId: string | undefined): Promise<void> {
+  async #ring(what: Due["what"], turnId: string | undefined, heard: number): Promise<void> {
     const { fold } = this.#writer;
     if (fold.turn?.id !== turnId) return;
     if (what === "sleep") return this.sleep();
     if (what === "signal" || what === "kill") return this.#force(what, turnId);
     await this.#exclusive(async () => {
       if (!fold.turn || fold.turn.id !== turnId) return;
-      if (what === "timeout") return this.#requestInterrupt("timeout");
+      // Deltas move no alarm: what was said since this one was set only shows now.
+      if (what === "silence" && this.#writer.lastTime > heard) return this.#setAlarms();
+      if (what === "timeout" || what === "silence") return this.#requestInterrupt(what);
       if (fold.turn.retry === null) return;
       await this.#append([
         { type: "turn.resumed", source: "daemon", data: { turn_id: turnId, reason: "retry" } },

@@ -1,22 +1,26 @@
 import type { EventDraft, Item } from "../contract/index.ts";
 import type { Drafts } from "./drafts.ts";
-import type { SessionFold } from "./fold.ts";
+import type { QueuedInput, SessionFold } from "./fold.ts";
 
 /** The oldest queued input becomes a turn, and the user's words an item of it. */
 export function startTurn(fold: SessionFold, drafts: Drafts): void {
   const input = fold.inbox[0];
   if (!input) return;
+  const data = { turn_id: input.turnId, input_ids: [input.inputId] };
+  drafts.addAll([{ type: "turn.started", source: "daemon", data }, ...userItem(input)]);
+}
+
+/** What the user said, as an item of the turn that it is said in. */
+export function userItem({ inputId, content }: Pick<QueuedInput, "inputId" | "content">): EventDraft[] {
   const item: Item = {
-    item_id: input.inputId.replace(/^inp_/, "itm_"),
+    item_id: inputId.replace(/^inp_/, "itm_"),
     kind: "message",
     role: "user",
     status: "in_progress",
-    content: input.content,
+    content,
   };
-  const events: EventDraft[] = [
-    { type: "turn.started", source: "daemon", data: { turn_id: input.turnId, input_ids: [input.inputId] } },
+  return [
     { type: "item.started", source: "daemon", data: { item } },
     { type: "item.completed", source: "daemon", data: { item: { ...item, status: "completed" } } },
   ];
-  drafts.addAll(events);
 }

@@ -4,6 +4,7 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { EVENT_DATA, type EventType, type SpoolLine } from "../../src/contract/index.ts";
 import type { HarnessFact } from "../../src/harness/port.ts";
 import { scripted } from "../../src/harness/scripted/harness.ts";
+import { recordedContext } from "../../src/harness/recording.ts";
 import { AgentLab } from "./scripted-agent.ts";
 
 const lab = new AgentLab();
@@ -12,7 +13,11 @@ afterAll(() => lab.remove());
 
 type State = ReturnType<typeof scripted.initial>;
 
-function decodeAll(lines: readonly SpoolLine[], state: State = scripted.initial({ idPrefix: "itm_p1n" })) {
+function startOf(idPrefix: string): State {
+  return scripted.initial({ ...recordedContext("scripted"), idPrefix });
+}
+
+function decodeAll(lines: readonly SpoolLine[], state: State = startOf("itm_p1n")) {
   const facts: HarnessFact[] = [];
   for (const line of lines) {
     const decoded = scripted.decode(state, line);
@@ -81,7 +86,7 @@ describe("decode", () => {
   it("gives the same facts twice, and changes no state in place", () => {
     fc.assert(
       fc.property(lines, (given) => {
-        let state = scripted.initial({ idPrefix: "itm_x" });
+        let state = startOf("itm_x");
         for (const line of given) {
           const before = JSON.stringify(state);
           const first = scripted.decode(state, line);
@@ -186,7 +191,7 @@ describe("decode", () => {
 
   it("gives ids that no other process of the session gives", () => {
     const facts = ["itm_p1n", "itm_p2n"].flatMap(
-      (idPrefix) => decodeAll(scripted.sample, scripted.initial({ idPrefix })).facts,
+      (idPrefix) => decodeAll(scripted.sample, startOf(idPrefix)).facts,
     );
     const ids = facts.flatMap((fact) => {
       if (fact.type === "item.started") return [fact.data.item.item_id];
@@ -225,7 +230,7 @@ describe("encode", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
         const command = { type: "prompt" as const, inputId: "i", content: [{ type: "text" as const, text }] };
-        const written = scripted.encode(scripted.initial({ idPrefix: "" }), command) ?? [];
+        const written = scripted.encode(startOf(""), command) ?? [];
         expect(written).toHaveLength(1);
         expect(written[0]).not.toContain("\n");
         expect(JSON.parse(written[0] ?? "")).toMatchObject({ text });

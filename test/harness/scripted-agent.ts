@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { rolldown } from "rolldown";
 import type { SpoolLine } from "../../src/contract/index.ts";
 import type { HarnessCommand, HarnessFact } from "../../src/harness/port.ts";
+import { recordedContext } from "../../src/harness/recording.ts";
 import { scripted } from "../../src/harness/scripted/harness.ts";
 import type { AgentLine } from "../../src/harness/scripted/protocol.ts";
 
@@ -67,7 +68,7 @@ export class RunningAgent {
   rest = Buffer.alloc(0);
   readonly #child: ChildProcess;
   readonly #watchers = new Set<() => void>();
-  #state = scripted.initial({ idPrefix: "itm_p1n" });
+  #state = scripted.initial({ ...recordedContext("scripted"), idPrefix: "itm_p1n" });
   #pieces: Buffer[] = [];
   #over = false;
 

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { EventDraft, SpoolLine } from "../../src/contract/index.ts";
 import { findHarness } from "../../src/harness/index.ts";
+import { recordedContext } from "../../src/harness/recording.ts";
 import { admitFact } from "../../src/sessions/admit.ts";
 import { Drafts } from "../../src/sessions/drafts.ts";
 import { applyEvent, emptyFold, type SessionFold } from "../../src/sessions/fold.ts";
@@ -83,7 +84,7 @@ describe("folds", () => {
       fold.inbox.push({ inputId: "inp_1", turnId: "turn_1", content: [] });
       let drafts = new Drafts(fold, 0);
       startTurn(fold, drafts);
-      let state = harness.initial({ idPrefix: "itm_" });
+      let state = harness.initial(recordedContext("scripted"));
       for (const [index, text] of native.entries()) {
         if (cuts.includes(index)) {
           events.push(...drafts.events);

@@ -1,4 +1,5 @@
 import type {
+  ContentPart,
   EventData,
   EventDraft,
   ProcessExit,
@@ -7,16 +8,16 @@ import type {
   StderrOutput,
 } from "../../contract/index.ts";
 import type { StoredEventText } from "../../dialects/stored.ts";
-import type { Harness, HarnessFact } from "../../harness/port.ts";
-import { parseRecording } from "../../harness/recording.ts";
+import type { Harness, HarnessCommand, HarnessFact } from "../../harness/port.ts";
+import { parseRecording, recordedContext } from "../../harness/recording.ts";
 import { Sealer } from "../../log/seal.ts";
 import { admitFact } from "../../sessions/admit.ts";
 import { Drafts } from "../../sessions/drafts.ts";
 import { endProcess } from "../../sessions/ending.ts";
 import { emptyFold, type SessionFold } from "../../sessions/fold.ts";
-import { startTurn } from "../../sessions/start.ts";
+import { replyEvent, type Reply } from "../../sessions/replies.ts";
+import { startTurn, userItem } from "../../sessions/start.ts";
 import { waitingChange } from "../../sessions/waiting.ts";
-import { readInput, type RecordedInput } from "./recordedInput.ts";
 
 /**
  * The events that a recorded process would have left in the log, by the engine's own rules. Pure: times come from
@@ -43,18 +44,21 @@ export function* decodeEvents(harness: Harness, text: string, session: string): 
   yield* seal(replay.end(time));
 }
 
+/** The directions in which somebody told the agent something. */
+const SENT: ReadonlySet<SpoolLine["dir"]> = new Set(["in", "http-in"]);
+
 class Replay {
   readonly #harness: Harness;
   readonly #spec: SessionSpec;
   readonly #fold: SessionFold = emptyFold();
   readonly #stderr: string[] = [];
   #state: unknown;
-  #turns = 0;
+  #inputs = 0;
 
   constructor(harness: Harness, spec: SessionSpec) {
     this.#harness = harness;
     this.#spec = spec;
-    this.#state = harness.initial({ idPrefix: "itm_" });
+    this.#state = harness.initial(recordedContext(harness.id));
   }
 
   start(): readonly EventDraft[] {
@@ -74,13 +78,11 @@ class Replay {
     const { state, facts } = this.#harness.decode(before, line);
     this.#state = state;
     if (line.dir === "err") this.#stderr.push(line.text);
-    if (line.dir === "in") {
-      const input = readInput(this.#harness, { before, after: state }, line, this.#fold.turn?.pending ?? []);
-      if (input) this.#hear(input, drafts);
-    }
+    const heard = SENT.has(line.dir) ? this.#harness.overhear?.(before, line) : undefined;
+    if (heard) this.#hear(heard, drafts);
     const options = { spec: this.#spec, raw: undefined, location: `${line.dir}:${line.at}` };
     for (const fact of facts) {
-      if (!this.#fold.turn && belongsToTurn(fact)) this.#begin(drafts, undefined);
+      if (!this.#fold.turn && belongsToTurn(fact)) this.#begin(drafts);
       admitFact(this.#fold, drafts, fact, options);
     }
     this.#settle(drafts);
@@ -96,28 +98,42 @@ class Replay {
     return drafts.events;
   }
 
-  #hear(input: RecordedInput, drafts: Drafts): void {
+  #hear(command: HarnessCommand, drafts: Drafts): void {
     const { turn } = this.#fold;
-    if (input.type === "prompt") {
-      // While a turn runs it waits, as the agent itself makes it wait.
-      if (!turn) this.#begin(drafts, input.text);
-      return;
+    switch (command.type) {
+      case "prompt":
+        this.#accept(drafts, command.content);
+        // While a turn runs it waits, as the agent itself makes it wait.
+        return turn ? undefined : startTurn(this.#fold, drafts);
+      case "steer":
+        return this.#accept(drafts, command.content, turn?.id);
+      case "interrupt":
+        if (!turn || turn.interrupt) return;
+        return drafts.add({ type: "interrupt.requested", source: "daemon", data: { turn_id: turn.id } });
+      case "retry":
+        return;
+      default: {
+        const pending = turn?.pending.some((pending) => pending.id === command.id);
+        if (pending) drafts.add(replyEvent(this.#fold, command.id, toReply(command)));
+      }
     }
-    if (!turn) return;
-    if (input.type !== "interrupt") return drafts.add(toResolved(input));
-    drafts.add({ type: "interrupt.requested", source: "daemon", data: { turn_id: turn.id } });
   }
 
-  #begin(drafts: Drafts, text: string | undefined): void {
-    this.#turns += 1;
-    const turnId = `turn_${this.#turns}`;
-    if (text === undefined) {
-      return drafts.add({ type: "turn.started", source: "daemon", data: { turn_id: turnId, input_ids: [] } });
-    }
-    const content = [{ type: "text" as const, text }];
-    const accepted = { input_id: `inp_${this.#turns}`, turn_id: turnId, via: "recording", content };
-    drafts.add({ type: "input.accepted", source: "daemon", data: accepted });
-    startTurn(this.#fold, drafts);
+  #accept(drafts: Drafts, content: readonly ContentPart[], running?: string): void {
+    this.#inputs += 1;
+    const inputId = `inp_${this.#inputs}`;
+    const turnId = running ?? `turn_${this.#inputs}`;
+    const data = { input_id: inputId, turn_id: turnId, via: "recording", content: [...content] };
+    drafts.add({ type: "input.accepted", source: "daemon", data });
+    if (running !== undefined) drafts.addAll(userItem({ inputId, content: [...content] }));
+  }
+
+  /** The agent speaks: to what was said and waits, or unasked. */
+  #begin(drafts: Drafts): void {
+    if (this.#fold.inbox.length > 0) return startTurn(this.#fold, drafts);
+    this.#inputs += 1;
+    const data = { turn_id: `turn_${this.#inputs}`, input_ids: [] };
+    drafts.add({ type: "turn.started", source: "daemon", data });
   }
 
   #settle(drafts: Drafts): void {
@@ -137,30 +153,23 @@ class Replay {
   }
 }
 
-function toResolved(input: Exclude<RecordedInput, { type: "prompt" | "interrupt" }>): EventDraft {
-  const { pending } = input;
-  if (input.type === "permission") {
-    const status = input.approved ? "approved" : "denied";
-    const data = {
-      permission_id: pending.id,
-      action: pending.prompt,
-      status,
-      metadata: pending.metadata,
-    } as const;
-    return { type: "permission.resolved", source: "daemon", data };
+function toReply(command: Extract<HarnessCommand, { id: string }>): Reply {
+  switch (command.type) {
+    case "permission": {
+      const { reply, message } = command;
+      return { kind: "permission", reply, ...(message === undefined ? {} : { message }) };
+    }
+    case "question":
+      return command.answers === undefined
+        ? { kind: "question", rejected: true }
+        : { kind: "question", answers: command.answers.map((answer) => [...answer]) };
+    case "tool":
+      return { kind: "tool", output: toText(command.content), isError: command.isError };
   }
-  if (input.type === "question") {
-    const status = input.rejected ? "rejected" : "answered";
-    const data = {
-      question_id: pending.id,
-      prompt: pending.prompt,
-      options: pending.options ?? [],
-      status,
-    } as const;
-    return { type: "question.resolved", source: "daemon", data };
-  }
-  const data = { request_id: pending.id, name: pending.prompt, status: "completed" as const, content: [] };
-  return { type: "tool.resolved", source: "daemon", data };
+}
+
+function toText(content: readonly ContentPart[]): string {
+  return content.map((part) => (part.type === "text" ? part.text : JSON.stringify(part))).join("\n");
 }
 
 function belongsToTurn({ type }: HarnessFact): boolean {

@@ -4,12 +4,17 @@ import type { AgentCommand } from "./protocol.ts";
 import { own, type ScriptedState } from "./state.ts";
 
 /** The line that carries a command to the agent; none for an answer that nobody waits for any more. */
-export function encode(state: ScriptedState, command: HarnessCommand): readonly string[] {
+export function encode(state: ScriptedState, command: HarnessCommand): readonly string[] | undefined {
+  // A script is performed to its end; what is said meanwhile waits for its own turn.
+  if (command.type === "steer") return undefined;
   const line = toAgentCommand(state, command);
   return line === undefined ? [] : [JSON.stringify(line)];
 }
 
-function toAgentCommand(state: ScriptedState, command: HarnessCommand): AgentCommand | undefined {
+function toAgentCommand(
+  state: ScriptedState,
+  command: Exclude<HarnessCommand, { type: "steer" }>,
+): AgentCommand | undefined {
   switch (command.type) {
     case "prompt":
       return toPrompt(command.inputId, command.content);

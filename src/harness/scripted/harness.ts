@@ -2,6 +2,7 @@ import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { detect, launch } from "./launch.ts";
+import { overhear } from "./overhear.ts";
 import { sample } from "./sample.ts";
 import { initialState, type ScriptedState } from "./state.ts";
 
@@ -14,5 +15,6 @@ export const scripted: Harness<ScriptedState> = {
   initial: ({ idPrefix }) => initialState(idPrefix),
   decode,
   encode,
+  overhear,
   sample,
 };

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
+import { mcpHosts } from "../hosts.ts";
 import type { Detected, LaunchContext } from "../port.ts";
 import { findExecutable } from "./executable.ts";
 
@@ -19,15 +20,6 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   // Headers and environments of MCP servers hold secrets.
   const config = { path: MCP_CONFIG, content: JSON.stringify({ mcpServers: spec.mcp }), mode: 0o600 };
   return { argv, env, needs, files: [config], hosts: mcpHosts(spec) };
-}
-
-/** Where the MCP servers of a session are, so that an isolated agent reaches them. */
-function mcpHosts(spec: SessionSpec): string[] {
-  return Object.values(spec.mcp ?? {}).flatMap((server) => {
-    if (!("url" in server)) return [];
-    const { hostname, port, protocol } = new URL(server.url);
-    return [`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`];
-  });
 }
 
 export async function detect(): Promise<Detected> {

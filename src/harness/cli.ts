@@ -1,0 +1,59 @@
+import { execFile } from "node:child_process";
+import { accessSync, constants, realpathSync } from "node:fs";
+import { delimiter, dirname, join, sep } from "node:path";
+import type { Detected } from "./port.ts";
+
+/** A program of the user's, and what of the disk it needs to run elsewhere. */
+export interface Cli {
+  readonly path: string;
+  /** Its real folder: the npm package that it belongs to, or the folder that it lies in. */
+  readonly needs: readonly string[];
+}
+
+/** The first executable of that name on PATH. */
+export function findCli(name: string, path = process.env["PATH"] ?? ""): Cli | undefined {
+  for (const folder of path.split(delimiter)) {
+    const candidate = join(folder, name);
+    if (folder === "" || !isExecutable(candidate)) continue;
+    const real = realpathSync(candidate);
+    return { path: real, needs: [packageOf(real)] };
+  }
+  return undefined;
+}
+
+/** Whether it is installed, at which version, and if not, how it would be. */
+export async function detectCli(
+  name: string,
+  options: { install: string; args?: readonly string[]; withVersion?: boolean | undefined },
+): Promise<Detected> {
+  const cli = findCli(name);
+  if (!cli) return { installed: false, hint: options.install };
+  if (options.withVersion !== true) return { installed: true };
+  const version = await readVersion(cli.path, options.args ?? ["--version"]);
+  return { installed: true, ...(version === undefined ? {} : { version }) };
+}
+
+function readVersion(path: string, args: readonly string[]): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    execFile(path, [...args], { timeout: 20_000 }, (error, stdout) => {
+      const found = /\d+\.\d+\.\d+[^\s)]*/.exec(stdout)?.[0];
+      resolve(error && found === undefined ? undefined : found);
+    });
+  });
+}
+
+/** npm's platform packages lie beside the package that chooses among them: all of `node_modules` is needed then. */
+function packageOf(real: string): string {
+  const parts = real.split(sep);
+  const modules = parts.indexOf("node_modules");
+  return modules < 0 ? dirname(real) : parts.slice(0, modules + 1).join(sep);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,44 @@
+/** JSON-RPC as the agents speak it: one message per line, with or without the `jsonrpc` field. */
+export type RpcMessage =
+  | { readonly kind: "request"; readonly id: RpcId; readonly method: string; readonly params: Params }
+  | { readonly kind: "notification"; readonly method: string; readonly params: Params }
+  | { readonly kind: "result"; readonly id: RpcId; readonly result: unknown }
+  | { readonly kind: "error"; readonly id: RpcId; readonly error: RpcError };
+
+export type RpcId = string | number;
+export type Params = Readonly<Record<string, unknown>>;
+
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: unknown;
+}
+
+export function toRpcMessage(value: Readonly<Record<string, unknown>>): RpcMessage | undefined {
+  const { id, method, params, result, error } = value;
+  const hasId = typeof id === "string" || typeof id === "number";
+  const given = isRecord(params) ? params : {};
+  if (typeof method === "string") {
+    return hasId
+      ? { kind: "request", id, method, params: given }
+      : { kind: "notification", method, params: given };
+  }
+  if (!hasId) return undefined;
+  if (isRecord(error)) {
+    const { code, message, data } = error;
+    return {
+      kind: "error",
+      id,
+      error: {
+        code: typeof code === "number" ? code : 0,
+        message: typeof message === "string" ? message : JSON.stringify(error),
+        ...(data === undefined ? {} : { data }),
+      },
+    };
+  }
+  return "result" in value ? { kind: "result", id, result } : undefined;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

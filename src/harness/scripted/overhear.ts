@@ -1,0 +1,38 @@
+import type { ContentPart, SpoolLine } from "../../contract/index.ts";
+import type { HarnessCommand } from "../port.ts";
+import { isRecord } from "../rpc.ts";
+import { parseObject } from "../unparsed.ts";
+import type { ScriptedState } from "./state.ts";
+
+/** What a line on the agent's stdin tells it: the way back from `encode`. */
+export function overhear(state: ScriptedState, line: SpoolLine): HarnessCommand | undefined {
+  const said = parseObject(line);
+  if (!isRecord(said)) return undefined;
+  const { type } = said;
+  if (type === "interrupt" || type === "retry") return { type };
+  if (type === "prompt") return toPrompt(said);
+  const id = Object.entries(state.asks).find(([, native]) => native === said["id"])?.[0];
+  if (id === undefined) return undefined;
+  if (type === "permission") return toDecision(id, said);
+  if (type === "answer") {
+    const answers = said["rejected"] === true ? {} : { answers: said["answers"] as string[][] };
+    return { type: "question", id, ...answers };
+  }
+  if (type !== "tool_result") return undefined;
+  const content: ContentPart[] = [{ type: "text", text: String(said["output"]) }];
+  return { type: "tool", id, content, isError: said["failed"] === true };
+}
+
+function toPrompt({ id, text, attachments }: Record<string, unknown>): HarnessCommand {
+  const files = Array.isArray(attachments) ? attachments.map(String) : [];
+  const content: ContentPart[] = [
+    { type: "text", text: String(text) },
+    ...files.map((path): ContentPart => ({ type: "file_ref", path, action: "read" })),
+  ];
+  return { type: "prompt", inputId: String(id), content };
+}
+
+function toDecision(id: string, { reply, message }: Record<string, unknown>): HarnessCommand | undefined {
+  if (reply !== "once" && reply !== "always" && reply !== "reject") return undefined;
+  return { type: "permission", id, reply, ...(typeof message === "string" ? { message } : {}) };
+}

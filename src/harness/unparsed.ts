@@ -1,0 +1,24 @@
+import { createHash } from "node:crypto";
+import type { SpoolLine } from "../contract/index.ts";
+import type { HarnessFact } from "./port.ts";
+
+/** A line that no decoder knows is kept, never fatal: the fact that says so. */
+export function unparsedFact(line: SpoolLine, error: string): HarnessFact {
+  const hash = line.damage?.sha256 ?? createHash("sha256").update(line.text).digest("hex");
+  return { type: "agent.unparsed", data: { error, location: `${line.dir}:${line.at}`, raw_hash: hash } };
+}
+
+/** The JSON object of a line, or why it is none. */
+export function parseObject(line: SpoolLine): Record<string, unknown> | string {
+  if (line.damage !== undefined) {
+    const why = line.damage.reason === "utf8" ? "is not valid UTF-8" : "is too long";
+    return `a line of ${line.damage.bytes} bytes ${why}`;
+  }
+  try {
+    const value: unknown = JSON.parse(line.text);
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    return isObject ? (value as Record<string, unknown>) : "the line is not a JSON object";
+  } catch {
+    return "the line is not a JSON object";
+  }
+}

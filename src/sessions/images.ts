@@ -1,0 +1,38 @@
+import { extname } from "node:path";
+import type { ContentPart } from "../contract/index.ts";
+import type { HarnessCommand } from "../harness/port.ts";
+import type { SandboxFiles } from "../sandbox/port.ts";
+
+const LARGEST_IMAGE = 20 * 1024 * 1024;
+
+const MIMES: Readonly<Record<string, string>> = {
+  ".png": "image/png",
+  ".jpg": "image/jpeg",
+  ".jpeg": "image/jpeg",
+  ".gif": "image/gif",
+  ".webp": "image/webp",
+};
+
+/** An image reaches a model as bytes and not as a path; a file that cannot be read stays a path. */
+export async function inlineImages(files: SandboxFiles, command: HarnessCommand): Promise<HarnessCommand> {
+  if (command.type !== "prompt" && command.type !== "steer") return command;
+  if (!command.content.some(isOnDisk)) return command;
+  const content = await Promise.all(
+    command.content.map((part) => (isOnDisk(part) ? inline(files, part) : part)),
+  );
+  return { ...command, content };
+}
+
+type ImagePart = Extract<ContentPart, { type: "image" }>;
+
+function isOnDisk(part: ContentPart): part is ImagePart {
+  return part.type === "image" && !/^(data|https?):/.test(part.path);
+}
+
+async function inline(files: SandboxFiles, part: ImagePart): Promise<ContentPart> {
+  const mime = part.mime ?? MIMES[extname(part.path).toLowerCase()] ?? "image/png";
+  const stat = await files.stat(part.path).catch(() => undefined);
+  if (stat === undefined || stat.size > LARGEST_IMAGE) return part;
+  const bytes = Buffer.from(await files.read(part.path));
+  return { type: "image", path: `data:${mime};base64,${bytes.toString("base64")}`, mime };
+}
