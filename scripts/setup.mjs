@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-const BUILT = ["cli/main", "index", "agents/scripted", "agents/bridge-host", "agents/docker-exec"].map(
+const BUILT = ["cli/main", "index", "agents/scripted", "agents/opencode-bridge", "agents/bridge-host", "agents/docker-exec"].map(
   (name) => join(ROOT, `dist/${name}.js`),
 );
 

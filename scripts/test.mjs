@@ -1,23 +1,19 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ensureAgents } from "./agents.mjs";
 import { endAs, ensureBuilt, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
 
 await ensureInstalled();
 await ensureIsolation();
 await ensureBuilt();
+const env = { ...process.env, PATH: await ensureAgents() };
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
 const report = join(folder, "report.json");
 const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
 const reporter = process.env.CI === "true" ? "verbose" : "default";
-const ended = await run(process.execPath, [
-  vitest,
-  "run",
-  `--reporter=${reporter}`,
-  "--reporter=json",
-  `--outputFile.json=${report}`,
-  ...process.argv.slice(2),
-]);
+const args = ["run", `--reporter=${reporter}`, "--reporter=json", `--outputFile.json=${report}`];
+const ended = await run(process.execPath, [vitest, ...args, ...process.argv.slice(2)], { env });
 const counts = readCounts(report);
 rmSync(folder, { recursive: true, force: true });
 // A run that broke off before any test is a failure that the counts alone would not show.

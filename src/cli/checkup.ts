@@ -1,9 +1,11 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { coverageOf, harnesses } from "../harness/index.ts";
+import { harnesses } from "../harness/index.ts";
+import type { Harness } from "../harness/port.ts";
 import { createDriver } from "../log/sqlite/driver.ts";
 import { defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
+import { type AgentCheckup, checkAgent } from "./agentCheckup.ts";
 import { dataDirOf } from "./dataDir.ts";
 import { DEFAULT_URL, isHealthy, type WhereOptions } from "./locate.ts";
 import { tokenFile } from "./token.ts";
@@ -17,7 +19,7 @@ export interface Checkup {
   readonly sqlite: Finding & { driver: string; version?: string };
   readonly data: Finding & { folder: string; sessions?: number; token: boolean };
   readonly server: Finding & { url: string };
-  readonly agents: readonly (Finding & { id: string; title: string; version?: string; features: number })[];
+  readonly agents: readonly AgentCheckup[];
   readonly sandboxes: readonly (Finding & { id: string; isolated: boolean })[];
 }
 
@@ -27,7 +29,11 @@ export interface Finding {
   readonly hint?: string;
 }
 
-export async function checkUp(where: WhereOptions, env: NodeJS.ProcessEnv = process.env): Promise<Checkup> {
+export async function checkUp(
+  where: WhereOptions,
+  env: NodeJS.ProcessEnv = process.env,
+  agents: readonly Harness[] = harnesses,
+): Promise<Checkup> {
   const folder = dataDirOf(where.data, env);
   return {
     version: readVersion(),
@@ -35,7 +41,7 @@ export async function checkUp(where: WhereOptions, env: NodeJS.ProcessEnv = proc
     sqlite: checkSqlite(),
     data: await checkData(folder),
     server: await checkServer(where.server ?? env["SLUICE_URL"] ?? DEFAULT_URL),
-    agents: await Promise.all(harnesses.map(checkAgent)),
+    agents: await Promise.all(agents.map((harness) => checkAgent(harness, env))),
     sandboxes: await Promise.all(
       defaultProviders({ root: join(folder, "sandboxes"), hide: [folder] }).map(checkSandbox),
     ),
@@ -89,13 +95,6 @@ async function countSessions(folder: string): Promise<Finding & { sessions?: num
 async function checkServer(url: string): Promise<Checkup["server"]> {
   if (await isHealthy(url.replace(/\/+$/, ""))) return { ok: true, url };
   return { ok: false, url, hint: "nobody answers there; `sluice serve` starts one" };
-}
-
-async function checkAgent(harness: (typeof harnesses)[number]): Promise<Checkup["agents"][number]> {
-  const { installed, version, hint } = await harness.detect();
-  const features = Object.values(coverageOf(harness)).filter(Boolean).length;
-  const about = { id: harness.id, title: harness.title, features };
-  return { ok: installed, ...about, ...(version ? { version } : {}), ...(hint ? { hint } : {}) };
 }
 
 async function checkSandbox(provider: SandboxProvider): Promise<Checkup["sandboxes"][number]> {

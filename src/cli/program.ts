@@ -5,6 +5,8 @@ import { addCp } from "./commands/cp.ts";
 import { addDecode } from "./commands/decode.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addExport } from "./commands/export.ts";
+import { addModel } from "./commands/model.ts";
+import { addRecord } from "./commands/record.ts";
 import { addRestore } from "./commands/restore.ts";
 import { addRun } from "./commands/run.ts";
 import { addServe } from "./commands/serve.ts";
@@ -34,15 +36,18 @@ const COMMANDS = [
   addCheckpoints,
   addRestore,
   addDecode,
+  addRecord,
+  addModel,
   addDoctor,
 ];
 
 /** Runs one command line and answers with its exit code. */
 export async function runProgram(argv: readonly string[], screen = new Screen()): Promise<number> {
   let exitCode: number = EXIT.ok;
-  const program = createProgram(screen, (code) => {
+  const exit = (code: number): void => {
     exitCode = code;
-  });
+  };
+  const program = createProgram({ screen, exit, argv });
   try {
     await program.parseAsync(argv);
     return exitCode;
@@ -57,9 +62,11 @@ export async function runProgram(argv: readonly string[], screen = new Screen())
 export interface CommandContext {
   readonly screen: Screen;
   readonly exit: (code: number) => void;
+  /** The command line as it was given, `--` and all. */
+  readonly argv: readonly string[];
 }
 
-function createProgram(screen: Screen, exit: (code: number) => void): Command {
+function createProgram({ screen, exit, argv }: CommandContext): Command {
   const errors = pc.createColors(Boolean(process.stderr.isTTY) && !process.env["NO_COLOR"]);
   const program = new Command("sluice")
     .description("Runs any coding agent in a sandbox and keeps one durable event log per session.")
@@ -72,7 +79,7 @@ function createProgram(screen: Screen, exit: (code: number) => void): Command {
       outputError: (text, write) => write(text.replace(/^error:/, `${errors.red("sluice:")}`)),
     })
     .addHelpText("after", EXAMPLES);
-  const context: CommandContext = { screen, exit };
+  const context: CommandContext = { screen, exit, argv };
   for (const add of COMMANDS) add(program, context);
   return program;
 }

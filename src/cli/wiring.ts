@@ -27,7 +27,7 @@ export function hasLog(folder: string): boolean {
  */
 export async function openEngine(
   dataDir: string,
-  settle: () => Pick<EngineOptions, "secrets" | "logger"> = () => ({}),
+  settle: () => Pick<EngineOptions, "secrets" | "logger" | "recorder"> = () => ({}),
 ): Promise<Engine> {
   const log = openLog(ensureDataDir(dataDir));
   try {

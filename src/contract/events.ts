@@ -111,6 +111,8 @@ const extensions = {
       variant: z.string().nullable(),
       native_session_id: z.string(),
       metadata: z.unknown(),
+      agent: z.unknown().describe("the agent's whole definition, where a dialect keeps one"),
+      settings: z.unknown().describe("what of the session's spec holds from the next turn on"),
     })
     .partial(),
   "session.deleted": z.strictObject({}),
@@ -121,7 +123,14 @@ const extensions = {
     content: z.array(ContentPart),
     payload: z.unknown().optional().describe("the client's own words, where its dialect echoes them"),
   }),
-  "turn.started": z.strictObject({ turn_id: z.string(), input_ids: z.array(z.string()) }),
+  "turn.started": z.strictObject({
+    turn_id: z.string(),
+    input_ids: z.array(z.string()),
+    inputs: z
+      .array(z.strictObject({ input_id: z.string(), sequence: z.int(), payload: z.unknown() }))
+      .optional()
+      .describe("the client's own words again, so that a turn can be told without what came before it"),
+  }),
   "turn.waiting": z.strictObject({
     turn_id: z.string(),
     actions: z.array(z.strictObject({ kind: ActionKind, id: z.string() })),
@@ -142,7 +151,11 @@ const extensions = {
     details: z.unknown().optional(),
     usage: Usage.optional(),
   }),
-  "interrupt.requested": z.strictObject({ turn_id: z.string(), by: z.string().optional() }),
+  "interrupt.requested": z.strictObject({
+    turn_id: z.string(),
+    by: z.string().optional(),
+    payload: z.unknown().optional(),
+  }),
   "tool.requested": z.strictObject({
     request_id: z.string(),
     name: z.string(),
@@ -155,6 +168,7 @@ const extensions = {
     status: z.enum(["completed", "failed", "cancelled"]),
     content: z.array(ContentPart),
     by: z.string().optional(),
+    payload: z.unknown().optional(),
   }),
   "plan.updated": z.strictObject({ entries: z.array(PlanEntry) }),
   "model.started": z.strictObject({ request_id: z.string(), model: z.string().optional() }),

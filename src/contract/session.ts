@@ -26,6 +26,27 @@ export const Skill = z.strictObject({
 });
 export type Skill = z.infer<typeof Skill>;
 
+/**
+ * Who decides on a tool, and who runs it. Names are `bash`, `read`, `write`, `edit`, `glob`, `grep`, `web_fetch`,
+ * `web_search` whatever the agent calls its own, `mcp__server__tool`, `mcp__server__*`, and `*` for all built-in ones.
+ */
+export const ToolSettings = z.strictObject({
+  rules: z.record(z.string(), z.enum(["allow", "ask"])).optional(),
+  /** Built-in tools that the application runs instead of the agent. */
+  client: z.array(z.string()).optional(),
+  /** Tools that only the application has. */
+  custom: z
+    .array(
+      z.strictObject({
+        name: z.string().regex(/^[A-Za-z0-9_-]{1,128}$/),
+        description: z.string(),
+        inputSchema: z.record(z.string(), z.unknown()),
+      }),
+    )
+    .optional(),
+});
+export type ToolSettings = z.infer<typeof ToolSettings>;
+
 export const RetryBudget = z.strictObject({
   tries: z.int().min(1).max(100).default(4),
   backoffMs: z.int().min(0).max(600_000).default(250),
@@ -60,6 +81,7 @@ export const SessionSpec = z.strictObject({
   directory: z.string().optional(),
   title: z.string().optional(),
   mcp: z.record(z.string(), McpServer).optional(),
+  tools: ToolSettings.optional(),
   /** Replaces the agent's own system prompt where the CLI lets it be replaced, else comes before the instructions. */
   systemPrompt: z.string().optional(),
   /** Added to the agent's system prompt. */
@@ -74,6 +96,8 @@ export const SessionSpec = z.strictObject({
   /** Environment variables of the agent by reference: `env:NAME` of the server, or `file:/path`. Read at launch, stored nowhere. */
   secrets: z.record(z.string(), z.string().regex(/^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+)$/)).optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
+  /** Begins as a copy of another session: its files, and its agent's memory with them. The other one goes on as it was. */
+  fork: z.strictObject({ session: z.string(), checkpoint: z.string().optional() }).optional(),
   /** Nobody answers: what the agent asks is refused at once, by an event that says so. */
   unattended: z.boolean().optional(),
   /** Live file events and the diff at a turn's end; on unless switched off. */

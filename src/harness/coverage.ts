@@ -66,7 +66,7 @@ export function coverageOf(harness: Harness): Coverage {
     compaction: types.has("context.compacted"),
     interrupt: says({ type: "interrupt" }),
     retries: types.has("turn.retrying") || (types.has("model.failed") && says({ type: "retry" })),
-    resume: launchText(harness, {}, PROBE).includes(PROBE),
+    resume: resumes(harness),
   };
 }
 
@@ -126,6 +126,12 @@ function says(harness: Harness, command: HarnessCommand): readonly string[] {
 function carries(harness: Harness, part: ContentPart): boolean {
   const content: ContentPart[] = [{ type: "text", text: "Hello" }, part];
   return says(harness, { type: "prompt", inputId: "inp", content }).some((line) => line.includes(PROBE));
+}
+
+/** The native id is given to the program, or kept for the moment when it is asked to open a conversation. */
+function resumes(harness: Harness): boolean {
+  const state = harness.initial({ ...recordedContext(harness.id), resume: PROBE });
+  return launchText(harness, {}, PROBE).includes(PROBE) || JSON.stringify(state).includes(PROBE);
 }
 
 function launchChanges(harness: Harness, spec: Partial<SessionSpec>): boolean {

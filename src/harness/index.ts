@@ -9,6 +9,6 @@ export type {
   LaunchContext,
   ModelFailed,
 } from "./port.ts";
-export { decodeRecording, parseRecording } from "./recording.ts";
+export { decodeRecording, formatEntry, parseRecording, type RecordingEntry } from "./recording.ts";
 export { findHarness, harnesses } from "./registry.ts";
 export { scripted } from "./scripted/harness.ts";

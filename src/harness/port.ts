@@ -9,6 +9,8 @@ export interface Harness<State = unknown> {
   readonly title: string;
   /** One process serves one turn and ends; the next turn resumes in another. */
   readonly oneShot?: boolean;
+  /** What its tests could not have, such as the real CLI: stands beside its row of the coverage matrix. */
+  readonly caveat?: string;
   /** What may be chosen of it, as far as it is known without asking the CLI. */
   readonly choices?: Choices;
   /** Where its key may come from, the first that is there being used. */

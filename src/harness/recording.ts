@@ -10,6 +10,16 @@ const Entry = z.object({
   b64: z.string().optional(),
 });
 
+/** One line of a recording. */
+export type RecordingEntry =
+  | { readonly t: number; readonly dir: SpoolLine["dir"]; readonly raw: string }
+  | { readonly t: number; readonly dir: SpoolLine["dir"]; readonly b64: string };
+
+/** As it stands in the file, with its newline. */
+export function formatEntry(entry: RecordingEntry): string {
+  return `${JSON.stringify(entry)}\n`;
+}
+
 /** The lines of a recording. Blank lines are nothing, and a last line that was cut short is left out. */
 export function parseRecording(text: string): SpoolLine[] {
   const rows = text.split("\n");
@@ -43,7 +53,7 @@ export function* decodeRecording(
 
 /** Where a process ran whose recording is all that is left of it. */
 export function recordedContext(agent: string): DecodeContext {
-  return { idPrefix: "itm_", spec: { agent }, workspace: "/workspace", home: "/home/user" };
+  return { idPrefix: "itm_p1n", spec: { agent }, workspace: "/workspace", home: "/home/user" };
 }
 
 type Entry = z.infer<typeof Entry>;

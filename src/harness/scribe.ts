@@ -62,7 +62,7 @@ export class Scribe<Ask = string> {
     const kind = options.kind ?? "text";
     const parent = this.#itemOf(options);
     if (torn && torn.text.kind === kind && torn.text.parent === parent) {
-      const replay = torn.text.text;
+      const replay = shownOf(torn.text);
       this.#set({ torn: undefined, texts: { ...texts, [native]: { ...torn.text, text: "", replay } } });
       return true;
     }
@@ -107,8 +107,10 @@ export class Scribe<Ask = string> {
   }
 
   /** The stream was cut, and the CLI will say the open texts again from their beginning: shown once. */
-  tear(): void {
-    const [first, ...others] = Object.entries(this.#transcript.texts);
+  tear(place?: Place): void {
+    const parent = place && this.#itemOf(place);
+    const cut = Object.entries(this.#transcript.texts).filter(([, text]) => !place || text.parent === parent);
+    const [first, ...others] = cut;
     for (const [native] of others) this.endText(native, undefined, { failed: true });
     if (!first) return;
     const [native, text] = first;
@@ -353,7 +355,7 @@ export class Scribe<Ask = string> {
     this.#put(
       {
         type: "item.completed",
-        data: { item: messageItem(native, text, { status: "failed", text: text.text }) },
+        data: { item: messageItem(native, text, { status: "failed", text: shownOf(text) }) },
       },
       text.parent,
     );
@@ -414,6 +416,11 @@ export interface PermissionMetadata {
   /** What it would do; a policy such as acceptEdits goes by it. */
   readonly kind: "edit" | "execute" | "read" | "fetch" | "mcp" | "plan" | "other";
   readonly [more: string]: unknown;
+}
+
+/** All that readers have seen: cut again while it was said again, it is more than what was said last. */
+function shownOf(text: OpenText): string {
+  return text.replay ?? text.text;
 }
 
 function messageItem(

@@ -1,19 +1,25 @@
 /**
- * Seed 004 gives a question's answer one string. One choice is that string; several are their JSON array,
- * so that the log alone still tells the agent exactly what was chosen.
+ * Seed 004 gives a question's answer one string. One choice is that string; several are their JSON array, and
+ * those of several questions an array of arrays, so that the log alone tells the agent exactly what was chosen.
  */
 export function toResponse(answers: readonly (readonly string[])[]): string {
-  const chosen = answers.flat();
-  return chosen.length === 1 ? (chosen[0] ?? "") : JSON.stringify(chosen);
+  const [first, ...others] = answers;
+  if (others.length > 0) return JSON.stringify(answers);
+  return first?.length === 1 ? (first[0] ?? "") : JSON.stringify(first ?? []);
 }
 
 export function fromResponse(response: string): string[][] {
   if (!response.startsWith("[")) return [[response]];
   try {
     const chosen: unknown = JSON.parse(response);
-    if (Array.isArray(chosen) && chosen.every((choice) => typeof choice === "string")) return [chosen];
+    if (areTexts(chosen)) return [chosen];
+    if (Array.isArray(chosen) && chosen.every(areTexts)) return chosen;
   } catch {
     // A free text that happens to start with a bracket.
   }
   return [[response]];
+}
+
+function areTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((text) => typeof text === "string");
 }

@@ -72,19 +72,29 @@ export async function startProcess(
 ): Promise<HarnessProcess> {
   const harness = deps.harness(row.spec);
   const { workspace, home } = sandbox.paths;
-  const place = { workspace, home, ...(resumed === undefined ? {} : { resume: resumed }) };
+  const resume = resumed === undefined ? {} : { resume: resumed };
+  const place = { workspace, home, ...resume, ...forkOf(row, ordinal) };
   const { env, secrets, files, values } = await readCredentials(harness, row.spec);
   const launch = harness.launch(row.spec, { ...place, env });
   const spool = await createSpool(spoolFolder(deps, row.id, ordinal));
+  const redact = redactOf(deps, row, values);
+  const whole = {
+    ...launch,
+    env: { ...row.spec.env, ...secrets, ...launch.env },
+    files: [...files, ...(launch.files ?? [])],
+  };
+  const started = {
+    ordinal,
+    harness: harness.id,
+    launch: whole,
+    workspace,
+    home,
+    spoolFolder: spool.folder,
+    redact,
+  };
+  const witness = deps.recorder?.begin(started);
   try {
-    await sandbox.spawn({
-      launch: {
-        ...launch,
-        env: { ...row.spec.env, ...secrets, ...launch.env },
-        files: [...files, ...(launch.files ?? [])],
-      },
-      wrapper: spool.wrapper,
-    });
+    await sandbox.spawn({ launch: whole, wrapper: spool.wrapper });
   } catch (error) {
     await spool.remove();
     throw error;
@@ -96,7 +106,8 @@ export async function startProcess(
     sandbox,
     harness,
     context: { spec: row.spec, ...place },
-    redact: redactOf(deps, row, values),
+    redact,
+    witness,
   });
 }
 
@@ -128,11 +139,16 @@ export async function attachProcess(
     spool,
     sandbox,
     harness,
-    context: { spec: row.spec, workspace, home, ...resume },
+    context: { spec: row.spec, workspace, home, ...resume, ...forkOf(row, fold.processes) },
     redact: redactOf(deps, row, values),
   });
   await process.reattach(row.spool);
   return process;
+}
+
+/** The first process of a copy goes on under a native id of its own. */
+function forkOf({ spec }: SessionRow, ordinal: number): { fork?: true } {
+  return spec.fork !== undefined && ordinal === 1 ? { fork: true } : {};
 }
 
 function spoolFolder(deps: SessionDeps, session: string, ordinal: number): string {

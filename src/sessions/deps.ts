@@ -5,6 +5,7 @@ import type { Checkpoints } from "../sandbox/checkpoint/port.ts";
 import type { FileHooks } from "../sandbox/index.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import type { Drafts } from "./drafts.ts";
+import type { Recorder } from "./recorder.ts";
 import type { Session } from "./session.ts";
 
 export interface Limits {
@@ -60,6 +61,7 @@ export interface SessionDeps {
   readonly secrets: ReadonlyMap<string, string>;
   readonly checkpoints: Checkpoints;
   readonly fileHooks: FileHooks | undefined;
+  readonly recorder?: Recorder | undefined;
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;

@@ -11,13 +11,24 @@ import { createCheckpoints, createFolderStorage, type FileHooks } from "../sandb
 import { chooseProvider, defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
 import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
+import type { SessionChange } from "./change.ts";
 import { refuseUnknownChoices } from "./choices.ts";
 import { toSessionInfo } from "./info.ts";
 import { loadFold } from "./load.ts";
 import { isOwnerAlive, ownerName } from "./owner.ts";
-import type { AcceptedInput, AgentInfo, Engine, EngineStats, SessionInput } from "./port.ts";
+import type {
+  AcceptedInput,
+  AgentInfo,
+  Engine,
+  EngineStats,
+  SessionInput,
+  SubmitOptions,
+  Submitted,
+} from "./port.ts";
 import { reapSandboxes } from "./reaper.ts";
+import type { Recorder } from "./recorder.ts";
 import { Session } from "./session.ts";
+import type { Submission } from "./submission.ts";
 
 export interface EngineOptions {
   readonly log: EventLog;
@@ -32,6 +43,8 @@ export interface EngineOptions {
   /** Called on every change of a file in any session; one that throws is logged and changes nothing. */
   readonly fileHooks?: FileHooks;
   readonly logger?: Logger;
+  /** Told every line of every process, in both directions. */
+  readonly recorder?: Recorder;
   /** Values that must never reach an event, by name: the server's own token, for one. */
   readonly secrets?: ReadonlyMap<string, string>;
 }
@@ -85,6 +98,7 @@ class LocalEngine implements Engine {
       logger,
       secrets: options.secrets ?? new Map(),
       fileHooks: options.fileHooks,
+      recorder: options.recorder,
       checkpoints: createCheckpoints({
         storage: options.checkpointStorage ?? createFolderStorage(join(options.dataDir, "checkpoints")),
         cacheFolder: join(options.dataDir, "checkpoint-cache"),
@@ -130,8 +144,21 @@ class LocalEngine implements Engine {
       );
     }
     refuseUnknownChoices(harness, spec);
+    const { fork } = spec;
+    const origin = fork && (fork.checkpoint ?? (await this.checkpoint(fork.session, { comment: "fork" })).id);
     const row = await this.log.create({ id: sessionId, spec, owner: this.#deps.owner, time: Date.now() });
-    return this.#infoOf(row);
+    if (origin !== undefined) await this.#begin(sessionId, origin);
+    return this.info(row.id);
+  }
+
+  /** A session that could not begin as the copy that was asked for is none. */
+  async #begin(id: string, checkpoint: string): Promise<void> {
+    try {
+      await this.restore(id, checkpoint);
+    } catch (error) {
+      await this.remove(id);
+      throw error;
+    }
   }
 
   async info(id: string): Promise<SessionInfo> {
@@ -163,8 +190,20 @@ class LocalEngine implements Engine {
     await this.log.remove(id);
   }
 
-  send(id: string, input: SessionInput): Promise<AcceptedInput> {
-    return this.#with(id, (session) => session.send(input));
+  async send(id: string, { via, key, ...message }: SessionInput): Promise<AcceptedInput> {
+    const options = { via, ...(key === undefined ? {} : { key }) };
+    const { after, accepted, duplicate } = await this.submit(id, [{ kind: "message", ...message }], options);
+    const { inputId = "", turnId = "" } = accepted[0] ?? {};
+    return { inputId, turnId, after, duplicate };
+  }
+
+  submit(id: string, submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted> {
+    return this.#with(id, (session) => session.submit(submissions, options));
+  }
+
+  async update(id: string, change: SessionChange): Promise<SessionInfo> {
+    await this.#with(id, (session) => session.update(change));
+    return this.info(id);
   }
 
   interrupt(id: string, options: { by?: string } = {}): Promise<{ turnId?: string }> {

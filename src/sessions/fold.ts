@@ -5,6 +5,7 @@ import type {
   EventError,
   Item,
   PendingAction,
+  SessionSpec,
   SessionStatus,
   Usage,
 } from "../contract/index.ts";
@@ -23,7 +24,13 @@ export interface SessionFold {
   /** Why the session has to end as soon as its process is down: a failure that no retry can heal. */
   mustEnd: string | null;
   nativeSessionId: string | null;
-  changes: { title?: string | null; model?: string | null; variant?: string | null };
+  changes: {
+    title?: string | null;
+    model?: string | null;
+    variant?: string | null;
+    metadata?: unknown;
+    settings?: Partial<SessionSpec>;
+  };
   inbox: QueuedInput[];
   turn: TurnFold | null;
   /** Open outside of any turn, where an agent speaks unasked. */
@@ -46,6 +53,9 @@ export interface QueuedInput {
   inputId: string;
   turnId: string;
   content: ContentPart[];
+  /** Where it was accepted, and the client's own words, where its dialect echoes them. */
+  sequence?: number;
+  payload?: unknown;
 }
 
 export interface TurnFold {
@@ -135,10 +145,13 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       fold.ended = event.data;
       return;
     case "session.updated": {
-      const { title, model, variant, native_session_id: native } = event.data;
+      const { title, model, variant, metadata, settings, native_session_id: native } = event.data;
       if (title !== undefined) fold.changes.title = title;
       if (model !== undefined) fold.changes.model = model;
       if (variant !== undefined) fold.changes.variant = variant;
+      if (metadata !== undefined) fold.changes.metadata = metadata;
+      if (settings !== undefined)
+        fold.changes.settings = { ...fold.changes.settings, ...(settings as object) };
       if (native !== undefined) fold.nativeSessionId = native;
       return;
     }
@@ -173,10 +186,10 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       fold.processOpen = false;
       return;
     case "input.accepted": {
-      const { input_id: inputId, turn_id: turnId, content } = event.data;
+      const { input_id: inputId, turn_id: turnId, content, payload } = event.data;
       // An input that names the running turn goes into it; every other waits for its own.
       if (fold.turn?.id === turnId) return steer(fold.turn, inputId, content);
-      fold.inbox.push({ inputId, turnId, content });
+      fold.inbox.push({ inputId, turnId, content, ...(payload === undefined ? {} : { sequence, payload }) });
       return;
     }
     case "turn.started":

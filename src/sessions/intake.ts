@@ -119,8 +119,8 @@ export class Intake {
 
   #admit(drafts: Drafts, line: SpoolLine, facts: readonly HarnessFact[]): void {
     if (facts.length === 0) return;
-    const { fold, row } = this.#context.writer;
-    const options = { spec: row.spec, raw: rawOf(line, facts), location: `${line.dir}:${line.at}` };
+    const { fold, spec } = this.#context.writer;
+    const options = { spec, raw: rawOf(line, facts), location: `${line.dir}:${line.at}` };
     for (const fact of facts) admitFact(fold, drafts, fact, options);
     // Asked after every line and not after every batch: how output is cut must not show in the log.
     const waiting = waitingChange(fold);
@@ -155,7 +155,7 @@ export class Intake {
     if (!writer.fold.turn) return;
     if (this.#observer) drafts.addAll(await this.#observer.drain());
     const isDone = facts.some((fact) => fact.type === "turn.ended" && fact.data.status === "completed");
-    if (!isDone || writer.row.spec.autoCheckpoint !== true) return;
+    if (!isDone || writer.spec.autoCheckpoint !== true) return;
     const kept = await keeper.keep(this.#process.sandbox).catch((error: unknown) => {
       deps.logger({
         level: "warn",

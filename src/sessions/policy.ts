@@ -1,4 +1,5 @@
 import type { EventDraft, SessionSpec } from "../contract/index.ts";
+import { commonToolName, ruleOf } from "../harness/toolRule.ts";
 import type { Pending } from "./fold.ts";
 
 const EDITING = new Set(["write", "edit", "patch", "delete"]);
@@ -12,7 +13,11 @@ export function policyAnswer(spec: SessionSpec, pending: Pending): EventDraft[] 
   return spec.unattended === true ? refused(pending) : [];
 }
 
-function approver({ permissionMode }: SessionSpec, pending: Pending): string | undefined {
+function approver({ permissionMode, tools }: SessionSpec, pending: Pending): string | undefined {
+  const kind = (pending.metadata as { kind?: unknown } | undefined)?.kind;
+  const rule = ruleOf(tools, commonToolName(pending.prompt, kind));
+  // An agent that says of what kind its asks are asks by habit; a script asks because it means to.
+  if (rule !== undefined) return rule === "allow" && kind !== undefined ? "policy:always_allow" : undefined;
   if (permissionMode === "bypass") return "policy:bypass";
   if (permissionMode === "acceptEdits" && isEdit(pending)) return "policy:acceptEdits";
   return undefined;

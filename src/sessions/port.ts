@@ -9,6 +9,8 @@ import type {
 import type { EventLog } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
+import type { SessionChange } from "./change.ts";
+import type { Submission } from "./submission.ts";
 
 /** The engine as routes, commands and the SDK see it. Every method fails with a `SluiceError` that says what to do. */
 export interface Engine {
@@ -20,11 +22,15 @@ export interface Engine {
   info(id: string): Promise<SessionInfo>;
   /** Newest first. */
   list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }>;
+  /** Tells of what really changes; the agent is started with other settings from its next turn on. */
+  update(id: string, change: SessionChange): Promise<SessionInfo>;
   /** Kills what runs, says `session.deleted` to the readers, and removes all of it. */
   remove(id: string): Promise<void>;
 
   /** Answers once the input is durably accepted; while a turn runs it waits in order. */
   send(id: string, input: SessionInput): Promise<AcceptedInput>;
+  /** Messages, interrupts and answers in one transaction: all of it is accepted, or none. Does not wait for an interrupted turn. */
+  submit(id: string, submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted>;
   /** Ends the running turn in place. `turnId` is undefined when none ran. */
   interrupt(id: string, options?: { by?: string }): Promise<{ turnId?: string }>;
   /** Ends the session; its process tree is dead when it answers. */
@@ -74,6 +80,29 @@ export interface SessionInput {
   readonly delivery?: "queue" | "steer";
   /** A resend with the same key and content appends nothing and gets the same answer. */
   readonly key?: string;
+}
+
+export interface SubmitOptions {
+  /** The dialect that it came through. */
+  readonly via: string;
+  /** A resend with the same key and content appends nothing and gets the same answer. */
+  readonly key?: string;
+}
+
+export interface Submitted {
+  /** The sequence before the first event that this caused: where to read on from. */
+  readonly after: number;
+  /** One for each submission; undefined for an interrupt where nothing ran. */
+  readonly accepted: readonly (Accepted | undefined)[];
+  readonly duplicate: boolean;
+}
+
+/** The event that a submission became. */
+export interface Accepted {
+  readonly sequence: number;
+  /** Of a message. */
+  readonly inputId?: string;
+  readonly turnId?: string;
 }
 
 export interface AcceptedInput {

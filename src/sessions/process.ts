@@ -4,6 +4,7 @@ import type { DecodeContext, Decoded, Harness, HarnessCommand } from "../harness
 import type { Sandbox } from "../sandbox/port.ts";
 import type { SentEntry, Spool, SpoolBatch } from "../spool/port.ts";
 import { inlineImages } from "./images.ts";
+import type { Witness } from "./recorder.ts";
 import type { Redact } from "./redact.ts";
 
 /** Every so much output the decoder's state is written down, so that the spool before it can be forgotten. */
@@ -30,6 +31,7 @@ export class HarnessProcess {
   readonly sandbox: Sandbox;
   readonly #harness: Harness;
   readonly #redact: Redact;
+  readonly #witness: Witness | undefined;
   #state: unknown;
   #offset = 0;
   #sent: SentEntry[] = [];
@@ -44,6 +46,7 @@ export class HarnessProcess {
     this.sandbox = options.sandbox;
     this.#harness = options.harness;
     this.#redact = options.redact;
+    this.#witness = options.witness;
     const idPrefix = itemPrefix(options.sessionKey, options.ordinal);
     this.#state = options.harness.initial({ ...options.context, idPrefix });
   }
@@ -159,6 +162,7 @@ export class HarnessProcess {
 
   #decode(line: SpoolLine): Decoded<unknown> {
     if (this.#fed < this.#sent.length) this.#feedSent(line.at);
+    this.#witness?.(line);
     const decoded = this.#harness.decode(this.#state, line);
     this.#state = decoded.state;
     return decoded;
@@ -171,7 +175,9 @@ export class HarnessProcess {
       this.#fed += 1;
       for (const text of entry.text.split("\n")) {
         if (text === "") continue;
-        this.#state = this.#harness.decode(this.#state, { dir: "in", text, at: entry.at }).state;
+        const line: SpoolLine = { dir: "in", text, at: entry.at };
+        this.#witness?.(line);
+        this.#state = this.#harness.decode(this.#state, line).state;
       }
     }
   }
@@ -185,6 +191,7 @@ export interface ProcessOptions {
   readonly harness: Harness;
   readonly context: Omit<DecodeContext, "idPrefix">;
   readonly redact: Redact;
+  readonly witness?: Witness | undefined;
 }
 
 function itemPrefix(sessionKey: string, ordinal: number): string {

@@ -1,5 +1,6 @@
 import {
   SluiceError,
+  type ContentPart,
   type EventDraft,
   type PermissionReply,
   type QuestionReply,
@@ -9,9 +10,12 @@ import { toResponse } from "./answers.ts";
 import type { Pending, SessionFold } from "./fold.ts";
 
 export type Reply =
-  | ({ readonly kind: "permission"; readonly by?: string } & PermissionReply)
+  | ({ readonly kind: "permission"; readonly by?: string; readonly payload?: unknown } & PermissionReply)
   | ({ readonly kind: "question"; readonly by?: string } & (QuestionReply | { readonly rejected: true }))
-  | ({ readonly kind: "tool"; readonly by?: string } & ToolReply);
+  | ({ readonly kind: "tool"; readonly by?: string; readonly payload?: unknown } & (
+      | ToolReply
+      | { readonly content: readonly ContentPart[]; readonly isError?: boolean }
+    ));
 
 /** The event that an answer becomes. The first answer wins; a later one is told what it was. Pure. */
 export function replyEvent(fold: SessionFold, id: string, reply: Reply): EventDraft {
@@ -67,8 +71,9 @@ function toEvent(pending: Pending, reply: Reply): EventDraft {
       request_id: pending.id,
       name: pending.prompt,
       status: reply.isError === true ? "failed" : "completed",
-      content: [{ type: "text", text: reply.output }],
+      content: "content" in reply ? [...reply.content] : [{ type: "text", text: reply.output }],
       ...(reply.by === undefined ? {} : { by: reply.by }),
+      ...(reply.payload === undefined ? {} : { payload: reply.payload }),
     },
   };
 }

@@ -54,7 +54,7 @@ export class Runner {
     const { row, fold } = writer;
     if (!fold.processOpen) return;
     const sandbox = await this.connected();
-    const process = sandbox && (await attachProcess(deps, row, fold, sandbox));
+    const process = sandbox && (await attachProcess(deps, { ...row, spec: writer.spec }, fold, sandbox));
     if (!process) {
       const drafts = writer.drafts();
       endProcess(fold, drafts, { process: fold.processes, reason: "lost" }, undefined);
@@ -255,7 +255,9 @@ export class Runner {
           ...(resumed === undefined ? {} : { resumed }),
         };
         await commit(writer.drafts([{ type: "process.started", source: "daemon", data: started }]));
-        await this.#take(await startProcess(deps, row, sandbox, { ordinal, resumed }));
+        await this.#take(
+          await startProcess(deps, { ...row, spec: writer.spec }, sandbox, { ordinal, resumed }),
+        );
         const drafts = writer.drafts();
         if (this.canStartTurn) startTurn(fold, drafts);
         await commit(drafts);

@@ -1,8 +1,9 @@
-import { createId, SluiceError, type EventDraft, type SessionInfo } from "../contract/index.ts";
+import { SluiceError, type EventDraft, type SessionInfo } from "../contract/index.ts";
 import type { Remembered, SessionRow } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
 import { Alarms } from "./alarms.ts";
+import { changeOf, type SessionChange } from "./change.ts";
 import { closeTurn } from "./closing.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
@@ -14,10 +15,11 @@ import { isActive } from "./fold.ts";
 import { toSessionInfo } from "./info.ts";
 import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
-import type { AcceptedInput, SessionInput } from "./port.ts";
+import type { Accepted, SubmitOptions, Submitted } from "./port.ts";
 import { replyEvent, type Reply } from "./replies.ts";
 import { Runner } from "./runner.ts";
 import { startTurn, userItem } from "./start.ts";
+import { submissionEvents, type Submission } from "./submission.ts";
 import { SessionWriter, type CommitExtra } from "./writer.ts";
 
 /** How often an interrupted agent that still has unread output is waited for once more. */
@@ -99,33 +101,49 @@ export class Session {
     return toSessionInfo({ ...row, updatedAt: lastTime }, fold, this.#deps.defaultSandbox);
   }
 
-  send(input: SessionInput): Promise<AcceptedInput> {
+  /** All of it is accepted in one transaction, or none of it. */
+  submit(submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted> {
     return this.#exclusive(async () => {
       const { fold } = this.#writer;
-      const fingerprint = fingerprintOf(input);
-      const known = input.key === undefined ? undefined : await this.#deps.log.recall(this.id, input.key);
+      const fingerprint = options.key === undefined ? "" : fingerprintOf(options.via, submissions);
+      const known = options.key === undefined ? undefined : await this.#deps.log.recall(this.id, options.key);
       if (known) return recalled(known, fingerprint);
       this.#refuseEnded();
       if (this.#deps.draining())
         throw new SluiceError("draining", "send it again in a moment: the server is restarting");
-      const inputId = createId("input");
-      const steers =
-        input.delivery === "steer" &&
-        this.#runner.canSteer({ type: "steer", inputId, content: input.content });
-      const turnId = steers && fold.turn ? fold.turn.id : createId("turn");
-      const accepted = { inputId, turnId, after: fold.head };
+      const events = submissionEvents(fold, submissions, {
+        via: options.via,
+        steers: (submission) => this.#steers(submission),
+      });
+      const after = fold.head;
       const drafts = this.#writer.drafts(fold.started ? [] : [this.#started()]);
-      drafts.add(acceptance(accepted, input));
-      if (turnId === fold.turn?.id) drafts.addAll(userItem({ inputId, content: [...input.content] }));
-      else if (this.#runner.canStartTurn && fold.inbox.length === 1) startTurn(fold, drafts);
+      const accepted = events.map((event) => event && this.#add(drafts, event));
+      const answer = { after, accepted };
       const key =
-        input.key === undefined
-          ? undefined
-          : { key: input.key, fingerprint, answer: JSON.stringify(accepted) };
-      await this.#commit(drafts, key === undefined ? {} : { key });
+        options.key === undefined
+          ? {}
+          : { key: { key: options.key, fingerprint, answer: JSON.stringify(answer) } };
+      await this.#commit(drafts, key);
       this.#runner.advance();
-      return { ...accepted, duplicate: false };
+      return { ...answer, duplicate: false };
     });
+  }
+
+  #add(drafts: Drafts, event: EventDraft): Accepted {
+    const { fold } = this.#writer;
+    const sequence = fold.head + 1;
+    const running = fold.turn?.id;
+    drafts.add(event);
+    if (event.type !== "input.accepted") return { sequence };
+    const { input_id: inputId, turn_id: turnId, content } = event.data;
+    if (turnId === running) drafts.addAll(userItem({ inputId, content }));
+    else if (this.#runner.canStartTurn && fold.inbox.length === 1) startTurn(fold, drafts);
+    return { sequence, inputId, turnId };
+  }
+
+  #steers(submission: Submission): boolean {
+    if (submission.kind !== "message" || submission.delivery !== "steer") return false;
+    return this.#runner.canSteer({ type: "steer", inputId: "", content: submission.content });
   }
 
   /** Answers when the turn has ended. */
@@ -178,6 +196,21 @@ export class Session {
       if (!kept) this.#refuseEnded();
       return (kept ?? (await this.#runner.sandbox())).files;
     });
+  }
+
+  /** What really changed is an event; an agent that has to be started otherwise is, with the next message. */
+  async update(change: SessionChange): Promise<void> {
+    const restarts = await this.#exclusive(async () => {
+      this.#refuseEnded();
+      const data = changeOf(this.#writer, change);
+      if (data.settings !== undefined) this.#refuseTurn("be changed");
+      if (Object.keys(data).length === 0) return false;
+      const drafts = this.#writer.drafts(this.#writer.fold.started ? [] : [this.#started()]);
+      drafts.add({ type: "session.updated", source: "daemon", data });
+      await this.#commit(drafts);
+      return data.settings !== undefined;
+    });
+    if (restarts) await this.sleep();
   }
 
   checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
@@ -275,9 +308,9 @@ export class Session {
   }
 
   #setAlarms(): void {
-    const { row, fold, lastTime } = this.#writer;
+    const { spec, fold, lastTime } = this.#writer;
     const { limits } = this.#deps;
-    const { turnTimeoutMs = limits.turnTimeoutMs, silenceTimeoutMs: silenceMs = limits.silenceMs } = row.spec;
+    const { turnTimeoutMs = limits.turnTimeoutMs, silenceTimeoutMs: silenceMs = limits.silenceMs } = spec;
     const due = this.#closed
       ? []
       : dueOf(fold, {
@@ -365,23 +398,9 @@ export class Session {
   }
 }
 
-function acceptance(accepted: { inputId: string; turnId: string }, input: SessionInput): EventDraft {
-  return {
-    type: "input.accepted",
-    source: "daemon",
-    data: {
-      input_id: accepted.inputId,
-      turn_id: accepted.turnId,
-      via: input.via,
-      content: [...input.content],
-      ...(input.payload === undefined ? {} : { payload: input.payload }),
-    },
-  };
-}
-
-function recalled(known: Remembered, fingerprint: string): AcceptedInput {
+function recalled(known: Remembered, fingerprint: string): Submitted {
   if (known.fingerprint === fingerprint)
-    return { ...(JSON.parse(known.answer) as AcceptedInput), duplicate: true };
+    return { ...(JSON.parse(known.answer) as Submitted), duplicate: true };
   throw new SluiceError(
     "idempotency_conflict",
     "this Idempotency-Key came with another message before; use a new key for a new message",

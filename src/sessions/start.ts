@@ -6,7 +6,9 @@ import type { QueuedInput, SessionFold } from "./fold.ts";
 export function startTurn(fold: SessionFold, drafts: Drafts): void {
   const input = fold.inbox[0];
   if (!input) return;
-  const data = { turn_id: input.turnId, input_ids: [input.inputId] };
+  const { inputId, turnId, sequence, payload } = input;
+  const inputs = sequence === undefined ? {} : { inputs: [{ input_id: inputId, sequence, payload }] };
+  const data = { turn_id: turnId, input_ids: [inputId], ...inputs };
   drafts.addAll([{ type: "turn.started", source: "daemon", data }, ...userItem(input)]);
 }
 

@@ -9,7 +9,9 @@ export function waitingChange(fold: SessionFold): EventDraft | undefined {
     if (turn.waitingFor.length === 0) return undefined;
     return { type: "turn.resumed", source: "daemon", data: { turn_id: turn.id, reason: "answered" } };
   }
-  const isNews = turn.pending.some((pending) => !turn.waitingFor.includes(pending.id));
+  const { pending, waitingFor } = turn;
+  // What is left after some were answered is news too: whoever waits is told the rest.
+  const isNews = pending.length !== waitingFor.length || pending.some(({ id }) => !waitingFor.includes(id));
   if (!isNews) return undefined;
   if (somethingRuns(turn)) return undefined;
   return {

@@ -1,4 +1,4 @@
-import type { EventDraft } from "../contract/index.ts";
+import type { EventDraft, SessionSpec } from "../contract/index.ts";
 import type { Batch, SessionRow } from "../log/port.ts";
 import type { SessionDeps } from "./deps.ts";
 import { Drafts } from "./drafts.ts";
@@ -21,6 +21,7 @@ export class SessionWriter {
   readonly #deps: SessionDeps;
   readonly #epoch: number;
   #lastTime: number;
+  #spec: { settings: Partial<SessionSpec> | undefined; whole: SessionSpec };
   #wasActive: boolean;
 
   private constructor(deps: SessionDeps, row: SessionRow, fold: SessionFold, epoch: number) {
@@ -29,6 +30,7 @@ export class SessionWriter {
     this.fold = fold;
     this.#epoch = epoch;
     this.#lastTime = row.updatedAt;
+    this.#spec = { settings: undefined, whole: row.spec };
     this.#wasActive = row.active;
   }
 
@@ -39,6 +41,13 @@ export class SessionWriter {
     // What the last owner wrote between our look and our claim counts.
     const fresh = isOurs ? row : ((await deps.log.find(row.id)) ?? row);
     return new SessionWriter(deps, fresh, await loadFold(deps.log, fresh), epoch);
+  }
+
+  /** What the session is asked to be by now. */
+  get spec(): SessionSpec {
+    const { settings } = this.fold.changes;
+    if (this.#spec.settings !== settings) this.#spec = { settings, whole: { ...this.row.spec, ...settings } };
+    return this.#spec.whole;
   }
 
   /** When the last event was written. */

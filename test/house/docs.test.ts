@@ -39,6 +39,9 @@ function errorTable(): string {
 
 function agentTable(): string {
   const agents = harnesses.map((harness) => ({ title: harness.title, covers: coverageOf(harness) }));
+  const caveats = harnesses.flatMap(({ title, caveat }) =>
+    caveat === undefined ? [] : ["", `${title}: ${caveat}.`],
+  );
   const rows = FEATURES.map(
     (feature) =>
       `| ${words(feature)} | ${agents.map(({ covers }) => (covers[feature] ? "✓" : "")).join(" | ")} |`,
@@ -47,6 +50,7 @@ function agentTable(): string {
     `| | ${agents.map(({ title }) => title).join(" | ")} |`,
     `|---|${agents.map(() => ":-:|").join("")}`,
     ...rows,
+    ...caveats,
     "",
   ].join("\n");
 }

@@ -11,10 +11,23 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   harness: ["contract"],
   dialects: ["contract"],
   client: ["contract"],
+  model: ["contract", "harness"],
   sessions: ["contract", "log", "spool", "sandbox", "harness", "dialects"],
   http: ["contract", "log", "dialects", "sessions"],
   sdk: ["contract", "sessions", "client"],
-  cli: ["contract", "log", "spool", "sandbox", "harness", "dialects", "client", "sessions", "http", "sdk"],
+  cli: [
+    "contract",
+    "log",
+    "spool",
+    "sandbox",
+    "harness",
+    "dialects",
+    "client",
+    "sessions",
+    "http",
+    "sdk",
+    "model",
+  ],
 };
 
 const SRC = resolve(import.meta.dirname, "../../src");

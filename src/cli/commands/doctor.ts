@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { AgentCheckup } from "../agentCheckup.ts";
 import { type Checkup, checkUp, type Finding } from "../checkup.ts";
 import { EXIT } from "../failure.ts";
 import type { WhereOptions } from "../locate.ts";
@@ -54,11 +55,31 @@ function toReport(checkup: Checkup, page: Page): string {
     row(server, "server", server.url),
     "",
     page.paint.bold("agents"),
-    ...agents.map((agent) => row(agent, agent.id, [agent.title, agent.version].filter(Boolean).join(" "))),
+    ...agents.flatMap((agent) =>
+      [row(agent, agent.id, toAgent(agent))].concat(toChoices(agent).map((line) => page.paint.dim(line))),
+    ),
     "",
     page.paint.bold("sandboxes"),
     ...sandboxes.map((sandbox) => row(sandbox, sandbox.id, sandbox.isolated ? "isolated" : "")),
   ].join("\n");
+}
+
+function toAgent({ title, version, credentials }: AgentCheckup): string {
+  const key = credentials?.found.length ? `key: ${credentials.found.join(", ")}` : undefined;
+  return [[title, version].filter(Boolean).join(" "), key].filter(Boolean).join(" · ");
+}
+
+/** What may be chosen of an agent that is here, as `sluice run` takes it. */
+function toChoices({ ok, choices }: AgentCheckup): string[] {
+  if (!ok || !choices) return [];
+  const rows = [
+    ["--mode", choices.modes],
+    ["--variant", choices.variants],
+    ["--model", choices.models],
+  ] as const;
+  return rows.flatMap(([option, values]) =>
+    values?.length ? [`${" ".repeat(13)}${option} ${values.join(", ")}`] : [],
+  );
 }
 
 function toRow({ paint }: Page, { ok, hint }: Finding, name: string, what: string): string {

@@ -1,7 +1,7 @@
-import { resolve } from "node:path";
 import type { Command } from "commander";
-import { createId, type SessionSpec, SluiceError } from "../../contract/index.ts";
+import { createId, SluiceError } from "../../contract/index.ts";
 import type { Engine } from "../../sessions/port.ts";
+import { addAgentOptions, type AgentOptions, splitCommand, toSpec } from "../agentOptions.ts";
 import { dataDirOf } from "../dataDir.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import { createPrint, formatOf } from "../formats.ts";
@@ -17,6 +17,8 @@ Ctrl-C interrupts the turn; the session lives on. Twice kills the session.
 
 Examples:
   sluice run "list the files here and say what they are"
+  sluice run --agent claude --permission-mode acceptEdits "fix the failing test"
+  sluice run --agent acp "what is in this folder?" -- my-agent --acp
   sluice run --session notes "remember this" && sluice run --session notes "what did I say?"
   sluice run --as universal '#script [{"say":"hello"}]' | jq -r .type
   echo "what is in this folder?" | sluice run --cwd /tmp
@@ -24,31 +26,22 @@ Examples:
 Exit codes: 0 the turn ended normally · 1 it failed · 2 bad usage · 130 it was interrupted
 `;
 
-export interface RunOptions {
-  readonly agent?: string;
-  readonly sandbox?: string;
+export interface RunOptions extends AgentOptions {
   readonly as?: string;
   readonly json?: boolean;
-  readonly cwd?: string;
   readonly session?: string;
   readonly data?: string;
-  readonly model?: string;
-  readonly permissionMode?: SessionSpec["permissionMode"];
 }
 
 export function addRun(program: Command, context: CommandContext): void {
-  program
+  const command = program
     .command("run")
     .description("Run one turn here, without a server, and watch it live.")
-    .argument("[prompt...]", "what to tell the agent")
-    .option("--agent <agent>", 'which agent (default: "scripted", or the session\'s own)')
-    .option("--sandbox <provider>", "where it runs (default: local)")
+    .argument("[prompt...]", "what to tell the agent");
+  addAgentOptions(command)
     .option("--as <format>", "print the events of a dialect instead, one JSON per line: universal")
     .option("--json", "the same as --as universal")
-    .option("--cwd <folder>", "the folder to work in (default: this one)")
     .option("--session <id>", "continue this session, or make it if there is none")
-    .option("--model <model>", "the model that the agent should use")
-    .option("--permission-mode <mode>", "default, plan, bypass or acceptEdits")
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
     .addHelpText("after", EXAMPLES)
     .action(async (words: string[], options: RunOptions) => {
@@ -56,9 +49,10 @@ export function addRun(program: Command, context: CommandContext): void {
     });
 }
 
-async function run(words: string[], options: RunOptions, { screen }: CommandContext): Promise<number> {
+async function run(words: string[], options: RunOptions, { screen, argv }: CommandContext): Promise<number> {
+  const { said, command } = splitCommand(words, { agent: options.agent, argv });
   const print = createPrint(formatOf(options), screen.page);
-  const prompt = await readPrompt(words);
+  const prompt = await readPrompt(said);
   const engine = await openEngine(dataDirOf(options.data));
   let turn: TurnRun | undefined;
   let isStopped = false;
@@ -67,7 +61,7 @@ async function run(words: string[], options: RunOptions, { screen }: CommandCont
     turn?.interrupt();
   });
   try {
-    const session = await ensureSession(engine, options);
+    const session = await ensureSession(engine, options, command);
     if (isStopped) return EXIT.interrupted;
     turn = new TurnRun(engine, { session, screen, print });
     return await turn.run(prompt);
@@ -79,11 +73,15 @@ async function run(words: string[], options: RunOptions, { screen }: CommandCont
   }
 }
 
-async function ensureSession(engine: Engine, options: RunOptions): Promise<string> {
+async function ensureSession(
+  engine: Engine,
+  options: RunOptions,
+  command: readonly string[],
+): Promise<string> {
   const id = options.session ?? createId("session");
   const known = options.session === undefined ? undefined : await findSession(engine, id);
   if (!known) {
-    await engine.create(id, toSpec(options));
+    await engine.create(id, toSpec(options, command));
     return id;
   }
   if (options.agent !== undefined && options.agent !== known.agent) {
@@ -101,14 +99,4 @@ async function findSession(engine: Engine, id: string): Promise<{ agent: string 
     if (error instanceof SluiceError && error.code === "session_not_found") return undefined;
     throw error;
   });
-}
-
-function toSpec(options: RunOptions): SessionSpec {
-  return {
-    agent: options.agent ?? "scripted",
-    directory: resolve(options.cwd ?? "."),
-    ...(options.sandbox === undefined ? {} : { sandbox: options.sandbox }),
-    ...(options.model === undefined ? {} : { model: options.model }),
-    ...(options.permissionMode === undefined ? {} : { permissionMode: options.permissionMode }),
-  };
 }

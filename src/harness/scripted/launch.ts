@@ -13,6 +13,8 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   if (context.resume !== undefined) argv.push(`--resume=${context.resume}`);
   if (spec.model !== undefined) argv.push(`--model=${spec.model}`);
   if (spec.variant !== undefined) argv.push(`--variant=${spec.variant}`);
+  const { rules, client } = spec.tools ?? {};
+  if (rules !== undefined || client !== undefined) argv.push(`--tools=${JSON.stringify({ rules, client })}`);
   const env = { ...spec.env, HOME: context.home };
   const needs = [process.execPath, path];
   if (spec.mcp === undefined) return { argv, env, needs };

@@ -1,3 +1,4 @@
+import type { ToolSettings } from "../../../contract/index.ts";
 import type { AgentLine } from "../protocol.ts";
 import type { Answers } from "./answers.ts";
 import type { McpServers } from "./mcp-servers.ts";
@@ -12,6 +13,8 @@ export interface Agent {
   readonly mcp: McpServers;
   /** Tools that were allowed for good. */
   readonly allowed: Set<string>;
+  /** Who decides on which tool, and who runs it. */
+  readonly tools: ToolSettings;
   readonly model?: string;
   readonly ids: Ids;
 }

@@ -1,5 +1,6 @@
 import { homedir } from "node:os";
 import { parseArgs } from "node:util";
+import type { ToolSettings } from "../../../contract/index.ts";
 import { type Agent, Ids } from "./agent.ts";
 import { Answers } from "./answers.ts";
 import { parseCommand } from "./commands.ts";
@@ -17,6 +18,7 @@ const { values: options } = parseArgs({
     model: { type: "string" },
     variant: { type: "string" },
     "mcp-config": { type: "string" },
+    tools: { type: "string" },
   },
 });
 
@@ -45,6 +47,7 @@ const agent: Agent = {
   answers: new Answers(),
   mcp: new McpServers(options["mcp-config"]),
   allowed: new Set(),
+  tools: options.tools === undefined ? {} : (JSON.parse(options.tools) as ToolSettings),
   ids: new Ids(memory.process),
   ...(options.model === undefined ? {} : { model: options.model }),
 };

@@ -1,11 +1,12 @@
 import { constants } from "node:os";
 import { Fields, asRecord, describe } from "./fields.ts";
 import { BadScript } from "./bad-script.ts";
+import { MODEL_FAILURES } from "./model-failure.ts";
 import type { BareToolStep, BranchStep, Step } from "./step.ts";
 
 const STATUSES = ["pending", "in_progress", "completed"] as const;
 const PRIORITIES = ["high", "medium", "low"] as const;
-const FAILURES = ["overloaded", "rate_limited", "bad_gateway", "terminal"] as const;
+const FAILURES = ["overloaded", "rate_limited", "bad_gateway", "terminal", ...MODEL_FAILURES] as const;
 const USAGE = [
   "input_tokens",
   "output_tokens",

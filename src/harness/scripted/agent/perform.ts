@@ -1,10 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { BadScript } from "./bad-script.ts";
 import { Refused } from "./halted.ts";
+import { isModelFailure } from "./model-failure.ts";
 import type { Scope } from "./scope.ts";
 import { flood, speak } from "./speech.ts";
 import type { BranchStep, QuestionStep, Step, ToolStep } from "./step.ts";
 import { callTool, executeTool } from "./tool-calls.ts";
-import { toTool } from "./toolbox.ts";
+import { governed, toTool } from "./toolbox.ts";
 
 /** Performs steps one after the other; a halt throws from wherever it strikes, once all that was open is closed. */
 export async function performSteps(scope: Scope, steps: readonly Step[]): Promise<void> {
@@ -92,7 +94,8 @@ type Branch = () => Promise<string | undefined>;
 function startBranch(scope: Scope, step: BranchStep): Branch {
   if (step.do === "sleep") return () => sleep(scope, step.ms);
   if (step.do === "question") return startQuestion(scope, step);
-  const called = callTool(scope, toTool(step satisfies ToolStep));
+  const tool = governed(scope.agent.tools, toTool(step satisfies ToolStep));
+  const called = callTool(scope, tool);
   return () => executeTool(scope, called);
 }
 
@@ -116,10 +119,16 @@ async function sleep(scope: Scope, ms: number): Promise<undefined> {
 }
 
 async function performFailure(scope: Scope, failure: Extract<Step, { do: "fail" }>): Promise<void> {
+  const { kind } = failure;
+  if (isModelFailure(kind)) {
+    throw new BadScript(
+      `fail.kind "${kind}" is for the scripted model; the scripted agent has no model to break`,
+    );
+  }
   for (let failed = 0; failed < failure.times; failed++) {
     scope.openRequest();
     const retried = scope.agent.answers.waitForRetry(scope.signal);
-    scope.failRequest(failure.kind);
+    scope.failRequest(kind);
     await retried;
   }
   scope.openRequest();

@@ -1,4 +1,5 @@
 import type { AgentPlanEntry, AgentUsage, FailureKind } from "../protocol.ts";
+import type { ModelFailureKind } from "./model-failure.ts";
 
 /** The step language, after parsing: one `do` per row of its table, options filled in. */
 export type Step =
@@ -9,7 +10,7 @@ export type Step =
   | { do: "plan"; entries: AgentPlanEntry[] }
   | { do: "parallel"; steps: BranchStep[] }
   | { do: "usage"; usage: AgentUsage }
-  | { do: "fail"; kind: FailureKind; times: number }
+  | { do: "fail"; kind: FailureKind | ModelFailureKind; times: number }
   | { do: "refuse"; reason: string }
   | { do: "compact" }
   | { do: "flood"; events: number; bytes: number }

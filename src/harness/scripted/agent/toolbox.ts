@@ -1,6 +1,8 @@
+import type { ToolSettings } from "../../../contract/index.ts";
 import { deleteTool, editTool, readTool, writeTool } from "./files.ts";
 import { Halted } from "./halted.ts";
 import { McpFailure } from "./mcp-connection.ts";
+import { commonToolName, ruleOf } from "../../toolRule.ts";
 import { performSteps } from "./perform.ts";
 import { Scope } from "./scope.ts";
 import { runShell } from "./shell.ts";
@@ -10,6 +12,20 @@ import type { Execution, Tool, ToolOutcome } from "./tool.ts";
 /** The tool that a step calls. */
 export function toTool(step: ToolStep): Tool {
   return step.do === "ask" ? { ...bare(step.tool), asks: true } : bare(step);
+}
+
+/** The same tool as the session wants it: behind a question, or run by the application. */
+export function governed(tools: ToolSettings, tool: Tool): Tool {
+  if (tool.elsewhere === true || tool.name === "subagent") return tool;
+  const name = commonToolName(tool.name);
+  const asks = tool.asks || ruleOf(tools, name) === "ask";
+  if (tools.client?.includes(name) !== true) return { ...tool, asks };
+  const { name: native, input } = tool;
+  const run = async (execution: Execution): Promise<ToolOutcome> => {
+    const { echo: _, ...outcome } = await runCustom({ name: native, input }, execution);
+    return outcome;
+  };
+  return { name: native, input, asks, elsewhere: true, run };
 }
 
 function bare(step: BareToolStep): Tool {

@@ -1,0 +1,137 @@
+import { once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Answer, toAnswer } from "./answer.ts";
+import type { Ask } from "./ask.ts";
+import type { FailCounts } from "./fail-counts.ts";
+import type { HttpFailure } from "./failure.ts";
+import { asObject, parseJson } from "./json.ts";
+import { respond } from "./respond.ts";
+import { findRoute, type Route } from "./routes.ts";
+import type { ModelRequest } from "./server.ts";
+import { toTokens } from "./usage.ts";
+import type { Frame, Wire } from "./wire.ts";
+
+/** One request and its answer on the socket. */
+export class Exchange {
+  readonly #incoming: IncomingMessage;
+  readonly #outgoing: ServerResponse;
+  readonly #gone = new AbortController();
+
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse) {
+    this.#incoming = incoming;
+    this.#outgoing = outgoing;
+    outgoing.once("close", () => this.#gone.abort());
+  }
+
+  /** Never rejects: whoever left does not want the answer, and a fault of ours is an answer too. */
+  async run(model: { counts: FailCounts; onAsked: (request: ModelRequest) => void }): Promise<void> {
+    try {
+      await this.#answer(model);
+    } catch (error) {
+      if (this.#gone.signal.aborted) return;
+      if (this.#outgoing.headersSent) this.#outgoing.destroy();
+      else this.#json(500, { error: { message: error instanceof Error ? error.message : String(error) } });
+    }
+  }
+
+  async #answer(model: { counts: FailCounts; onAsked: (request: ModelRequest) => void }): Promise<void> {
+    const { method = "GET", headers } = this.#incoming;
+    const url = new URL(this.#incoming.url ?? "/", "http://localhost");
+    const route = findRoute(method, url.pathname);
+    const raw = await text(this.#incoming);
+    const body = parseJson(raw);
+    const asked = { method, path: url.pathname + url.search, body };
+    if (route.kind !== "answer") {
+      model.onAsked(asked);
+      return this.#json(...toSideAnswer(route, raw.length));
+    }
+    const { wire } = route;
+    const ask = wire.parse({ body: asObject(body), url, headers, bytes: raw.length });
+    model.onAsked({ ...asked, wire: wire.id, model: ask.model });
+    if (typeof body !== "object" || body === null)
+      return this.#fail(wire.failure("terminal", "The request's body is no JSON object"));
+    const response = respond(ask, model.counts);
+    if ("failure" in response) {
+      const { id, failure, message } = response;
+      if (!ask.stream || !wire.streamed?.includes(failure)) return this.#fail(wire.failure(failure, message));
+      const broken = toAnswer(ask, { id, parts: [{ do: "break", how: { fault: "failed", failure } }] });
+      return this.#stream(wire.stream(ask, broken));
+    }
+    if (ask.stream) return this.#stream(wire.stream(ask, response));
+    return this.#whole(wire, ask, response);
+  }
+
+  async #stream(frames: Iterable<Frame>): Promise<void> {
+    const { signal } = this.#gone;
+    this.#outgoing.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
+    this.#outgoing.flushHeaders();
+    for (const frame of frames) {
+      if (signal.aborted) return;
+      if ("cut" in frame) return this.#cut();
+      if ("pause" in frame) await pause(frame.pause, signal);
+      else if (!this.#outgoing.write(frame.text)) await once(this.#outgoing, "drain", { signal });
+    }
+    this.#outgoing.end();
+  }
+
+  async #whole(wire: Wire, ask: Ask, answer: Answer): Promise<void> {
+    for (const part of answer.parts) {
+      if (part.do === "pause") await pause(part.ms, this.#gone.signal);
+      const breaks = part.do === "break" ? [part.how] : part.do === "say" ? part.deltas : [];
+      for (const how of breaks) {
+        if (typeof how === "string") continue;
+        if (how.fault === "failed") return this.#fail(wire.failure(how.failure));
+        this.#outgoing.writeHead(200, { "content-type": "application/json" });
+        if (how.fault === "garbage") return void this.#outgoing.end("{this is not JSON");
+        this.#outgoing.write("{");
+        return this.#cut();
+      }
+    }
+    this.#json(200, wire.whole(ask, answer));
+  }
+
+  /** Only behind what was written: a socket that is destroyed at once takes that with it. */
+  async #cut(): Promise<void> {
+    await new Promise<void>((resolve) => this.#outgoing.write("", () => resolve()));
+    this.#outgoing.destroy();
+  }
+
+  #fail({ status, headers, body }: HttpFailure): void {
+    this.#json(status, body, headers);
+  }
+
+  #json(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): void {
+    this.#outgoing.writeHead(status, { "content-type": "application/json", ...headers });
+    this.#outgoing.end(JSON.stringify(body));
+  }
+}
+
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(Math.min(ms, LONGEST_TIMER), undefined, { signal });
+}
+
+const MODELS = ["scripted", "claude-sonnet-4-5", "gpt-5.5", "gemini-2.5-pro", "grok-4"];
+
+function toSideAnswer(
+  route: Exclude<Route, { kind: "answer" }>,
+  bytes: number,
+): [status: number, body: unknown] {
+  if (route.kind === "health") return [200, { ok: true }];
+  if (route.kind === "count") {
+    const tokens = toTokens(bytes);
+    return [200, route.wire.id === "gemini" ? { totalTokens: tokens } : { input_tokens: tokens }];
+  }
+  if (route.kind === "none") return [404, { error: { type: "not_found_error", message: "No such path" } }];
+  const data = MODELS.map((id) => ({
+    id,
+    type: "model",
+    object: "model",
+    display_name: id,
+    owned_by: "sluice",
+  }));
+  return [200, { object: "list", data, has_more: false }];
+}

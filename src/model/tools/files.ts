@@ -1,0 +1,76 @@
+import type { BareToolStep } from "../../harness/scripted/agent/step.ts";
+import { callNative, type Calling, type Input, type Native, type Scene } from "./native.ts";
+import { toAddPatch, toDeletePatch, toEditPatch } from "./patch.ts";
+import { callShell, quote } from "./shell.ts";
+
+type FileStep = Extract<BareToolStep, { path: string }>;
+type Write = Extract<FileStep, { content: string }>;
+type Edit = Extract<FileStep, { old: string }>;
+type Path = Exclude<FileStep, Write | Edit>;
+
+export function callFileTool(step: FileStep, scene: Scene): Calling | undefined {
+  if (step.do === "read")
+    return callNative(READS, step, scene) ?? callShell(`cat ${quote(step.path)}`, scene);
+  if (step.do === "delete" && !hasPatch(scene)) return callShell(`rm -- ${quote(step.path)}`, scene);
+  // Codex without its patch tool takes a patch as a command, and tells of it as of any other.
+  return callChange(step, scene) ?? callShell(`apply_patch <<'PATCH'\n${toPatch(step, scene)}\nPATCH`, scene);
+}
+
+function callChange(step: FileStep, scene: Scene): Calling | undefined {
+  if (step.do === "write") return callNative(WRITES, step, scene);
+  return step.do === "edit" ? callNative(EDITS, step, scene) : callNative(PATCHES, step, scene);
+}
+
+function hasPatch(scene: Scene): boolean {
+  return scene.ask.tools.some(({ name }) => name === "apply_patch" || name === "exec_command");
+}
+
+const PATCHES: readonly Native<FileStep>[] = [
+  { tool: "apply_patch", input: (step, scene): Input => toPatch(step, scene) },
+];
+
+const WRITES: readonly Native<Write>[] = [
+  { tool: "Write", input: toWrite },
+  { tool: "write", input: toWrite },
+  { tool: "write_file", input: toWrite },
+  ...PATCHES,
+];
+
+const EDITS: readonly Native<Edit>[] = [
+  { tool: "Edit", input: toEdit },
+  { tool: "edit", input: toEdit },
+  { tool: "replace", input: toEdit },
+  { tool: "search_replace", input: toEdit },
+  ...PATCHES,
+];
+
+const READS: readonly Native<Path>[] = [
+  { tool: "Read", input: ({ path }, scene) => toPath(path, scene) },
+  { tool: "read", input: ({ path }, scene) => toPath(path, scene) },
+  { tool: "read_file", input: ({ path }, scene) => toPath(path, scene) },
+];
+
+function toWrite({ path, content }: Write, scene: Scene): Input {
+  return { ...toPath(path, scene), content };
+}
+
+function toEdit(step: Edit, scene: Scene): Input {
+  return {
+    ...toPath(step.path, scene),
+    instruction: "Replace a text",
+    old_string: step.old,
+    new_string: step.new,
+    oldString: step.old,
+    newString: step.new,
+  };
+}
+
+function toPath(given: string, scene: Scene) {
+  const path = scene.path(given);
+  return { file_path: path, filePath: path, target_file: path };
+}
+
+function toPatch(step: FileStep, { contents }: Scene): string {
+  if (step.do === "write") return toAddPatch(step.path, step.content);
+  return step.do === "edit" ? toEditPatch(step, contents) : toDeletePatch(step.path);
+}

@@ -1,0 +1,122 @@
+import { type Answer, type Break, type Delta, textOf } from "../answer.ts";
+import type { Ask } from "../ask.ts";
+import { toPieces } from "../deltas.ts";
+import { asObject, asText, type Json } from "../json.ts";
+import { type Frame, toFrame, toGarbage } from "../wire.ts";
+import { toOpenAiFailure } from "./openai-failure.ts";
+import { isItem, type ItemPart, toContent, toItem, toResponse, toSummary } from "./responses-items.ts";
+
+export function streamResponse(ask: Ask, answer: Answer): Generator<Frame> {
+  return new ResponseStream(ask, answer).frames();
+}
+
+/** One response as events, numbered from 0. */
+class ResponseStream {
+  readonly #ask: Ask;
+  readonly #answer: Answer;
+  #sent = 0;
+  #items = 0;
+
+  constructor(ask: Ask, answer: Answer) {
+    this.#ask = ask;
+    this.#answer = answer;
+  }
+
+  *frames(): Generator<Frame> {
+    const response = toResponse(this.#ask, this.#answer, "in_progress");
+    yield this.#send("response.created", { response });
+    yield this.#send("response.in_progress", { response });
+    for (const part of this.#answer.parts) {
+      if (part.do === "pause") yield { pause: part.ms };
+      else if (part.do === "break") {
+        if (yield* this.#breakOff(part.how)) return;
+      } else if (yield* this.#item(part)) return;
+    }
+    yield this.#send("response.completed", { response: toResponse(this.#ask, this.#answer, "completed") });
+  }
+
+  /** True when the stream ends within the item. */
+  *#item(part: ItemPart): Generator<Frame, boolean> {
+    if (!isItem(part)) return false;
+    const output_index = this.#items++;
+    const item = toItem(this.#answer, part, output_index);
+    const at = { item_id: item.id, output_index };
+    yield this.#send("response.output_item.added", { output_index, item: toOpened(item) });
+    const ended =
+      part.do === "call"
+        ? yield* this.#call(at, item)
+        : yield* part.do === "say" ? this.#message(at, part.deltas) : this.#reasoning(at, part.deltas);
+    if (ended) return true;
+    yield this.#send("response.output_item.done", { output_index, item });
+    return false;
+  }
+
+  *#message(at: Json, deltas: readonly Delta[]): Generator<Frame, boolean> {
+    const where = { ...at, content_index: 0 };
+    yield this.#send("response.content_part.added", { ...where, part: toContent("") });
+    for (const delta of deltas) {
+      if (typeof delta === "string") {
+        yield this.#send("response.output_text.delta", { ...where, delta, logprobs: [] });
+      } else if (yield* this.#breakOff(delta)) return true;
+    }
+    const text = textOf(deltas);
+    yield this.#send("response.output_text.done", { ...where, text, logprobs: [] });
+    yield this.#send("response.content_part.done", { ...where, part: toContent(text) });
+    return false;
+  }
+
+  *#reasoning(at: Json, deltas: readonly Delta[]): Generator<Frame, boolean> {
+    const where = { ...at, summary_index: 0 };
+    yield this.#send("response.reasoning_summary_part.added", { ...where, part: toSummary("") });
+    for (const delta of deltas) {
+      if (typeof delta === "string") {
+        yield this.#send("response.reasoning_summary_text.delta", { ...where, delta });
+      } else if (yield* this.#breakOff(delta)) return true;
+    }
+    const text = textOf(deltas);
+    yield this.#send("response.reasoning_summary_text.done", { ...where, text });
+    yield this.#send("response.reasoning_summary_part.done", { ...where, part: toSummary(text) });
+    return false;
+  }
+
+  *#call(at: Json, item: Json): Generator<Frame, boolean> {
+    if (item["type"] === "tool_search_call") return false;
+    const isCustom = item["type"] === "custom_tool_call";
+    const [name, key] = isCustom
+      ? (["response.custom_tool_call_input", "input"] as const)
+      : (["response.function_call_arguments", "arguments"] as const);
+    for (const delta of toPieces(asText(item[key]))) yield this.#send(`${name}.delta`, { ...at, delta });
+    yield this.#send(`${name}.done`, { ...at, [key]: item[key] });
+    return false;
+  }
+
+  *#breakOff(how: Break): Generator<Frame, boolean> {
+    if (how.fault === "garbage") {
+      yield toGarbage("response.output_text.delta");
+      return false;
+    }
+    if (how.fault === "cut") {
+      yield { cut: true };
+      return true;
+    }
+    const { code, type, message } = asObject(asObject(toOpenAiFailure(how.failure).body)["error"]);
+    const response = toResponse(this.#ask, this.#answer, "in_progress");
+    const error = { code: code ?? type, message };
+    yield this.#send("response.failed", { response: { ...response, status: "failed", error } });
+    return true;
+  }
+
+  #send(type: string, event: Json): Frame {
+    return toFrame({ type, sequence_number: this.#sent++, ...event }, type);
+  }
+}
+
+/** An item before anything of it was said. */
+function toOpened(item: Json): Json {
+  const empty = { content: [], summary: [], input: "", arguments: "" } as const;
+  const emptied = Object.entries(empty).filter(
+    ([key, value]) => Object.hasOwn(item, key) && typeof value === typeof item[key],
+  );
+  const opened = { ...item, ...Object.fromEntries(emptied) };
+  return Object.hasOwn(item, "status") ? { ...opened, status: "in_progress" } : opened;
+}

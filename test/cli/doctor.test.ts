@@ -1,0 +1,105 @@
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { amp } from "../../src/harness/amp/harness.ts";
+import { findCli } from "../../src/harness/cli.ts";
+import type { Harness } from "../../src/harness/port.ts";
+import { checkAgent } from "../../src/cli/agentCheckup.ts";
+import type { Checkup } from "../../src/cli/checkup.ts";
+import { Workbench } from "./workbench.ts";
+
+const VALUE = "sgamp_0123456789_value";
+
+describe("sluice doctor", () => {
+  let bench: Workbench;
+  beforeEach(() => {
+    bench = new Workbench();
+  });
+  afterEach(() => bench.close());
+
+  it("lists every agent with its version and what may be chosen, in words and as JSON", async () => {
+    const ran = await bench.run(["doctor", "--json"]);
+    expect(ran.code).toBe(0);
+    const { agents, sandboxes } = JSON.parse(ran.out) as Checkup;
+    expect(agents.find(({ id }) => id === "scripted")).toMatchObject({
+      ok: true,
+      version: expect.stringMatching(/^\d/),
+      features: expect.any(Number),
+    });
+    expect(sandboxes.map(({ id }) => id)).toContain("local");
+    const words = await bench.run(["doctor"]);
+    for (const { id } of agents) expect(words.out).toMatch(new RegExp(`^[✓✗] ${id} `, "m"));
+  });
+
+  it("says how to install an agent that is not there, and never a key's value", async () => {
+    const path = [dirname(process.execPath), "/usr/bin", "/bin"].join(":");
+    const ran = await bench.run(["doctor", "--json"], {
+      env: { PATH: path, AMP_API_KEY: VALUE, ANTHROPIC_API_KEY: VALUE },
+    });
+    expect(ran.out).not.toContain(VALUE);
+    for (const agent of (JSON.parse(ran.out) as Checkup).agents) {
+      if (!agent.ok) expect(agent.hint, agent.id).toMatch(/install|npm|curl|command/);
+    }
+  });
+});
+
+describe("the checkup of one agent", () => {
+  let bench: Workbench;
+  const { PATH } = process.env;
+  beforeEach(() => {
+    bench = new Workbench();
+    process.env["PATH"] = bench.folder;
+  });
+  afterEach(async () => {
+    process.env["PATH"] = PATH;
+    await bench.close();
+  });
+
+  it("finds the CLI, its version and the names of its keys", async () => {
+    install("echo 1.2.3-test");
+    expect(findCli("amp")).toBeDefined();
+    const file = join(bench.folder, ".local/share/amp/secrets.json");
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, JSON.stringify({ apiKey: VALUE }));
+    const checkup = await checkAgent(amp as Harness, { HOME: bench.folder, AMP_API_KEY: VALUE });
+    expect(checkup).toMatchObject({
+      ok: true,
+      version: "1.2.3-test",
+      credentials: { found: ["AMP_API_KEY", "~/.local/share/amp/secrets.json"] },
+      choices: { variants: ["low", "medium", "high", "ultra"] },
+    });
+    expect(JSON.stringify(checkup)).not.toContain(VALUE);
+    rmSync(file);
+    expect((await checkAgent(amp as Harness, { HOME: bench.folder, AMP_API_KEY: "" })).hint).toBe(
+      "no key found: set AMP_API_KEY, or log in with its own CLI (~/.local/share/amp/secrets.json)",
+    );
+  });
+
+  it("says how to install what is missing", async () => {
+    const checkup = await checkAgent(amp as Harness, { HOME: bench.folder, AMP_API_KEY: VALUE });
+    expect(checkup).toMatchObject({
+      ok: false,
+      hint: "npm install -g @ampcode/cli",
+      credentials: { found: ["AMP_API_KEY"] },
+    });
+  });
+
+  it("is not stopped by a CLI that fails, nor by an adapter that throws", async () => {
+    install("echo nonsense; exit 3");
+    expect(await checkAgent(amp as Harness, { HOME: bench.folder })).toMatchObject({ ok: true });
+    const broken = {
+      ...amp,
+      detect: () => Promise.reject(new Error("no")),
+      launch: () => {
+        throw new Error("no");
+      },
+    };
+    expect(await checkAgent(broken as unknown as Harness, {})).toMatchObject({ ok: false, hint: "no" });
+  });
+
+  function install(program: string): void {
+    const file = join(bench.folder, "amp");
+    writeFileSync(file, `#!/bin/sh\n${program}\n`);
+    chmodSync(file, 0o755);
+  }
+});
