@@ -31,6 +31,7 @@ export default defineConfig([
   program("scripted", "src/harness/scripted/agent/main.ts"),
   program("amp-gate", "src/harness/amp/gate/main.ts"),
   program("opencode-bridge", "src/harness/opencode/bridge/main.ts"),
+  program("tools", "src/tools/program/main.ts"),
   program("bridge-host", "src/sandbox/bridge/host/main.ts"),
   program("bridge-guest", "src/sandbox/bridge/guest/main.ts"),
   program("bridge-preload", "src/sandbox/bridge/preload/main.ts", "cjs"),

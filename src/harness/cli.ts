@@ -1,7 +1,8 @@
 import { execFile } from "node:child_process";
 import { accessSync, constants, realpathSync } from "node:fs";
 import { delimiter, dirname, join, sep } from "node:path";
-import type { Detected } from "./port.ts";
+import { SluiceError } from "../contract/index.ts";
+import type { Detected, LaunchContext } from "./port.ts";
 
 /** A program of the user's, and what of the disk it needs to run elsewhere. */
 export interface Cli {
@@ -19,6 +20,21 @@ export function findCli(name: string, path = process.env["PATH"] ?? ""): Cli | u
     return { path: real, needs: [packageOf(real)] };
   }
   return undefined;
+}
+
+/** The program that a harness starts; where it is not installed, an error that says how it would be. */
+export function requireCli(
+  name: string,
+  options: { title: string; install: string; context: Pick<LaunchContext, "isRehearsal"> },
+): Cli {
+  const cli = findCli(name);
+  if (cli) return cli;
+  if (options.context.isRehearsal === true) return { path: name, needs: [] };
+  const { title, install } = options;
+  throw new SluiceError("agent_not_installed", `${title} is not installed. Install it: ${install}`, {
+    agent: name,
+    install,
+  });
 }
 
 /** Whether it is installed, at which version, and if not, how it would be. */

@@ -53,12 +53,12 @@ export function coverageOf(harness: Harness): Coverage {
     errorEvents: types.has("error") || types.has("model.failed"),
     reasoning: has((part) => part.type === "reasoning"),
     commandExecution: named(
-      /^(shell|bash|exec|exec_command|execute|command|local_shell|run_shell_command)$/i,
+      /^(shell|bash|exec|exec_command|execute|command|local_shell|run_shell_command|run_terminal_command)$/i,
     ),
     fileChanges: has((part) => part.type === "file_ref" && part.action !== "read"),
     mcpTools: named(/^mcp__/),
     streamingDeltas: types.has("item.delta"),
-    variants: launchChanges(harness, { variant: PROBE }),
+    variants: launchChanges(harness, { variant: PROBE }) || handshakeChanges(harness, { variant: PROBE }),
     customTools: answers.has("tool.requested"),
     plans: types.has("plan.updated"),
     subagents: facts.some((fact) => fact.parent_id !== undefined),
@@ -139,6 +139,35 @@ function launchChanges(harness: Harness, spec: Partial<SessionSpec>): boolean {
 }
 
 function launchText(harness: Harness, spec: Partial<SessionSpec>, resume?: string): string {
-  const context = { workspace: "/workspace", home: "/home", ...(resume === undefined ? {} : { resume }) };
-  return JSON.stringify(harness.launch({ agent: harness.id, ...spec }, context));
+  const context = {
+    workspace: "/workspace",
+    home: "/home",
+    isRehearsal: true,
+    ...(resume === undefined ? {} : { resume }),
+  };
+  try {
+    // An agent that is only a protocol needs some program.
+    return JSON.stringify(
+      harness.launch({ agent: harness.id, command: [process.execPath], ...spec }, context),
+    );
+  } catch {
+    // Not installed: what shows only in how it is started cannot be seen.
+    return "";
+  }
+}
+
+function handshakeChanges(harness: Harness, spec: Partial<SessionSpec>): boolean {
+  return handshakeText(harness, spec) !== handshakeText(harness, {});
+}
+
+/** What a harness answers to its sample: some CLIs are told how to be only once they run. */
+function handshakeText(harness: Harness, spec: Partial<SessionSpec>): string {
+  const context = recordedContext(harness.id);
+  let state = harness.initial({ ...context, spec: { ...context.spec, ...spec } });
+  const said = harness.sample.map((line) => {
+    const { state: next, facts, replies = [] } = harness.decode(state, line);
+    state = next;
+    return [replies, facts.filter((fact) => fact.type === "error")];
+  });
+  return JSON.stringify(said);
 }

@@ -64,6 +64,8 @@ export interface LaunchContext {
   readonly home: string;
   /** What was found of `credentials`, for those that the session's own environment does not set. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Nothing will be started: what the launch would be is only looked at, and the CLI need not be there. */
+  readonly isRehearsal?: boolean;
 }
 
 export interface DecodeContext {

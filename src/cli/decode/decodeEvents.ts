@@ -44,8 +44,8 @@ export function* decodeEvents(harness: Harness, text: string, session: string): 
   yield* seal(replay.end(time));
 }
 
-/** The directions in which somebody told the agent something. */
-const SENT: ReadonlySet<SpoolLine["dir"]> = new Set(["in", "http-in"]);
+/** Where somebody may have told the agent something: its arguments, too, can hold a prompt. */
+const SENT: ReadonlySet<SpoolLine["dir"]> = new Set(["in", "http-in", "meta"]);
 
 class Replay {
   readonly #harness: Harness;
@@ -121,7 +121,8 @@ class Replay {
 
   #accept(drafts: Drafts, content: readonly ContentPart[], running?: string): void {
     this.#inputs += 1;
-    const inputId = `inp_${this.#inputs}`;
+    // The decoder counts its own items from itm_1.
+    const inputId = `inp_r${this.#inputs}`;
     const turnId = running ?? `turn_${this.#inputs}`;
     const data = { input_id: inputId, turn_id: turnId, via: "recording", content: [...content] };
     drafts.add({ type: "input.accepted", source: "daemon", data });

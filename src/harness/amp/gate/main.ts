@@ -1,0 +1,11 @@
+import { askGate } from "./ask.ts";
+import { runBehindGate } from "./run.ts";
+
+/**
+ * `run FOLDER COMMAND…` is the agent's process; `ask FOLDER` is what Amp starts before a tool runs,
+ * by the rule `delegate`: exit status 0 lets it run, 2 forbids it, with the reason on stderr.
+ */
+const [role, folder = ".", ...command] = process.argv.slice(2);
+
+if (role === "run") runBehindGate(folder, command);
+else await askGate(folder);

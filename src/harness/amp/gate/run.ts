@@ -1,0 +1,109 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { rmSync } from "node:fs";
+import { constants } from "node:os";
+import { createServer } from "node:net";
+import { delimiter, dirname } from "node:path";
+import { Lines } from "./lines.ts";
+import { type Question, SOCKET, type Verdict, withFolder } from "./socket.ts";
+
+const NOT_FOUND = 127;
+
+/** Runs Amp, hands it what we are told, and stands between it and the tools that somebody has to allow. */
+export function runBehindGate(folder: string, [program = "amp", ...args]: readonly string[]): void {
+  const path = [folder, process.env["PATH"], dirname(process.execPath)].filter(Boolean).join(delimiter);
+  // In a group of its own, so that a signal to ours reaches it once: by our hand.
+  const amp = spawn(program, args, {
+    stdio: ["pipe", "pipe", "inherit"],
+    detached: true,
+    env: { ...process.env, PATH: path },
+  });
+  const gate = new Gate(folder);
+  const told = new Lines((line) => hear(line, amp, gate));
+  process.stdin.on("data", (bytes: Buffer) => told.add(bytes));
+  process.stdin.on("end", () => amp.stdin.end());
+  amp.stdin.on("error", () => {});
+
+  // Whole lines only: a question of ours must not stand in the middle of one of Amp's.
+  const said = new Lines((line) => process.stdout.write(line));
+  amp.stdout.on("data", (bytes: Buffer) => said.add(bytes));
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => amp.kill(signal));
+  amp.on("error", (error: NodeJS.ErrnoException) => {
+    const hint = error.code === "ENOENT" ? "install it with `npm install -g @ampcode/cli`" : error.message;
+    process.stderr.write(`Amp cannot be started: ${hint}\n`);
+    process.exit(NOT_FOUND);
+  });
+  amp.on("close", (code, signal) => {
+    said.end();
+    process.exit(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
+  });
+}
+
+/** A line of the engine's: some are for the gate, every other is for Amp. */
+function hear(line: Buffer, amp: ChildProcess, gate: Gate): void {
+  const command = parse(line);
+  if (command["type"] === "interrupt") amp.kill("SIGINT");
+  else if (command["type"] === "permission") gate.answer(command);
+  else amp.stdin?.write(line);
+}
+
+class Gate {
+  readonly #waiting = new Map<string, { tool: string; tell: (verdict: Verdict) => void }>();
+  readonly #always = new Set<string>();
+  #count = 0;
+
+  constructor(folder: string) {
+    const server = createServer({ allowHalfOpen: true }, (socket) => {
+      const question = new Lines((line) => {
+        const tell = (verdict: Verdict): void => void socket.end(JSON.stringify(verdict));
+        const id = this.#ask(parse(line) as unknown as Question, tell);
+        socket.on("close", () => this.#withdraw(id));
+      });
+      socket.on("data", (bytes: Buffer) => question.add(bytes));
+      socket.on("error", () => {});
+    });
+    withFolder(folder, () => {
+      rmSync(SOCKET, { force: true });
+      const before = process.umask(0o077);
+      server.listen(SOCKET);
+      process.umask(before);
+    });
+  }
+
+  answer({ id, reply, message }: Readonly<Record<string, unknown>>): void {
+    const asked = this.#waiting.get(String(id));
+    if (!asked) return;
+    this.#waiting.delete(String(id));
+    if (reply === "always") this.#always.add(asked.tool);
+    asked.tell({ allowed: reply !== "reject", ...(typeof message === "string" ? { message } : {}) });
+  }
+
+  #ask({ tool, input }: Question, tell: (verdict: Verdict) => void): string {
+    this.#count += 1;
+    const id = `ask_${process.pid}_${this.#count}`;
+    if (this.#always.has(tool)) {
+      tell({ allowed: true });
+      return id;
+    }
+    this.#waiting.set(id, { tool, tell });
+    say({ type: "permission.asked", id, tool, input });
+    return id;
+  }
+
+  /** Amp does not wait any more. */
+  #withdraw(id: string): void {
+    if (this.#waiting.delete(id)) say({ type: "permission.withdrawn", id });
+  }
+}
+
+function say(line: object): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}
+
+function parse(line: Buffer): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(line.toString("utf8"));
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,23 @@
+import type { Harness } from "../port.ts";
+import { decode } from "./decode.ts";
+import { encode } from "./encode.ts";
+import { choices, credentials, detect, launch } from "./launch.ts";
+import { overhear } from "./overhear.ts";
+import { sample } from "./sample.ts";
+import { type AmpState, initialState } from "./state.ts";
+
+/** Amp by its stream-json: one process serves many turns, and a thread is continued by its id. */
+export const amp: Harness<AmpState> = {
+  id: "amp",
+  title: "Amp",
+  caveat: "tested with a stub that speaks Amp's documented stream: the real agent loop runs on Amp's server",
+  choices,
+  credentials,
+  detect,
+  launch,
+  initial: ({ idPrefix }) => initialState(idPrefix),
+  decode,
+  encode,
+  overhear,
+  sample,
+};

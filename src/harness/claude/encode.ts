@@ -1,0 +1,129 @@
+import { createHash } from "node:crypto";
+import type { ContentPart } from "../../contract/index.ts";
+import type { HarnessCommand } from "../port.ts";
+import { own } from "../transcript.ts";
+import type { Ask, AskedQuestion, ClaudeState } from "./state.ts";
+
+type Answer = Extract<HarnessCommand, { type: "permission" | "question" }>;
+
+/** The first words: sub-agents are heard too, which they are not by themselves. */
+export function greet(): readonly string[] {
+  return [control("initialize", { subtype: "initialize", hooks: null, forwardSubagentText: true })];
+}
+
+/** The lines that carry a command to Claude Code. */
+export function encode(state: ClaudeState, command: HarnessCommand): readonly string[] | undefined | "later" {
+  switch (command.type) {
+    case "prompt":
+    case "steer":
+      return state.isReady ? [toUserLine(command)] : "later";
+    case "interrupt":
+      return state.isReady ? toInterrupt(state) : "later";
+    case "permission":
+    case "question":
+      return toAnswer(own(state.transcript.asks, command.id), command);
+    case "tool":
+    case "retry":
+      return undefined;
+  }
+}
+
+export const DENIED = "The user does not want this. Do not try it again; go on without it or ask.";
+export const UNANSWERED =
+  "The user did not answer. Go on by your own judgement, or stop and say what you need.";
+
+function toUserLine({ inputId, content }: { inputId: string; content: readonly ContentPart[] }): string {
+  const message = { role: "user", content: content.map(toBlock) };
+  return JSON.stringify({
+    type: "user",
+    uuid: toUuid(inputId),
+    session_id: "",
+    parent_tool_use_id: null,
+    message,
+  });
+}
+
+/** A name for the message by which the CLI tells what becomes of it: the same for the same input. */
+function toUuid(inputId: string): string {
+  const hash = createHash("sha256").update(inputId).digest("hex");
+  return hash.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, "$1-$2-4$3-8$4-$5");
+}
+
+function toBlock(part: ContentPart): unknown {
+  const [, mime, data] = part.type === "image" ? (DATA_URL.exec(part.path) ?? []) : [];
+  if (data !== undefined) return { type: "image", source: { type: "base64", media_type: mime, data } };
+  return { type: "text", text: toWords(part) };
+}
+
+const DATA_URL = /^data:([^;,]+);base64,(.*)$/s;
+
+function toWords(part: ContentPart): string {
+  switch (part.type) {
+    case "text":
+    case "reasoning":
+      return part.text;
+    case "json":
+      return JSON.stringify(part.json) ?? "null";
+    case "file_ref":
+      return `Attached file: ${part.path}`;
+    case "image":
+      return `Attached image: ${part.path}`;
+    case "tool_result":
+      return part.output;
+    case "tool_call":
+      return `${part.name}(${part.arguments})`;
+    case "status":
+      return part.detail === undefined ? part.label : `${part.label}: ${part.detail}`;
+  }
+}
+
+/** Stops the main agent, what waits to be heard by it, and the sub-agents that go on without it. */
+function toInterrupt(state: ClaudeState): readonly string[] {
+  const number = state.interruptCount + 1;
+  const tasks = Object.values(state.background).filter((task) => task !== "");
+  return [
+    ...tasks.map((task) => control(`stop_${number}_${task}`, { subtype: "stop_task", task_id: task })),
+    control(`interrupt_${number}`, { subtype: "interrupt", cancel_queued: true }),
+  ];
+}
+
+function toAnswer(ask: Ask | undefined, command: Answer): readonly string[] {
+  if (!ask || ask.kind !== command.type) return [];
+  const response = command.type === "permission" ? decide(ask, command) : reply(ask, command.answers);
+  return [
+    JSON.stringify({
+      type: "control_response",
+      response: { subtype: "success", request_id: ask.request, response },
+    }),
+  ];
+}
+
+function decide(ask: Ask, { reply, message }: Extract<Answer, { type: "permission" }>): unknown {
+  if (reply === "reject") return { behavior: "deny", message: message ?? DENIED };
+  const allowed = { behavior: "allow", updatedInput: ask.input };
+  return reply === "once" ? allowed : { ...allowed, updatedPermissions: toRules(ask) };
+}
+
+/** The CLI's own rules would be written into the workspace's settings: they are kept for the session only. */
+function toRules(ask: Ask): unknown[] {
+  if (ask.kind !== "permission" || ask.tool === "ExitPlanMode") return [setMode("acceptEdits")];
+  if (ask.rules.length > 0) return ask.rules.map((rule) => ({ ...(rule as object), destination: "session" }));
+  return [{ type: "addRules", rules: [{ toolName: ask.tool }], behavior: "allow", destination: "session" }];
+}
+
+function setMode(mode: string): unknown {
+  return { type: "setMode", mode, destination: "session" };
+}
+
+function reply(ask: Ask, answers: readonly (readonly string[])[] | undefined): unknown {
+  if (answers === undefined || ask.kind !== "question") return { behavior: "deny", message: UNANSWERED };
+  const given = ask.questions.flatMap(({ text }: AskedQuestion, index) => {
+    const answer = answers[index];
+    return answer === undefined || answer.length === 0 ? [] : [[text, answer.join(", ")]];
+  });
+  return { behavior: "allow", updatedInput: { ...ask.input, answers: Object.fromEntries(given) } };
+}
+
+function control(id: string, request: Record<string, unknown>): string {
+  return JSON.stringify({ type: "control_request", request_id: id, request });
+}

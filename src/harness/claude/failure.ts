@@ -1,0 +1,96 @@
+import type { StopReason } from "../../contract/index.ts";
+import { type Fields, toCount, toText } from "./fields.ts";
+import type { Ending } from "./ending.ts";
+
+/** What a result's end means, whatever the result calls itself: an API failure is a "success" with `is_error`. */
+export function toEnding(result: Fields, kind = ""): Ending {
+  const terminal = toText(result["terminal_reason"]);
+  const stop = toText(result["stop_reason"]);
+  if (terminal.startsWith("aborted_") || stop === "cancelled") {
+    return { status: "interrupted", stop_reason: "interrupted" };
+  }
+  if (stop === "refusal") return { status: "completed", stop_reason: "refusal" };
+  if (stop === "max_tokens") return { status: "completed", stop_reason: "max_tokens" };
+  if (result["is_error"] !== true) return { status: "completed", stop_reason: "end_turn" };
+  // It goes on by itself a few times, and then calls it an error.
+  if ([kind, result["api_error"]].includes("max_output_tokens")) {
+    return { status: "completed", stop_reason: "max_tokens" };
+  }
+  const message = messageOf(result);
+  if (terminal === "max_turns" || result["subtype"] === "error_max_turns") {
+    return { status: "failed", stop_reason: "max_turns", error: { code: "max_turns", message } };
+  }
+  const status =
+    toCount(result["api_error_status"]) || Number(/"http_status":\s*(\d{3})/.exec(message)?.[1] ?? 0);
+  const type =
+    toText(result["api_error_type"]) || kind || (terminal === "api_error" ? "connection_failed" : "");
+  const code = toCode({ status, kind: toText(result["api_error"]) || type, terminal, message });
+  const stop_reason = STOPS[code] ?? "end_turn";
+  const isTransient = stop_reason === "retries_exhausted";
+  return {
+    status: "failed",
+    stop_reason,
+    error: { code, message, ...(isTransient ? { retryable: true } : {}) },
+  };
+}
+
+/** What a later message cannot mend ends the session; what the CLI has tried often enough ends the turn. */
+const STOPS: Readonly<Record<string, StopReason>> = {
+  unauthorized: "model_error",
+  billing: "model_error",
+  rate_limited: "retries_exhausted",
+  overloaded: "retries_exhausted",
+  server_error: "retries_exhausted",
+  network: "retries_exhausted",
+};
+
+/** One word for a failure, from the HTTP status where there is one and else from the CLI's own word. */
+export function toCode(failure: {
+  status: number;
+  kind: string;
+  terminal?: string;
+  message?: string;
+}): string {
+  const { status, kind, terminal = "", message = "" } = failure;
+  if (CONTEXT.has(terminal) || /prompt is too long/i.test(message)) return "context_length";
+  if (/no conversation found/i.test(message)) return "conversation_not_found";
+  if (status === 402 || /billing|credit balance/i.test(`${kind} ${message}`)) return "billing";
+  if (status === 401 || status === 403) return "unauthorized";
+  if (status === 429) return "rate_limited";
+  if (status === 529) return "overloaded";
+  if (status >= 500) return "server_error";
+  if (status === 408) return "network";
+  if (status >= 400) return "invalid_request";
+  return KINDS[kind] ?? "internal";
+}
+
+const CONTEXT = new Set(["prompt_too_long", "blocking_limit", "rapid_refill_breaker"]);
+
+/** The CLI's words; "unknown" is what it calls a connection that broke. */
+const KINDS: Readonly<Record<string, string>> = {
+  authentication_failed: "unauthorized",
+  authentication_error: "unauthorized",
+  permission_error: "unauthorized",
+  oauth_org_not_allowed: "unauthorized",
+  account_on_hold: "unauthorized",
+  verification_required: "unauthorized",
+  cloud_credential_error: "unauthorized",
+  rate_limit: "rate_limited",
+  rate_limit_error: "rate_limited",
+  overloaded: "overloaded",
+  overloaded_error: "overloaded",
+  server_error: "server_error",
+  api_error: "server_error",
+  invalid_request: "invalid_request",
+  invalid_request_error: "invalid_request",
+  model_not_found: "invalid_request",
+  connection_failed: "network",
+  unknown: "network",
+};
+
+function messageOf(result: Fields): string {
+  const text = toText(result["result"]);
+  if (text !== "") return text;
+  const errors = Array.isArray(result["errors"]) ? result["errors"].map(String) : [];
+  return errors.join("; ") || "the agent stopped without saying why";
+}

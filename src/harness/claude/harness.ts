@@ -1,0 +1,32 @@
+import type { Harness } from "../port.ts";
+import { decode } from "./decode.ts";
+import { encode, greet } from "./encode.ts";
+import { detect, launch } from "./launch.ts";
+import { overhear } from "./overhear.ts";
+import { sample } from "./sample.ts";
+import { type ClaudeState, initialState } from "./state.ts";
+
+/** Claude Code, by its stream-json with the control protocol. */
+export const claude: Harness<ClaudeState> = {
+  id: "claude",
+  title: "Claude Code",
+  choices: {
+    modes: ["default", "plan"],
+    models: ["default", "opus", "sonnet", "haiku"],
+    variants: ["low", "medium", "high", "xhigh", "max"],
+  },
+  credentials: [
+    { env: "ANTHROPIC_API_KEY" },
+    { env: "ANTHROPIC_AUTH_TOKEN" },
+    { env: "CLAUDE_CODE_OAUTH_TOKEN" },
+    { file: ".claude/.credentials.json" },
+  ],
+  detect,
+  launch,
+  initial: ({ idPrefix }) => initialState(idPrefix),
+  greet,
+  decode,
+  encode,
+  overhear,
+  sample,
+};

@@ -1,0 +1,25 @@
+import { join } from "node:path";
+import type { Launch } from "../../contract/index.ts";
+
+/**
+ * The key in a file that only the agent's user reads, and a helper that the CLI asks for it: what the agent runs
+ * inherits the CLI's environment, and so never the key.
+ */
+export function toKeyFiles(
+  env: Readonly<Record<string, string>>,
+  { folder, home }: { folder: string; home: string },
+): { env: Record<string, string>; files: NonNullable<Launch["files"]> } {
+  const { ANTHROPIC_API_KEY: key, ...rest } = env;
+  if (key === undefined || key === "") return { env: rest, files: [] };
+  const path = `${folder}/key`;
+  const settings = { apiKeyHelper: `cat ${quote(join(home, path))}` };
+  const files = [
+    { path, content: key, mode: 0o600 },
+    { path: `${folder}/settings.json`, content: JSON.stringify(settings), mode: 0o600 },
+  ];
+  return { env: rest, files };
+}
+
+function quote(path: string): string {
+  return `'${path.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,111 @@
+import { existsSync } from "node:fs";
+import { join, sep } from "node:path";
+import type { Launch, SessionSpec } from "../../contract/index.ts";
+import { detectCli, requireCli } from "../cli.ts";
+import { hostOf, mcpHosts } from "../hosts.ts";
+import type { Detected, LaunchContext } from "../port.ts";
+import { toKeyFiles } from "./key.ts";
+
+const INSTALL = "npm install -g @anthropic-ai/claude-code";
+
+/** Ours, in the agent's home; what the CLI keeps there itself is left alone. */
+const FOLDER = ".sluice/claude";
+
+/** How Claude Code is started: headless, in stream-json both ways, asking its host. */
+export function launch(spec: SessionSpec, context: LaunchContext): Launch {
+  const program = findProgram(context);
+  const given: Readonly<Record<string, string>> = { ...context.env, ...spec.env };
+  const key = toKeyFiles(given, { folder: FOLDER, home: context.home });
+  const files = [...key.files, ...toPromptFiles(spec), ...toMcpFiles(spec), ...toSkillFiles(spec)];
+  const placed = (name: string): string[] => {
+    const path = `${FOLDER}/${name}`;
+    return files.some((file) => file.path === path) ? [join(context.home, path)] : [];
+  };
+  const argv = [
+    program,
+    "-p",
+    "--output-format=stream-json",
+    "--input-format=stream-json",
+    "--verbose",
+    "--include-partial-messages",
+    "--permission-prompt-tool=stdio",
+    ...toModeArguments(spec),
+    ...(spec.model === undefined ? [] : [`--model=${spec.model}`]),
+    ...(spec.variant === undefined ? [] : [`--effort=${spec.variant}`]),
+    ...placed("settings.json").map((path) => `--settings=${path}`),
+    ...placed("mcp.json").map((path) => `--mcp-config=${path}`),
+    ...placed("system-prompt.md").map((path) => `--system-prompt-file=${path}`),
+    ...placed("instructions.md").map((path) => `--append-system-prompt-file=${path}`),
+    ...(context.resume === undefined ? [] : [`--resume=${context.resume}`]),
+    ...(context.resume !== undefined && context.fork === true ? ["--fork-session"] : []),
+  ];
+  return {
+    argv,
+    env: { ...QUIET, ...toRetries(spec), ...key.env, HOME: context.home },
+    needs: [program],
+    hosts: [...toModelHosts(given), ...mcpHosts(spec)],
+    files,
+  };
+}
+
+export function detect(options?: { withVersion?: boolean }): Promise<Detected> {
+  return detectCli("claude", { install: INSTALL, ...options });
+}
+
+/** No updates, no telemetry; as root it refuses to skip permissions unless it is told that it is in a sandbox. */
+const QUIET = {
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+  DISABLE_AUTOUPDATER: "1",
+  DISABLE_TELEMETRY: "1",
+  DISABLE_ERROR_REPORTING: "1",
+  IS_SANDBOX: "1",
+};
+
+function findProgram(context: LaunchContext): string {
+  const cli = requireCli("claude", { title: "Claude Code", install: INSTALL, context });
+  // Installed without install scripts, the launcher is a Node program that starts the real one.
+  const [modules] = cli.path.split(`${sep}@anthropic-ai${sep}`);
+  const native = `${modules}/@anthropic-ai/claude-code-${process.platform}-${process.arch}/claude`;
+  return /\.[cm]?js$/.test(cli.path) && existsSync(native) ? native : cli.path;
+}
+
+function toModeArguments({ permissionMode = "default", agentMode }: SessionSpec): string[] {
+  if (permissionMode === "bypass") return ["--dangerously-skip-permissions"];
+  if (permissionMode === "plan" || agentMode === "plan") return ["--permission-mode=plan"];
+  return permissionMode === "acceptEdits" ? ["--permission-mode=acceptEdits"] : [];
+}
+
+function toRetries({ retries }: SessionSpec): Record<string, string> {
+  return retries === undefined ? {} : { CLAUDE_CODE_MAX_RETRIES: String(retries.tries - 1) };
+}
+
+type Files = NonNullable<Launch["files"]>;
+
+function toPromptFiles({ systemPrompt, instructions }: SessionSpec): Files {
+  const texts = { "system-prompt.md": systemPrompt, "instructions.md": instructions };
+  return Object.entries(texts).flatMap(([name, content]) =>
+    content === undefined || content === "" ? [] : [{ path: `${FOLDER}/${name}`, content, mode: 0o600 }],
+  );
+}
+
+/** Headers and environments of MCP servers hold secrets. */
+function toMcpFiles({ mcp }: SessionSpec): Files {
+  if (mcp === undefined || Object.keys(mcp).length === 0) return [];
+  return [{ path: `${FOLDER}/mcp.json`, content: JSON.stringify({ mcpServers: mcp }), mode: 0o600 }];
+}
+
+function toSkillFiles({ skills = [] }: SessionSpec): Files {
+  return skills.map(({ name, description, content }) => ({
+    path: `.claude/skills/${name}/SKILL.md`,
+    content: `---\nname: ${name}\ndescription: ${JSON.stringify(description)}\n---\n\n${content}\n`,
+  }));
+}
+
+function toModelHosts(env: Readonly<Record<string, string>>): string[] {
+  const { ANTHROPIC_BASE_URL, CLAUDE_CODE_USE_BEDROCK, CLAUDE_CODE_USE_VERTEX } = env;
+  if (ANTHROPIC_BASE_URL !== undefined) return hostOf(ANTHROPIC_BASE_URL);
+  if (CLAUDE_CODE_USE_BEDROCK !== undefined) return ["*.amazonaws.com"];
+  if (CLAUDE_CODE_USE_VERTEX !== undefined) return ["*.googleapis.com"];
+  // The last two renew a login.
+  return ["api.anthropic.com", "platform.claude.com", "console.anthropic.com"];
+}
