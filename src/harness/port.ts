@@ -64,6 +64,8 @@ export interface LaunchContext {
   readonly home: string;
   /** What was found of `credentials`, for those that the session's own environment does not set. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Whether the place holds the agent in: what it would do to hold itself in is not needed there. */
+  readonly isolated?: boolean;
   /** Nothing will be started: what the launch would be is only looked at, and the CLI need not be there. */
   readonly isRehearsal?: boolean;
 }
@@ -76,6 +78,7 @@ export interface DecodeContext {
   readonly home: string;
   readonly resume?: string;
   readonly fork?: boolean;
+  readonly isolated?: boolean;
 }
 
 export interface Decoded<State> {

@@ -102,7 +102,10 @@ describe("launching the scripted agent", () => {
       const text = readFileSync(resolve(folder, name), "utf8");
       for (const [statement, specifier] of text.matchAll(/^import [^;]*? from "([^"]+)";/gm)) {
         const isTypesOnly = statement.startsWith("import type");
-        expect(specifier, name).toMatch(isTypesOnly ? /^(node:|\.\/|\.\.\/protocol\.ts$)/ : /^(node:|\.\/)/);
+        // Types are gone once it is built; the rules of tools are one small file without imports of its own.
+        expect(specifier, name).toMatch(
+          isTypesOnly ? /^(node:|\.\/|\.\.\/protocol\.ts$|.*\/contract\/index\.ts$)/ : /^(node:|\.\/|.*\/toolRule\.ts$)/,
+        );
       }
     }
   });

@@ -15,7 +15,7 @@ import { admitFact } from "../../sessions/admit.ts";
 import { Drafts } from "../../sessions/drafts.ts";
 import { endProcess } from "../../sessions/ending.ts";
 import { emptyFold, type SessionFold } from "../../sessions/fold.ts";
-import { replyEvent, type Reply } from "../../sessions/replies.ts";
+import { replyEvents, type Reply } from "../../sessions/replies.ts";
 import { startTurn, userItem } from "../../sessions/start.ts";
 import { waitingChange } from "../../sessions/waiting.ts";
 
@@ -114,7 +114,7 @@ class Replay {
         return;
       default: {
         const pending = turn?.pending.some((pending) => pending.id === command.id);
-        if (pending) drafts.add(replyEvent(this.#fold, command.id, toReply(command)));
+        if (pending) drafts.addAll(replyEvents(this.#fold, command.id, toReply(command)));
       }
     }
   }

@@ -1,0 +1,65 @@
+import type { McpServer, SessionSpec } from "../../contract/index.ts";
+import type { LaunchContext } from "../port.ts";
+import { type TomlTable, toToml } from "./toml.ts";
+
+export const KEYS = ["OPENAI_API_KEY", "CODEX_API_KEY"] as const;
+
+/** `config.toml`: the model and its provider, the MCP servers, and nothing that calls home. */
+export function toConfig(spec: SessionSpec, context: LaunchContext): string {
+  return toToml({
+    model: spec.model,
+    model_provider: "sluice",
+    model_reasoning_effort: spec.variant,
+    model_reasoning_summary: "auto",
+    check_for_update_on_startup: false,
+    cli_auth_credentials_store: "file",
+    model_providers: { sluice: toProvider(spec, context) },
+    analytics: { enabled: false },
+    feedback: { enabled: false },
+    otel: { exporter: "none", metrics_exporter: "none" },
+    history: { persistence: "none" },
+    // Switched off by default, though its clients have a place for both: the plan, and questions outside of plan mode.
+    tools: { update_plan: { enabled: true } },
+    suppress_unstable_features_warning: true,
+    // Plugins and apps call home; a goal makes Codex go on when nobody has asked it anything.
+    features: { plugins: false, apps: false, goals: false, default_mode_request_user_input: true },
+    mcp_servers: toServers(spec),
+  });
+}
+
+/** The session's own: every try of a request is one that Codex tells of, as many as the budget has. */
+function toProvider(spec: SessionSpec, context: LaunchContext): TomlTable {
+  const retries = spec.retries === undefined ? {} : { stream_max_retries: spec.retries.tries - 1 };
+  const given = KEYS.find((key) => spec.env?.[key] !== undefined || spec.secrets?.[key] !== undefined);
+  const found = KEYS.some((key) => context.env?.[key] !== undefined);
+  const base = spec.env?.["OPENAI_BASE_URL"];
+  return {
+    name: "sluice",
+    base_url: base,
+    wire_api: "responses",
+    env_key: given,
+    // Without a key the login in auth.json is used; a model of one's own may need none.
+    requires_openai_auth: given === undefined && (found || base === undefined) ? true : undefined,
+    request_max_retries: 0,
+    stream_max_retries: DEFAULT_TRIES - 1,
+    ...retries,
+  };
+}
+
+const DEFAULT_TRIES = 4;
+
+function toServers({ mcp, permissionMode }: SessionSpec): TomlTable {
+  // In the mode that asks for nothing Codex would refuse what it may not ask for.
+  const approval = permissionMode === "bypass" ? "approve" : undefined;
+  return Object.fromEntries(
+    Object.entries(mcp ?? {}).map(([name, server]) => [
+      name,
+      { ...toServer(server), default_tools_approval_mode: approval },
+    ]),
+  );
+}
+
+function toServer(server: McpServer): TomlTable {
+  if ("url" in server) return { url: server.url, http_headers: server.headers };
+  return { command: server.command, args: server.args, env: server.env };
+}

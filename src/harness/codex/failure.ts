@@ -1,0 +1,117 @@
+import type { EventError, StopReason } from "../../contract/index.ts";
+import { isRecord } from "../rpc.ts";
+
+/** How a turn that went wrong ended. */
+export interface Failure {
+  readonly error: EventError;
+  readonly stopReason: StopReason;
+  readonly details?: unknown;
+}
+
+/** Codex's own error: `{message, codexErrorInfo, additionalDetails}`, of which `exec` tells only the message. */
+export function toFailure(value: unknown): Failure {
+  const error = isRecord(value) ? value : {};
+  const text = typeof error["message"] === "string" ? error["message"] : "Codex failed without a word";
+  const provider = providerError(text);
+  const message = provider.message ?? text;
+  const info = infoOf(error["codexErrorInfo"]);
+  const status = info.status ?? statusIn(text);
+  const more = error["additionalDetails"];
+  const details = typeof more === "string" ? { details: { additionalDetails: more } } : {};
+  if (/reason: max_output_tokens/.test(text)) {
+    return { error: { code: "max_tokens", message }, stopReason: "max_tokens", ...details };
+  }
+  if (/reason: content_filter/.test(text) || REFUSALS.has(info.name)) {
+    return { error: { code: "refusal", message }, stopReason: "refusal", ...details };
+  }
+  const code = codeOf({ name: info.name, status, text, providerCode: provider.code });
+  const retryable = TRANSIENT.has(code);
+  const stopReason = retryable ? "retries_exhausted" : FATAL.has(code) ? "model_error" : "end_turn";
+  return { error: { code, message, retryable }, stopReason, ...details };
+}
+
+const REFUSALS = new Set(["cyberPolicy", "misalignmentPolicyViolation"]);
+const TRANSIENT = new Set(["rate_limited", "overloaded", "server_error", "network"]);
+/** What no later message of the session can mend. */
+const FATAL = new Set(["unauthorized", "billing"]);
+
+const CODES: Readonly<Record<string, string>> = {
+  contextWindowExceeded: "context_length",
+  sessionBudgetExceeded: "invalid_request",
+  usageLimitExceeded: "rate_limited",
+  rateLimitExceeded: "rate_limited",
+  flexUnavailable: "overloaded",
+  serverOverloaded: "overloaded",
+  policyCapacityUnavailable: "overloaded",
+  internalServerError: "server_error",
+  unauthorized: "unauthorized",
+  badRequest: "invalid_request",
+  modelNotFound: "invalid_request",
+};
+
+function codeOf(told: {
+  name: string;
+  status: number | undefined;
+  text: string;
+  providerCode: string | undefined;
+}): string {
+  const { name, status, text, providerCode } = told;
+  if (providerCode === "context_length_exceeded") return "context_length";
+  if (providerCode === "insufficient_quota" || /check your plan and billing/i.test(text)) return "billing";
+  const byName = Object.hasOwn(CODES, name) ? CODES[name] : undefined;
+  if (byName !== undefined) return byName;
+  if (status !== undefined) return codeOfStatus(status);
+  // What Codex says of a 5xx once it has given up, and all that `exec` passes on.
+  if (/experiencing high demand/.test(text)) return "server_error";
+  if (NETWORK.has(name) || /stream (disconnected|closed)|network error|error sending request/i.test(text))
+    return "network";
+  // A provider's 400 has no name of its own in Codex; whatever else has none is rare at the end of a turn.
+  return name === "other" || providerCode === "invalid_request_error" ? "invalid_request" : "internal";
+}
+
+const NETWORK = new Set([
+  "httpConnectionFailed",
+  "responseStreamConnectionFailed",
+  "responseStreamDisconnected",
+  "responseTooManyFailedAttempts",
+]);
+
+function codeOfStatus(status: number): string {
+  if (status === 401 || status === 403) return "unauthorized";
+  if (status === 402) return "billing";
+  if (status === 429) return "rate_limited";
+  if (status === 503 || status === 529) return "overloaded";
+  return status >= 500 ? "server_error" : "invalid_request";
+}
+
+/** `"name"` or `{name: {httpStatusCode}}`. */
+function infoOf(value: unknown): { name: string; status?: number } {
+  if (typeof value === "string") return { name: value };
+  const [name = "", inner] = isRecord(value) ? (Object.entries(value)[0] ?? []) : [];
+  const status = isRecord(inner) ? inner["httpStatusCode"] : undefined;
+  return typeof status === "number" ? { name, status } : { name };
+}
+
+function statusIn(text: string): number | undefined {
+  const found = /(?:status|HTTP|error)[: ]+(4\d\d|5\d\d)\b/i.exec(text)?.[1];
+  return found === undefined ? undefined : Number(found);
+}
+
+/** A provider's refusal is passed on as the JSON text that it sent. */
+function providerError(text: string): { message?: string; code?: string } {
+  const start = text.indexOf("{");
+  if (start < 0) return {};
+  try {
+    const value: unknown = JSON.parse(text.slice(start));
+    const error = isRecord(value) ? value["error"] : undefined;
+    if (!isRecord(error)) return {};
+    const { message, code, type } = error;
+    const name = typeof code === "string" ? code : type;
+    return {
+      ...(typeof message === "string" ? { message } : {}),
+      ...(typeof name === "string" ? { code: name } : {}),
+    };
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,38 @@
+import type { Harness } from "../port.ts";
+import { decode } from "./decode.ts";
+import { encode, greet } from "./encode.ts";
+import { launch } from "./launch.ts";
+import { overhear } from "./overhear.ts";
+import { detect } from "./program.ts";
+import { sample } from "./sample.ts";
+import { type CodexState, initialState } from "./state.ts";
+
+/** OpenAI's Codex CLI, through its app-server: JSON-RPC, one message a line. */
+export const codex: Harness<CodexState> = {
+  id: "codex",
+  title: "Codex",
+  choices: {
+    modes: ["default", "plan"],
+    models: [
+      "gpt-6.1-sol",
+      "gpt-6.1-terra",
+      "gpt-6-astra",
+      "gpt-6-sol",
+      "gpt-6-luna",
+      "gpt-5.6-sol",
+      "gpt-5.6-terra",
+      "gpt-5.6-luna",
+      "gpt-5.5",
+    ],
+    variants: ["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"],
+  },
+  credentials: [{ env: "OPENAI_API_KEY" }, { env: "CODEX_API_KEY" }, { file: ".codex/auth.json" }],
+  detect,
+  launch,
+  initial: initialState,
+  greet,
+  decode,
+  encode,
+  overhear,
+  sample,
+};

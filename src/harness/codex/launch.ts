@@ -1,0 +1,48 @@
+import { join } from "node:path";
+import type { Launch, SessionSpec, Skill } from "../../contract/index.ts";
+import { hostOf, mcpHosts } from "../hosts.ts";
+import type { LaunchContext } from "../port.ts";
+import { KEYS, toConfig } from "./config.ts";
+import { findProgram } from "./program.ts";
+
+const FOLDER = ".codex";
+/** Codex refuses to work from a home that lies in the folder for temporary files. */
+const TEMPORARY = ".cache/codex-tmp";
+
+/** How the app-server is started. What it shall do is said to it later, when the conversation is opened. */
+export function launch(spec: SessionSpec, context: LaunchContext): Launch {
+  const { argv, needs } = findProgram(context);
+  const { home } = context;
+  const key = KEYS.map((name) => context.env?.[name]).find((value) => value !== undefined);
+  const auth = { path: `${FOLDER}/auth.json`, content: JSON.stringify({ OPENAI_API_KEY: key }), mode: 0o600 };
+  return {
+    argv: [...argv, "app-server"],
+    env: {
+      ...spec.env,
+      HOME: home,
+      CODEX_HOME: join(home, FOLDER),
+      TMPDIR: join(home, TEMPORARY),
+      RUST_LOG: "error",
+      NO_COLOR: "1",
+    },
+    needs,
+    hosts: [...modelHosts(spec), ...mcpHosts(spec)],
+    files: [
+      // Headers and environments of MCP servers hold secrets.
+      { path: `${FOLDER}/config.toml`, content: toConfig(spec, context), mode: 0o600 },
+      { path: `${TEMPORARY}/.keep`, content: "" },
+      ...(key === undefined ? [] : [auth]),
+      ...(spec.skills ?? []).map(toSkillFile),
+    ],
+  };
+}
+
+function modelHosts(spec: SessionSpec): string[] {
+  const own = hostOf(spec.env?.["OPENAI_BASE_URL"]);
+  return own.length > 0 ? own : ["api.openai.com", "chatgpt.com", "auth.openai.com"];
+}
+
+function toSkillFile({ name, description, content }: Skill): { path: string; content: string } {
+  const front = `---\nname: ${name}\ndescription: ${JSON.stringify(description)}\n---\n`;
+  return { path: `${FOLDER}/skills/${name}/SKILL.md`, content: `${front}\n${content}\n` };
+}

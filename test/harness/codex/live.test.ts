@@ -1,0 +1,438 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { ContentPart } from "../../../src/contract/index.ts";
+import { requireAgent } from "../../support/agents.ts";
+import { ofType, processesWith, readAll, say, script, waitFor } from "../../support/engine.ts";
+import { expectLawful } from "../../support/laws.ts";
+import { callsOf, type CodexBench, openBench, resultsOf, wordsOf } from "./workbench.ts";
+
+const { path, reason } = requireAgent("codex");
+const SERVER = join(import.meta.dirname, "mcp-server.mjs");
+const DOT =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const PLAN = "Here it is.\n<proposed_plan>\n# Two steps\n- look\n- act\n</proposed_plan>\n";
+const title = `the real Codex${reason === undefined ? "" : ` (${reason})`}`;
+
+describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
+  let bench: CodexBench;
+  beforeAll(async () => {
+    bench = await openBench();
+  });
+  afterAll(() => bench.close(), 60_000);
+
+  describe("left to itself", () => {
+    beforeAll(() =>
+      bench.create("free", {
+        permissionMode: "bypass",
+        variant: "low",
+        instructions: "Always mention the heron.",
+        skills: [{ name: "greet", description: "How to greet a heron", content: "Bow." }],
+        mcp: { sums: { command: process.execPath, args: [SERVER] } },
+        tools: {
+          custom: [
+            { name: "weather", description: "Weather", inputSchema: { type: "object", properties: {} } },
+          ],
+        },
+      }),
+    );
+
+    it("thinks and speaks, and every request of it is counted", async () => {
+      const { end, events } = await bench.play(
+        "free",
+        { think: "Let me think." },
+        { say: "Hello from the model." },
+      );
+      expect(end).toMatchObject({ status: "completed", stop_reason: "end_turn" });
+      expect(wordsOf(events, "reasoning")).toEqual(["Let me think."]);
+      expect(wordsOf(events)).toEqual(["Hello from the model."]);
+      expect(ofType(events, "item.delta").length).toBeGreaterThan(3);
+      const [request] = ofType(events, "model.ended");
+      expect(request?.data.usage).toEqual(end.usage);
+      expect(end.usage?.reasoning_tokens).toBeGreaterThan(0);
+      expect((await bench.test.engine.info("free")).nativeSessionId).toMatch(/^[0-9a-f-]{36}$/);
+    });
+
+    it("has heard the session's instructions, knows its skills, and thinks as hard as it was asked to", () => {
+      const [request] = bench.model.requests;
+      expect(JSON.stringify(request?.body)).toContain("Always mention the heron.");
+      expect(JSON.stringify(request?.body)).toContain("How to greet a heron");
+      expect(request?.body).toMatchObject({ model: "gpt-5.5", reasoning: { effort: "low" } });
+    });
+
+    it("runs commands, shows their output as it comes, and says how they ended", async () => {
+      const { events } = await bench.play(
+        "free",
+        { shell: "echo one; sleep 0.4; echo two; exit 3" },
+        { say: "done" },
+      );
+      expect(callsOf(events)).toEqual(["exec_command"]);
+      expect(resultsOf(events)).toEqual([
+        { status: "failed", output: "one\ntwo\n", rest: [{ type: "json", json: { exit_code: 3 } }] },
+      ]);
+      // Codex tells only what a command prints after its first moments as it comes; the result has it all.
+      expect(ofType(events, "item.delta").map(({ data }) => data.delta)).toContain("two\n");
+    });
+
+    it("writes and edits files, and shows the difference", async () => {
+      const { events } = await bench.play(
+        "free",
+        { write: { path: "a.txt", content: "one\n" } },
+        { edit: { path: "a.txt", old: "one", new: "two" } },
+        { say: "done" },
+      );
+      expect(callsOf(events)).toEqual(["apply_patch", "apply_patch"]);
+      const refs = resultsOf(events).flatMap(({ rest }) => rest) as Extract<
+        ContentPart,
+        { type: "file_ref" }
+      >[];
+      expect(refs.map(({ action }) => action)).toEqual(["write", "patch"]);
+      expect(refs[0]?.diff).toContain("@@ -0,0 +1 @@\n+one\n");
+      expect(refs[1]?.diff).toContain("-one\n+two\n");
+    });
+
+    it("does several things at once, plans, and calls an MCP server", async () => {
+      const { events } = await bench.play(
+        "free",
+        { parallel: [{ shell: "echo one" }, { shell: "echo two" }] },
+        { plan: [{ content: "Count", status: "in_progress", priority: "medium" }] },
+        { mcp: { server: "sums", tool: "add", input: { a: 2, b: 40 } } },
+        { mcp: { server: "sums", tool: "picture", input: {} } },
+        { say: "done" },
+      );
+      expect(callsOf(events)).toEqual([
+        "exec_command",
+        "exec_command",
+        "mcp__sums__add",
+        "mcp__sums__picture",
+      ]);
+      const results = resultsOf(events);
+      expect(results.map(({ output }) => output).toSorted()).toEqual(["", "42", "one\n", "two\n"]);
+      expect(results.at(-1)?.rest).toEqual([
+        { type: "image", path: `data:image/png;base64,${DOT}`, mime: "image/png" },
+      ]);
+      expect(ofType(events, "plan.updated")[0]?.data.entries).toEqual([
+        { content: "Count", status: "in_progress", priority: "medium" },
+      ]);
+      expect(ofType(events, "permission.requested")).toEqual([]);
+    });
+
+    it("has a sub-agent whose work is under its call", async () => {
+      const { events, end } = await bench.play(
+        "free",
+        { subagent: { name: "r", steps: [{ shell: "echo nested" }, { say: "Nested." }] } },
+        { say: "done" },
+      );
+      expect(end.status).toBe("completed");
+      expect(wordsOf(events)).toEqual(["done"]);
+      const spawn = ofType(events, "item.completed").find(({ data }) =>
+        JSON.stringify(data).includes('"name":"spawnAgent"'),
+      );
+      const nested = events.filter((event) => event.parent_id === spawn?.data.item.item_id);
+      expect(resultsOf(nested).map(({ output }) => output)).toEqual(["nested\n"]);
+      expect(JSON.stringify(nested)).toContain("Nested.");
+      expect(ofType(nested, "model.ended").length).toBeGreaterThan(0);
+    });
+
+    it("asks the user, and hears the answer", async () => {
+      const steps = [{ question: { prompt: "Which colour?", options: ["Red", "Blue"] } }, { say: "done" }];
+      const { end } = await bench.say("free", script(...steps), async ({ until }) => {
+        const { data } = await until("question.requested");
+        expect(data).toMatchObject({ prompt: "Which colour?", options: ["Red", "Blue"] });
+        await bench.test.engine.resolveQuestion("free", data.question_id, { answers: [["Blue"]] });
+      });
+      expect(end.status).toBe("completed");
+      expect(JSON.stringify(bench.model.requests.at(-1)?.body)).toContain("Blue");
+    });
+
+    it("lets the application run a tool", async () => {
+      const steps = [{ custom: { name: "weather", input: {} } }, { say: "done" }];
+      const { events } = await bench.say("free", script(...steps), async ({ until }) => {
+        const { data } = await until("tool.requested");
+        await bench.test.engine.resolveTool("free", data.request_id, { output: "sunny" });
+      });
+      expect(callsOf(events)).toEqual(["weather"]);
+      expect(resultsOf(events)).toEqual([{ status: "completed", output: "sunny", rest: [] }]);
+    });
+
+    it("sees images, and knows where a file is", async () => {
+      bench.model.reset();
+      await bench.say("free", [
+        { type: "text", text: script({ say: "seen" }) },
+        { type: "image", path: `data:image/png;base64,${DOT}`, mime: "image/png" },
+        { type: "file_ref", path: "/workspace/report.pdf", action: "read" },
+      ]);
+      const body = JSON.stringify(bench.model.requests[0]?.body);
+      expect(body).toContain("data:image/png;base64,");
+      expect(body).toContain("/workspace/report.pdf");
+    });
+
+    it("takes a message into the running turn", async () => {
+      const steps = [{ shell: "sleep 1; echo first" }, { say: "never said" }];
+      const { events } = await bench.say("free", script(...steps), async ({ until }) => {
+        await until("item.completed", ({ data }) => data.item.kind === "tool_call");
+        const content = [{ type: "text" as const, text: script({ say: "steered" }) }];
+        await bench.test.engine.send("free", { content, via: "test", delivery: "steer" });
+      });
+      expect(wordsOf(events)).toEqual(["steered"]);
+      expect(ofType(events, "turn.ended")).toHaveLength(1);
+    });
+
+    it("compacts its context when told to", async () => {
+      const { end, events } = await bench.say("free", "/compact");
+      expect(end.status).toBe("completed");
+      expect(ofType(events, "context.compacted").map(({ data }) => data.trigger)).toEqual(["manual"]);
+      expect(wordsOf(events)).toEqual([]);
+    });
+
+    it.each([
+      ["rate_limited", "rate_limited"],
+      ["server_error", "server_error"],
+      ["overloaded", "overloaded"],
+    ])("tries again after %s, and says why", async (kind, code) => {
+      const { end, events } = await bench.play("free", { fail: { kind, times: 1 } }, { say: "recovered" });
+      expect(end.status).toBe("completed");
+      expect(ofType(events, "turn.retrying").map(({ data }) => [data.attempt, data.error.code])).toEqual([
+        [1, code],
+      ]);
+      expect(ofType(events, "turn.resumed")).toHaveLength(1);
+      expect(wordsOf(events)).toEqual(["recovered"]);
+    });
+
+    it("shows a text whose stream was cut once", async () => {
+      const text = "This sentence survives on the third attempt.";
+      const { end, events } = await bench.play("free", { fail: { kind: "cut", times: 2 } }, { say: text });
+      expect(end.status).toBe("completed");
+      expect(ofType(events, "turn.retrying").map(({ data }) => data.error.code)).toEqual([
+        "network",
+        "network",
+      ]);
+      expect(wordsOf(events)).toEqual([text]);
+    });
+
+    it.each([
+      ["terminal", "invalid_request"],
+      ["context_length", "context_length"],
+    ])("fails by %s, where trying again is no use, and goes on", async (kind, code) => {
+      const { end, events } = await bench.play("free", { fail: { kind, times: 1 } }, { say: "never" });
+      expect(end).toMatchObject({ status: "failed", stop_reason: "end_turn", error: { code } });
+      expect(ofType(events, "error")).toHaveLength(1);
+      expect(wordsOf((await bench.play("free", { say: "still here" })).events)).toEqual(["still here"]);
+    });
+
+    it("stops in mid-sentence and in the middle of a command, and goes on", async () => {
+      const speech = script({ say: "word ".repeat(50) }, { sleep: 20_000 }, { say: "never" });
+      const speaking = await bench.say("free", speech, async ({ until }) => {
+        await until("item.delta");
+        await bench.test.engine.interrupt("free");
+      });
+      expect(speaking.end).toMatchObject({ status: "interrupted", stop_reason: "interrupted" });
+      const working = await bench.say("free", script({ shell: "sleep 61" }), async ({ until }) => {
+        await until("item.started", ({ data }) => data.item.kind === "tool_result");
+        await bench.test.engine.interrupt("free");
+      });
+      expect(working.end).toMatchObject({ status: "interrupted", stop_reason: "interrupted" });
+      expect((await bench.play("free", { say: "here" })).end.status).toBe("completed");
+    });
+
+    it("remembers after its process was killed, in another", async () => {
+      await bench.play("free", { say: "Remember the heron." });
+      const before = await readAll(bench.test.log, "free");
+      const [boot] = ofType(before, "sandbox.boot");
+      for (const pid of await processesWith(boot?.data.sandbox_id ?? "none")) kill(pid);
+      await waitFor(bench.test.log, "free", "process.ended", { after: before.length - 1 });
+      const { end, events } = await bench.play("free", { say: "$history" });
+      expect(end.status).toBe("completed");
+      expect(wordsOf(events).join("\n")).toContain("Remember the heron.");
+      const native = (await bench.test.engine.info("free")).nativeSessionId;
+      const [first, second] = ofType(await readAll(bench.test.log, "free"), "process.started");
+      expect(first?.data.resumed).toBeUndefined();
+      expect(second?.data.resumed).toBe(native);
+      expect(end.usage?.output_tokens).toBeLessThan(1000);
+    });
+
+    it("left a lawful log, in which nothing was unparsed", async () => {
+      const events = await readAll(bench.test.log, "free");
+      expectLawful(events);
+      expect(ofType(events, "agent.unparsed")).toEqual([]);
+    });
+  });
+
+  describe("who has to ask", () => {
+    beforeAll(() =>
+      bench.create("asks", {
+        retries: { tries: 2, backoffMs: 250 },
+        mcp: { sums: { command: process.execPath, args: [SERVER] } },
+      }),
+    );
+
+    it("may do it once, or not, and is told why not", async () => {
+      const once = await bench.ask("asks", { reply: "once" }, { shell: "touch once.txt" }, { say: "done" });
+      expect(resultsOf(once.events).map(({ status }) => status)).toEqual(["completed"]);
+      expect(wordsOf(once.events)).toEqual(["done"]);
+      const denied = await bench.ask(
+        "asks",
+        { reply: "reject" },
+        { shell: "touch never.txt" },
+        { say: "done" },
+      );
+      expect(denied.end.status).toBe("completed");
+      expect(resultsOf(denied.events)).toEqual([{ status: "failed", output: "declined", rest: [] }]);
+      const write = { write: { path: "never.txt", content: "c" } };
+      const told = await bench.ask("asks", { reply: "reject", message: "Use a heron instead." }, write, {
+        say: "done",
+      });
+      expect(told.end.status).toBe("completed");
+      expect(resultsOf(told.events).map(({ status }) => status)).toEqual(["failed"]);
+      expect(JSON.stringify(bench.model.requests.at(-1)?.body)).toContain("Use a heron instead.");
+    });
+
+    it("may do it for the whole session: a command, a change of a file, a tool of an MCP server", async () => {
+      const steps = [
+        { shell: "touch again" },
+        { write: { path: "b.txt", content: "b\n" } },
+        { mcp: { server: "sums", tool: "add", input: { a: 1, b: 1 } } },
+      ];
+      for (const step of steps) {
+        const first = await bench.ask("asks", { reply: "always" }, step, { say: "done" });
+        expect(ofType(first.events, "permission.requested")).toHaveLength(1);
+        const second = await bench.play("asks", step, { say: "done" });
+        expect(ofType(second.events, "permission.requested")).toEqual([]);
+        expect(resultsOf(second.events).map(({ status }) => status)).toEqual(["completed"]);
+      }
+    });
+
+    it("stops while it asks", async () => {
+      const { end, events } = await bench.say("asks", script({ shell: "touch never" }), async ({ until }) => {
+        await until("permission.requested");
+        await bench.test.engine.interrupt("asks");
+      });
+      expect(end).toMatchObject({ status: "interrupted", stop_reason: "interrupted" });
+      expect(ofType(events, "permission.resolved").map(({ data }) => data.status)).toEqual(["denied"]);
+    });
+
+    it.each(["server_error", "overloaded"])(
+      "gives up when the session's tries are used up by %s",
+      async (kind) => {
+        const { end } = await bench.play("asks", { fail: { kind, times: 9 } }, { say: "never" });
+        expect(end).toMatchObject({
+          status: "failed",
+          stop_reason: "retries_exhausted",
+          error: { code: kind },
+        });
+        expect(wordsOf((await bench.play("asks", { say: "here" })).events)).toEqual(["here"]);
+      },
+    );
+
+    it("goes on while the engine is gone, and asks the next one", async () => {
+      const { turnId, after } = await say(
+        bench.test.engine,
+        "asks",
+        script({ shell: "sleep 1; touch late" }, { say: "the end" }),
+      );
+      const { data } = await waitFor(bench.test.log, "asks", "permission.requested", { after });
+      await bench.test.restart();
+      await bench.test.engine.resolvePermission("asks", data.permission_id, { reply: "once" });
+      await waitFor(bench.test.log, "asks", "item.completed", {
+        after,
+        where: ({ data }) => data.item.kind === "tool_call",
+      });
+      await bench.test.restart();
+      await waitFor(bench.test.log, "asks", "turn.ended", {
+        after,
+        where: ({ data }) => data.turn_id === turnId,
+      });
+      const events = await readAll(bench.test.log, "asks");
+      expect(wordsOf(events.slice(after))).toEqual(["the end"]);
+      expect(ofType(events, "process.started")).toHaveLength(1);
+      expect(ofType(events, "agent.unparsed")).toEqual([]);
+      expectLawful(events);
+    });
+
+    it("ends the session where its key is not accepted", async () => {
+      const { end } = await bench.play("asks", { fail: { kind: "unauthorized", times: 9 } });
+      expect(end).toMatchObject({
+        status: "failed",
+        stop_reason: "model_error",
+        error: { code: "unauthorized" },
+      });
+      await waitFor(bench.test.log, "asks", "session.ended");
+    });
+  });
+
+  it("plans first, and acts when the plan is approved", async () => {
+    await bench.create("plans", { permissionMode: "plan" });
+    const left = await bench.ask("plans", { reply: "reject" }, { say: PLAN });
+    expect(left.end).toMatchObject({ status: "completed", stop_reason: "end_turn" });
+    expect(resultsOf(left.events)).toEqual([{ status: "failed", output: "declined", rest: [] }]);
+    const approved = await bench.ask("plans", { reply: "once" }, { say: PLAN });
+    const [asked] = ofType(approved.events, "permission.requested");
+    expect(asked?.data.metadata).toMatchObject({
+      kind: "plan",
+      input: { plan: "# Two steps\n- look\n- act\n" },
+    });
+    expect(approved.end.status).toBe("completed");
+    expect(wordsOf(approved.events).join("\n")).toContain("Implement the plan.");
+    expectLawful(await readAll(bench.test.log, "plans"));
+  });
+
+  it("works behind walls, and reaches its model only", async () => {
+    await bench.create("walled", {
+      sandbox: "bwrap",
+      permissionMode: "acceptEdits",
+      network: { allow: [`127.0.0.1:${bench.model.port}`] },
+    });
+    const steps = [
+      { write: { path: "in.txt", content: "inside\n" } },
+      { shell: "pwd; touch done.txt; cat in.txt" },
+      { say: "done" },
+    ];
+    const { end, events } = await bench.say("walled", script(...steps), async ({ until }) => {
+      const { data } = await until("permission.requested", (event) => event.data.action === "exec_command");
+      await bench.test.engine.resolvePermission("walled", data.permission_id, { reply: "once" });
+    });
+    expect(end.status).toBe("completed");
+    expect(resultsOf(events).at(-1)?.output).toBe("/home/user/workspace\ninside\n");
+    const decided = ofType(events, "permission.resolved").map(({ data }) => data.metadata as { by?: string });
+    expect(decided[0]?.by).toBe("policy:acceptEdits");
+    expectLawful(await readAll(bench.test.log, "walled"));
+  });
+
+  it("gets the key of the host's environment by a file, and shows it nowhere", async () => {
+    const key = "sk-test-0123456789abcdef";
+    const known = process.env["OPENAI_API_KEY"];
+    process.env["OPENAI_API_KEY"] = key;
+    try {
+      await bench.create("keyed");
+      const { end } = await bench.say(
+        "keyed",
+        script({ shell: "cat ~/.codex/auth.json; ls" }),
+        async ({ until }) => {
+          const { data } = await until("permission.requested");
+          for (const pid of await processesWith("app-server")) {
+            const shown = ["cmdline", "environ"].map((file) =>
+              readFile(`/proc/${pid}/${file}`, "utf8").catch(() => ""),
+            );
+            expect((await Promise.all(shown)).join("")).not.toContain(key);
+          }
+          await bench.test.engine.resolvePermission("keyed", data.permission_id, { reply: "once" });
+        },
+      );
+      expect(end.status).toBe("completed");
+      const events = JSON.stringify(await readAll(bench.test.log, "keyed", true));
+      expect(events).toContain("OPENAI_API_KEY");
+      expect(events).not.toContain(key);
+    } finally {
+      if (known === undefined) delete process.env["OPENAI_API_KEY"];
+      else process.env["OPENAI_API_KEY"] = known;
+    }
+  });
+});
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended with the others.
+  }
+}
