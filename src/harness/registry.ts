@@ -2,11 +2,12 @@ import { SluiceError } from "../contract/index.ts";
 import { amp } from "./amp/harness.ts";
 import { claude } from "./claude/harness.ts";
 import { codex } from "./codex/harness.ts";
+import { opencode } from "./opencode/harness.ts";
 import type { Harness } from "./port.ts";
 import { scripted } from "./scripted/harness.ts";
 
 /** Every agent that sluice can run. Adding one is a folder and a line here. */
-export const harnesses: readonly Harness[] = [claude, codex, amp, scripted] as Harness[];
+export const harnesses: readonly Harness[] = [claude, codex, opencode, amp, scripted] as Harness[];
 
 export function findHarness(id: string, known: readonly Harness[] = harnesses): Harness {
   const found = known.find((harness) => harness.id === id);

@@ -1,0 +1,66 @@
+import { request, type IncomingMessage } from "node:http";
+
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** The server's HTTP. A request that cannot be made is answered with status 0 and the reason. */
+export class Api {
+  readonly #url: URL;
+  readonly #authorization: string;
+
+  constructor(url: URL, password: string) {
+    this.#url = url;
+    this.#authorization = `Basic ${Buffer.from(`opencode:${password}`).toString("base64")}`;
+  }
+
+  /** `signal` is how long to wait; none is for ever: a compaction takes as long as its model. */
+  async send(
+    method: string,
+    path: string,
+    options: { body?: unknown; signal?: AbortSignal } = {},
+  ): Promise<Answer> {
+    try {
+      const response = await this.open(method, path, options);
+      const chunks: Buffer[] = [];
+      for await (const chunk of response) chunks.push(chunk as Buffer);
+      return { status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString("utf8") };
+    } catch (error) {
+      return { status: 0, body: JSON.stringify({ message: (error as Error).message }) };
+    }
+  }
+
+  async read(path: string, options: { signal: AbortSignal }): Promise<unknown> {
+    const { status, body } = await this.send("GET", path, options);
+    if (status !== 200) throw new Error(`GET ${path} was answered with ${status}: ${body.slice(0, 300)}`);
+    return JSON.parse(body);
+  }
+
+  open(
+    method: string,
+    path: string,
+    { body, signal }: { body?: unknown; signal?: AbortSignal } = {},
+  ): Promise<IncomingMessage> {
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    return new Promise((resolve, reject) => {
+      const sent = request(
+        new URL(path, this.#url),
+        {
+          method,
+          agent: false,
+          headers: {
+            authorization: this.#authorization,
+            ...(text === undefined
+              ? {}
+              : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
+          },
+          ...(signal === undefined ? {} : { signal }),
+        },
+        resolve,
+      );
+      sent.on("error", reject);
+      sent.end(text);
+    });
+  }
+}

@@ -1,0 +1,23 @@
+import type { Harness } from "../port.ts";
+import { AGENTS } from "./agent.ts";
+import { decode } from "./decode.ts";
+import { encode } from "./encode.ts";
+import { credentials, detect, launch } from "./launch.ts";
+import { overhear } from "./overhear.ts";
+import { sample } from "./sample.ts";
+import { initialState, type OpencodeState } from "./state.ts";
+
+/** OpenCode, by its server: `opencode serve` behind a bridge that turns HTTP and SSE into lines. */
+export const opencode: Harness<OpencodeState> = {
+  id: "opencode",
+  title: "OpenCode",
+  choices: { modes: AGENTS, variants: ["none", "minimal", "low", "medium", "high", "xhigh", "max"] },
+  credentials,
+  detect,
+  launch,
+  initial: initialState,
+  decode,
+  encode,
+  overhear,
+  sample,
+};

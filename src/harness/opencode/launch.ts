@@ -1,0 +1,83 @@
+import { dirname, join } from "node:path";
+import type { Launch, SessionSpec } from "../../contract/index.ts";
+import { detectCli, requireCli } from "../cli.ts";
+import { hostOf, mcpHosts } from "../hosts.ts";
+import type { Credential, Detected, LaunchContext } from "../port.ts";
+import { findExecutable } from "../scripted/executable.ts";
+import { toConfig } from "./config.ts";
+import { chooseModel } from "./model.ts";
+import { KEYS, providerHosts } from "./providers.ts";
+
+const INSTALL = "npm install -g opencode-ai";
+const CONFIG = ".sluice/opencode.json";
+const INSTRUCTIONS = ".sluice/instructions.md";
+
+export const credentials: readonly Credential[] = [
+  ...Object.keys(KEYS).map((env) => ({ env })),
+  { file: ".local/share/opencode/auth.json" },
+];
+
+/** The bridge, which runs `opencode serve` and speaks with it; all that the session asks for is in files. */
+export function launch(spec: SessionSpec, context: LaunchContext): Launch {
+  const cli = requireCli("opencode", { title: "OpenCode", install: INSTALL, context });
+  const bridge = findBridge();
+  const { home, resume, fork, env: keys = {} } = context;
+  const instructions = spec.instructions === undefined ? undefined : join(home, INSTRUCTIONS);
+  const config = toConfig(spec, { keys, ...(instructions === undefined ? {} : { instructions }) });
+  const argv = [process.execPath, bridge];
+  if (resume !== undefined) argv.push(`--resume=${resume}`);
+  if (resume !== undefined && fork === true) argv.push("--fork");
+  if (spec.title !== undefined) argv.push(`--title=${spec.title}`);
+  return {
+    argv: [...argv, "--", cli.path],
+    env: { ...spec.env, ...QUIET, HOME: home, OPENCODE_CONFIG: join(home, CONFIG) },
+    needs: [process.execPath, bridge, ...cli.needs],
+    hosts: [...hosts(spec), ...mcpHosts(spec)],
+    files: [
+      { path: CONFIG, content: JSON.stringify(config, null, 2), mode: 0o600 },
+      ...(spec.instructions === undefined ? [] : [{ path: INSTRUCTIONS, content: spec.instructions }]),
+      ...(spec.skills ?? []).map(toSkillFile),
+      ...INSTALLED,
+    ],
+  };
+}
+
+export function detect(options: { withVersion?: boolean } = {}): Promise<Detected> {
+  return detectCli("opencode", { install: INSTALL, ...options });
+}
+
+/** The dependencies of plugins, which are none: told that they are installed, it downloads nothing. */
+const INSTALLED = [
+  { path: ".config/opencode/node_modules/.keep", content: "" },
+  {
+    path: ".config/opencode/package-lock.json",
+    content: JSON.stringify({ packages: { "": { dependencies: { "@opencode-ai/plugin": "*" } } } }),
+  },
+];
+
+const QUIET = {
+  OPENCODE_DISABLE_AUTOUPDATE: "1",
+  OPENCODE_DISABLE_MODELS_FETCH: "1",
+  OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
+  // They are downloaded when it starts.
+  OPENCODE_DISABLE_DEFAULT_PLUGINS: "1",
+} as const;
+
+/** It is built beside the scripted agent. */
+function findBridge(): string {
+  return join(dirname(findExecutable().path), "opencode-bridge.js");
+}
+
+function hosts(spec: SessionSpec): readonly string[] {
+  const { OPENAI_BASE_URL: openai, ANTHROPIC_BASE_URL: anthropic } = spec.env ?? {};
+  const own = [...hostOf(openai), ...hostOf(anthropic)];
+  return own.length > 0 ? own : providerHosts(chooseModel(spec));
+}
+
+function toSkillFile({ name, description, content }: NonNullable<SessionSpec["skills"]>[number]): {
+  path: string;
+  content: string;
+} {
+  const front = `---\nname: ${name}\ndescription: ${JSON.stringify(description)}\n---\n\n`;
+  return { path: `.config/opencode/skills/${name}/SKILL.md`, content: `${front}${content}` };
+}
