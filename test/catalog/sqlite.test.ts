@@ -1,0 +1,157 @@
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Catalog, createCatalog } from "../../src/catalog/index.ts";
+import { createDriver } from "../../src/catalog/sqlite/driver.ts";
+import { toListSql } from "../../src/catalog/sqlite/listing.ts";
+import { catalogTestkit } from "../../src/catalog/testkit.ts";
+
+catalogTestkit({
+  name: "sqlite",
+  describe,
+  it,
+  create: async () => {
+    const folder = await mkdtemp(join(tmpdir(), "sluice-catalog-"));
+    const clock = { now: Date.UTC(2026, 0, 2, 3, 4, 5, 678) };
+    const open = (): Catalog => createCatalog({ folder, now: () => clock.now });
+    let newest = open();
+    return {
+      catalog: newest,
+      clock,
+      reopen: async () => {
+        await newest.close();
+        newest = open();
+        return newest;
+      },
+      dispose: async () => {
+        await newest.close();
+        await rm(folder, { recursive: true });
+      },
+    };
+  },
+});
+
+describe("a catalog in a folder", () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "sluice-catalog-"));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  it("is closed to others, and makes its key only when there is something to seal", async () => {
+    const catalog = createCatalog({ folder });
+    expect(await readdir(folder)).not.toContain("catalog.key");
+    await catalog.write("me", [{ op: "create", kind: "k", id: "a", body: {}, secret: "hush" }]);
+    await catalog.close();
+    for (const name of ["catalog.db", "catalog.key"]) {
+      expect((await stat(join(folder, name))).mode & 0o077, name).toBe(0);
+    }
+    expect((await readFile(join(folder, "catalog.key"))).length).toBe(32);
+  });
+
+  it("has no secret in any of its files, also after it was changed and removed", async () => {
+    const catalog = createCatalog({ folder });
+    await catalog.write("me", [{ op: "create", kind: "k", id: "a", body: {}, secret: "first-secret" }]);
+    await catalog.write("me", [
+      { op: "replace", kind: "k", id: "a", expect: 1, body: {}, secret: "second-secret" },
+    ]);
+    await catalog.write("me", [{ op: "remove", kind: "k", id: "a" }]);
+    for (const name of ["catalog.db", "catalog.db-wal"]) {
+      expect((await readFile(join(folder, name))).includes("-secret"), name).toBe(false);
+    }
+    await catalog.close();
+  });
+
+  it("says so when the key is another one, and opens no secret with it", async () => {
+    let catalog = createCatalog({ folder });
+    await catalog.write("me", [{ op: "create", kind: "k", id: "a", body: {}, secret: "hush" }]);
+    await catalog.close();
+    await writeFile(join(folder, "catalog.key"), Buffer.alloc(32, 7));
+    catalog = createCatalog({ folder });
+    await expect(catalog.openSecret("me", "k", "a")).rejects.toThrow("cannot be opened with the key");
+    await catalog.close();
+  });
+
+  it("does not open a secret that was moved to another document", async () => {
+    const catalog = createCatalog({ folder });
+    const [a, b] = await catalog.write("me", [
+      { op: "create", kind: "k", id: "a", body: {}, secret: "of a" },
+      { op: "create", kind: "k", id: "b", body: {}, secret: "of b" },
+    ]);
+    const driver = createDriver(join(folder, "catalog.db"));
+    driver
+      .prepare(
+        "UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE document = ?) WHERE document = ?",
+      )
+      .run(a?.ordinal ?? 0, b?.ordinal ?? 0);
+    driver.close();
+    await expect(catalog.openSecret("me", "k", "b")).rejects.toThrow("cannot be opened");
+    await catalog.close();
+  });
+
+  it("takes no database of somebody else, and changes nothing in it", async () => {
+    await writeFile(join(folder, "catalog.db"), "no database at all, but long enough to look at twice");
+    expect(() => createCatalog({ folder })).toThrow("is not a catalog of sluice");
+    expect(await readFile(join(folder, "catalog.db"), "utf8")).toContain("no database at all");
+  });
+
+  it("is shared by two who open it at once: one order, one revision, one content", async () => {
+    const [one, two] = [createCatalog({ folder }), createCatalog({ folder })];
+    const made = await Promise.all(
+      [one, two].flatMap((catalog, at) =>
+        [0, 1, 2].map((n) =>
+          catalog.write("me", [
+            { op: "create", kind: "k", id: `${at}-${n}`, body: {}, secret: `s${at}${n}` },
+          ]),
+        ),
+      ),
+    );
+    expect(new Set(made.flat().map(({ ordinal }) => ordinal)).size).toBe(6);
+    expect(await two.openSecret("me", "k", "0-0")).toBe("s00");
+    const held = await one.bytes.write(sourceOf("content"));
+    await two.write("me", [{ op: "create", kind: "k", id: "f", body: {}, bytes: [held.hash] }]);
+    await held.release();
+    expect((await two.bytes.read(held.hash))?.size).toBe(7);
+    const change = { op: "replace", kind: "k", id: "f", expect: 1, body: {} } as const;
+    const raced = await Promise.allSettled([one.write("me", [change]), two.write("me", [change])]);
+    expect(raced.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    await one.close();
+    await two.close();
+  });
+
+  it("leaves no draft behind when a source breaks off", async () => {
+    const catalog = createCatalog({ folder });
+    await expect(catalog.bytes.write(broken())).rejects.toThrow("cut");
+    expect(await readdir(join(folder, "files", "drafts"))).toEqual([]);
+    await catalog.close();
+  });
+
+  it.each([
+    ["nothing", {}],
+    ["a cursor, backwards", { order: "desc", after: 9 }],
+    ["archived ones too", { archived: true, after: 9 }],
+    ["a parent", { parent: "p", after: 9 }],
+    ["a label", { labels: { x: "1" }, order: "desc", after: 9 }],
+    ["two labels", { labels: { x: "1", y: "2" } }],
+    ["a range of time", { created: { gt: 1, lte: 2 }, order: "desc" }],
+  ] as const)("finds a page by an index and in its order: %s", async (_, filter) => {
+    const catalog = createCatalog({ folder });
+    const driver = createDriver(join(folder, "catalog.db"));
+    const { sql, values } = toListSql("me", { kind: "k", limit: 9, ...filter });
+    const plan = driver.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
+    for (const { detail } of plan) expect(String(detail)).not.toMatch(/^SCAN|TEMP B-TREE/);
+    expect(plan.length).toBeGreaterThan(0);
+    driver.close();
+    await catalog.close();
+  });
+});
+
+async function* sourceOf(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}
+
+async function* broken(): AsyncGenerator<Uint8Array> {
+  yield Buffer.alloc(100_000);
+  throw new Error("cut");
+}
