@@ -58,7 +58,7 @@ export function coverageOf(harness: Harness): Coverage {
     fileChanges: has((part) => part.type === "file_ref" && part.action !== "read"),
     mcpTools: named(/^mcp__/),
     streamingDeltas: types.has("item.delta"),
-    variants: launchChanges(harness, { variant: PROBE }) || handshakeChanges(harness, { variant: PROBE }),
+    variants: hasVariants(harness),
     customTools: answers.has("tool.requested"),
     plans: types.has("plan.updated"),
     subagents: facts.some((fact) => fact.parent_id !== undefined),
@@ -145,15 +145,15 @@ function launchText(harness: Harness, spec: Partial<SessionSpec>, resume?: strin
     isRehearsal: true,
     ...(resume === undefined ? {} : { resume }),
   };
-  try {
-    // An agent that is only a protocol needs some program.
-    return JSON.stringify(
-      harness.launch({ agent: harness.id, command: [process.execPath], ...spec }, context),
-    );
-  } catch {
-    // Not installed: what shows only in how it is started cannot be seen.
-    return "";
-  }
+  // An agent that is only a protocol needs some program.
+  const rehearsed = { agent: harness.id, command: [process.execPath], ...spec };
+  return JSON.stringify(harness.launch(rehearsed, context));
+}
+
+/** Chosen when it is started, or once it runs. */
+function hasVariants(harness: Harness): boolean {
+  const variant = { variant: PROBE };
+  return launchChanges(harness, variant) || handshakeChanges(harness, variant);
 }
 
 function handshakeChanges(harness: Harness, spec: Partial<SessionSpec>): boolean {

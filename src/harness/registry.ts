@@ -1,13 +1,25 @@
 import { SluiceError } from "../contract/index.ts";
+import { acp } from "./acp/harness.ts";
 import { amp } from "./amp/harness.ts";
 import { claude } from "./claude/harness.ts";
 import { codex } from "./codex/harness.ts";
+import { gemini } from "./gemini/harness.ts";
+import { grok } from "./grok/harness.ts";
 import { opencode } from "./opencode/harness.ts";
 import type { Harness } from "./port.ts";
 import { scripted } from "./scripted/harness.ts";
 
 /** Every agent that sluice can run. Adding one is a folder and a line here. */
-export const harnesses: readonly Harness[] = [claude, codex, opencode, amp, scripted] as Harness[];
+export const harnesses: readonly Harness[] = [
+  claude,
+  codex,
+  opencode,
+  gemini,
+  grok,
+  amp,
+  acp,
+  scripted,
+] as Harness[];
 
 export function findHarness(id: string, known: readonly Harness[] = harnesses): Harness {
   const found = known.find((harness) => harness.id === id);

@@ -33,7 +33,8 @@ function toServers(servers: Readonly<Record<string, McpServer>>): Record<string,
 
 function toServer(server: McpServer): object {
   if (!("url" in server)) {
-    const { command, args = [], env = {} } = server;
+    const { command, args = [], inherit = [] } = server;
+    const env = { ...server.env, ...Object.fromEntries(inherit.map((name) => [name, `\${${name}}`])) };
     return { command, args, env };
   }
   const { type, url, headers = {} } = server;

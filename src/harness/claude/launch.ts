@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join, sep } from "node:path";
-import type { Launch, SessionSpec } from "../../contract/index.ts";
+import type { Launch, McpServer, SessionSpec } from "../../contract/index.ts";
 import { detectCli, requireCli } from "../cli.ts";
 import { hostOf, mcpHosts } from "../hosts.ts";
 import type { Detected, LaunchContext } from "../port.ts";
@@ -91,7 +91,21 @@ function toPromptFiles({ systemPrompt, instructions }: SessionSpec): Files {
 /** Headers and environments of MCP servers hold secrets. */
 function toMcpFiles({ mcp }: SessionSpec): Files {
   if (mcp === undefined || Object.keys(mcp).length === 0) return [];
-  return [{ path: `${FOLDER}/mcp.json`, content: JSON.stringify({ mcpServers: mcp }), mode: 0o600 }];
+  return [
+    { path: `${FOLDER}/mcp.json`, content: JSON.stringify({ mcpServers: toMcpServers(mcp) }), mode: 0o600 },
+  ];
+}
+
+function toMcpServers(servers: NonNullable<SessionSpec["mcp"]>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, toMcpServer(server)]));
+}
+
+/** What a server inherits is named here, and its value put in by the CLI. */
+function toMcpServer(server: McpServer): unknown {
+  if ("url" in server) return server;
+  const { inherit = [], timeoutMs: timeout, ...rest } = server;
+  const env = { ...server.env, ...Object.fromEntries(inherit.map((name) => [name, `\${${name}}`])) };
+  return { ...rest, env, ...(timeout === undefined ? {} : { timeout }) };
 }
 
 function toSkillFiles({ skills = [] }: SessionSpec): Files {

@@ -61,5 +61,7 @@ function toServers({ mcp, permissionMode }: SessionSpec): TomlTable {
 
 function toServer(server: McpServer): TomlTable {
   if ("url" in server) return { url: server.url, http_headers: server.headers };
-  return { command: server.command, args: server.args, env: server.env };
+  const { command, args, env, inherit, timeoutMs } = server;
+  const seconds = timeoutMs === undefined ? undefined : Math.ceil(timeoutMs / 1000);
+  return { command, args, env, env_vars: inherit, tool_timeout_sec: seconds };
 }

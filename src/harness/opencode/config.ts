@@ -55,11 +55,13 @@ function toMcp(server: McpServer): unknown {
       ...(headers === undefined ? {} : { headers }),
     };
   }
-  const { command, args = [], env } = server;
+  const { command, args = [], inherit = [], timeoutMs: timeout } = server;
+  const env = { ...server.env, ...Object.fromEntries(inherit.map((name) => [name, `{env:${name}}`])) };
   return {
     type: "local",
     command: [command, ...args],
     enabled: true,
-    ...(env === undefined ? {} : { environment: env }),
+    ...(Object.keys(env).length === 0 ? {} : { environment: env }),
+    ...(timeout === undefined ? {} : { timeout }),
   };
 }

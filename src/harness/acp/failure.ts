@@ -1,0 +1,90 @@
+import type { EventError, StopReason } from "../../contract/index.ts";
+import { isRecord, type RpcError } from "../rpc.ts";
+
+export interface Failure {
+  readonly error: EventError;
+  readonly stopReason: StopReason;
+}
+
+/** Why an agent could not answer, in the words of one table for all of them. */
+export function toFailure(error: Pick<RpcError, "code" | "message" | "data">): Failure {
+  const message = messageOf(error);
+  if (/max_tokens/.test(message)) {
+    return { error: { code: "max_tokens", message }, stopReason: "max_tokens" };
+  }
+  const code = codeOf(statusOf(error, message), message, error.code);
+  const retryable = TRANSIENT.has(code);
+  const fatal = FATAL.has(code);
+  return {
+    error: { code, message, retryable },
+    stopReason: retryable ? "retries_exhausted" : fatal ? "model_error" : "end_turn",
+  };
+}
+
+/** The same for agents that only have a text for it. */
+export function toTextFailure(text: string): Failure {
+  return toFailure({ code: 0, message: text });
+}
+
+const TRANSIENT = new Set(["overloaded", "rate_limited", "server_error", "network"]);
+
+/** What no later message can mend. */
+const FATAL = new Set(["unauthorized", "billing"]);
+
+/** JSON-RPC's own code for an agent that wants somebody to log in. */
+const AUTH_REQUIRED = -32000;
+
+function codeOf(status: number | undefined, message: string, rpcCode: number): string {
+  if (
+    /too long|context.?length|context window|maximum context|token limit|token count.{0,40}exceeds|tokens exceed/i.test(
+      message,
+    )
+  )
+    return "context_length";
+  if (status === 401 || status === 403 || rpcCode === AUTH_REQUIRED) return "unauthorized";
+  if (status === 402 || /billing|credit balance|insufficient.?(quota|credit)/i.test(message))
+    return "billing";
+  if (status === 429 || /rate.?limit|RESOURCE_EXHAUSTED/i.test(message)) return "rate_limited";
+  if (status === 529 || /overloaded/i.test(message)) return "overloaded";
+  // An agent may give a cut stream a status that no server sent.
+  if (CUT.test(message) && (status === undefined || status === 500)) return "network";
+  if (status !== undefined && status >= 500) return "server_error";
+  if (status !== undefined && status >= 400) return "invalid_request";
+  if (/authentication required|unauthori[sz]ed|api key/i.test(message)) return "unauthorized";
+  if (/invalid_request/i.test(message)) return "invalid_request";
+  return "internal";
+}
+
+const CUT =
+  /\bterminated\b|ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|socket|fetch failed|transport error|connection (error|refused|reset|closed)|network|stream (was )?(cut|closed|ended)/i;
+
+function statusOf({ code, data }: Pick<RpcError, "code" | "data">, message: string): number | undefined {
+  if (code >= 400 && code <= 599) return code;
+  const given = isRecord(data) ? (data["http_status"] ?? data["status"]) : undefined;
+  if (typeof given === "number") return given;
+  const found =
+    /(?:status|error|code|http)\W{0,4}([45]\d\d)\b/i.exec(message) ?? /\((4\d\d|5\d\d)\)/.exec(message);
+  return found?.[1] === undefined ? undefined : Number(found[1]);
+}
+
+function messageOf({ message, data }: Pick<RpcError, "message" | "data">): string {
+  const detail = isRecord(data) ? (data["message"] ?? data["details"] ?? data["detail"]) : data;
+  const words = typeof detail === "string" && detail !== "" ? detail : message;
+  return innerMessage(words) ?? words;
+}
+
+/** Providers' JSON in a message says the same in more letters. */
+function innerMessage(text: string): string | undefined {
+  const start = text.indexOf('{"error"');
+  if (start < 0) return undefined;
+  try {
+    const value: unknown = JSON.parse(text.slice(start, text.lastIndexOf("}") + 1));
+    const error = isRecord(value) ? value["error"] : undefined;
+    if (!isRecord(error) || typeof error["message"] !== "string") return undefined;
+    const code = error["code"] ?? error["type"];
+    const known = typeof code === "number" || typeof code === "string" ? ` (${code})` : "";
+    return `${error["message"]}${known}`;
+  } catch {
+    return undefined;
+  }
+}

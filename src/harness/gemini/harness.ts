@@ -1,0 +1,50 @@
+import { speakAcp } from "../acp/harness.ts";
+import type { AcpState } from "../acp/state.ts";
+import { detectCli } from "../cli.ts";
+import type { SessionSpec } from "../../contract/index.ts";
+import type { Harness } from "../port.ts";
+import { geminiDialect } from "./dialect.ts";
+import { INSTALL, launch } from "./launch.ts";
+import { sample } from "./sample.ts";
+import { isInSettings } from "./settings.ts";
+
+const acp = speakAcp(geminiDialect);
+
+/** Gemini CLI over ACP (`gemini --acp`). */
+export const gemini: Harness<AcpState> = {
+  id: "gemini",
+  title: "Gemini CLI",
+  choices: {
+    modes: ["default", "plan"],
+    models: [
+      "auto",
+      "gemini-2.5-pro",
+      "gemini-2.5-flash",
+      "gemini-3-flash-preview",
+      "gemini-3.1-pro-preview",
+    ],
+    variants: ["low", "medium", "high"],
+  },
+  credentials: [
+    { env: "GEMINI_API_KEY" },
+    { env: "GOOGLE_API_KEY" },
+    { file: ".gemini/oauth_creds.json" },
+    { file: ".gemini/google_accounts.json" },
+  ],
+  detect: (options) => detectCli("gemini", { install: INSTALL, ...options }),
+  launch,
+  ...acp,
+  initial: (context) => withoutSettled(acp.initial(context), context.spec),
+  sample,
+};
+
+/** What its settings name must not be named again: the second word would be the one that counts. */
+function withoutSettled(state: AcpState, { mcp = {} }: SessionSpec): AcpState {
+  const { wishes } = state;
+  if (!wishes) return state;
+  const mcpServers = wishes.mcpServers.filter((asked) => {
+    const server = mcp[String(asked["name"])];
+    return server === undefined || !isInSettings(server);
+  });
+  return { ...state, wishes: { ...wishes, mcpServers } };
+}

@@ -1,0 +1,23 @@
+import { speakAcp } from "../acp/harness.ts";
+import type { AcpState } from "../acp/state.ts";
+import { detectCli } from "../cli.ts";
+import type { Harness } from "../port.ts";
+import { grokDialect } from "./dialect.ts";
+import { INSTALL, launch } from "./launch.ts";
+import { sample } from "./sample.ts";
+
+/** Grok Build over ACP and its own extensions (`grok agent stdio`). */
+export const grok: Harness<AcpState> = {
+  id: "grok",
+  title: "Grok Build",
+  choices: {
+    modes: ["default", "plan"],
+    models: ["grok-4.6", "grok-4.5"],
+    variants: ["low", "medium", "high", "xhigh"],
+  },
+  credentials: [{ env: "XAI_API_KEY" }, { env: "GROK_API_KEY" }, { file: ".grok/auth.json" }],
+  detect: (options) => detectCli("grok", { install: INSTALL, ...options }),
+  launch,
+  ...speakAcp(grokDialect),
+  sample,
+};
