@@ -146,12 +146,12 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
     });
 
     it("lets the application run a tool", async () => {
-      const steps = [{ custom: { name: "weather", input: {} } }, { say: "done" }];
+      const steps = [{ mcp: { server: "sluice", tool: "weather", input: {} } }, { say: "done" }];
       const { events } = await bench.say("free", script(...steps), async ({ until }) => {
         const { data } = await until("tool.requested");
         await bench.test.engine.resolveTool("free", data.request_id, { output: "sunny" });
       });
-      expect(callsOf(events)).toEqual(["weather"]);
+      expect(callsOf(events)).toEqual(["mcp__sluice__weather"]);
       expect(resultsOf(events)).toEqual([{ status: "completed", output: "sunny", rest: [] }]);
     });
 
