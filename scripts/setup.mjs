@@ -5,9 +5,15 @@ import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-const BUILT = ["cli/main", "index", "agents/scripted", "agents/opencode-bridge", "agents/bridge-host", "agents/docker-exec"].map(
-  (name) => join(ROOT, `dist/${name}.js`),
-);
+const BUILT = [
+  "cli/main",
+  "index",
+  "agents/scripted",
+  "agents/opencode-bridge",
+  "agents/tools",
+  "agents/bridge-host",
+  "agents/docker-exec",
+].map((name) => join(ROOT, `dist/${name}.js`));
 
 /** Installs what package-lock.json says, unless that was done already. */
 export async function ensureInstalled() {

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { type Catalog, createCatalog } from "../catalog/index.ts";
 import { createApp, listen, type Listening } from "../http/index.ts";
 import { createSqliteLog, type EventLog } from "../log/index.ts";
 import { createEngine, type Engine, type EngineOptions } from "../sessions/index.ts";
@@ -27,7 +28,7 @@ export function hasLog(folder: string): boolean {
  */
 export async function openEngine(
   dataDir: string,
-  settle: () => Pick<EngineOptions, "secrets" | "logger" | "recorder"> = () => ({}),
+  settle: () => Pick<EngineOptions, "secrets" | "logger" | "recorder" | "equip"> = () => ({}),
 ): Promise<Engine> {
   const log = openLog(ensureDataDir(dataDir));
   try {
@@ -43,12 +44,21 @@ export interface ServerSettings {
   readonly host: string;
   readonly port: number;
   readonly token: string | undefined;
+  /** What clients keep beside their sessions; the caller's to close. */
+  readonly catalog: Catalog;
+  /** The agent of sessions that name none. */
+  readonly defaultAgent?: string | undefined;
+}
+
+export function openCatalog(dataDir: string): Catalog {
+  return createCatalog({ folder: dataDir });
 }
 
 export function startServer(engine: Engine, settings: ServerSettings): Promise<Listening> {
-  const { host, port, token } = settings;
+  const { host, port, token, catalog, defaultAgent } = settings;
   // Bound to every address, a server cannot know the names that it is called by.
   const allowedHosts = ["0.0.0.0", "::"].includes(host) ? ["*"] : [host];
-  const app = createApp({ engine, token: token ?? false, version: readVersion(), allowedHosts });
+  const options = { engine, token: token ?? false, version: readVersion(), allowedHosts } as const;
+  const app = createApp({ ...options, catalog, ...(defaultAgent === undefined ? {} : { defaultAgent }) });
   return listen({ app, host, port });
 }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EVENT_DATA, TurnOptions } from "./events.ts";
 import { SessionSpec } from "./session.ts";
 
 /** The bodies that the universal dialect takes, and what the engine does with each. */
@@ -17,11 +18,22 @@ export const SendMessage = z.strictObject({
   message: z.string(),
   attachments: z.array(Attachment).optional(),
   delivery: z
-    .enum(["queue", "steer"])
+    .enum(["queue", "steer", "alone"])
     .optional()
-    .describe("while a turn runs: wait for its end, or go into it where the agent can take it"),
+    .describe(
+      "while a turn runs: wait for its end, go into it where the agent can take it, or be refused, also while a command runs",
+    ),
+  options: TurnOptions.optional(),
 });
 export type SendMessage = z.infer<typeof SendMessage>;
+
+export const RunCommand = z.strictObject({
+  command: z.string().min(1).describe("for sh, in the workspace"),
+  cwd: z.string().optional().describe("another folder of the sandbox"),
+  timeoutMs: z.int().min(1).optional().describe("an hour unless said otherwise"),
+  background: z.boolean().optional().describe("told with its start and end; it never waits for either"),
+});
+export type RunCommand = z.infer<typeof RunCommand>;
 
 export const PermissionReply = z.strictObject({
   reply: z.enum(["once", "always", "reject"]),
@@ -35,5 +47,9 @@ export type QuestionReply = z.infer<typeof QuestionReply>;
 export const ToolReply = z.strictObject({
   output: z.string(),
   isError: z.boolean().optional(),
+  events: z
+    .array(EVENT_DATA.custom)
+    .optional()
+    .describe("what the tool has to tell beside its result: `custom` events that stand before it, verbatim"),
 });
 export type ToolReply = z.infer<typeof ToolReply>;

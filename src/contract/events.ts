@@ -53,6 +53,14 @@ export const StopReason = z.enum([
 ]);
 export type StopReason = z.infer<typeof StopReason>;
 
+/** What the sender of a message says of its turn alone. */
+export const TurnOptions = z.strictObject({
+  timeoutMs: z.int().min(1).optional().describe("how long it may work, instead of the session's limit"),
+  background: z.boolean().optional().describe("its sender does not wait for its end"),
+  checkpointComment: z.string().optional().describe("of the checkpoint at its end, where one is made"),
+});
+export type TurnOptions = z.infer<typeof TurnOptions>;
+
 const Permission = {
   permission_id: z.string(),
   action: z.string(),
@@ -103,13 +111,15 @@ const sandboxFact = z.strictObject({
   message: z.string().optional(),
 });
 
+const OutputStream = z.enum(["stdout", "stderr"]);
+
 const extensions = {
   "session.updated": z
     .strictObject({
       title: z.string().nullable(),
       model: z.string().nullable(),
       variant: z.string().nullable(),
-      native_session_id: z.string(),
+      native_session_id: z.string().nullable().describe("null where the agent begins without its memory"),
       metadata: z.unknown(),
       agent: z.unknown().describe("the agent's whole definition, where a dialect keeps one"),
       settings: z.unknown().describe("what of the session's spec holds from the next turn on"),
@@ -122,6 +132,7 @@ const extensions = {
     via: z.string().describe("the dialect that it came through"),
     content: z.array(ContentPart),
     payload: z.unknown().optional().describe("the client's own words, where its dialect echoes them"),
+    options: TurnOptions.optional(),
   }),
   "turn.started": z.strictObject({
     turn_id: z.string(),
@@ -130,6 +141,7 @@ const extensions = {
       .array(z.strictObject({ input_id: z.string(), sequence: z.int(), payload: z.unknown() }))
       .optional()
       .describe("the client's own words again, so that a turn can be told without what came before it"),
+    options: TurnOptions.optional(),
   }),
   "turn.waiting": z.strictObject({
     turn_id: z.string(),
@@ -205,11 +217,30 @@ const extensions = {
     reason: z.enum(["exited", "stopped", "lost"]),
     stderr: StderrOutput.optional(),
   }),
-  "command.started": z.strictObject({ command_id: z.string(), command: z.string() }),
+  "process.output": z.strictObject({
+    process: z.int(),
+    stream: OutputStream,
+    text: z.string(),
+    offset: z.int().describe("how many bytes of the stream that is, with all before it"),
+  }),
+  "command.started": z.strictObject({
+    command_id: z.string(),
+    command: z.string(),
+    cwd: z.string().optional(),
+    timeout_ms: z.int().optional(),
+    background: z.boolean().optional().describe("who asked for it does not wait for its end"),
+  }),
+  "command.output": z.strictObject({
+    command_id: z.string(),
+    stream: OutputStream,
+    text: z.string(),
+    offset: z.int().describe("how many bytes of the stream that is, with all before it"),
+  }),
   "command.ended": z.strictObject({
     command_id: z.string(),
     exit_code: z.int().optional(),
     status: z.enum(["completed", "failed", "interrupted"]),
+    reason: z.enum(["exited", "interrupted", "timeout", "terminated", "lost"]).optional(),
   }),
   "checkpoint.created": z.strictObject({
     checkpoint_id: z.string(),

@@ -10,6 +10,17 @@ export const McpServer = z.union([
     command: z.string(),
     args: z.array(z.string()).optional(),
     env: z.record(z.string(), z.string()).optional(),
+    inherit: z
+      .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/))
+      .optional()
+      .describe(
+        "variables that the server gets from the agent's own environment, whatever else the agent keeps from it",
+      ),
+    timeoutMs: z
+      .int()
+      .min(1)
+      .optional()
+      .describe("how long one call may take, where the agent has a limit of its own"),
   }),
   z.strictObject({
     type: z.enum(["http", "sse"]),
@@ -93,8 +104,16 @@ export const SessionSpec = z.strictObject({
   network: Network.optional(),
   limits: SandboxLimits.optional(),
   env: z.record(z.string(), z.string()).optional(),
-  /** Environment variables of the agent by reference: `env:NAME` of the server, or `file:/path`. Read at launch, stored nowhere. */
-  secrets: z.record(z.string(), z.string().regex(/^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+)$/)).optional(),
+  /**
+   * Environment variables of the agent by reference: `env:NAME` of the server, or `file:/path`. Read at launch, stored
+   * nowhere. `value:…` is put into a file of the data folder that is closed to others, and kept as a reference to it.
+   */
+  secrets: z
+    .record(
+      z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/),
+      z.string().regex(/^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+|value:[\s\S]+)$/),
+    )
+    .optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
   /** Begins as a copy of another session: its files, and its agent's memory with them. The other one goes on as it was. */
   fork: z.strictObject({ session: z.string(), checkpoint: z.string().optional() }).optional(),
@@ -104,6 +123,15 @@ export const SessionSpec = z.strictObject({
   watch: z.boolean().optional(),
   /** A checkpoint at the end of every completed turn. */
   autoCheckpoint: z.boolean().optional(),
+  /** The shelf that its checkpoints are kept on, apart from those of others. */
+  shelf: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/)
+    .optional(),
+  /** What the agent prints is told as it is too, by `process.output`. */
+  echo: z.boolean().optional(),
+  /** A failure of the agent or its model ends the turn and not the session: the next message starts it again. */
+  lasting: z.boolean().optional(),
   turnTimeoutMs: z.int().min(1).optional(),
   /** How long a model may be silent while the agent neither runs a tool nor asks; then the turn fails. */
   silenceTimeoutMs: z.int().min(1).optional(),

@@ -59,7 +59,8 @@ export function coverageOf(harness: Harness): Coverage {
     mcpTools: named(/^mcp__/),
     streamingDeltas: types.has("item.delta"),
     variants: hasVariants(harness),
-    customTools: answers.has("tool.requested"),
+    // Whoever can call an MCP server reaches the application's tools through the bridge.
+    customTools: answers.has("tool.requested") || named(/^mcp__/),
     plans: types.has("plan.updated"),
     subagents: facts.some((fact) => fact.parent_id !== undefined),
     usage: facts.some((fact) => fact.type === "model.ended" && fact.data.usage !== undefined),

@@ -16,8 +16,11 @@ export function readProgress(text: string): { script?: string; done: number } | 
 export function toSummary(cue: Cue): string {
   const isOver = cue.kind === "plain" || cue.done >= cue.rounds.length;
   const mark = isOver ? "[script: none]" : `[script: ${cue.done} ${toCode(cue.script)}]`;
-  return `A scripted conversation so far. ${mark}`;
+  return `A scripted conversation so far. ${mark} ${PADDING}`;
 }
+
+/** Grok Build takes a summary of less than 500 characters for a failure. */
+const PADDING = "There is nothing more to remember of it than that. ".repeat(12).trim();
 
 function toCode(script: string): string {
   return Buffer.from(script, "utf8").toString("base64url");

@@ -1,13 +1,16 @@
 import { join } from "node:path";
-import { createId, type EventDraft, type Network } from "../contract/index.ts";
+import { createId, type EventDraft, type Network, type SessionSpec } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
 import type { NetworkPolicy, Sandbox } from "../sandbox/port.ts";
 import { createSpool, openSpool } from "../spool/index.ts";
+import { TOKEN_VARIABLE, type ToolRun } from "../tools/index.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { SessionFold } from "./fold.ts";
 import { readCredentials } from "./credentials.ts";
 import { HarnessProcess } from "./process.ts";
+import { hasCustomTools } from "./bridged.ts";
 import { createRedact, secretsOf } from "./redact.ts";
+import { withToolAccess, withToolServer } from "./toolServer.ts";
 
 /** A new sandbox for the session, its making recorded as it happens. */
 export async function createSandbox(
@@ -73,11 +76,14 @@ export async function startProcess(
   const harness = deps.harness(row.spec);
   const { workspace, home } = sandbox.paths;
   const resume = resumed === undefined ? {} : { resume: resumed };
-  const place = { workspace, home, ...resume, ...forkOf(row, ordinal) };
+  const { isolated } = sandbox;
+  const place = { workspace, home, isolated, ...resume, ...forkOf(row, ordinal) };
   const { env, secrets, files, values } = await readCredentials(harness, row.spec);
-  const launch = harness.launch(row.spec, { ...place, env });
+  const access = hasCustomTools(row.spec) ? await deps.tools.open(runOf(row, ordinal)) : undefined;
+  const spec = withToolServer(await deps.equip(row.id, row.spec));
+  const launch = withToolAccess(harness.launch(spec, { ...place, env }), access);
   const spool = await createSpool(spoolFolder(deps, row.id, ordinal));
-  const redact = redactOf(deps, row, values);
+  const redact = redactOf(deps, spec, withToken(values, access?.token));
   const whole = {
     ...launch,
     env: { ...row.spec.env, ...secrets, ...launch.env },
@@ -105,7 +111,7 @@ export async function startProcess(
     spool,
     sandbox,
     harness,
-    context: { spec: row.spec, ...place },
+    context: { spec, ...place },
     redact,
     witness,
   });
@@ -133,14 +139,23 @@ export async function attachProcess(
   const { values } = await readCredentials(harness, row.spec).catch(() => ({
     values: new Map<string, string>(),
   }));
+  const token = hasCustomTools(row.spec) ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
+  const spec = withToolServer(await deps.equip(row.id, row.spec).catch(() => row.spec));
   const process = new HarnessProcess({
     sessionKey: sessionKey(row),
     ordinal: fold.processes,
     spool,
     sandbox,
     harness,
-    context: { spec: row.spec, workspace, home, ...resume, ...forkOf(row, fold.processes) },
-    redact: redactOf(deps, row, values),
+    context: {
+      spec,
+      workspace,
+      home,
+      isolated: sandbox.isolated,
+      ...resume,
+      ...forkOf(row, fold.processes),
+    },
+    redact: redactOf(deps, spec, withToken(values, token)),
   });
   await process.reattach(row.spool);
   return process;
@@ -149,6 +164,17 @@ export async function attachProcess(
 /** The first process of a copy goes on under a native id of its own. */
 function forkOf({ spec }: SessionRow, ordinal: number): { fork?: true } {
   return spec.fork !== undefined && ordinal === 1 ? { fork: true } : {};
+}
+
+function runOf({ id: session, createdAt }: SessionRow, process: number): ToolRun {
+  return { session, createdAt, process };
+}
+
+function withToken(
+  values: ReadonlyMap<string, string>,
+  token: string | undefined,
+): ReadonlyMap<string, string> {
+  return token === undefined ? values : new Map([...values, [TOKEN_VARIABLE, token]]);
 }
 
 function spoolFolder(deps: SessionDeps, session: string, ordinal: number): string {
@@ -162,8 +188,8 @@ function sessionKey(row: SessionRow): string {
 
 function redactOf(
   deps: SessionDeps,
-  row: SessionRow,
+  spec: SessionSpec,
   values: ReadonlyMap<string, string>,
 ): ReturnType<typeof createRedact> {
-  return createRedact(new Map([...deps.secrets, ...secretsOf(row.spec), ...values]));
+  return createRedact(new Map([...deps.secrets, ...secretsOf(spec), ...values]));
 }

@@ -9,12 +9,14 @@ export interface SessionChange {
   /** The agent's definition as a dialect shows it; told with `settings`, which are what it means. */
   readonly agent?: unknown;
   readonly settings?: Partial<SessionSpec>;
+  /** The agent loses its memory of the conversation: the next message begins a native session of its own. */
+  readonly forget?: boolean;
 }
 
 /** The part of a change that is one. Pure. */
 export function changeOf(
   { row, spec, fold }: Pick<SessionWriter, "row" | "spec" | "fold">,
-  { title, metadata, agent, settings }: SessionChange,
+  { title, metadata, agent, settings, forget }: SessionChange,
 ): EventData<"session.updated"> {
   const { changes } = fold;
   const knownTitle = changes.title === undefined ? (row.spec.title ?? null) : changes.title;
@@ -23,6 +25,7 @@ export function changeOf(
   if (metadata !== undefined && !isDeepStrictEqual(metadata, changes.metadata ?? row.spec.metadata ?? {})) {
     data.metadata = metadata;
   }
+  if (forget && fold.nativeSessionId !== null) data.native_session_id = null;
   const isOther = (key: keyof SessionSpec): boolean => !isDeepStrictEqual(settings?.[key], spec[key]);
   const others = (Object.keys(settings ?? {}) as (keyof SessionSpec)[]).filter(isOther);
   if (others.length === 0) return data;

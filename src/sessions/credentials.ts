@@ -53,8 +53,11 @@ export async function readCredentials(
   }
   const secrets: Record<string, string> = {};
   for (const [name, reference] of Object.entries(spec.secrets ?? {})) {
-    secrets[name] = await readReference(name, reference, host);
-    values.set(name, secrets[name]);
+    const value = await readReference(name, reference, host);
+    values.set(name, value);
+    // Its key the CLI gets as its harness says, and nobody else gets it.
+    const isKey = harness.credentials?.some((known) => "env" in known && known.env === name);
+    (isKey ? env : secrets)[name] = value;
   }
   return { env, secrets, files, values };
 }

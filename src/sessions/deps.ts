@@ -4,6 +4,7 @@ import type { EventLog } from "../log/port.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/port.ts";
 import type { FileHooks } from "../sandbox/index.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
+import type { ToolBridge } from "../tools/index.ts";
 import type { Drafts } from "./drafts.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Session } from "./session.ts";
@@ -15,6 +16,8 @@ export interface Limits {
   readonly silenceMs: number;
   /** How long an interrupt may take before a signal, and the signal before a kill. */
   readonly interruptMs: number;
+  /** How long an interrupt that stops the agent too may take before a kill. */
+  readonly stopMs: number;
   /** How long a process may be without a turn before it is ended. */
   readonly idleMs: number;
   /** How long an idle process gets to end by itself when its input is closed. */
@@ -33,6 +36,7 @@ export const DEFAULT_LIMITS: Limits = {
   turnTimeoutMs: 3_600_000,
   silenceMs: 600_000,
   interruptMs: 5_000,
+  stopMs: 2_000,
   idleMs: 300_000,
   gentleMs: 2_000,
   maxOutputBytes: 8 * 1024 ** 3,
@@ -59,9 +63,13 @@ export interface SessionDeps {
   readonly logger: Logger;
   /** Values that must never reach an event, beside those of the session itself. */
   readonly secrets: ReadonlyMap<string, string>;
-  readonly checkpoints: Checkpoints;
+  /** Of a shelf, or of those sessions that name none. */
+  checkpoints(shelf?: string): Checkpoints;
   readonly fileHooks: FileHooks | undefined;
+  readonly tools: ToolBridge;
   readonly recorder?: Recorder | undefined;
+  /** The spec as a process of the session is started by it. */
+  equip(session: string, spec: SessionSpec): Promise<SessionSpec>;
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;

@@ -14,7 +14,11 @@ export function dueOf(
 ): Due[] {
   const { limits } = session;
   const { turn } = fold;
-  if (!turn) return session.hasProcess ? [{ what: "sleep", at: session.lastTime + limits.idleMs }] : [];
+  if (!turn) {
+    // The end of an agent's process is the end of all that runs in its sandbox.
+    const mayEnd = session.hasProcess && !fold.command;
+    return mayEnd ? [{ what: "sleep", at: session.lastTime + limits.idleMs }] : [];
+  }
   // An agent that does not stop when asked gets a signal, and one that ignores it is killed.
   if (turn.interrupt) {
     return [
@@ -25,7 +29,8 @@ export function dueOf(
   const due: Due[] = [];
   if (typeof turn.retry?.due === "number") due.push({ what: "retry", at: turn.retry.due });
   const { spent, since } = turn.clock;
-  if (since !== null) due.push({ what: "timeout", at: since + limits.turnTimeoutMs - spent });
+  if (since !== null)
+    due.push({ what: "timeout", at: since + (turn.options?.timeoutMs ?? limits.turnTimeoutMs) - spent });
   const isModelsTurn = turn.pending.length === 0 && Object.keys(turn.calls).length === 0 && !turn.retry?.due;
   if (since !== null && isModelsTurn) due.push({ what: "silence", at: session.lastTime + limits.silenceMs });
   return due;

@@ -18,14 +18,14 @@ export function endProcess(
   drafts: Drafts,
   ended: EventData<"process.ended">,
   stop: Stop | undefined,
-  verdict?: string,
+  { verdict, lasting = false }: { verdict?: string | undefined; lasting?: boolean } = {},
 ): void {
   const said: EventDraft = { type: "process.ended", source: "daemon", data: ended };
   if (stop === "terminate" || stop === "remove") {
     drafts.addAll(closeTurn(fold, TERMINATED));
     return drafts.add(said);
   }
-  if (fold.mustEnd !== null) {
+  if (fold.mustEnd !== null && !lasting) {
     drafts.add(said);
     return endSession(fold, drafts, sessionFailure(fold.mustEnd, ended));
   }
@@ -42,7 +42,7 @@ export function endProcess(
   const wasWanted = fold.turn.interrupt !== null;
   drafts.addAll(closeTurn(fold, outcome));
   drafts.add(said);
-  if (!isLost && !wasWanted) endSession(fold, drafts, sessionFailure(message, ended));
+  if (!isLost && !wasWanted && !lasting) endSession(fold, drafts, sessionFailure(message, ended));
 }
 
 /** Every input that was accepted gets its one terminal event, also those whose turn had not come. */

@@ -1,18 +1,27 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as immediate } from "node:timers/promises";
-import { createId, SessionId, SluiceError, type SessionInfo, type SessionSpec } from "../contract/index.ts";
+import {
+  createId,
+  SessionId,
+  SluiceError,
+  type RunCommand,
+  type SessionInfo,
+  type SessionSpec,
+} from "../contract/index.ts";
 import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
 import type { CheckpointInfo, CheckpointStorage } from "../sandbox/checkpoint/port.ts";
-import { createCheckpoints, createFolderStorage, type FileHooks } from "../sandbox/index.ts";
+import { createFolderStorage, type FileHooks } from "../sandbox/index.ts";
 import { chooseProvider, defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
+import { createToolBridge } from "../tools/index.ts";
 import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
 import type { SessionChange } from "./change.ts";
 import { refuseUnknownChoices } from "./choices.ts";
+import type { QueuedInput } from "./fold.ts";
 import { toSessionInfo } from "./info.ts";
 import { loadFold } from "./load.ts";
 import { isOwnerAlive, ownerName } from "./owner.ts";
@@ -21,13 +30,18 @@ import type {
   AgentInfo,
   Engine,
   EngineStats,
+  InterruptOptions,
   SessionInput,
+  StartedCommand,
   SubmitOptions,
   Submitted,
 } from "./port.ts";
 import { reapSandboxes } from "./reaper.ts";
 import type { Recorder } from "./recorder.ts";
+import { forgetSecrets, keepSecrets } from "./secretFiles.ts";
 import { Session } from "./session.ts";
+import { createShelves } from "./shelves.ts";
+import { refuseUnreachableTools } from "./toolServer.ts";
 import type { Submission } from "./submission.ts";
 
 export interface EngineOptions {
@@ -40,11 +54,18 @@ export interface EngineOptions {
   readonly limits?: Partial<Limits>;
   /** Where checkpoints are kept; a folder beside the log unless told otherwise. */
   readonly checkpointStorage?: CheckpointStorage;
+  /** Where the checkpoints of a shelf are, if not in a part of that storage. */
+  readonly shelves?: (shelf: string) => CheckpointStorage | undefined;
   /** Called on every change of a file in any session; one that throws is logged and changes nothing. */
   readonly fileHooks?: FileHooks;
   readonly logger?: Logger;
   /** Told every line of every process, in both directions. */
   readonly recorder?: Recorder;
+  /**
+   * What a session's processes are started with in place of its spec, such as MCP servers by the way that holds their
+   * credentials. Asked at every start, stored nowhere; the same session is given the same for as long as it can be.
+   */
+  readonly equip?: (session: string, spec: SessionSpec) => Promise<SessionSpec>;
   /** Values that must never reach an event, by name: the server's own token, for one. */
   readonly secrets?: ReadonlyMap<string, string>;
 }
@@ -75,6 +96,7 @@ class LocalEngine implements Engine {
   readonly #harnesses: readonly Harness[];
   readonly #providers: readonly SandboxProvider[];
   readonly #deps: SessionDeps;
+  readonly #dataDir: string;
   readonly #live = new Map<string, Promise<Session>>();
   readonly #reopening = new Map<string, NodeJS.Timeout>();
   #draining = false;
@@ -88,6 +110,7 @@ class LocalEngine implements Engine {
     this.log = options.log;
     this.#harnesses = options.harnesses ?? builtIn;
     this.#providers = providers;
+    this.#dataDir = options.dataDir;
     const logger: Logger = options.logger ?? (() => {});
     this.#deps = {
       log: options.log,
@@ -99,10 +122,20 @@ class LocalEngine implements Engine {
       secrets: options.secrets ?? new Map(),
       fileHooks: options.fileHooks,
       recorder: options.recorder,
-      checkpoints: createCheckpoints({
+      equip: options.equip ?? (async (_session, spec) => spec),
+      tools: createToolBridge({
+        folder: join(options.dataDir, "tools"),
+        runs: {
+          list: (run) => this.#with(run.session, ({ tools }) => tools.list(run)),
+          call: (run, call, waiting) =>
+            this.#with(run.session, ({ tools }) => tools.call(run, call, waiting)),
+          cancel: (run, callId) => this.#with(run.session, ({ tools }) => tools.cancel(run, callId)),
+        },
+      }),
+      checkpoints: createShelves({
+        dataDir: options.dataDir,
         storage: options.checkpointStorage ?? createFolderStorage(join(options.dataDir, "checkpoints")),
-        cacheFolder: join(options.dataDir, "checkpoint-cache"),
-        never: [options.dataDir],
+        find: options.shelves,
       }),
       harness: (spec) => findHarness(spec.agent, this.#harnesses),
       provider: (id) => this.#provider(id),
@@ -144,11 +177,22 @@ class LocalEngine implements Engine {
       );
     }
     refuseUnknownChoices(harness, spec);
+    refuseUnreachableTools(spec);
     const { fork } = spec;
     const origin = fork && (fork.checkpoint ?? (await this.checkpoint(fork.session, { comment: "fork" })).id);
-    const row = await this.log.create({ id: sessionId, spec, owner: this.#deps.owner, time: Date.now() });
+    const row = await this.#store(sessionId, spec);
     if (origin !== undefined) await this.#begin(sessionId, origin);
     return this.info(row.id);
+  }
+
+  async #store(id: string, given: SessionSpec): Promise<SessionRow> {
+    const spec = await keepSecrets(given, this.#dataDir);
+    try {
+      return await this.log.create({ id, spec, owner: this.#deps.owner, time: Date.now() });
+    } catch (error) {
+      if (spec !== given) await forgetSecrets(spec, this.#dataDir);
+      throw error;
+    }
   }
 
   /** A session that could not begin as the copy that was asked for is none. */
@@ -163,6 +207,13 @@ class LocalEngine implements Engine {
 
   async info(id: string): Promise<SessionInfo> {
     return this.#infoOf(await this.#row(id));
+  }
+
+  async inbox(id: string): Promise<readonly QueuedInput[]> {
+    const row = await this.#row(id);
+    const live = await this.#live.get(id)?.catch(() => undefined);
+    if (live?.isActive && !live.isClosed) return live.inbox;
+    return (await loadFold(this.log, row)).inbox;
   }
 
   async list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
@@ -185,6 +236,7 @@ class LocalEngine implements Engine {
       }
     });
     await rm(join(this.#deps.spoolRoot, id), { recursive: true, force: true });
+    await forgetSecrets((await this.#row(id)).spec, this.#dataDir);
     // Readers at the head get to read `session.deleted` before it is gone.
     await immediate();
     await this.log.remove(id);
@@ -206,12 +258,22 @@ class LocalEngine implements Engine {
     return this.info(id);
   }
 
-  interrupt(id: string, options: { by?: string } = {}): Promise<{ turnId?: string }> {
-    return this.#with(id, (session) => session.interrupt(options.by));
+  interrupt(id: string, options: InterruptOptions = {}): Promise<{ turnId?: string; commandId?: string }> {
+    return this.#with(id, async (session) => {
+      const interrupted = await session.interrupt(options);
+      if (interrupted.turnId !== undefined || options.turnId !== undefined) return interrupted;
+      const commandId = await session.interruptCommand();
+      return commandId === undefined ? {} : { commandId };
+    });
   }
 
-  terminate(id: string): Promise<void> {
-    return this.#with(id, (session) => session.terminate());
+  async terminate(id: string, options: { destroy?: boolean } = {}): Promise<void> {
+    await this.#with(id, (session) => session.terminate(options));
+    if (options.destroy) await forgetSecrets((await this.#row(id)).spec, this.#dataDir);
+  }
+
+  exec(id: string, command: RunCommand): Promise<StartedCommand> {
+    return this.#with(id, (session) => session.exec(command));
   }
 
   resolvePermission: Engine["resolvePermission"] = (id, permissionId, reply) =>
@@ -228,8 +290,15 @@ class LocalEngine implements Engine {
   }
 
   async checkpoints(id: string, options: { limit?: number } = {}): Promise<CheckpointInfo[]> {
-    await this.#row(id);
-    return this.#deps.checkpoints.list({ sessionId: id, limit: options.limit });
+    const { shelf } = (await this.#row(id)).spec;
+    return this.#deps.checkpoints(shelf).list({ sessionId: id, limit: options.limit });
+  }
+
+  async shelved(
+    shelf: string | undefined,
+    options: { limit?: number | undefined } = {},
+  ): Promise<CheckpointInfo[]> {
+    return this.#deps.checkpoints(shelf).list({ limit: options.limit });
   }
 
   restore(id: string, checkpoint: string): Promise<CheckpointInfo> {
@@ -311,6 +380,7 @@ class LocalEngine implements Engine {
     const live = [...this.#live.values()];
     this.#live.clear();
     await Promise.allSettled(live.map(async (session) => (await session).close()));
+    await this.#deps.tools.close();
     this.#opened.clear();
   }
 

@@ -7,10 +7,12 @@ import type {
   PendingAction,
   SessionSpec,
   SessionStatus,
+  TurnOptions,
   Usage,
 } from "../contract/index.ts";
 import type { HarnessCommand } from "../harness/port.ts";
 import { fromResponse } from "./answers.ts";
+import { bridgedToolName, isBridgedRequest, isSameInput } from "./bridged.ts";
 import { addUsage } from "./usage.ts";
 
 /**
@@ -45,8 +47,20 @@ export interface SessionFold {
   paused: boolean;
   /** The checkpoint that the files were last kept as or brought back to: the next one's parent. */
   checkpoint: string | null;
+  /** The command that runs in the sandbox beside the agent. */
+  command?: OpenCommand;
+  /** How much of the process's stderr was told, where it is told. */
+  echoed?: number;
   /** The latest answers, so that a second one can be told who won. */
   answered: { id: string; answer: string; by?: string }[];
+}
+
+export interface OpenCommand {
+  id: string;
+  startedAt: number;
+  timeoutMs?: number;
+  /** How many bytes of each stream are in the log. */
+  told: { stdout: number; stderr: number };
 }
 
 export interface QueuedInput {
@@ -56,14 +70,16 @@ export interface QueuedInput {
   /** Where it was accepted, and the client's own words, where its dialect echoes them. */
   sequence?: number;
   payload?: unknown;
+  options?: TurnOptions;
 }
 
 export interface TurnFold {
   id: string;
+  options?: TurnOptions;
   inputIds: string[];
   open: Record<string, OpenItem>;
   /** Calls whose result has not come back, by call id: the tool_call item, and the sub-agent's that made it. */
-  calls: Record<string, { itemId: string; parentId?: string }>;
+  calls: Record<string, OpenCall>;
   /** Model requests without their end. */
   models: string[];
   pending: Pending[];
@@ -78,6 +94,13 @@ export interface TurnFold {
   clock: { spent: number; since: number | null };
   /** What the harness must have been told by now; each is sent once, by its id. */
   outbox: { id: string; command: HarnessCommand }[];
+}
+
+export interface OpenCall {
+  itemId: string;
+  parentId?: string;
+  /** A call of one of the application's tools that no request is known of yet. */
+  bridged?: { name: string; arguments: string };
 }
 
 export interface OpenItem {
@@ -124,7 +147,7 @@ export function statusOf(fold: SessionFold): SessionStatus {
 
 /** Whether a crash now would leave something to pick up. */
 export function isActive(fold: SessionFold): boolean {
-  if (fold.processOpen || fold.turn) return true;
+  if (fold.processOpen || fold.turn || fold.command) return true;
   return !fold.ended && fold.inbox.length > 0;
 }
 
@@ -179,17 +202,39 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
     case "process.started":
       fold.processes = event.data.process;
       fold.processOpen = true;
+      delete fold.echoed;
       if (event.data.resumed === undefined) delete fold.resumed;
       else fold.resumed = event.data.resumed;
       return;
     case "process.ended":
       fold.processOpen = false;
       return;
+    case "process.output":
+      if (event.data.stream === "stderr") fold.echoed = event.data.offset;
+      return;
+    case "command.started": {
+      const { command_id: id, timeout_ms: timeoutMs } = event.data;
+      const told = { stdout: 0, stderr: 0 };
+      fold.command = { id, startedAt: time, told, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+      return;
+    }
+    case "command.output":
+      if (fold.command) fold.command.told[event.data.stream] = event.data.offset;
+      return;
+    case "command.ended":
+      delete fold.command;
+      return;
     case "input.accepted": {
-      const { input_id: inputId, turn_id: turnId, content, payload } = event.data;
+      const { input_id: inputId, turn_id: turnId, content, payload, options } = event.data;
       // An input that names the running turn goes into it; every other waits for its own.
       if (fold.turn?.id === turnId) return steer(fold.turn, inputId, content);
-      fold.inbox.push({ inputId, turnId, content, ...(payload === undefined ? {} : { sequence, payload }) });
+      fold.inbox.push({
+        inputId,
+        turnId,
+        content,
+        ...(payload === undefined ? {} : { sequence, payload }),
+        ...(options === undefined ? {} : { options }),
+      });
       return;
     }
     case "turn.started":
@@ -232,10 +277,32 @@ function applyItemCompleted(fold: SessionFold, item: Item, parentId: string | un
   delete turn.open[item.item_id];
   for (const part of item.content) {
     if (part.type === "tool_call" && item.kind === "tool_call") {
-      turn.calls[part.call_id] = { itemId: item.item_id, ...(parentId === undefined ? {} : { parentId }) };
+      const call: OpenCall = { itemId: item.item_id, ...(parentId === undefined ? {} : { parentId }) };
+      turn.calls[part.call_id] = call;
+      const name = bridgedToolName(part.name);
+      if (name !== undefined)
+        joinRequest(turn, part.call_id, { ...call, bridged: { name, arguments: part.arguments } });
     }
     if (part.type === "tool_result") delete turn.calls[part.call_id];
   }
+}
+
+/** A request that came before the call that it comes from belongs to it all the same. */
+function joinRequest(
+  turn: TurnFold,
+  callId: string,
+  call: Required<Pick<OpenCall, "bridged">> & OpenCall,
+): void {
+  const { name, arguments: text } = call.bridged;
+  const early = turn.pending.find(
+    (pending) =>
+      isBridgedRequest(pending.id) &&
+      pending.callId === undefined &&
+      pending.prompt === name &&
+      isSameInput(text, pending.input),
+  );
+  if (!early) turn.calls[callId] = call;
+  else early.callId = callId;
 }
 
 function applyTurnStarted(fold: SessionFold, data: EventData<"turn.started">, time: number): void {
@@ -243,6 +310,7 @@ function applyTurnStarted(fold: SessionFold, data: EventData<"turn.started">, ti
   fold.inbox = fold.inbox.filter((input) => !data.input_ids.includes(input.inputId));
   fold.turn = {
     id: data.turn_id,
+    ...(data.options === undefined ? {} : { options: data.options }),
     inputIds: data.input_ids,
     open: {},
     calls: {},
@@ -313,6 +381,7 @@ function applyToTurn(
     case "tool.requested": {
       const { request_id: id, name, input, call_id: callId } = event.data;
       const pending: Pending = { kind: "tool", id, turnId: turn.id, sequence, prompt: name, input };
+      if (callId !== undefined) delete turn.calls[callId]?.bridged;
       return ask(turn, pending, callId, event.parent_id);
     }
     case "permission.resolved": {

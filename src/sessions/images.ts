@@ -16,11 +16,15 @@ const MIMES: Readonly<Record<string, string>> = {
 /** An image reaches a model as bytes and not as a path; a file that cannot be read stays a path. */
 export async function inlineImages(files: SandboxFiles, command: HarnessCommand): Promise<HarnessCommand> {
   if (command.type !== "prompt" && command.type !== "steer") return command;
-  if (!command.content.some(isOnDisk)) return command;
-  const content = await Promise.all(
-    command.content.map((part) => (isOnDisk(part) ? inline(files, part) : part)),
-  );
-  return { ...command, content };
+  return { ...command, content: await inlineContent(files, command.content) };
+}
+
+export async function inlineContent(
+  files: SandboxFiles,
+  content: readonly ContentPart[],
+): Promise<readonly ContentPart[]> {
+  if (!content.some(isOnDisk)) return content;
+  return Promise.all(content.map((part) => (isOnDisk(part) ? inline(files, part) : part)));
 }
 
 type ImagePart = Extract<ContentPart, { type: "image" }>;

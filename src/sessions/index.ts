@@ -2,4 +2,4 @@ export { createEngine, type EngineOptions } from "./engine.ts";
 export { DEFAULT_LIMITS, type Limits, type Logger, type LogLine } from "./deps.ts";
 export { createRecorder, type Recorder, type RecorderOptions } from "./recorder.ts";
 export type { Scrub } from "./scrub.ts";
-export type { AcceptedInput, AgentInfo, Engine, EngineStats, SessionInput } from "./port.ts";
+export type { AcceptedInput, AgentInfo, Engine, EngineStats, SessionInput, StartedCommand } from "./port.ts";

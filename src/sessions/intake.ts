@@ -1,12 +1,13 @@
 import { constants } from "node:os";
 import { join } from "node:path";
 import { setImmediate as immediate } from "node:timers/promises";
-import type { EventData, EventDraft, ProcessExit, SpoolLine } from "../contract/index.ts";
+import type { EventData, EventDraft, ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts";
 import type { HarnessFact } from "../harness/port.ts";
 import type { SpoolBatch } from "../spool/port.ts";
 import { admitFact } from "./admit.ts";
 import type { SessionContext } from "./context.ts";
 import type { Drafts } from "./drafts.ts";
+import { Echo } from "./echo.ts";
 import { endProcess, type Stop } from "./ending.ts";
 import { Observer } from "./observer.ts";
 import type { HarnessProcess } from "./process.ts";
@@ -33,12 +34,14 @@ export class Intake {
   readonly #abort = new AbortController();
   #guard: NodeJS.Timeout | undefined;
   #observer: Observer | undefined;
+  readonly #echo: Echo | undefined;
   #done: Promise<void> = Promise.resolve();
 
   constructor(context: SessionContext, process: HarnessProcess, hooks: IntakeHooks) {
     this.#context = context;
     this.#process = process;
     this.#hooks = hooks;
+    this.#echo = context.writer.spec.echo === true ? new Echo(process, context) : undefined;
   }
 
   /** Settles when the process's last words are in the log, or this was detached. */
@@ -50,6 +53,7 @@ export class Intake {
     await this.#observe();
     this.#guard = setInterval(() => this.#context.inBackground(this.#lookAtSize()), GUARD_MS);
     this.#guard.unref();
+    this.#echo?.start();
     this.#done = this.#follow().catch(this.#context.giveUp);
   }
 
@@ -57,6 +61,7 @@ export class Intake {
   async detach(): Promise<void> {
     this.#abort.abort();
     clearInterval(this.#guard);
+    this.#echo?.stop();
     await this.#observer?.stop();
   }
 
@@ -98,6 +103,8 @@ export class Intake {
     const { writer, commit } = this.#context;
     const process = this.#process;
     const drafts = writer.drafts();
+    await this.#echo?.stdout(drafts, process.offset, batch.offset);
+    await this.#echo?.stderr(drafts, { isLast: false });
     for (const [index, native] of batch.lines.entries()) {
       const line = process.clean(native);
       const { facts, replies } = process.decode(line, batch.lines[index + 1]?.at ?? batch.offset);
@@ -133,7 +140,7 @@ export class Intake {
     const line: SpoolLine = { dir: "exit", text: JSON.stringify(exit), at, exit };
     await this.#drain(drafts);
     this.#admit(drafts, line, process.decode(line, at).facts);
-    const stderr = await process.spool.stderr();
+    const stderr = this.#hideStderr(await process.spool.stderr());
     const code =
       exit.code ?? (exit.signal === undefined ? undefined : 128 + signals[exit.signal as NodeJS.Signals]);
     const stop = this.#hooks.stop();
@@ -146,17 +153,20 @@ export class Intake {
     };
     // A limit of the sandbox may have ended it; only the sandbox knows.
     const verdict = stop === undefined && code !== 0 ? await process.sandbox.verdict?.() : undefined;
-    endProcess(this.#context.writer.fold, drafts, ended, stop, verdict);
+    const { fold, spec } = this.#context.writer;
+    endProcess(fold, drafts, ended, stop, { verdict, lasting: spec.lasting === true });
   }
 
   /** What has to be said before a turn may end: the files' last changes, what they come to, and where they are kept. */
   async #drain(drafts: Drafts, facts: readonly HarnessFact[] = []): Promise<void> {
     const { writer, keeper, deps } = this.#context;
+    await this.#echo?.stderr(drafts, { isLast: true });
     if (!writer.fold.turn) return;
-    if (this.#observer) drafts.addAll(await this.#observer.drain());
+    if (this.#observer) drafts.addAll((await this.#observer.drain()).map((event) => this.#hide(event)));
     const isDone = facts.some((fact) => fact.type === "turn.ended" && fact.data.status === "completed");
     if (!isDone || writer.spec.autoCheckpoint !== true) return;
-    const kept = await keeper.keep(this.#process.sandbox).catch((error: unknown) => {
+    const comment = writer.fold.turn.options?.checkpointComment;
+    const kept = await keeper.keep(this.#process.sandbox, comment).catch((error: unknown) => {
       deps.logger({
         level: "warn",
         message: "no checkpoint was made",
@@ -166,6 +176,20 @@ export class Intake {
       return undefined;
     });
     if (kept) drafts.add(kept.event);
+  }
+
+  /** An agent may have written a secret that it was given into a file. */
+  #hide(event: EventDraft): EventDraft {
+    if (event.type !== "workspace.diffed") return event;
+    return { ...event, data: { ...event.data, diff: this.#process.hide(event.data.diff) } };
+  }
+
+  #hideStderr({ head, tail, ...rest }: StderrOutput): StderrOutput {
+    return {
+      ...(head === undefined ? {} : { head: this.#process.hide(head) }),
+      ...(tail === undefined ? {} : { tail: this.#process.hide(tail) }),
+      ...rest,
+    };
   }
 
   /** Watches the workspace for as long as the process lives, and tells of it as it happens. */

@@ -1,5 +1,6 @@
 import type { EventDraft, SessionSpec } from "../contract/index.ts";
 import { commonToolName, ruleOf } from "../harness/toolRule.ts";
+import { bridgedToolName } from "./bridged.ts";
 import type { Pending } from "./fold.ts";
 
 const EDITING = new Set(["write", "edit", "patch", "delete"]);
@@ -15,12 +16,17 @@ export function policyAnswer(spec: SessionSpec, pending: Pending): EventDraft[] 
 
 function approver({ permissionMode, tools }: SessionSpec, pending: Pending): string | undefined {
   const kind = (pending.metadata as { kind?: unknown } | undefined)?.kind;
-  const rule = ruleOf(tools, commonToolName(pending.prompt, kind));
+  const rule = ruleOf(tools, commonToolName(pending.prompt, kind)) ?? ruleOfBridge(pending);
   // An agent that says of what kind its asks are asks by habit; a script asks because it means to.
   if (rule !== undefined) return rule === "allow" && kind !== undefined ? "policy:always_allow" : undefined;
   if (permissionMode === "bypass") return "policy:bypass";
   if (permissionMode === "acceptEdits" && isEdit(pending)) return "policy:acceptEdits";
   return undefined;
+}
+
+/** Whoever runs a tool decides by running it. */
+function ruleOfBridge({ prompt }: Pending): "allow" | undefined {
+  return bridgedToolName(prompt) === undefined ? undefined : "allow";
 }
 
 function isEdit({ prompt, metadata }: Pending): boolean {

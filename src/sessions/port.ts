@@ -2,14 +2,17 @@ import type {
   ContentPart,
   PermissionReply,
   QuestionReply,
+  RunCommand,
   SessionInfo,
   SessionSpec,
   ToolReply,
+  TurnOptions,
 } from "../contract/index.ts";
 import type { EventLog } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
 import type { SessionChange } from "./change.ts";
+import type { QueuedInput } from "./fold.ts";
 import type { Submission } from "./submission.ts";
 
 /** The engine as routes, commands and the SDK see it. Every method fails with a `SluiceError` that says what to do. */
@@ -20,6 +23,8 @@ export interface Engine {
 
   create(id: string | undefined, spec: SessionSpec): Promise<SessionInfo>;
   info(id: string): Promise<SessionInfo>;
+  /** What was accepted and waits for its turn, the oldest first. */
+  inbox(id: string): Promise<readonly QueuedInput[]>;
   /** Newest first. */
   list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }>;
   /** Tells of what really changes; the agent is started with other settings from its next turn on. */
@@ -31,10 +36,13 @@ export interface Engine {
   send(id: string, input: SessionInput): Promise<AcceptedInput>;
   /** Messages, interrupts and answers in one transaction: all of it is accepted, or none. Does not wait for an interrupted turn. */
   submit(id: string, submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted>;
-  /** Ends the running turn in place. `turnId` is undefined when none ran. */
-  interrupt(id: string, options?: { by?: string }): Promise<{ turnId?: string }>;
-  /** Ends the session; its process tree is dead when it answers. */
-  terminate(id: string): Promise<void>;
+  /** Ends the running turn in place, or the command where no turn runs. Neither id is there when nothing ran. */
+  interrupt(id: string, options?: InterruptOptions): Promise<{ turnId?: string; commandId?: string }>;
+  /** Ends the session; its process tree is dead when it answers. With `destroy` its sandbox and files are gone too. */
+  terminate(id: string, options?: { destroy?: boolean }): Promise<void>;
+
+  /** Runs a shell command in the sandbox. Answers when it runs: its output and its end are events, and it outlives us. */
+  exec(id: string, command: RunCommand): Promise<StartedCommand>;
 
   resolvePermission(
     id: string,
@@ -58,6 +66,8 @@ export interface Engine {
   checkpoint(id: string, options?: { comment?: string | undefined }): Promise<CheckpointInfo>;
   /** Newest first. */
   checkpoints(id: string, options?: { limit?: number }): Promise<CheckpointInfo[]>;
+  /** Of all sessions that keep theirs on this shelf, newest first. */
+  shelved(shelf: string | undefined, options?: { limit?: number | undefined }): Promise<CheckpointInfo[]>;
   /** Makes the files of an idle session what a checkpoint kept; the next message resumes the agent from there. */
   restore(id: string, checkpoint: string): Promise<CheckpointInfo>;
 
@@ -76,10 +86,22 @@ export interface SessionInput {
   /** The dialect that it came through. */
   readonly via: string;
   readonly payload?: unknown;
-  /** While a turn runs: wait for its end (the default), or go into it where the agent can take it. */
-  readonly delivery?: "queue" | "steer";
+  /**
+   * While a turn runs: wait for its end (the default), go into it where the agent can take it, or be refused as
+   * `session_busy`, also while a command runs.
+   */
+  readonly delivery?: "queue" | "steer" | "alone";
+  readonly options?: TurnOptions;
   /** A resend with the same key and content appends nothing and gets the same answer. */
   readonly key?: string;
+}
+
+export interface InterruptOptions {
+  readonly by?: string;
+  /** Only this turn: where another one runs, nothing happens. */
+  readonly turnId?: string;
+  /** Also ends the agent's process, by force where it does not end its turn within moments; the next message resumes it. */
+  readonly stop?: boolean;
 }
 
 export interface SubmitOptions {
@@ -111,6 +133,12 @@ export interface AcceptedInput {
   /** The sequence before the first event that this input caused: where to read on from. */
   readonly after: number;
   readonly duplicate: boolean;
+}
+
+export interface StartedCommand {
+  readonly commandId: string;
+  /** The sequence before its first event. */
+  readonly after: number;
 }
 
 export interface AgentInfo {

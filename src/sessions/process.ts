@@ -87,8 +87,13 @@ export class HarnessProcess {
 
   /** The line as it may be seen: without the secrets that we know. */
   clean(line: SpoolLine): SpoolLine {
-    const text = this.#redact(line.text);
+    const text = this.hide(line.text);
     return text === line.text ? line : { ...line, text };
+  }
+
+  /** A text that came another way, without the same secrets. */
+  hide(text: string): string {
+    return this.#redact(text);
   }
 
   /** Decodes one clean line, after what was sent before it. `end` is the offset behind the line. */

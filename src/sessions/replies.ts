@@ -1,6 +1,7 @@
 import {
   SluiceError,
   type ContentPart,
+  type EventData,
   type EventDraft,
   type PermissionReply,
   type QuestionReply,
@@ -14,13 +15,17 @@ export type Reply =
   | ({ readonly kind: "question"; readonly by?: string } & (QuestionReply | { readonly rejected: true }))
   | ({ readonly kind: "tool"; readonly by?: string; readonly payload?: unknown } & (
       | ToolReply
-      | { readonly content: readonly ContentPart[]; readonly isError?: boolean }
+      | {
+          readonly content: readonly ContentPart[];
+          readonly isError?: boolean;
+          readonly events?: readonly EventData<"custom">[] | undefined;
+        }
     ));
 
-/** The event that an answer becomes. The first answer wins; a later one is told what it was. Pure. */
-export function replyEvent(fold: SessionFold, id: string, reply: Reply): EventDraft {
+/** The event that an answer becomes, behind those that it brings. The first answer wins; a later one is told what it was. Pure. */
+export function replyEvents(fold: SessionFold, id: string, reply: Reply): EventDraft[] {
   const pending = fold.turn?.pending.find((pending) => pending.id === id && pending.kind === reply.kind);
-  if (pending) return toEvent(pending, reply);
+  if (pending) return [...ownEvents(pending, reply), toEvent(pending, reply)];
   const known = fold.answered.find((answer) => answer.id === id);
   if (!known) {
     throw new SluiceError(
@@ -37,6 +42,11 @@ export function replyEvent(fold: SessionFold, id: string, reply: Reply): EventDr
       ...(known.by === undefined ? {} : { by: known.by }),
     },
   );
+}
+
+function ownEvents({ parentId }: Pending, reply: Reply): EventDraft[] {
+  const events = reply.kind === "tool" ? (reply.events ?? []) : [];
+  return events.map((data) => ({ type: "custom", source: "daemon", parent_id: parentId, data }));
 }
 
 function toEvent(pending: Pending, reply: Reply): EventDraft {

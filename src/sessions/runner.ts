@@ -2,8 +2,10 @@ import { SluiceError, type EventDraft } from "../contract/index.ts";
 import type { HarnessCommand } from "../harness/port.ts";
 import type { Sandbox } from "../sandbox/port.ts";
 import { attachProcess, connectSandbox, createSandbox, startProcess } from "./boot.ts";
+import { isBridgedRequest } from "./bridged.ts";
 import { closeTurn } from "./closing.ts";
 import type { SessionContext } from "./context.ts";
+import type { Drafts } from "./drafts.ts";
 import { endProcess, endSession, sessionFailure, type Stop } from "./ending.ts";
 import { Intake } from "./intake.ts";
 import type { HarnessProcess } from "./process.ts";
@@ -43,9 +45,15 @@ export class Runner {
   get canStartTurn(): boolean {
     const { deps, writer } = this.#context;
     const { fold } = writer;
-    const isFree = !fold.turn && !fold.ended && !fold.paused && fold.mustEnd === null;
+    const isFree = !fold.turn && !fold.ended && !fold.paused && this.#mustEnd === null;
     const isReady = this.#process !== undefined && this.#stop === undefined && !this.#isSpent;
     return isReady && isFree && !deps.draining();
+  }
+
+  /** Why the session cannot go on, unless it lasts whatever its agent does. */
+  get #mustEnd(): string | null {
+    const { fold, spec } = this.#context.writer;
+    return spec.lasting === true ? null : fold.mustEnd;
   }
 
   /** Picks up the process that an earlier life left open; call it under the lock. */
@@ -57,7 +65,8 @@ export class Runner {
     const process = sandbox && (await attachProcess(deps, { ...row, spec: writer.spec }, fold, sandbox));
     if (!process) {
       const drafts = writer.drafts();
-      endProcess(fold, drafts, { process: fold.processes, reason: "lost" }, undefined);
+      const lasting = writer.spec.lasting === true;
+      endProcess(fold, drafts, { process: fold.processes, reason: "lost" }, undefined, { lasting });
       return commit(drafts);
     }
     await this.#take(process);
@@ -69,7 +78,7 @@ export class Runner {
     const { deps, writer, isClosed, inBackground } = this.#context;
     const { fold } = writer;
     if (isClosed() || this.#booting || this.#stop !== undefined || fold.ended) return;
-    if (fold.mustEnd !== null) return inBackground(this.shutDown("failure"));
+    if (this.#mustEnd !== null) return inBackground(this.shutDown("failure"));
     if (fold.turn || fold.paused || fold.inbox.length === 0 || deps.draining()) return;
     if (this.#process) return inBackground(this.#startQueued());
     this.#booting = this.#boot().finally(() => {
@@ -86,6 +95,7 @@ export class Runner {
     const { deps, writer } = this.#context;
     this.#isOwed = false;
     for (const { id, command } of writer.fold.turn?.outbox ?? []) {
+      if (command.type === "tool" && isBridgedRequest(command.id)) continue;
       const delivery = await process.deliver(id, command);
       if (delivery === "later") this.#isOwed = true;
       if (delivery !== "no words") continue;
@@ -177,9 +187,9 @@ export class Runner {
     this.#stop = undefined;
     await exclusive(async () => {
       const { fold } = writer;
-      if (fold.mustEnd === null || fold.ended) return;
+      if (this.#mustEnd === null || fold.ended) return;
       const drafts = writer.drafts();
-      endSession(fold, drafts, sessionFailure(fold.mustEnd));
+      endSession(fold, drafts, sessionFailure(this.#mustEnd));
       await commit(drafts);
     });
     this.advance();
@@ -195,6 +205,15 @@ export class Runner {
     await this.#process?.spool.remove();
     this.#process = undefined;
     await (await this.connected())?.destroy();
+  }
+
+  /** Ends the sandbox and removes its files; call it under the lock, when nothing runs any more. */
+  async destroy(drafts: Drafts): Promise<void> {
+    const sandbox = await this.connected();
+    if (!sandbox) return;
+    await sandbox.destroy();
+    this.#sandbox = undefined;
+    drafts.add({ type: "sandbox.killed", source: "daemon", data: factOf(sandbox) });
   }
 
   /** Stops looking, and ends nothing. */
@@ -315,8 +334,8 @@ export class Runner {
   async #forget(process: HarnessProcess): Promise<void> {
     this.#process = undefined;
     if (this.#stop === "interrupt") this.#stop = undefined;
-    // Children that the agent left behind end with it.
-    await process.sandbox.killAll();
+    // Children that the agent left behind end with it, unless somebody else's command runs beside them.
+    if (!this.#context.writer.fold.command) await process.sandbox.killAll();
     await process.spool.remove();
   }
 

@@ -1,25 +1,35 @@
-import { SluiceError, type EventDraft, type SessionInfo } from "../contract/index.ts";
+import {
+  SluiceError,
+  type EventDraft,
+  type RunCommand,
+  type SessionInfo,
+  type SessionSpec,
+} from "../contract/index.ts";
 import type { Remembered, SessionRow } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
 import { Alarms } from "./alarms.ts";
 import { changeOf, type SessionChange } from "./change.ts";
 import { closeTurn } from "./closing.ts";
+import { Commands } from "./commands.ts";
+import type { SessionContext } from "./context.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
 import { dueOf, type Due } from "./due.ts";
 import { endSession, TERMINATED } from "./ending.ts";
 import { failureOf } from "./failure.ts";
 import { fingerprintOf } from "./fingerprint.ts";
-import { isActive } from "./fold.ts";
+import { isActive, type QueuedInput } from "./fold.ts";
 import { toSessionInfo } from "./info.ts";
 import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
-import type { Accepted, SubmitOptions, Submitted } from "./port.ts";
-import { replyEvent, type Reply } from "./replies.ts";
+import type { Accepted, InterruptOptions, StartedCommand, SubmitOptions, Submitted } from "./port.ts";
+import { replyEvents, type Reply } from "./replies.ts";
 import { Runner } from "./runner.ts";
 import { startTurn, userItem } from "./start.ts";
-import { submissionEvents, type Submission } from "./submission.ts";
+import { allSubmissionEvents, type Submission } from "./submission.ts";
+import { ToolCalls } from "./toolCalls.ts";
+import { refuseUnreachableTools } from "./toolServer.ts";
 import { SessionWriter, type CommitExtra } from "./writer.ts";
 
 /** How often an interrupted agent that still has unread output is waited for once more. */
@@ -32,9 +42,12 @@ const PATIENCE = 10;
  */
 export class Session {
   readonly id: string;
+  /** The calls of its application's tools. */
+  readonly tools: ToolCalls;
   readonly #deps: SessionDeps;
   readonly #writer: SessionWriter;
   readonly #runner: Runner;
+  readonly #commands: Commands;
   readonly #keeper: Keeper;
   readonly #lock = new Lock();
   readonly #alarms = new Alarms();
@@ -47,8 +60,8 @@ export class Session {
     this.id = writer.row.id;
     this.#deps = deps;
     this.#writer = writer;
-    this.#keeper = new Keeper(deps.checkpoints, writer);
-    this.#runner = new Runner({
+    this.#keeper = new Keeper(deps.checkpoints(writer.row.spec.shelf), writer);
+    const context: SessionContext = {
       deps,
       keeper: this.#keeper,
       writer,
@@ -57,7 +70,10 @@ export class Session {
       commit: (drafts, extra) => this.#commit(drafts, extra),
       inBackground: (task) => this.#inBackground(task),
       giveUp: (error) => this.#giveUp(error),
-    });
+    };
+    this.#runner = new Runner(context);
+    this.tools = new ToolCalls(context, this.#runner);
+    this.#commands = new Commands(context, this.#runner);
   }
 
   /** Takes the session over from whoever had it, and picks up what was left running. */
@@ -65,6 +81,7 @@ export class Session {
     const session = new Session(deps, await SessionWriter.claim(deps, row));
     await session.#exclusive(async () => {
       await session.#runner.recover();
+      await session.#commands.recover();
       session.#setAlarms();
     });
     session.#runner.advance();
@@ -96,6 +113,10 @@ export class Session {
     return this.#runner.process !== undefined;
   }
 
+  get inbox(): readonly QueuedInput[] {
+    return [...this.#writer.fold.inbox];
+  }
+
   info(): SessionInfo {
     const { row, fold, lastTime } = this.#writer;
     return toSessionInfo({ ...row, updatedAt: lastTime }, fold, this.#deps.defaultSandbox);
@@ -111,13 +132,15 @@ export class Session {
       this.#refuseEnded();
       if (this.#deps.draining())
         throw new SluiceError("draining", "send it again in a moment: the server is restarting");
-      const events = submissionEvents(fold, submissions, {
+      if (submissions.some((submission) => submission.kind === "message" && submission.delivery === "alone"))
+        this.#refuseWork();
+      const events = allSubmissionEvents(fold, submissions, {
         via: options.via,
         steers: (submission) => this.#steers(submission),
       });
       const after = fold.head;
       const drafts = this.#writer.drafts(fold.started ? [] : [this.#started()]);
-      const accepted = events.map((event) => event && this.#add(drafts, event));
+      const accepted = events.map((own) => this.#add(drafts, own));
       const answer = { after, accepted };
       const key =
         options.key === undefined
@@ -129,8 +152,11 @@ export class Session {
     });
   }
 
-  #add(drafts: Drafts, event: EventDraft): Accepted {
+  #add(drafts: Drafts, events: readonly EventDraft[]): Accepted | undefined {
     const { fold } = this.#writer;
+    const event = events.at(-1);
+    if (!event) return undefined;
+    drafts.addAll(events.slice(0, -1));
     const sequence = fold.head + 1;
     const running = fold.turn?.id;
     drafts.add(event);
@@ -146,33 +172,66 @@ export class Session {
     return this.#runner.canSteer({ type: "steer", inputId: "", content: submission.content });
   }
 
-  /** Answers when the turn has ended. */
-  async interrupt(by?: string): Promise<{ turnId?: string }> {
+  /** Answers when the turn has ended, and with `stop` when nothing of the agent runs any more. */
+  async interrupt({ by, turnId, stop = false }: InterruptOptions = {}): Promise<{ turnId?: string }> {
     // Nobody hears an interrupt while frozen.
     await this.#runner.resume();
     const interrupted = await this.#exclusive(async () => {
       const { turn } = this.#writer.fold;
-      if (!turn) return undefined;
+      if (!turn || (turnId !== undefined && turn.id !== turnId)) return undefined;
       const ended = this.#turnEnd(turn.id);
       await this.#requestInterrupt(by);
       return { turnId: turn.id, ended };
     });
     if (!interrupted) return {};
+    if (stop) await this.#killUnless(interrupted.ended);
     await interrupted.ended;
+    if (stop) await this.sleep();
     return { turnId: interrupted.turnId };
   }
 
-  reply(id: string, reply: Reply): Promise<void> {
-    return this.#exclusive(() => this.#append([replyEvent(this.#writer.fold, id, reply)]));
+  /** An agent that somebody has turned away from gets a moment for its last words, and no more. */
+  async #killUnless(ended: Promise<void>): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const tooLate = new Promise<true>((resolve) => {
+      timer = setTimeout(() => resolve(true), this.#deps.limits.stopMs);
+    });
+    const isLate = await Promise.race([ended, tooLate]);
+    clearTimeout(timer);
+    if (isLate === true) await this.#runner.kill();
   }
 
-  async terminate(): Promise<void> {
+  reply(id: string, reply: Reply): Promise<void> {
+    return this.#exclusive(() => this.#append(replyEvents(this.#writer.fold, id, reply)));
+  }
+
+  exec(command: RunCommand): Promise<StartedCommand> {
+    return this.#exclusive(async () => {
+      this.#refuseEnded();
+      await this.#begin();
+      return this.#commands.start(command);
+    });
+  }
+
+  /** Answers when the end of the command is in the log. */
+  async interruptCommand(): Promise<string | undefined> {
+    return this.#commands.stop("interrupted");
+  }
+
+  /** With `destroy` the sandbox goes too; one of a session that ended before goes without a word. */
+  async terminate({ destroy = false }: { destroy?: boolean } = {}): Promise<void> {
     const { fold } = this.#writer;
-    if (fold.ended) return;
+    if (fold.ended) {
+      if (destroy) await (await this.#runner.connected())?.destroy();
+      return;
+    }
+    if (fold.paused) await this.#runner.resume();
+    await this.#commands.stop("terminated");
     await this.#runner.shutDown("terminate");
     await this.#exclusive(async () => {
       if (fold.ended) return;
       const drafts = this.#writer.drafts(fold.started ? [] : [this.#started()]);
+      if (destroy) await this.#runner.destroy(drafts);
       const data = { reason: "terminated", terminated_by: "daemon" } as const;
       endSession(fold, drafts, { type: "session.ended", source: "daemon", data });
       await this.#commit(drafts);
@@ -181,6 +240,7 @@ export class Session {
 
   /** Ends all that runs and says `session.deleted`; removing the rows is the engine's part. */
   async remove(): Promise<void> {
+    await this.#commands.detach();
     await this.#runner.demolish();
     // On a full disk this fails, and the session goes all the same.
     await this.#exclusive(async () => {
@@ -193,17 +253,24 @@ export class Session {
   files(): Promise<SandboxFiles> {
     return this.#exclusive(async () => {
       const kept = await this.#runner.connected();
-      if (!kept) this.#refuseEnded();
-      return (kept ?? (await this.#runner.sandbox())).files;
+      if (kept) return kept.files;
+      this.#refuseEnded();
+      await this.#begin();
+      return (await this.#runner.sandbox()).files;
     });
   }
 
   /** What really changed is an event; an agent that has to be started otherwise is, with the next message. */
   async update(change: SessionChange): Promise<void> {
+    if (change.forget) await this.sleep();
     const restarts = await this.#exclusive(async () => {
       this.#refuseEnded();
       const data = changeOf(this.#writer, change);
-      if (data.settings !== undefined) this.#refuseTurn("be changed");
+      if (data.settings !== undefined) {
+        this.#refuseTurn("be changed");
+        refuseUnreachableTools({ ...this.#writer.spec, ...(data.settings as Partial<SessionSpec>) });
+      }
+      if (data.native_session_id === null) this.#refuseTurn("forget");
       if (Object.keys(data).length === 0) return false;
       const drafts = this.#writer.drafts(this.#writer.fold.started ? [] : [this.#started()]);
       drafts.add({ type: "session.updated", source: "daemon", data });
@@ -251,12 +318,15 @@ export class Session {
 
   /** Ends an idle process; the next message starts it again where it was. */
   async sleep(): Promise<void> {
-    if (this.#runner.process && !this.hasTurn) await this.#runner.shutDown("idle");
+    // With it would end what else runs in the sandbox.
+    const { command } = this.#writer.fold;
+    if (this.#runner.process && !this.hasTurn && !command) await this.#runner.shutDown("idle");
   }
 
   /** Lets go without ending anything: the process, if there is one, is found again at the next start. */
   async close(): Promise<void> {
     this.#letGo();
+    await this.#commands.detach();
     await this.#runner.settled();
   }
 
@@ -266,6 +336,11 @@ export class Session {
         throw this.#reason ?? new SluiceError("stream_error", "the session was being reopened; try again");
       return task();
     });
+  }
+
+  /** The first event of every session says that it is one. */
+  async #begin(): Promise<void> {
+    if (!this.#writer.fold.started) await this.#append([this.#started()]);
   }
 
   async #append(events: readonly EventDraft[]): Promise<void> {
@@ -280,6 +355,7 @@ export class Session {
       this.#settleTurnWaiters();
       this.#setAlarms();
       await this.#runner.deliverOutbox();
+      this.tools.settle(drafts.events);
     } catch (error) {
       this.#giveUp(error);
       throw error;
@@ -297,6 +373,8 @@ export class Session {
     this.#closed = true;
     this.#setAlarms();
     void this.#runner.detach();
+    void this.#commands.detach();
+    this.tools.close();
     this.#settleTurnWaiters();
   }
 
@@ -385,7 +463,21 @@ export class Session {
     );
   }
 
+  #refuseWork(): void {
+    const { turn, inbox, command } = this.#writer.fold;
+    if (!turn && inbox.length === 0 && !command) return;
+    throw new SluiceError(
+      "session_busy",
+      `${command ? "a command" : "a turn"} runs already; wait for its end, or interrupt it`,
+    );
+  }
+
   #refuseTurn(what: string): void {
+    if (this.#writer.fold.command)
+      throw new SluiceError(
+        "session_busy",
+        `a session cannot ${what} while a command runs; wait for its end, or interrupt it`,
+      );
     if (!this.hasTurn && !this.#runner.isBooting) return;
     throw new SluiceError(
       "session_busy",

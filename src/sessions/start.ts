@@ -6,9 +6,14 @@ import type { QueuedInput, SessionFold } from "./fold.ts";
 export function startTurn(fold: SessionFold, drafts: Drafts): void {
   const input = fold.inbox[0];
   if (!input) return;
-  const { inputId, turnId, sequence, payload } = input;
+  const { inputId, turnId, sequence, payload, options } = input;
   const inputs = sequence === undefined ? {} : { inputs: [{ input_id: inputId, sequence, payload }] };
-  const data = { turn_id: turnId, input_ids: [inputId], ...inputs };
+  const data = {
+    turn_id: turnId,
+    input_ids: [inputId],
+    ...inputs,
+    ...(options === undefined ? {} : { options }),
+  };
   drafts.addAll([{ type: "turn.started", source: "daemon", data }, ...userItem(input)]);
 }
 

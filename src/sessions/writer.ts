@@ -1,5 +1,6 @@
 import type { EventDraft, SessionSpec } from "../contract/index.ts";
 import type { Batch, SessionRow } from "../log/port.ts";
+import { withdrawnRequests } from "./bridged.ts";
 import type { SessionDeps } from "./deps.ts";
 import { Drafts } from "./drafts.ts";
 import { isActive, type SessionFold } from "./fold.ts";
@@ -66,6 +67,7 @@ export class SessionWriter {
   /** The one place where this session's events become facts. */
   async commit(drafts: Drafts, extra: CommitExtra): Promise<void> {
     const { fold } = this;
+    drafts.addAll(withdrawnRequests(fold));
     const waiting = waitingChange(fold);
     if (waiting) drafts.add(waiting);
     const spool = extra.ingests?.mark({ checkpoint: drafts.endsTurn });

@@ -104,7 +104,9 @@ describe("launching the scripted agent", () => {
         const isTypesOnly = statement.startsWith("import type");
         // Types are gone once it is built; the rules of tools are one small file without imports of its own.
         expect(specifier, name).toMatch(
-          isTypesOnly ? /^(node:|\.\/|\.\.\/protocol\.ts$|.*\/contract\/index\.ts$)/ : /^(node:|\.\/|.*\/toolRule\.ts$)/,
+          isTypesOnly
+            ? /^(node:|\.\/|\.\.\/protocol\.ts$|.*\/contract\/index\.ts$)/
+            : /^(node:|\.\/|.*\/toolRule\.ts$)/,
         );
       }
     }

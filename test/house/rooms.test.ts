@@ -11,9 +11,11 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   harness: ["contract"],
   dialects: ["contract"],
   client: ["contract"],
+  tools: ["contract"],
   model: ["contract", "harness"],
-  sessions: ["contract", "log", "spool", "sandbox", "harness", "dialects"],
-  http: ["contract", "log", "dialects", "sessions"],
+  sessions: ["contract", "log", "spool", "sandbox", "harness", "dialects", "tools"],
+  catalog: ["contract"],
+  http: ["contract", "log", "catalog", "dialects", "sessions"],
   sdk: ["contract", "sessions", "client"],
   cli: [
     "contract",
@@ -27,6 +29,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "http",
     "sdk",
     "model",
+    "catalog",
   ],
 };
 

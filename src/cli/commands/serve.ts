@@ -5,7 +5,9 @@ import { CliFailure, EXIT } from "../failure.ts";
 import type { CommandContext } from "../program.ts";
 import { onInterrupt } from "../signals.ts";
 import { ensureToken, isSendable, tokenFile } from "../token.ts";
-import { openEngine, startServer } from "../wiring.ts";
+import { openCatalog, openEngine, startServer } from "../wiring.ts";
+import type { Catalog } from "../../catalog/port.ts";
+import { createMcpRelay, type McpRelay } from "../../http/index.ts";
 
 const EXAMPLES = `
 Every request needs the token: "Authorization: Bearer <token>". It is made on the first start and kept in the
@@ -44,8 +46,7 @@ export function addServe(program: Command, context: CommandContext): void {
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
     .option("--token <token>", "this token instead of the data folder's own")
     .option("--no-token", "ask for no token")
-    // For dialects whose sessions need not name an agent; universal's always do.
-    .addOption(new Option("--agent <agent>", "the agent of sessions that name none").hideHelp())
+    .option("--agent <agent>", "the agent of sessions that name none (a Managed Agents model may not tell)")
     .addOption(new Option("--insecure", "allow --no-token beyond this machine").hideHelp())
     .addHelpText("after", EXAMPLES)
     .action((options: ServeOptions) => serve(options, context));
@@ -56,12 +57,26 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   if (options.agent !== undefined) findHarness(options.agent);
   const dataDir = dataDirOf(options.data);
   let token: string | undefined;
+  let catalog: Catalog | undefined;
+  let relay: McpRelay | undefined;
+  const closeBeside = async (): Promise<void> => {
+    await relay?.close();
+    await catalog?.close();
+  };
   const engine = await openEngine(dataDir, () => {
     token = tokenOf(options, dataDir);
-    return token === undefined ? {} : { secrets: new Map([["token", token]]) };
+    catalog = openCatalog(dataDir);
+    relay = createMcpRelay({ catalog, folder: dataDir });
+    const { equip } = relay;
+    return token === undefined ? { equip } : { equip, secrets: new Map([["token", token]]) };
+  }).catch(async (error: unknown) => {
+    await closeBeside();
+    throw error;
   });
   try {
-    const server = await startServer(engine, { host: options.host, port: options.port, token });
+    if (!catalog) throw new Error("the catalog was not opened");
+    const { host, port, agent: defaultAgent } = options;
+    const server = await startServer(engine, { host, port, token, catalog, defaultAgent });
     const stopped = untilStopped();
     await screen.line(`sluice listening on ${server.url}`);
     screen.note(toHint(options, dataDir));
@@ -71,6 +86,7 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
     exit(EXIT.ok);
   } finally {
     await engine.close();
+    await closeBeside();
     await engine.log.close();
   }
 }

@@ -2,7 +2,7 @@ import type { EventData, Usage } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
 import type { Params, RpcMessage } from "../rpc.ts";
 import type { Hand } from "./hand.ts";
-import type { AcpAsk, Wishes } from "./state.ts";
+import type { AcpAsk, AcpState, Wishes } from "./state.ts";
 
 /** What one agent adds to the protocol, or does in its own way. All of it is pure. */
 export interface AcpDialect {
@@ -12,6 +12,8 @@ export interface AcpDialect {
   usage?(result: Params, hand: Hand): readonly ModelUsage[];
   /** What must be set once the session is open; a text is the reason why it cannot be. */
   settings?(wishes: Wishes, offer: Params): readonly Setting[] | string;
+  /** Whether it should not be prompted yet, though its session is open. */
+  awaits?(state: AcpState): boolean;
   /** A call's arguments are all there. */
   settled?(hand: Hand, call: string, tool: NamedTool): void;
   /** The agent's own requests and notifications. False: it does not know this one. */

@@ -17,7 +17,7 @@ export function encodeAcp(
   switch (command.type) {
     case "prompt":
       if (state.phase === "failed") return undefined;
-      if (state.phase !== "ready" || session === undefined) return "later";
+      if (state.phase !== "ready" || session === undefined || dialect.awaits?.(state)) return "later";
       return [
         toRequest(command.inputId, "session/prompt", {
           sessionId: session,

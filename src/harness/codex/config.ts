@@ -22,7 +22,14 @@ export function toConfig(spec: SessionSpec, context: LaunchContext): string {
     tools: { update_plan: { enabled: true } },
     suppress_unstable_features_warning: true,
     // Plugins and apps call home; a goal makes Codex go on when nobody has asked it anything.
-    features: { plugins: false, apps: false, goals: false, default_mode_request_user_input: true },
+    features: {
+      plugins: false,
+      apps: false,
+      goals: false,
+      default_mode_request_user_input: true,
+      // It would write its whole environment into a file, and with it every secret that it was given there.
+      shell_snapshot: false,
+    },
     mcp_servers: toServers(spec),
   });
 }

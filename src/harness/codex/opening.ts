@@ -24,7 +24,7 @@ export function toOpening(context: DecodeContext): Opening {
   };
   const modes = { plans: plansFirst(spec), asksForPlan: plansFirst(spec), effort: spec.variant ?? null };
   if (resume === undefined) {
-    return { method: "thread/start", params: { ...params, ...toolsOf(spec) }, ...modes };
+    return { method: "thread/start", params, ...modes };
   }
   const known = { threadId: resume, excludeTurns: true, ...params };
   return { method: fork === true ? "thread/fork" : "thread/resume", params: known, ...modes };
@@ -43,10 +43,4 @@ function policyOf(context: DecodeContext): { approvalPolicy: "untrusted" | "neve
   const own: Sandbox = plansFirst(spec) ? "read-only" : "workspace-write";
   // Codex's sandbox does not start inside of ours, which already holds what it would hold.
   return { approvalPolicy: "untrusted", sandbox: context.isolated === true ? "danger-full-access" : own };
-}
-
-/** Tools that the application runs: Codex can ask for them by itself. */
-function toolsOf({ tools }: SessionSpec): Params {
-  const custom = tools?.custom ?? [];
-  return custom.length > 0 ? { dynamicTools: custom.map((tool) => ({ type: "function", ...tool })) } : {};
 }

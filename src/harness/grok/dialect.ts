@@ -4,7 +4,7 @@ import { toMcpName } from "../acp/mcp.ts";
 import type { Wishes } from "../acp/state.ts";
 import { isRecord, type Params } from "../rpc.ts";
 import { answerGrok, hearGrokAnswer } from "./answers.ts";
-import { hearExtension } from "./extension.ts";
+import { awaitsServers, hearExtension } from "./extension.ts";
 import { messagesForm } from "./messages-form.ts";
 import { watchStream } from "./stream.ts";
 import { streamForm } from "./stream-form.ts";
@@ -23,6 +23,7 @@ export const grokDialect: AcpDialect = {
     ];
   },
   before: watchStream,
+  awaits: awaitsServers,
   settled: noteSpawn,
   extension: hearExtension,
   answer: answerGrok,

@@ -1,10 +1,18 @@
 import type { Hand } from "../acp/hand.ts";
 import { endSpeech, parentOf } from "../acp/speech.ts";
+import type { AcpState } from "../acp/state.ts";
 import { settleTool } from "../acp/tools.ts";
 import { placeOf } from "../acp/updates.ts";
 import { isRecord, type Params, type RpcId, type RpcMessage } from "../rpc.ts";
 import { own } from "../transcript.ts";
 import { hearNotification } from "./notification.ts";
+
+const CONNECTED = "connected";
+
+/** A prompt that comes before its MCP servers do finds none of their tools. It tells of those that fail, too. */
+export function awaitsServers({ servers, aside }: AcpState): boolean {
+  return servers.length > 0 && aside[CONNECTED] === undefined;
+}
 
 /** Everything under `_x.ai/`. */
 export function hearExtension(hand: Hand, message: Extract<RpcMessage, { method: string }>): boolean {
@@ -13,6 +21,7 @@ export function hearExtension(hand: Hand, message: Extract<RpcMessage, { method:
     if (!method.startsWith("_x.ai/")) return false;
     // What it reports of its queue, its set-up and its MCP servers changes nothing in a log.
     if (method === "_x.ai/session_notification") hearNotification(hand, params);
+    if (method === "_x.ai/mcp_initialized") hand.note({ aside: { ...hand.state.aside, [CONNECTED]: "yes" } });
     return true;
   }
   if (method === "_x.ai/ask_user_question") return askQuestions(hand, message.id, params);

@@ -23,6 +23,7 @@ export const sample: readonly SpoolLine[] = toLines([
   }),
   sent("open", "session/new", { cwd: "/workspace", mcpServers: [{ name: "docs" }] }),
   answered("open", { sessionId: "sample", models: { currentModelId: "grok-4.6", availableModels: [] } }),
+  ["out", { jsonrpc: "2.0", method: "_x.ai/mcp_initialized", params: { sessionId: "sample" } }],
   sent("inp_1", "session/prompt", PROMPT),
   noted({
     sessionUpdate: "retry_state",

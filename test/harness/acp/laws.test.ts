@@ -101,7 +101,7 @@ describe.each(HARNESSES.map((harness) => [harness.id, harness] as const))("%s", 
   });
 
   it("shows in its sample what it can do", () => {
-    const { questions, retries, subagents, customTools: _, ...rest } = coverageOf(harness as Harness);
+    const { questions, retries, subagents, ...rest } = coverageOf(harness as Harness);
     expect(Object.values(rest).every(Boolean), JSON.stringify(rest)).toBe(true);
     expect({ questions, retries, subagents }).toEqual({
       questions: harness.id === "grok",

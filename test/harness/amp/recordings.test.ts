@@ -80,7 +80,7 @@ describe("Amp's recordings, none of which got past the login", () => {
 describe("Amp's coverage", () => {
   it("is all that the CLI can do", () => {
     const missing = Object.entries(coverageOf(amp as Harness)).flatMap(([name, has]) => (has ? [] : [name]));
-    expect(missing).toEqual(["questions", "customTools", "compaction", "retries"]);
+    expect(missing).toEqual(["questions", "compaction", "retries"]);
   });
 });
 

@@ -168,7 +168,7 @@ describe("Claude Code's coverage", () => {
     const missing = Object.entries(coverageOf(claude as Harness)).flatMap(([name, has]) =>
       has ? [] : [name],
     );
-    expect(missing).toEqual(["customTools"]);
+    expect(missing).toEqual([]);
   });
 });
 

@@ -80,7 +80,7 @@ describe("how Codex is started", () => {
     });
     expect(opening({ agentMode: "plan" })).toMatchObject({ plans: true });
     // Behind our walls Codex cannot build its own.
-    expect(opening({}, { workspace: "/home/user/workspace" }).params).toMatchObject({
+    expect(opening({}, { isolated: true }).params).toMatchObject({
       approvalPolicy: "untrusted",
       sandbox: "danger-full-access",
     });

@@ -136,7 +136,7 @@ describe("OpenCode's coverage", () => {
     const missing = Object.entries(coverageOf(opencode as Harness)).flatMap(([name, has]) =>
       has ? [] : [name],
     );
-    expect(missing).toEqual(["customTools"]);
+    expect(missing).toEqual([]);
   });
 });
 

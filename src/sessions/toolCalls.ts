@@ -1,0 +1,172 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { SluiceError, type EventDraft } from "../contract/index.ts";
+import type { CustomTool, ToolAnswer, ToolCall, ToolRun } from "../tools/index.ts";
+import { bridgedRequestId, findBridgedCall, toCancelled } from "./bridged.ts";
+import type { SessionContext } from "./context.ts";
+import { inlineContent } from "./images.ts";
+import type { Runner } from "./runner.ts";
+
+/** How often we look whether the agent has told of its call: some of them tell it by a longer way than they call. */
+const LOOKS = 200;
+const LOOK_MS = 5;
+
+/** An interrupt should reach the agent before the end of the call that it was waiting for. */
+const CANCEL_DELAY_MS = 500;
+
+type Settle = (answer: ToolAnswer | SluiceError) => void;
+
+/** The calls of its application's tools that an agent makes through the bridge. */
+export class ToolCalls {
+  readonly #context: SessionContext;
+  readonly #runner: Runner;
+  readonly #waiting = new Map<string, Set<Settle>>();
+
+  constructor(context: SessionContext, runner: Runner) {
+    this.#context = context;
+    this.#runner = runner;
+  }
+
+  async list(run: ToolRun): Promise<readonly CustomTool[]> {
+    this.#demand(run);
+    return this.#context.writer.spec.tools?.custom ?? [];
+  }
+
+  /** A call that is known is waited for, or answered again; every other is a request from here on. */
+  async call(
+    run: ToolRun,
+    call: ToolCall,
+    { signal }: { signal: AbortSignal },
+  ): Promise<ToolAnswer | undefined> {
+    const { writer, exclusive, commit } = this.#context;
+    const id = bridgedRequestId(run, call.id);
+    const clean = { ...call, input: this.#clean(call.input) };
+    await this.#catchUp(id, clean, signal);
+    const { answer } = await exclusive(async () => {
+      this.#demand(run);
+      const isPending = writer.fold.turn?.pending.some((pending) => pending.id === id) ?? false;
+      const known = isPending ? undefined : (this.#answered(id) ?? this.#refusal(call));
+      if (known) return { answer: Promise.resolve(known) };
+      // Who is gone asks again, or has cancelled.
+      if (!isPending && signal.aborted) return { answer: Promise.resolve(undefined) };
+      const answer = this.#wait(id, signal);
+      if (!isPending) await commit(writer.drafts([this.#request(id, clean)]));
+      return { answer };
+    });
+    const answered = await answer;
+    const files = this.#runner.process?.sandbox.files;
+    if (!answered || !files) return answered;
+    return { ...answered, content: await inlineContent(files, answered.content) };
+  }
+
+  /** The agent has given the call up. */
+  async cancel(run: ToolRun, callId: string): Promise<void> {
+    const { writer, exclusive, commit } = this.#context;
+    const id = bridgedRequestId(run, callId);
+    await exclusive(async () => {
+      this.#demand(run);
+      const pending = writer.fold.turn?.pending.find((pending) => pending.id === id);
+      if (!pending) return;
+      await commit(writer.drafts([toCancelled(pending, "agent")]));
+    });
+  }
+
+  /** After a commit: whoever waits for one of these is answered. */
+  settle(events: readonly EventDraft[]): void {
+    if (this.#waiting.size === 0) return;
+    for (const event of events) {
+      if (event.type !== "tool.resolved") continue;
+      const { request_id: id, content, status } = event.data;
+      const answer = (): void => this.#answer(id, { content, status });
+      if (status === "cancelled") setTimeout(answer, CANCEL_DELAY_MS).unref();
+      else answer();
+    }
+  }
+
+  /** The session is given up here; whoever waits asks again. */
+  close(): void {
+    const error = new SluiceError("stream_error", "the session was being reopened; try again");
+    for (const id of this.#waiting.keys()) this.#answer(id, error);
+  }
+
+  #answer(id: string, answer: ToolAnswer | SluiceError): void {
+    for (const settle of this.#waiting.get(id) ?? []) settle(answer);
+    this.#waiting.delete(id);
+  }
+
+  #wait(id: string, signal: AbortSignal): Promise<ToolAnswer | undefined> {
+    const waiting = this.#waiting.get(id) ?? new Set();
+    this.#waiting.set(id, waiting);
+    const answer = new Promise<ToolAnswer | undefined>((resolve, reject) => {
+      const settle: Settle = (answer) => (answer instanceof SluiceError ? reject(answer) : resolve(answer));
+      waiting.add(settle);
+      const leave = (): void => {
+        waiting.delete(settle);
+        resolve(undefined);
+      };
+      if (signal.aborted) leave();
+      signal.addEventListener("abort", leave, { once: true });
+    });
+    // A commit that fails rejects it before anybody awaits it.
+    answer.catch(() => {});
+    return answer;
+  }
+
+  /** It did not come through the spool, where secrets are taken out. */
+  #clean(input: unknown): unknown {
+    const text = JSON.stringify(input);
+    const hidden = this.#runner.process?.hide(text) ?? text;
+    return hidden === text ? input : (JSON.parse(hidden) as unknown);
+  }
+
+  /** What the agent said before it called should be known before the call is, and so should its own item of the call. */
+  async #catchUp(id: string, { name, input }: ToolCall, signal: AbortSignal): Promise<void> {
+    const { fold } = this.#context.writer;
+    const isKnown = (): boolean =>
+      !fold.turn ||
+      fold.turn.pending.some((pending) => pending.id === id) ||
+      fold.answered.some((answer) => answer.id === id) ||
+      findBridgedCall(fold.turn, name, input) !== undefined;
+    for (let looks = LOOKS; looks > 0 && !signal.aborted; looks -= 1) {
+      if (!(await this.#runner.isBehind()) && isKnown()) return;
+      await sleep(LOOK_MS);
+    }
+  }
+
+  /** Only the process that runs now may ask. */
+  #demand({ createdAt, process }: ToolRun): void {
+    const { row, fold } = this.#context.writer;
+    if (row.createdAt === createdAt && fold.processOpen && fold.processes === process) return;
+    throw new SluiceError("token_invalid", "this run is over");
+  }
+
+  /** From the log: what this turn was answered, or that an earlier turn's end closed it. */
+  #answered(id: string): ToolAnswer | undefined {
+    const { fold } = this.#context.writer;
+    const known = fold.answered.find((answer) => answer.id === id);
+    if (!known) return undefined;
+    const command = fold.turn?.outbox.find((entry) => entry.id === `answer:${id}`)?.command;
+    const content = command?.type === "tool" ? command.content : [];
+    const status = known.answer === "completed" || known.answer === "failed" ? known.answer : "cancelled";
+    return { content, status };
+  }
+
+  #refusal({ name }: ToolCall): ToolAnswer | undefined {
+    const { fold, spec } = this.#context.writer;
+    if (!fold.turn) return failure(`"${name}" was not called: no turn is running, so nobody would answer.`);
+    if (fold.turn.interrupt) return { content: [], status: "cancelled" };
+    if (spec.tools?.custom?.some((tool) => tool.name === name)) return undefined;
+    return failure(`There is no tool "${name}".`);
+  }
+
+  #request(id: string, { name, input }: ToolCall): EventDraft {
+    const { turn } = this.#context.writer.fold;
+    const callId = turn ? findBridgedCall(turn, name, input) : undefined;
+    const parent = callId === undefined ? undefined : turn?.calls[callId]?.parentId;
+    const data = { request_id: id, name, input, ...(callId === undefined ? {} : { call_id: callId }) };
+    return { type: "tool.requested", source: "agent", parent_id: parent, data };
+  }
+}
+
+function failure(text: string): ToolAnswer {
+  return { content: [{ type: "text", text }], status: "failed" };
+}

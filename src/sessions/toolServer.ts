@@ -1,0 +1,53 @@
+import { dirname, join } from "node:path";
+import { SluiceError, type Launch, type McpServer, type SessionSpec } from "../contract/index.ts";
+import { findExecutable } from "../harness/scripted/executable.ts";
+import { TOKEN_VARIABLE, URL_VARIABLE, type ToolAccess } from "../tools/index.ts";
+import { BRIDGE_SERVER, hasCustomTools } from "./bridged.ts";
+
+/** An application may ask a person; the turn's own limits end what nobody answers. */
+const CALL_TIMEOUT_MS = 24 * 3_600_000;
+
+/** The session as its harness starts it: with the server of its application's tools, where it has some. Pure. */
+export function withToolServer(spec: SessionSpec): SessionSpec {
+  if (!hasCustomTools(spec)) return spec;
+  const server: McpServer = {
+    command: process.execPath,
+    args: [programPath()],
+    inherit: [URL_VARIABLE, TOKEN_VARIABLE],
+    timeoutMs: CALL_TIMEOUT_MS,
+  };
+  return { ...spec, mcp: { ...spec.mcp, [BRIDGE_SERVER]: server } };
+}
+
+/** What the server needs of the place that it is started in. */
+export function withToolAccess(launch: Launch, access: ToolAccess | undefined): Launch {
+  if (!access) return launch;
+  return {
+    ...launch,
+    env: { ...launch.env, [URL_VARIABLE]: access.url, [TOKEN_VARIABLE]: access.token },
+    needs: [...(launch.needs ?? []), process.execPath, programPath()],
+    hosts: [...(launch.hosts ?? []), access.host],
+  };
+}
+
+/** Tools that no agent could call are refused when they are given. */
+export function refuseUnreachableTools(spec: SessionSpec): void {
+  if (!hasCustomTools(spec)) return;
+  if (spec.mcp?.[BRIDGE_SERVER] !== undefined) {
+    throw new SluiceError(
+      "invalid_request",
+      `the MCP server "${BRIDGE_SERVER}" is the one of the session's own tools; give yours another name`,
+    );
+  }
+  if (spec.network === "none") {
+    throw new SluiceError(
+      "invalid_request",
+      'with the network "none" the agent cannot reach its application\'s tools; use "loopback"',
+    );
+  }
+}
+
+/** It is built beside the scripted agent. */
+function programPath(): string {
+  return join(dirname(findExecutable().path), "tools.js");
+}

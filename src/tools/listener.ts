@@ -1,0 +1,116 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { SluiceError } from "../contract/index.ts";
+import { toMcpResult, toMcpTool } from "./content.ts";
+import { parseRunPath } from "./paths.ts";
+import type { ToolCall, ToolRun, ToolRuns } from "./port.ts";
+import { isTokenOf } from "./token.ts";
+
+export interface ListenerOptions {
+  readonly key: Buffer;
+  readonly runs: ToolRuns;
+  /** How long one request waits for an answer before the caller has to ask again. */
+  readonly patienceMs: number;
+}
+
+const LARGEST_BODY = 32 * 1024 * 1024;
+
+/** Answers the programs in the sandboxes. Nobody without a run's token is told anything. */
+export function createListener(options: ListenerOptions): RequestListener {
+  return (request, response) => {
+    answer(request, response, options).catch((error: unknown) => refuse(response, error));
+  };
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: ListenerOptions,
+): Promise<void> {
+  const { run, rest } = authenticate(request, options.key);
+  const { runs } = options;
+  const [what, callId = ""] = rest;
+  const isCall = what === "calls" && rest.length === 2 && /^[A-Za-z0-9_-]{8,64}$/.test(callId);
+  if (request.method === "GET" && what === "tools" && rest.length === 1) {
+    return send(response, 200, { tools: (await runs.list(run)).map(toMcpTool) });
+  }
+  if (request.method === "PUT" && isCall) {
+    const call = parseCall(callId, await readBody(request));
+    return wait(response, { run, call }, options);
+  }
+  if (request.method === "DELETE" && isCall) {
+    await runs.cancel(run, callId);
+    return send(response, 200, {});
+  }
+  throw new SluiceError("not_found", `there is no ${request.method} ${request.url}`);
+}
+
+function authenticate(
+  { url = "", headers }: IncomingMessage,
+  key: Buffer,
+): { run: ToolRun; rest: readonly string[] } {
+  const path = parseRunPath(url);
+  const token = /^Bearer ([0-9a-f]+)$/.exec(headers.authorization ?? "")?.[1] ?? "";
+  // Somebody without a path is compared too.
+  const run = path?.run ?? { session: "", createdAt: 0, process: 0 };
+  if (isTokenOf(key, run, token) && path) return path;
+  throw new SluiceError("token_invalid", "");
+}
+
+async function wait(
+  response: ServerResponse,
+  { run, call }: { run: ToolRun; call: ToolCall },
+  { runs, patienceMs }: ListenerOptions,
+): Promise<void> {
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(), patienceMs);
+  response.once("close", () => abort.abort());
+  try {
+    const resolved = await runs.call(run, call, { signal: abort.signal });
+    if (resolved) return send(response, 200, toMcpResult(resolved));
+    return send(response, 202, {});
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > LARGEST_BODY) throw new SluiceError("too_large", `a call has at most ${LARGEST_BODY} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function parseCall(id: string, body: string): ToolCall {
+  const call = parseObject(body);
+  const name = call?.["name"];
+  if (typeof name === "string") return { id, name, input: call?.["input"] ?? {} };
+  throw new SluiceError("invalid_request", 'a call is {"name": string, "input": object}');
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function refuse(response: ServerResponse, error: unknown): void {
+  if (response.headersSent) return void response.destroy();
+  if (!(error instanceof SluiceError)) return send(response, 503, {});
+  // A run that is over and one that never was look alike.
+  const isGone = error.code === "token_invalid" || error.code === "session_not_found";
+  if (isGone) return send(response, 401, {});
+  const isLater = error.retryable || error.code === "session_busy" || error.code === "fenced";
+  send(response, isLater ? 503 : error.status, { error: error.message });
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(body));
+}

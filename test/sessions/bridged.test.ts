@@ -1,0 +1,102 @@
+import { describe, expect, it } from "vitest";
+import type { EventDraft } from "../../src/contract/index.ts";
+import { toSettings as toAmpSettings } from "../../src/harness/amp/settings.ts";
+import { bridgedRequestId, findBridgedCall, withdrawnRequests } from "../../src/sessions/bridged.ts";
+import { Drafts } from "../../src/sessions/drafts.ts";
+import { emptyFold, type SessionFold } from "../../src/sessions/fold.ts";
+import { policyAnswer } from "../../src/sessions/policy.ts";
+import { waitingChange } from "../../src/sessions/waiting.ts";
+
+const RUN = { session: "s", createdAt: 1, process: 1 };
+const ID = bridgedRequestId(RUN, "call-1");
+
+describe("a request and the call that it comes from", () => {
+  it.each(["the call first", "the request first"])("find each other: %s", (order) => {
+    const events = [called("c1", { city: "Bern", days: 2 }), requested({ days: 2, city: "Bern" })];
+    const fold = folded(...(order === "the call first" ? events : events.toReversed()));
+    expect(fold.turn?.pending).toMatchObject([{ id: ID, callId: "c1" }]);
+    expect(waitingChange(fold)?.type).toBe("turn.waiting");
+  });
+
+  it("do not, where the arguments are others: then something else runs", () => {
+    const fold = folded(called("c1", { city: "Basel" }), requested({ city: "Bern" }));
+    expect(fold.turn?.pending[0]?.callId).toBeUndefined();
+    expect(waitingChange(fold)).toBeUndefined();
+  });
+
+  it("belong together once: an equal call is another one's", () => {
+    const fold = folded(called("c1", {}), requested({}), called("c2", {}));
+    expect(fold.turn && findBridgedCall(fold.turn, "weather", {})).toBe("c2");
+  });
+});
+
+it("the same call is the same request, and of no other run", () => {
+  expect(bridgedRequestId(RUN, "call-1")).toBe(ID);
+  for (const other of [{ session: "t" }, { createdAt: 2 }, { process: 2 }])
+    expect(bridgedRequestId({ ...RUN, ...other }, "call-1")).not.toBe(ID);
+});
+
+it("an interrupt withdraws what came through the bridge, and nothing else", () => {
+  const own = { request_id: "treq_own", name: "weather", input: {} };
+  const fold = folded(requested({}), { type: "tool.requested", source: "agent", data: own });
+  expect(withdrawnRequests(fold)).toEqual([]);
+  add(fold, { type: "interrupt.requested", source: "daemon", data: { turn_id: "t" } });
+  expect(withdrawnRequests(fold).map(({ data }) => data)).toMatchObject([
+    { request_id: ID, status: "cancelled" },
+  ]);
+});
+
+it("an agent's ask for the application's tool is granted unless a rule says ask", () => {
+  const metadata = { kind: "mcp" };
+  const pending = { kind: "permission", id: "p", turnId: "t", sequence: 1, metadata } as const;
+  const ask = (prompt: string, rules?: Record<string, "ask">): string | undefined =>
+    policyAnswer({ agent: "a", ...(rules && { tools: { rules } }) }, { ...pending, prompt })[0]?.type;
+  expect(ask("mcp__sluice__weather")).toBe("permission.resolved");
+  expect(ask("mcp__sluice__weather", { "mcp__sluice__*": "ask" })).toBeUndefined();
+  expect(ask("mcp__other__weather")).toBeUndefined();
+});
+
+it("Amp's settings name what a server inherits, and no value", () => {
+  const mcp = { x: { command: "c", env: { A: "1" }, inherit: ["B"], timeoutMs: 5 } };
+  expect(toAmpSettings({ agent: "amp", mcp }, { gate: "g" })).toMatchObject({
+    "amp.mcpServers": { x: { command: "c", args: [], env: { A: "1", B: "${B}" } } },
+  });
+});
+
+function called(callId: string, input: unknown): EventDraft {
+  const part = {
+    type: "tool_call",
+    name: "mcp__sluice__weather",
+    arguments: JSON.stringify(input),
+    call_id: callId,
+  } as const;
+  const item = {
+    item_id: `itm_${callId}`,
+    kind: "tool_call",
+    role: "assistant",
+    status: "completed",
+  } as const;
+  return { type: "item.completed", source: "agent", data: { item: { ...item, content: [part] } } };
+}
+
+function requested(input: unknown): EventDraft {
+  return { type: "tool.requested", source: "agent", data: { request_id: ID, name: "weather", input } };
+}
+
+/** As the engine does it: the call is looked for when the request is made. */
+function folded(...events: EventDraft[]): SessionFold {
+  const fold = emptyFold();
+  add(fold, { type: "turn.started", source: "daemon", data: { turn_id: "t", input_ids: [] } });
+  for (const event of events) {
+    if (event.type === "tool.requested" && fold.turn) {
+      const callId = findBridgedCall(fold.turn, event.data.name, event.data.input);
+      if (callId !== undefined) event.data.call_id = callId;
+    }
+    add(fold, event);
+  }
+  return fold;
+}
+
+function add(fold: SessionFold, event: EventDraft): void {
+  new Drafts(fold, 0).add(event);
+}
