@@ -43,7 +43,8 @@ function againstLimit(
 }
 
 async function ingestLines(task: IngestTask, profile: string | undefined): Promise<IngestResult> {
-  const execArgv = profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
+  const profiling = profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
+  const execArgv = ["--expose-gc", ...profiling];
   const worker = fork(bundled("ingest-worker.js"), { execArgv });
   const exit = once(worker, "exit");
   const failed = exit.then(([code]) => {

@@ -5,7 +5,8 @@ import type { StoredEvent } from "./port.ts";
 import { readType } from "./seal.ts";
 
 const SEGMENT_EVENTS = 1024;
-const SEGMENT_LENGTH = 256 * 1024;
+// A row's two texts stay below 128 KB each: V8 keeps larger strings apart, where making one costs several times more.
+const TEXT_LENGTH = 96 * 1024;
 
 /** What one row holds: consecutive events, one line each, and their native lines beside them. */
 export interface Segment {
@@ -43,18 +44,20 @@ function packOne(
   events: StoredEvent[],
 ): number {
   const blobs: Blob[] = [];
-  const ends: number[] = [];
   const whole = new Map<number, string>();
-  let bodies = "";
-  let raws = "";
+  const lines: string[] = [];
+  const entries: string[] = [];
   let hasRaw = false;
+  let bodiesLength = 0;
+  let rawsLength = 0;
   let previous: string | undefined;
   let index = at.from;
   for (; index < drafts.length && index - at.from < SEGMENT_EVENTS; index++) {
     const text = texts[index] as string;
     const outline = isBig(text) ? toOutline(text) : undefined;
     const line = outline?.line ?? text;
-    if (index > at.from && bodies.length + line.length + raws.length > SEGMENT_LENGTH) break;
+    bodiesLength += line.length + 1;
+    if (index > at.from && (bodiesLength > TEXT_LENGTH || rawsLength > TEXT_LENGTH)) break;
     if (outline) {
       blobs.push(...outline.blobs);
       whole.set(index, text);
@@ -63,14 +66,16 @@ function packOne(
     const entry = toRawEntry(raw, previous, blobs);
     previous = raw;
     hasRaw ||= raw !== undefined;
-    bodies = index === at.from ? line : `${bodies}\n${line}`;
-    raws = index === at.from ? entry : `${raws}\n${entry}`;
-    ends.push(bodies.length);
+    rawsLength += entry.length + 1;
+    lines.push(line);
+    entries.push(entry);
   }
+  const bodies = lines.join("\n");
   // The events' bodies are slices of the row's text, so that each exists once in memory.
   let start = 0;
-  for (const [offset, end] of ends.entries()) {
+  for (const [offset, line] of lines.entries()) {
     const i = at.from + offset;
+    const end = start + line.length;
     const { type } = drafts[i] as EventDraft;
     events.push({ sequence: at.first + i, type, body: whole.get(i) ?? bodies.slice(start, end) });
     start = end + 1;
@@ -79,7 +84,7 @@ function packOne(
     first: at.first + at.from,
     last: at.first + index - 1,
     bodies,
-    raws: hasRaw ? raws : null,
+    raws: hasRaw ? entries.join("\n") : null,
     blobs,
   });
   return index;
