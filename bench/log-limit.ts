@@ -52,7 +52,7 @@ function limitSeconds(batches: readonly EventDraft[][]): Promise<number> {
   let first = 1;
   const rows = batches.map((drafts) => {
     const texts = sealer.seal(drafts, { first, time: Date.now() });
-    const { segments } = toSegments(drafts, texts, first);
+    const segments = toSegments(drafts, texts, first);
     first += drafts.length;
     return segments;
   });

@@ -83,7 +83,6 @@ export interface Remembered {
 export interface Appended {
   readonly first: number;
   readonly last: number;
-  readonly events: readonly StoredEvent[];
 }
 
 export interface ReadRange {

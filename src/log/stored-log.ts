@@ -75,15 +75,15 @@ export class StoredLog implements EventLog {
       const first = known.place.head + 1;
       const last = known.place.head + batch.events.length;
       const texts = known.sealer.seal(batch.events, { first, time: batch.time });
-      const { segments, events } = toSegments(batch.events, texts, first);
+      const segments = toSegments(batch.events, texts, first);
       if (!this.#store.commit({ session, place: known.place, batch, segments })) {
         this.#forget(session);
         continue;
       }
       known.place = { ...known.place, head: last };
-      this.#tail.extend(session, events, batch.events);
+      this.#tail.extend(session, segments);
       this.#wakes.moved(session, last);
-      return { first, last, events };
+      return { first, last };
     }
   }
 
@@ -158,7 +158,7 @@ export class StoredLog implements EventLog {
       const wanted = { after, limit, raw: range.raw ?? false };
       const segments = this.#store.segments(place.ordinal, wanted);
       for (const segment of segments) {
-        for (const event of fromSegment(segment, { after, types: range.types }, readBlob)) {
+        for (const event of fromSegment(segment, { ...range, after }, readBlob)) {
           length += event.body.length + (event.raw?.length ?? 0);
           if (page.length > 0 && length > PAGE_LENGTH) return page;
           page.push(event);
