@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { scripted, type Harness } from "../../src/harness/index.ts";
 import { createSqliteLog, type EventLog } from "../../src/log/index.ts";
 import { createDriver } from "../../src/log/sqlite/driver.ts";
@@ -47,6 +48,8 @@ async function measure(task: IngestTask): Promise<IngestResult> {
     for (let round = 0; round <= task.rounds; round++) {
       recorded.ends.length = 0;
       const ended = recorded.untilTurnEnds();
+      // Whatever the end of the turn before still does is let be done.
+      await sleep(50);
       collectGarbage();
       const begun = performance.now();
       await engine.send("bench", { content: [{ type: "text", text: "go" }], via: "bench" });

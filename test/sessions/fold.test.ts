@@ -94,7 +94,7 @@ describe("folds", () => {
         const decoded = harness.decode(state, line);
         state = decoded.state;
         for (const fact of decoded.facts)
-          admitFact(fold, drafts, fact, { spec: SCRIPTED, raw: text, location: `out:${index}` });
+          admitFact(fold, drafts, fact, { spec: SCRIPTED, raw: text, line });
         const waiting = waitingChange(fold);
         if (waiting) drafts.add(waiting);
       }

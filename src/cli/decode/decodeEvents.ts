@@ -78,7 +78,7 @@ class Replay {
       const input = readInput(this.#harness, { before, after: state }, line, this.#fold.turn?.pending ?? []);
       if (input) this.#hear(input, drafts);
     }
-    const options = { spec: this.#spec, raw: undefined, location: `${line.dir}:${line.at}` };
+    const options = { spec: this.#spec, raw: undefined, line };
     for (const fact of facts) {
       if (!this.#fold.turn && belongsToTurn(fact)) this.#begin(drafts, undefined);
       admitFact(this.#fold, drafts, fact, options);
