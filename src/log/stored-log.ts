@@ -92,12 +92,18 @@ export class StoredLog implements EventLog {
     return this.#store.recall(session, key);
   }
 
+  peek(session: string, range: ReadRange): StoredEvent[] | undefined {
+    if (this.#closed) return undefined;
+    if (performance.now() - this.#versionSeen > TAIL_TRUST_MS) this.#lookForOthers();
+    const newest = this.#newest(session, range);
+    return newest?.length === 0 ? undefined : newest;
+  }
+
   async read(session: string, range: ReadRange): Promise<StoredEvent[]> {
     this.#mustBeOpen();
     if (!Number.isSafeInteger(range.after) || range.after < 0) throw invalidCursor(range.after);
-    if (performance.now() - this.#versionSeen > TAIL_TRUST_MS) this.#lookForOthers();
-    const newest = this.#newest(session, range);
-    if (newest !== undefined && newest.length > 0) return newest;
+    const newest = this.peek(session, range);
+    if (newest !== undefined) return newest;
 
     this.#lookForOthers();
     const place = this.#place(session)?.place;

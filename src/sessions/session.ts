@@ -101,9 +101,10 @@ export class Session {
   send(input: SessionInput): Promise<AcceptedInput> {
     return this.#exclusive(async () => {
       const { fold } = this.#writer;
-      const fingerprint = fingerprintOf(input);
-      const known = input.key === undefined ? undefined : await this.#deps.log.recall(this.id, input.key);
-      if (known) return recalled(known, fingerprint);
+      const remembered =
+        input.key === undefined ? undefined : { key: input.key, fingerprint: fingerprintOf(input) };
+      const known = remembered && (await this.#deps.log.recall(this.id, remembered.key));
+      if (known) return recalled(known, remembered.fingerprint);
       this.#refuseEnded();
       if (this.#deps.draining())
         throw new SluiceError("draining", "send it again in a moment: the server is restarting");
@@ -111,10 +112,7 @@ export class Session {
       const drafts = this.#writer.drafts(fold.started ? [] : [this.#started()]);
       drafts.add(acceptance(accepted, input));
       if (this.#runner.canStartTurn && fold.inbox.length === 1) startTurn(fold, drafts);
-      const key =
-        input.key === undefined
-          ? undefined
-          : { key: input.key, fingerprint, answer: JSON.stringify(accepted) };
+      const key = remembered && { ...remembered, answer: JSON.stringify(accepted) };
       await this.#commit(drafts, key === undefined ? {} : { key });
       this.#runner.advance();
       return { ...accepted, duplicate: false };
