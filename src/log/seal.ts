@@ -26,7 +26,9 @@ export class Sealer {
         );
       } else {
         if (run === undefined || !continues(run.like, draft)) run = this.#startRun(draft, time);
-        texts.push(`{"sequence":${sequence}${run.before}${id}${run.after}${JSON.stringify(draft.data.delta)}}}`);
+        texts.push(
+          `{"sequence":${sequence}${run.before}${id}${run.after}${JSON.stringify(draft.data.delta)}}}`,
+        );
       }
       sequence++;
     }

@@ -30,7 +30,12 @@ describe("the tail", () => {
   });
 
   it("reads from within segments, and puts big texts back", () => {
-    const tail = new Tail({ ...limits, eventsPerSession: 100, lengthPerSession: 1_000_000, length: 1_000_000 });
+    const tail = new Tail({
+      ...limits,
+      eventsPerSession: 100,
+      lengthPerSession: 1_000_000,
+      length: 1_000_000,
+    });
     const big = "b".repeat(40_000);
     const drafts = ["a", big, "c", "d"].map((delta) => ({
       type: "item.delta" as const,

@@ -93,8 +93,7 @@ describe("folds", () => {
         const line: SpoolLine = { dir: "out", text, at: index };
         const decoded = harness.decode(state, line);
         state = decoded.state;
-        for (const fact of decoded.facts)
-          admitFact(fold, drafts, fact, { spec: SCRIPTED, raw: text, line });
+        for (const fact of decoded.facts) admitFact(fold, drafts, fact, { spec: SCRIPTED, raw: text, line });
         const waiting = waitingChange(fold);
         if (waiting) drafts.add(waiting);
       }
