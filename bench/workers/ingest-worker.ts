@@ -49,7 +49,7 @@ async function measure(task: IngestTask): Promise<IngestResult> {
       recorded.ends.length = 0;
       const ended = recorded.untilTurnEnds();
       // Whatever the end of the turn before still does is let be done.
-      await sleep(50);
+      await sleep(200);
       collectGarbage();
       const begun = performance.now();
       await engine.send("bench", { content: [{ type: "text", text: "go" }], via: "bench" });

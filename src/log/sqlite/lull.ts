@@ -1,6 +1,6 @@
 /** Less than this is not worth a checkpoint of its own. */
 const WORTH_BYTES = 4 * 1024 * 1024;
-const LULL_MS = 200;
+const LULL_MS = 50;
 
 /** Notices that nobody has written for a moment, after much was written. */
 export class Lull {
