@@ -2,7 +2,7 @@ import type { EventDraft } from "../src/contract/index.ts";
 import { createSqliteLog } from "../src/log/index.ts";
 import { Sealer } from "../src/log/seal.ts";
 import { toSegments } from "../src/log/segment.ts";
-import { insertBare } from "./bare-insert.ts";
+import { openBareLog } from "./bare-insert.ts";
 import { withFolder } from "./place.ts";
 
 export interface AppendTask {
@@ -52,14 +52,17 @@ function limitSeconds(batches: readonly EventDraft[][]): Promise<number> {
   let first = 1;
   const rows = batches.map((drafts) => {
     const texts = sealer.seal(drafts, { first, time: Date.now() });
-    const { segments } = toSegments(drafts, texts, first);
+    const segments = toSegments(drafts, texts, first);
     first += drafts.length;
     return segments;
   });
-  return insertBare(
-    rows,
-    batches.flat().map((draft) => draft.raw ?? "null"),
-  );
+  const lines = batches.flat().map((draft) => draft.raw ?? "null");
+  return withFolder(async (folder) => {
+    const bare = openBareLog(folder);
+    const seconds = bare.insert(rows, lines);
+    bare.close();
+    return seconds;
+  });
 }
 
 /** Deltas as a streaming CLI brings them: one native line each, a few words of text. */

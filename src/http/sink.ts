@@ -34,7 +34,12 @@ export function createSocketSink(outgoing: ServerResponse): Sink {
     get idle() {
       return !outgoing.writableNeedDrain;
     },
-    write: (bytes) => outgoing.write(bytes),
+    write(bytes) {
+      const hasRoom = outgoing.write(bytes);
+      // Node holds a write back until all that is ready to run has run, the request that caused the event included.
+      outgoing.socket?.uncork();
+      return hasRoom;
+    },
     drained: () =>
       new Promise((resolve) => {
         if (outgoing.destroyed || !outgoing.writableNeedDrain) return resolve();

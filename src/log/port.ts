@@ -28,6 +28,8 @@ export interface EventLog {
 
   /** The events behind `after`, at most `limit` of them; fewer (but at least one) where they are big. Fails with `cursor_gone`. */
   read(session: string, range: ReadRange): Promise<StoredEvent[]>;
+  /** What of `read` is at hand: the newest events, without waiting. Undefined where `read` has to be asked. */
+  peek(session: string, range: ReadRange): StoredEvent[] | undefined;
   /** Resolves once the log has more than `after`, or the session is gone. The only thing that a reader waits on. */
   moved(session: string, after: number, options: { signal: AbortSignal }): Promise<void>;
 
@@ -83,7 +85,6 @@ export interface Remembered {
 export interface Appended {
   readonly first: number;
   readonly last: number;
-  readonly events: readonly StoredEvent[];
 }
 
 export interface ReadRange {

@@ -17,21 +17,41 @@ export class Sealer {
     const texts: string[] = [];
     const time = `","time":"${new Date(at.time).toISOString()}${this.#session}`;
     let sequence = at.first;
-    let like: EventDraft | undefined;
-    let middle = "";
-    const data = new DataTexts();
+    let run: DeltaRun | undefined;
     for (const draft of drafts) {
-      if (like === undefined || !hasSameEnvelope(draft, like)) {
-        like = draft;
-        middle = `${time}${toEnvelopeRest(draft)},"data":`;
+      const id = sequence.toString(36);
+      if (draft.type !== "item.delta") {
+        texts.push(
+          `{"sequence":${sequence},"type":"${draft.type}","event_id":"${this.#idPrefix}${id}${time}${toEnvelopeRest(draft)},"data":${JSON.stringify(draft.data)}}`,
+        );
+      } else {
+        if (run === undefined || !continues(run.like, draft)) run = this.#startRun(draft, time);
+        texts.push(
+          `{"sequence":${sequence}${run.before}${id}${run.after}${JSON.stringify(draft.data.delta)}}}`,
+        );
       }
-      texts.push(
-        `{"sequence":${sequence},"type":"${draft.type}","event_id":"${this.#idPrefix}${sequence.toString(36)}${middle}${data.of(draft)}}`,
-      );
       sequence++;
     }
     return texts;
   }
+
+  // Nearly every event is a delta that differs from the one before it in its numbers and its text alone.
+  #startRun(like: Delta, time: string): DeltaRun {
+    const { item_id, native_item_id } = like.data;
+    const item = JSON.stringify(native_item_id === undefined ? { item_id } : { item_id, native_item_id });
+    // Joined, because a text that was added up would be copied piece by piece for every event.
+    const after = [time, toEnvelopeRest(like), ',"data":', item.slice(0, -1), ',"delta":'].join("");
+    return { like, before: `,"type":"item.delta","event_id":"${this.#idPrefix}`, after };
+  }
+}
+
+type Delta = EventDraft & { type: "item.delta" };
+
+/** Consecutive deltas of one item: what stands before and after each one's id. */
+interface DeltaRun {
+  readonly like: Delta;
+  readonly before: string;
+  readonly after: string;
 }
 
 /** The type of a stored text, read at its fixed place. */
@@ -52,8 +72,10 @@ function toIdPrefix(session: { id: string; createdAt: number }): string {
   return hash.readBigUInt64BE().toString(36).padStart(13, "0");
 }
 
-function hasSameEnvelope(a: EventDraft, b: EventDraft): boolean {
+function continues(a: Delta, b: Delta): boolean {
   return (
+    a.data.item_id === b.data.item_id &&
+    a.data.native_item_id === b.data.native_item_id &&
     a.source === b.source &&
     a.turn_id === b.turn_id &&
     a.parent_id === b.parent_id &&
@@ -70,22 +92,4 @@ function toEnvelopeRest(draft: EventDraft): string {
   if (draft.turn_id !== undefined) text += `,"turn_id":${JSON.stringify(draft.turn_id)}`;
   if (draft.parent_id !== undefined) text += `,"parent_id":${JSON.stringify(draft.parent_id)}`;
   return text;
-}
-
-// Nearly every event is a delta of the item that the one before it was of: then only its text is new.
-class DataTexts {
-  #item: string | undefined;
-  #native: string | undefined;
-  #head = "";
-
-  of(draft: EventDraft): string {
-    if (draft.type !== "item.delta") return JSON.stringify(draft.data);
-    const { item_id: item, native_item_id: native, delta } = draft.data;
-    if (item !== this.#item || native !== this.#native) {
-      this.#item = item;
-      this.#native = native;
-      this.#head = `${JSON.stringify(native === undefined ? { item_id: item } : { item_id: item, native_item_id: native }).slice(0, -1)},"delta":`;
-    }
-    return `${this.#head}${JSON.stringify(delta)}}`;
-  }
 }

@@ -1,11 +1,12 @@
-import type { EventDraft, EventType } from "../contract/index.ts";
+import type { EventDraft } from "../contract/index.ts";
 import { fromOutline, isBig, isOutline, isWellFormed, toBlob, toOutline } from "./outline.ts";
 import type { Blob } from "./outline.ts";
-import type { StoredEvent } from "./port.ts";
+import type { ReadRange, StoredEvent } from "./port.ts";
 import { readType } from "./seal.ts";
 
 const SEGMENT_EVENTS = 1024;
-const SEGMENT_LENGTH = 256 * 1024;
+// A row's two texts stay below 128 KB each: V8 keeps larger strings apart, where making one costs several times more.
+const TEXT_LENGTH = 96 * 1024;
 
 /** What one row holds: consecutive events, one line each, and their native lines beside them. */
 export interface Segment {
@@ -21,78 +22,65 @@ export interface NewSegment extends Segment {
   readonly blobs: readonly Blob[];
 }
 
-export interface Packed {
-  readonly segments: readonly NewSegment[];
-  readonly events: readonly StoredEvent[];
-}
-
-export function toSegments(drafts: readonly EventDraft[], texts: readonly string[], first: number): Packed {
+export function toSegments(
+  drafts: readonly EventDraft[],
+  texts: readonly string[],
+  first: number,
+): NewSegment[] {
   const segments: NewSegment[] = [];
-  const events: StoredEvent[] = [];
   for (let from = 0; from < drafts.length;) {
-    from = packOne(drafts, texts, { from, first }, segments, events);
+    const segment = packOne(drafts, texts, { from, first });
+    segments.push(segment);
+    from = segment.last + 1 - first;
   }
-  return { segments, events };
+  return segments;
 }
 
 function packOne(
   drafts: readonly EventDraft[],
   texts: readonly string[],
   at: { from: number; first: number },
-  segments: NewSegment[],
-  events: StoredEvent[],
-): number {
+): NewSegment {
   const blobs: Blob[] = [];
-  const ends: number[] = [];
-  const whole = new Map<number, string>();
-  let bodies = "";
-  let raws = "";
+  const lines: string[] = [];
+  const entries: string[] = [];
   let hasRaw = false;
+  let bodiesLength = 0;
+  let rawsLength = 0;
   let previous: string | undefined;
   let index = at.from;
   for (; index < drafts.length && index - at.from < SEGMENT_EVENTS; index++) {
     const text = texts[index] as string;
     const outline = isBig(text) ? toOutline(text) : undefined;
     const line = outline?.line ?? text;
-    if (index > at.from && bodies.length + line.length + raws.length > SEGMENT_LENGTH) break;
-    if (outline) {
-      blobs.push(...outline.blobs);
-      whole.set(index, text);
-    }
+    bodiesLength += line.length + 1;
+    if (index > at.from && (bodiesLength > TEXT_LENGTH || rawsLength > TEXT_LENGTH)) break;
+    if (outline) blobs.push(...outline.blobs);
     const raw = drafts[index]?.raw;
     const entry = toRawEntry(raw, previous, blobs);
     previous = raw;
     hasRaw ||= raw !== undefined;
-    bodies = index === at.from ? line : `${bodies}\n${line}`;
-    raws = index === at.from ? entry : `${raws}\n${entry}`;
-    ends.push(bodies.length);
+    rawsLength += entry.length + 1;
+    lines.push(line);
+    entries.push(entry);
   }
-  // The events' bodies are slices of the row's text, so that each exists once in memory.
-  let start = 0;
-  for (const [offset, end] of ends.entries()) {
-    const i = at.from + offset;
-    const { type } = drafts[i] as EventDraft;
-    events.push({ sequence: at.first + i, type, body: whole.get(i) ?? bodies.slice(start, end) });
-    start = end + 1;
-  }
-  segments.push({
+  return {
     first: at.first + at.from,
     last: at.first + index - 1,
-    bodies,
-    raws: hasRaw ? raws : null,
+    bodies: lines.join("\n"),
+    raws: hasRaw ? entries.join("\n") : null,
     blobs,
-  });
-  return index;
+  };
 }
 
 /** The events of a segment behind `after`, whole, one at a time. */
 export function* fromSegment(
   segment: Segment,
-  range: { after: number; types?: ReadonlySet<EventType> | undefined },
+  range: Pick<ReadRange, "after" | "raw" | "types">,
   read: (hash: string, sequence: number) => string,
 ): Generator<StoredEvent> {
   const bodies = new Lines(segment.bodies);
-  const raws = segment.raws === null ? undefined : new Lines(segment.raws);
+  const raws = range.raw && segment.raws !== null ? new Lines(segment.raws) : undefined;
   let raw: string | undefined;
   for (let sequence = segment.first; sequence <= segment.last; sequence++) {
     const entry = raws?.next();

@@ -75,15 +75,15 @@ export class StoredLog implements EventLog {
       const first = known.place.head + 1;
       const last = known.place.head + batch.events.length;
       const texts = known.sealer.seal(batch.events, { first, time: batch.time });
-      const { segments, events } = toSegments(batch.events, texts, first);
+      const segments = toSegments(batch.events, texts, first);
       if (!this.#store.commit({ session, place: known.place, batch, segments })) {
         this.#forget(session);
         continue;
       }
       known.place = { ...known.place, head: last };
-      this.#tail.extend(session, events, batch.events);
+      this.#tail.extend(session, segments);
       this.#wakes.moved(session, last);
-      return { first, last, events };
+      return { first, last };
     }
   }
 
@@ -92,12 +92,18 @@ export class StoredLog implements EventLog {
     return this.#store.recall(session, key);
   }
 
+  peek(session: string, range: ReadRange): StoredEvent[] | undefined {
+    if (this.#closed) return undefined;
+    if (performance.now() - this.#versionSeen > TAIL_TRUST_MS) this.#lookForOthers();
+    const newest = this.#newest(session, range);
+    return newest?.length === 0 ? undefined : newest;
+  }
+
   async read(session: string, range: ReadRange): Promise<StoredEvent[]> {
     this.#mustBeOpen();
     if (!Number.isSafeInteger(range.after) || range.after < 0) throw invalidCursor(range.after);
-    if (performance.now() - this.#versionSeen > TAIL_TRUST_MS) this.#lookForOthers();
-    const newest = this.#newest(session, range);
-    if (newest !== undefined && newest.length > 0) return newest;
+    const newest = this.peek(session, range);
+    if (newest !== undefined) return newest;
 
     this.#lookForOthers();
     const place = this.#place(session)?.place;
@@ -158,7 +164,7 @@ export class StoredLog implements EventLog {
       const wanted = { after, limit, raw: range.raw ?? false };
       const segments = this.#store.segments(place.ordinal, wanted);
       for (const segment of segments) {
-        for (const event of fromSegment(segment, { after, types: range.types }, readBlob)) {
+        for (const event of fromSegment(segment, { ...range, after }, readBlob)) {
           length += event.body.length + (event.raw?.length ?? 0);
           if (page.length > 0 && length > PAGE_LENGTH) return page;
           page.push(event);

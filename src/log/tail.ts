@@ -1,5 +1,5 @@
-import type { EventDraft } from "../contract/index.ts";
 import type { ReadRange, StoredEvent } from "./port.ts";
+import { fromSegment, type NewSegment } from "./segment.ts";
 
 export interface TailLimits {
   readonly eventsPerSession: number;
@@ -8,8 +8,9 @@ export interface TailLimits {
 }
 
 const LIMITS: TailLimits = {
-  eventsPerSession: 2048,
-  lengthPerSession: 2 * 1024 * 1024,
+  // A few batches of a flood: a reader whose socket is full for a moment still finds its place here.
+  eventsPerSession: 16_384,
+  lengthPerSession: 4 * 1024 * 1024,
   length: 64 * 1024 * 1024,
 };
 
@@ -24,17 +25,17 @@ export class Tail {
     this.#limits = limits;
   }
 
-  extend(session: string, events: readonly StoredEvent[], drafts: readonly EventDraft[]): void {
-    const first = events[0];
+  extend(session: string, segments: readonly NewSegment[]): void {
+    const first = segments[0]?.first;
     if (first === undefined) return;
     let tail = this.#sessions.get(session);
-    if (tail && tail.head + 1 !== first.sequence) {
+    if (tail && tail.head + 1 !== first) {
       this.forget(session);
       tail = undefined;
     }
-    tail ??= new SessionTail(first.sequence);
+    tail ??= new SessionTail(first);
     const before = tail.length;
-    for (const [index, event] of events.entries()) tail.push(event, drafts[index]?.raw);
+    for (const segment of segments) tail.push(segment);
     tail.shrink(this.#limits);
     this.#length += tail.length - before;
     this.#touch(session, tail);
@@ -73,57 +74,59 @@ export class Tail {
   }
 }
 
-interface Kept {
-  readonly event: StoredEvent;
-  readonly raw: string | undefined;
-  readonly length: number;
-}
-
+/** Whole segments as they were committed: what nobody reads is never taken apart. */
 class SessionTail {
-  #kept: Kept[] = [];
-  #dropped = 0;
+  readonly #segments: NewSegment[] = [];
   #first: number;
+  head: number;
   length = 0;
 
   constructor(first: number) {
     this.#first = first;
+    this.head = first - 1;
   }
 
-  get head(): number {
-    return this.#first + this.#kept.length - this.#dropped - 1;
-  }
-
-  push(event: StoredEvent, raw: string | undefined): void {
-    // Events of one line share the string, so it counts once.
-    const isShared = raw !== undefined && raw === this.#kept.at(-1)?.raw;
-    const length = event.body.length + (isShared ? 0 : (raw?.length ?? 0));
-    this.#kept.push({ event, raw, length });
-    this.length += length;
+  push(segment: NewSegment): void {
+    this.#segments.push(segment);
+    this.head = segment.last;
+    this.length += lengthOf(segment);
   }
 
   shrink(limits: TailLimits): void {
-    let drop = this.#dropped;
-    const floor = this.#kept.length - limits.eventsPerSession;
-    while (drop < this.#kept.length && (drop < floor || this.length > limits.lengthPerSession)) {
-      this.length -= this.#kept[drop]?.length ?? 0;
-      drop++;
+    while (this.length > limits.lengthPerSession || this.head - this.#first >= limits.eventsPerSession) {
+      const oldest = this.#segments.shift();
+      if (oldest === undefined) return;
+      this.length -= lengthOf(oldest);
+      this.#first = oldest.last + 1;
     }
-    this.#first += drop - this.#dropped;
-    this.#dropped = drop;
-    if (drop * 2 < this.#kept.length) return;
-    this.#kept = this.#kept.slice(drop);
-    this.#dropped = 0;
   }
 
   read(range: ReadRange): StoredEvent[] | undefined {
-    if (range.after + 1 < this.#first || range.after > this.head) return undefined;
+    const { after, limit } = range;
+    if (after + 1 < this.#first || after > this.head) return undefined;
     const page: StoredEvent[] = [];
-    for (let at = this.#dropped + range.after + 1 - this.#first; at < this.#kept.length; at++) {
-      if (page.length >= range.limit) break;
-      const { event, raw } = this.#kept[at] as Kept;
-      if (range.types && !range.types.has(event.type)) continue;
-      page.push(range.raw && raw !== undefined ? { ...event, raw } : event);
+    for (let at = this.#indexOf(after + 1); at < this.#segments.length; at++) {
+      const segment = this.#segments[at] as NewSegment;
+      for (const event of fromSegment(segment, range, (hash) => readBlob(segment, hash))) {
+        if (page.length >= limit) return page;
+        page.push(event);
+      }
     }
     return page;
   }
+
+  /** Looked for from the end, where readers are. */
+  #indexOf(sequence: number): number {
+    let at = this.#segments.length;
+    while (at > 0 && (this.#segments[at - 1] as NewSegment).last >= sequence) at--;
+    return at;
+  }
+}
+
+function lengthOf({ bodies, raws, blobs }: NewSegment): number {
+  return blobs.reduce((sum, { text }) => sum + text.length, bodies.length + (raws?.length ?? 0));
+}
+
+function readBlob({ blobs }: NewSegment, hash: string): string {
+  return blobs.find((blob) => blob.hash === hash)?.text ?? "";
 }

@@ -1,4 +1,4 @@
-import type { EventDraft, RetryBudget, SessionSpec } from "../contract/index.ts";
+import type { EventDraft, RetryBudget, SessionSpec, SpoolLine } from "../contract/index.ts";
 import type { HarnessFact } from "../harness/port.ts";
 import { closeTurn, type TurnOutcome } from "./closing.ts";
 import type { Drafts } from "./drafts.ts";
@@ -85,7 +85,8 @@ export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, 
 export interface AdmitOptions {
   readonly spec: SessionSpec;
   readonly raw: string | undefined;
-  readonly location: string;
+  /** The native line that said it. */
+  readonly line: Pick<SpoolLine, "dir" | "at">;
 }
 
 /** An interrupt that was asked for decides what an end is called, whatever the CLI calls it. */
@@ -101,10 +102,9 @@ function budgetOf(spec: SessionSpec): RetryBudget {
 }
 
 function stray(error: string, options: AdmitOptions): EventDraft {
-  return withRaw(
-    { type: "agent.unparsed", source: "agent", data: { error, location: options.location } },
-    options.raw,
-  );
+  const { line, raw } = options;
+  const data = { error, location: `${line.dir}:${line.at}` };
+  return withRaw({ type: "agent.unparsed", source: "agent", data }, raw);
 }
 
 function withRaw(event: EventDraft, raw: string | undefined): EventDraft {

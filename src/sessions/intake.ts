@@ -105,9 +105,10 @@ export class Intake {
     const drafts = writer.drafts();
     await this.#echo?.stdout(drafts, process.offset, batch.offset);
     await this.#echo?.stderr(drafts, { isLast: false });
-    for (const [index, native] of batch.lines.entries()) {
-      const line = process.clean(native);
-      const { facts, replies } = process.decode(line, batch.lines[index + 1]?.at ?? batch.offset);
+    const { lines } = batch;
+    for (let index = 0; index < lines.length; index++) {
+      const line = process.clean(lines[index] as SpoolLine);
+      const { facts, replies } = process.decode(line, lines[index + 1]?.at ?? batch.offset);
       if (facts.some(mayEndTurn)) await this.#drain(drafts, facts);
       this.#admit(drafts, line, facts);
       // Said before the commit, under an id that decoding again would give again: told exactly once.
@@ -127,7 +128,7 @@ export class Intake {
   #admit(drafts: Drafts, line: SpoolLine, facts: readonly HarnessFact[]): void {
     if (facts.length === 0) return;
     const { fold, spec } = this.#context.writer;
-    const options = { spec, raw: rawOf(line, facts), location: `${line.dir}:${line.at}` };
+    const options = { spec, raw: rawOf(line, facts), line };
     for (const fact of facts) admitFact(fold, drafts, fact, options);
     // Asked after every line and not after every batch: how output is cut must not show in the log.
     const waiting = waitingChange(fold);

@@ -1,5 +1,6 @@
 import { createHash, type Hash } from "node:crypto";
-import { close, open, read } from "node:fs";
+import { close, open, readSync } from "node:fs";
+import { setImmediate as nextLoop } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { SpoolLine } from "../contract/index.ts";
 import { CUT_BYTES, toCutLine, toLines } from "./lines.ts";
@@ -14,9 +15,10 @@ export interface LineLimits {
 }
 
 export const LINE_LIMITS: LineLimits = {
-  chunkBytes: 256 * 1024,
-  batchLines: 1_024,
-  batchBytes: 256 * 1024,
+  // Below 128 KB: V8 keeps larger strings apart, where making one costs several times more.
+  chunkBytes: 96 * 1024,
+  batchLines: 2_048,
+  batchBytes: 96 * 1024,
   maxLineBytes: 128 * 1024 * 1024,
 };
 
@@ -25,9 +27,11 @@ export interface LineBatch {
   readonly offset: number;
 }
 
+/** What a read on the spot may take, however long the line. */
+const READ_BYTES = 1024 * 1024;
+
 const openFile = promisify(open);
 const closeFile = promisify(close);
-const readAt = promisify(read);
 
 /** Opens a growing file to read whole lines from the offset `from` on, and never behind `to`. */
 export async function openLineReader(
@@ -67,7 +71,9 @@ export class LineReader {
     for (;;) {
       if (this.#next < this.#ready.length) return this.#take();
       if (this.#decode()) continue;
-      if (!(await this.#fill())) return undefined;
+      if (!this.#fill()) return undefined;
+      // A long line takes many reads, and others want to run between them.
+      if (this.#buffer.length > this.#limits.chunkBytes || this.#cut !== undefined) await nextLoop();
     }
   }
 
@@ -131,14 +137,17 @@ export class LineReader {
     return lines;
   }
 
-  /** Reads on behind what is in the buffer; false at the end of the file. */
-  async #fill(): Promise<boolean> {
+  /**
+   * Reads on behind what is in the buffer; false at the end of the file. On the spot: what was just written lies in
+   * memory, and a round through the thread pool costs more than the read.
+   */
+  #fill(): boolean {
     if (this.#end - this.#begin > this.#limits.maxLineBytes || this.#cut !== undefined) this.#skip();
     this.#makeRoom();
     const at = this.#offset + (this.#end - this.#begin);
-    const room = Math.min(this.#buffer.length - this.#end, this.#to - at);
+    const room = Math.min(this.#buffer.length - this.#end, this.#to - at, READ_BYTES);
     if (room <= 0) return false;
-    const { bytesRead } = await readAt(this.#fd, this.#buffer, this.#end, room, at);
+    const bytesRead = readSync(this.#fd, this.#buffer, this.#end, room, at);
     this.#end += bytesRead;
     return bytesRead > 0;
   }

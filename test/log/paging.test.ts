@@ -56,15 +56,6 @@ describe("a page of the log", () => {
     await log.close();
   });
 
-  it("shares the bodies among all readers", async () => {
-    const log = createMemoryLog();
-    await createSession(log, "s");
-    const { events } = await append(log, "s", toDeltas(10));
-    const page = await log.read("s", { after: 0, limit: 10 });
-    for (const [index, event] of page.entries()) expect(event).toBe(events[index]);
-    await log.close();
-  });
-
   it.each(["memory", "sqlite"])("after any cut equals the uncut log: %s", async (kind) => {
     let run = 0;
     const step = fc.record({

@@ -94,8 +94,7 @@ describe("folds", () => {
         const line: SpoolLine = { dir: "out", text, at: index };
         const decoded = harness.decode(state, line);
         state = decoded.state;
-        for (const fact of decoded.facts)
-          admitFact(fold, drafts, fact, { spec: SCRIPTED, raw: text, location: `out:${index}` });
+        for (const fact of decoded.facts) admitFact(fold, drafts, fact, { spec: SCRIPTED, raw: text, line });
         const waiting = waitingChange(fold);
         if (waiting) drafts.add(waiting);
       }

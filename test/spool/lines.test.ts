@@ -193,7 +193,7 @@ describe("the lines of a spool", () => {
     expect(texts((await follow.next()).value?.lines ?? [])).toEqual(["first"]);
     for (let n = 0; n < 5_000; n++) await appendFile(join(spool.folder, "out"), `${n}\n`);
     const batch = (await follow.next()).value;
-    expect(batch?.lines).toHaveLength(1_024);
+    expect(batch?.lines).toHaveLength(2_048);
     abort.abort();
     expect((await follow.next()).done).toBe(true);
   });

@@ -80,7 +80,7 @@ class Replay {
     if (line.dir === "err") this.#stderr.push(line.text);
     const heard = SENT.has(line.dir) ? this.#harness.overhear?.(before, line) : undefined;
     if (heard) this.#hear(heard, drafts);
-    const options = { spec: this.#spec, raw: undefined, location: `${line.dir}:${line.at}` };
+    const options = { spec: this.#spec, raw: undefined, line };
     for (const fact of facts) {
       if (!this.#fold.turn && belongsToTurn(fact)) this.#begin(drafts);
       admitFact(this.#fold, drafts, fact, options);

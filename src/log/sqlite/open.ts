@@ -37,7 +37,8 @@ export function openStore(
     driver.exec(`PRAGMA synchronous = ${synchronous === "full" ? "FULL" : "NORMAL"}`);
     // After a very large batch the WAL gives its space back.
     driver.prepare("PRAGMA journal_size_limit = 67108864").all();
-    // Every checkpoint waits for the disk: with 32 MB between them a flood of deltas is not held up by it.
+    // Every checkpoint waits for the disk. Most are made in a lull; with 32 MB between the others a flood of deltas
+    // is seldom held up by one.
     driver.prepare("PRAGMA wal_autocheckpoint = 8000").all();
     migrate(driver, { folder });
     return new SqliteStore(driver, { folder, sync: synchronous === "full" });

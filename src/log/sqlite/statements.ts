@@ -19,6 +19,7 @@ const SQL = {
   commit: "COMMIT",
   rollback: "ROLLBACK",
   version: "PRAGMA data_version",
+  checkpoint: "PRAGMA wal_checkpoint(PASSIVE)",
 
   addSession: "INSERT INTO sessions (id, created_at, spec) VALUES (?, ?, ?)",
   addPlace: `

@@ -9,6 +9,7 @@ import { sqliteCode } from "./driver.ts";
 import type { Driver } from "./driver.ts";
 import { toSluiceError } from "./failures.ts";
 import { FolderWatch } from "./folder-watch.ts";
+import { Lull } from "./lull.ts";
 import { toSessionRow } from "./session-row.ts";
 import { prepareStatements } from "./statements.ts";
 import type { Statements } from "./statements.ts";
@@ -24,6 +25,7 @@ export class SqliteStore implements SegmentStore {
   readonly #sql: Statements;
   readonly #transact: Transact;
   readonly #blobs: Blobs;
+  readonly #lull = new Lull(() => this.#checkpoint());
 
   constructor(driver: Driver, options: { folder: string; sync: boolean }) {
     this.#driver = driver;
@@ -149,6 +151,7 @@ export class SqliteStore implements SegmentStore {
   }
 
   close(): void {
+    this.#lull.close();
     try {
       this.#driver.exec("PRAGMA busy_timeout = 0");
       this.#driver.prepare("PRAGMA wal_checkpoint(TRUNCATE)").all();
@@ -163,7 +166,7 @@ export class SqliteStore implements SegmentStore {
     const head = place.head + batch.events.length;
     const active = batch.active === undefined ? null : Number(batch.active);
     const { process = null, offset = null } = batch.spool ?? {};
-    return this.#transact(() => {
+    const committed = this.#transact(() => {
       const sql = this.#sql;
       const moved = sql.move.run(head, batch.time, active, process, offset, ordinal, batch.epoch, place.head);
       if (moved.changes === 0) {
@@ -188,6 +191,17 @@ export class SqliteStore implements SegmentStore {
       }
       return true;
     });
+    if (committed) this.#lull.wrote(lengthOf(segments));
+    return committed;
+  }
+
+  /** Waits for the disk: better now than in the middle of the next flood of deltas. */
+  #checkpoint(): void {
+    try {
+      this.#sql.checkpoint.all();
+    } catch {
+      // A full disk, or somebody else is at it; SQLite tries again by itself when much has come together.
+    }
   }
 
   #mustFind(session: string): SessionRow {
@@ -203,6 +217,10 @@ export class SqliteStore implements SegmentStore {
       throw toSluiceError(error, this.#folder);
     }
   }
+}
+
+function lengthOf(segments: readonly Segment[]): number {
+  return segments.reduce((sum, { bodies, raws }) => sum + bodies.length + (raws?.length ?? 0), 0);
 }
 
 function pickOwner(row: SessionRow): { epoch: number; owner: string } {

@@ -12,7 +12,6 @@ export function appending(suite: Suite): void {
       const appended = await append(log, "s", toDeltas(size));
       assert.equal(appended.first, expected);
       assert.equal(appended.last, expected + size - 1);
-      isGapless(appended.events, expected);
       expected += size;
     }
     const events = await readAll(log, "s");
@@ -47,9 +46,8 @@ export function appending(suite: Suite): void {
       { type: "item.delta", source: "agent", data: { item_id: "itm_1", delta: "\ud800" } },
       { type: "error", source: "daemon", data: { message: "m", details: { deep: [1, null, "x"] } } },
     ];
-    const { events } = await append(log, "s", drafts);
+    await append(log, "s", drafts);
     const stored = await readAll(log, "s");
-    assert.deepEqual(stored, events);
     for (const [index, event] of stored.entries()) {
       const draft = drafts[index] as EventDraft;
       const { event_id, ...rest } = SluiceEvent.parse(JSON.parse(event.body));
