@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { accessSync, constants, realpathSync } from "node:fs";
+import { accessSync, constants, realpathSync, statSync } from "node:fs";
 import { delimiter, dirname, join, sep } from "node:path";
 import { SluiceError } from "../contract/index.ts";
 import type { Detected, LaunchContext } from "./port.ts";
@@ -49,7 +49,17 @@ export async function detectCli(
   return { installed: true, ...(version === undefined ? {} : { version }) };
 }
 
+const versions = new Map<string, Promise<string | undefined>>();
+
+/** Asked once for each program as it is: some take seconds to say it. */
 function readVersion(path: string, args: readonly string[]): Promise<string | undefined> {
+  const key = `${path} ${statSync(path).mtimeMs}`;
+  const known = versions.get(key) ?? askVersion(path, args);
+  versions.set(key, known);
+  return known;
+}
+
+function askVersion(path: string, args: readonly string[]): Promise<string | undefined> {
   return new Promise((resolve) => {
     execFile(path, [...args], { timeout: 20_000 }, (error, stdout) => {
       const found = /\d+\.\d+\.\d+[^\s)]*/.exec(stdout)?.[0];

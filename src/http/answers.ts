@@ -11,6 +11,12 @@ export const Agent = z.strictObject({
   installed: z.boolean(),
   version: z.string().optional(),
   hint: z.string().optional().describe("the one command that helps, where it is not installed"),
+  modes: z.array(z.string()).optional().describe("values of agentMode"),
+  models: z
+    .array(z.string())
+    .optional()
+    .describe("values of model that are known to work; others are passed on"),
+  variants: z.array(z.string()).optional().describe("values of variant: how hard it thinks"),
   capabilities: z
     .record(z.string(), z.boolean())
     .describe("what of the event schema the adapter really fills"),
@@ -55,6 +61,11 @@ export const Problem = z.looseObject({
   title: z.string(),
   status: z.int(),
   detail: z.string().describe("what happened and what to do now"),
+});
+
+export const StartedCommand = z.strictObject({
+  commandId: z.string(),
+  after: z.int().describe("the sequence before its first event"),
 });
 
 export const Host = z.strictObject({ url: z.url() });

@@ -155,6 +155,7 @@ class LocalEngine implements Engine {
         id: harness.id,
         title: harness.title,
         ...(await harness.detect({ withVersion: true })),
+        ...harness.choices,
         capabilities: coverageOf(harness),
       })),
     );

@@ -147,6 +147,10 @@ export interface AgentInfo {
   readonly installed: boolean;
   readonly version?: string;
   readonly hint?: string;
+  /** What may be chosen of it, as far as it is known without asking the CLI. */
+  readonly modes?: readonly string[];
+  readonly models?: readonly string[];
+  readonly variants?: readonly string[];
   /** Seed 004's coverage matrix, computed from what the adapter really does. */
   readonly capabilities: Readonly<Record<string, boolean>>;
 }

@@ -1,6 +1,7 @@
 import type { ContentPart } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
-import type { AgentCommand } from "./protocol.ts";
+import { isRecord } from "../rpc.ts";
+import type { AgentCommand, AgentReplay } from "./protocol.ts";
 import { own, type ScriptedState } from "./state.ts";
 
 /** The line that carries a command to the agent; none for an answer that nobody waits for any more. */
@@ -43,12 +44,29 @@ function toAgentCommand(
 }
 
 function toPrompt(id: string, content: readonly ContentPart[]): AgentCommand {
+  const replay = content.map(toReplay).find((found) => found !== undefined);
   const text = content
-    .filter((part) => !isAttachment(part))
+    .filter((part) => !isAttachment(part) && !toReplay(part))
     .map(toText)
     .join("\n");
   const attachments = content.filter(isAttachment).map(toText);
-  return { type: "prompt", id, text, ...(attachments.length === 0 ? {} : { attachments }) };
+  return {
+    type: "prompt",
+    id,
+    text,
+    ...(attachments.length === 0 ? {} : { attachments }),
+    ...(replay && { replay }),
+  };
+}
+
+/** Earlier turns that a client brings along. */
+function toReplay(part: ContentPart): AgentReplay | undefined {
+  const isReplay = part.type === "json" && isRecord(part.json) && isTurns(part.json["earlier_conversation"]);
+  return isReplay ? (part.json as AgentReplay) : undefined;
+}
+
+function isTurns(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isRecord);
 }
 
 function isAttachment(part: ContentPart): boolean {

@@ -23,11 +23,12 @@ export function overhear(state: ScriptedState, line: SpoolLine): HarnessCommand 
   return { type: "tool", id, content, isError: said["failed"] === true };
 }
 
-function toPrompt({ id, text, attachments }: Record<string, unknown>): HarnessCommand {
+function toPrompt({ id, text, attachments, replay }: Record<string, unknown>): HarnessCommand {
   const files = Array.isArray(attachments) ? attachments.map(String) : [];
   const content: ContentPart[] = [
     { type: "text", text: String(text) },
     ...files.map((path): ContentPart => ({ type: "file_ref", path, action: "read" })),
+    ...(replay === undefined ? [] : [{ type: "json" as const, json: replay }]),
   ];
   return { type: "prompt", inputId: String(id), content };
 }

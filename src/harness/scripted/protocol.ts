@@ -36,7 +36,8 @@ export type AgentLine =
 
 /** `id` names what is answered: the id of `permission.asked`, `question.asked` or `tool.asked`. */
 export type AgentCommand =
-  | { type: "prompt"; id: string; text: string; attachments?: string[] }
+  /** `replay` is what was said before this session began, in place of what it remembers. */
+  | { type: "prompt"; id: string; text: string; attachments?: string[]; replay?: AgentReplay }
   | { type: "permission"; id: string; reply: "once" | "always" | "reject"; message?: string }
   | { type: "answer"; id: string; answers?: string[][]; rejected?: boolean }
   | { type: "tool_result"; id: string; output: string; failed?: boolean }
@@ -70,4 +71,8 @@ export interface AgentUsage {
 export interface AgentError {
   code: string;
   message: string;
+}
+
+export interface AgentReplay {
+  earlier_conversation: { user?: string; assistant?: string }[];
 }

@@ -15,6 +15,7 @@ export function parseCommand(line: string): AgentCommand | string {
     case "prompt":
       if (!texts("text")) return "a prompt without text";
       if (command["attachments"] !== undefined && !isTexts(command["attachments"])) return "bad attachments";
+      if (command["replay"] !== undefined && !isReplay(command["replay"])) return "a bad replay";
       break;
     case "permission":
       if (!texts("id") || !["once", "always", "reject"].includes(String(command["reply"]))) {
@@ -35,6 +36,11 @@ export function parseCommand(line: string): AgentCommand | string {
       return "an unknown type";
   }
   return command as AgentCommand;
+}
+
+function isReplay(value: unknown): boolean {
+  const turns = (value as { earlier_conversation?: unknown } | null)?.earlier_conversation;
+  return Array.isArray(turns) && turns.every((turn) => typeof turn === "object" && turn !== null);
 }
 
 function isTexts(value: unknown): boolean {

@@ -54,6 +54,13 @@ export class Memory {
     return this.#texts.slice(0, this.#earlier).join("\n");
   }
 
+  /** What somebody says was said before stands where the memory was. */
+  recall(turns: readonly { user?: string }[]): void {
+    const texts = turns.flatMap(({ user }) => (user === undefined ? [] : [user]));
+    this.#texts.splice(0, Infinity, ...texts);
+    this.#chars = texts.join("").length;
+  }
+
   hear(text: string): void {
     this.#earlier = this.#texts.length;
     this.#texts.push(text);

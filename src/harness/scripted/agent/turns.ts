@@ -69,6 +69,7 @@ export class Turns {
     const { memory } = this.#agent;
     const scope = new Scope(this.#agent, { signal });
     const text = [prompt.text, ...(prompt.attachments ?? [])].join("\n");
+    if (prompt.replay) memory.recall(prompt.replay.earlier_conversation);
     const turn = memory.turns + 1;
     scope.emit({ type: "turn.started", turn });
     memory.hear(text);
