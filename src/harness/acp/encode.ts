@@ -2,7 +2,8 @@ import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
 import { toResult } from "./answers.ts";
 import type { AcpDialect } from "./dialect.ts";
-import { toBlocks, toText } from "./prompt.ts";
+import { partText } from "../partText.ts";
+import { toBlocks } from "./prompt.ts";
 import { toNotification, toRequest, toResponse } from "./request.ts";
 import { isRunning } from "./sent.ts";
 import type { AcpState } from "./state.ts";
@@ -26,7 +27,7 @@ export function encodeAcp(
       ];
     case "steer": {
       if (!dialect.steer || session === undefined || !isRunning(state)) return undefined;
-      const params = dialect.steer.params(session, command.content.map(toText).join("\n"));
+      const params = dialect.steer.params(session, command.content.map(partText).join("\n"));
       return [toRequest(command.inputId, dialect.steer.method, params)];
     }
     case "interrupt":

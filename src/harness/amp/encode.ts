@@ -2,6 +2,7 @@ import type { ContentPart } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
 import type { AmpState } from "./state.ts";
+import { partText } from "../partText.ts";
 
 /** The line that carries a command to Amp, or to the gate in front of it. */
 export function encode(state: AmpState, command: HarnessCommand): readonly string[] | undefined {
@@ -36,25 +37,5 @@ const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+);base64,(.*)$/s;
 function toBlock(part: ContentPart): object {
   const [, mime, data] = (part.type === "image" && DATA_URL.exec(part.path)) || [];
   if (data !== undefined) return { type: "image", source: { type: "base64", media_type: mime, data } };
-  return { type: "text", text: toText(part) };
-}
-
-function toText(part: ContentPart): string {
-  switch (part.type) {
-    case "text":
-    case "reasoning":
-      return part.text;
-    case "json":
-      return JSON.stringify(part.json) ?? "null";
-    case "file_ref":
-      return `Attached file: ${part.path}`;
-    case "image":
-      return `Attached image: ${part.path}`;
-    case "tool_result":
-      return part.output;
-    case "tool_call":
-      return `${part.name}(${part.arguments})`;
-    case "status":
-      return part.detail === undefined ? part.label : `${part.label}: ${part.detail}`;
-  }
+  return { type: "text", text: partText(part) };
 }

@@ -1,4 +1,5 @@
 import type { ContentPart, SpoolLine } from "../../contract/index.ts";
+import { fromPartText } from "../partText.ts";
 import type { HarnessCommand } from "../port.ts";
 import { isRecord } from "../rpc.ts";
 import { parseObject } from "../unparsed.ts";
@@ -37,9 +38,7 @@ function toPart({ type, text, source }: Fields): ContentPart[] {
     return [{ type: "image", path: `data:${mime};base64,${source["data"]}`, mime }];
   }
   if (typeof text !== "string") return [];
-  const [, kind, path] = /^Attached (file|image): (.+)$/.exec(text) ?? [];
-  if (path === undefined) return [{ type: "text", text }];
-  return kind === "image" ? [{ type: "image", path }] : [{ type: "file_ref", path, action: "read" }];
+  return [fromPartText(text)];
 }
 
 function fromPermission(

@@ -3,6 +3,7 @@ import type { ContentPart } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
 import type { Ask, AskedQuestion, ClaudeState } from "./state.ts";
+import { partText } from "../partText.ts";
 
 type Answer = Extract<HarnessCommand, { type: "permission" | "question" }>;
 
@@ -52,30 +53,10 @@ function toUuid(inputId: string): string {
 function toBlock(part: ContentPart): unknown {
   const [, mime, data] = part.type === "image" ? (DATA_URL.exec(part.path) ?? []) : [];
   if (data !== undefined) return { type: "image", source: { type: "base64", media_type: mime, data } };
-  return { type: "text", text: toWords(part) };
+  return { type: "text", text: partText(part) };
 }
 
 const DATA_URL = /^data:([^;,]+);base64,(.*)$/s;
-
-function toWords(part: ContentPart): string {
-  switch (part.type) {
-    case "text":
-    case "reasoning":
-      return part.text;
-    case "json":
-      return JSON.stringify(part.json) ?? "null";
-    case "file_ref":
-      return `Attached file: ${part.path}`;
-    case "image":
-      return `Attached image: ${part.path}`;
-    case "tool_result":
-      return part.output;
-    case "tool_call":
-      return `${part.name}(${part.arguments})`;
-    case "status":
-      return part.detail === undefined ? part.label : `${part.label}: ${part.detail}`;
-  }
-}
 
 /** Stops the main agent, what waits to be heard by it, and the sub-agents that go on without it. */
 function toInterrupt(state: ClaudeState): readonly string[] {

@@ -1,4 +1,5 @@
 import type { ContentPart, SpoolLine } from "../../contract/index.ts";
+import { fromPartText } from "../partText.ts";
 import type { HarnessCommand } from "../port.ts";
 import { parseObject } from "../unparsed.ts";
 import { DENIED } from "./encode.ts";
@@ -34,13 +35,8 @@ function toPart(block: Fields): ContentPart {
   const mime = toText(source["media_type"]);
   if (block["type"] === "image")
     return { type: "image", path: `data:${mime};base64,${toText(source["data"])}`, mime };
-  const text = toText(block["text"]);
-  const [, kind, path = ""] = ATTACHED.exec(text) ?? [];
-  if (kind === "file") return { type: "file_ref", path, action: "read" };
-  return kind === "image" ? { type: "image", path } : { type: "text", text };
+  return fromPartText(toText(block["text"]));
 }
-
-const ATTACHED = /^Attached (file|image): (.+)$/;
 
 function overhearAnswer(state: ClaudeState, response: Fields): HarnessCommand | undefined {
   const found = Object.entries(state.transcript.asks).find(

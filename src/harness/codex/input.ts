@@ -1,4 +1,5 @@
 import type { ContentPart } from "../../contract/index.ts";
+import { fromPartText, partText } from "../partText.ts";
 import { isRecord } from "../rpc.ts";
 
 /** What somebody said, as Codex takes it: images by their bytes or their path, other files by name. */
@@ -9,7 +10,7 @@ export function toInput(content: readonly ContentPart[]): readonly Readonly<Reco
         ? { type: "image", url: part.path }
         : { type: "localImage", path: part.path };
     }
-    return { type: "text", text: toText(part), text_elements: [] };
+    return { type: "text", text: partText(part), text_elements: [] };
   });
 }
 
@@ -20,28 +21,11 @@ export function fromInput(input: unknown): ContentPart[] {
     if (type === "image" && typeof url === "string") return [toImage(url)];
     if (type === "localImage" && typeof path === "string") return [{ type: "image", path }];
     if (type !== "text" || typeof text !== "string") return [];
-    const file = text.startsWith(ATTACHED) ? text.slice(ATTACHED.length) : undefined;
-    return [file === undefined ? { type: "text", text } : { type: "file_ref", path: file, action: "read" }];
+    return [fromPartText(text)];
   });
 }
-
-const ATTACHED = "Attached file: ";
 
 function toImage(url: string): ContentPart {
   const mime = /^data:([^;,]+)/.exec(url)?.[1];
   return { type: "image", path: url, ...(mime === undefined ? {} : { mime }) };
-}
-
-function toText(part: Exclude<ContentPart, { type: "image" }>): string {
-  switch (part.type) {
-    case "text":
-    case "reasoning":
-      return part.text;
-    case "file_ref":
-      return `${ATTACHED}${part.path}`;
-    case "tool_result":
-      return part.output;
-    default:
-      return JSON.stringify(part);
-  }
 }

@@ -1,4 +1,5 @@
 import type { ContentPart } from "../../contract/index.ts";
+import { partText } from "../partText.ts";
 import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
 import { toLine } from "./request.ts";
@@ -41,7 +42,6 @@ export function requestAbort(session: string): string {
 }
 
 export const COMPACT = "/compact";
-export const ATTACHED = "Attached file: ";
 
 type Said = Extract<HarnessCommand, { type: "prompt" | "steer" }>;
 
@@ -66,26 +66,7 @@ function toPart(part: ContentPart): unknown {
     const mime = /^data:([^;,]+)/.exec(part.path)?.[1] ?? part.mime ?? "image/png";
     return { type: "file", mime, url: part.path };
   }
-  return { type: "text", text: toText(part) };
-}
-
-function toText(part: ContentPart): string {
-  switch (part.type) {
-    case "text":
-    case "reasoning":
-      return part.text;
-    case "image":
-    case "file_ref":
-      return `${ATTACHED}${part.path}`;
-    case "json":
-      return JSON.stringify(part.json) ?? "null";
-    case "tool_result":
-      return part.output;
-    case "tool_call":
-      return `${part.name}(${part.arguments})`;
-    case "status":
-      return part.detail === undefined ? part.label : `${part.label}: ${part.detail}`;
-  }
+  return { type: "text", text: partText(part) };
 }
 
 function toReply(ask: Ask, { reply, message }: Extract<HarnessCommand, { type: "permission" }>): string {

@@ -3,7 +3,8 @@ import type { HarnessCommand } from "../port.ts";
 import { isRecord } from "../rpc.ts";
 import { parseObject } from "../unparsed.ts";
 import { overhearAcpForm, speaksAcp } from "./acp-form.ts";
-import { ATTACHED, COMPACT } from "./encode.ts";
+import { fromPartText } from "../partText.ts";
+import { COMPACT } from "./encode.ts";
 import { type Body, parseRoute } from "./request.ts";
 import type { OpencodeState } from "./state.ts";
 
@@ -51,10 +52,7 @@ function toContent({ parts }: Body): ContentPart[] {
 }
 
 function toPart({ type, text, url, mime }: Body): ContentPart[] {
-  if (type === "text" && typeof text === "string") {
-    if (!text.startsWith(ATTACHED)) return [{ type: "text", text }];
-    return [{ type: "file_ref", path: text.slice(ATTACHED.length), action: "read" }];
-  }
+  if (type === "text" && typeof text === "string") return [fromPartText(text)];
   if (type !== "file" || typeof url !== "string") return [];
   if (typeof mime === "string" && mime.startsWith("image/")) return [{ type: "image", path: url, mime }];
   return [{ type: "file_ref", path: url, action: "read" }];
