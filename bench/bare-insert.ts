@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { createDriver } from "../src/log/sqlite/driver.ts";
+import { createDriver } from "../src/sqlite/driver.ts";
 import { openStore } from "../src/log/sqlite/open.ts";
 
 /** The rows of one transaction. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { scripted, type Harness } from "../../src/harness/index.ts";
 import { createSqliteLog, type EventLog } from "../../src/log/index.ts";
-import { createDriver } from "../../src/log/sqlite/driver.ts";
+import { createDriver } from "../../src/sqlite/driver.ts";
 import { createEngine } from "../../src/sessions/index.ts";
 import { openBareLog, type BareBatch } from "../bare-insert.ts";
 import { nativeTurn } from "../native-turn.ts";

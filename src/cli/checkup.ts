@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { harnesses } from "../harness/index.ts";
 import type { Harness } from "../harness/port.ts";
-import { createDriver } from "../log/sqlite/driver.ts";
+import { createDriver } from "../sqlite/driver.ts";
 import { defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import { type AgentCheckup, checkAgent } from "./agentCheckup.ts";

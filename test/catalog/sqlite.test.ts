@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Catalog, createCatalog } from "../../src/catalog/index.ts";
-import { createDriver } from "../../src/catalog/sqlite/driver.ts";
+import { createDriver } from "../../src/sqlite/driver.ts";
 import { toListSql } from "../../src/catalog/sqlite/listing.ts";
 import { catalogTestkit } from "../../src/catalog/testkit.ts";
 

@@ -5,7 +5,8 @@ import { describe, expect, it } from "vitest";
 /** Which room may import which (design: each knows only those to its left). */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   contract: [],
-  log: ["contract"],
+  sqlite: ["contract"],
+  log: ["contract", "sqlite"],
   spool: ["contract"],
   sandbox: ["contract"],
   harness: ["contract"],
@@ -14,7 +15,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   tools: ["contract"],
   model: ["contract", "harness"],
   sessions: ["contract", "log", "spool", "sandbox", "harness", "dialects", "tools"],
-  catalog: ["contract"],
+  catalog: ["contract", "sqlite"],
   http: ["contract", "log", "catalog", "dialects", "sessions"],
   sdk: ["contract", "sessions", "client"],
   cli: [
@@ -30,6 +31,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "sdk",
     "model",
     "catalog",
+    "sqlite",
   ],
 };
 

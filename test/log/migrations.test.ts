@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { SluiceError } from "../../src/contract/index.ts";
 import { createSqliteLog } from "../../src/log/index.ts";
-import { createDriver } from "../../src/log/sqlite/driver.ts";
+import { createDriver } from "../../src/sqlite/driver.ts";
 import { MIGRATIONS } from "../../src/log/sqlite/migrations.ts";
 import { append, createSession, readAll, toDeltas } from "../../src/log/testkit/suite.ts";
 import { buildProgram } from "./program.ts";

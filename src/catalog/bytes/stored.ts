@@ -1,5 +1,5 @@
 import type { ByteRows } from "../sqlite/byte-rows.ts";
-import { toSluiceError } from "../sqlite/failures.ts";
+import { toSluiceError } from "../../sqlite/failures.ts";
 import type { ByteFiles } from "./files.ts";
 import type { Bytes, HeldBytes, StoredBytes, WriteBytesOptions } from "./port.ts";
 

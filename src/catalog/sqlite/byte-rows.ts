@@ -1,7 +1,7 @@
 import type { ByteFiles } from "../bytes/files.ts";
 import { bytesMissing } from "../refusals.ts";
 import type { Statements } from "./statements.ts";
-import type { Transact } from "./transact.ts";
+import type { Transact } from "../../sqlite/transact.ts";
 
 /** How long a content may be in somebody's hand before it is taken for forgotten. */
 const HOLD_MS = 60 * 60_000;

@@ -11,11 +11,11 @@ import type {
 import { documentExists, documentNotFound, keyTaken, revisionMoved } from "../refusals.ts";
 import { seal, unseal } from "../seal.ts";
 import type { ByteRows } from "./byte-rows.ts";
-import type { Driver, Row } from "./driver.ts";
-import { toSluiceError } from "./failures.ts";
+import type { Driver, Row } from "../../sqlite/driver.ts";
+import { toSluiceError } from "../../sqlite/failures.ts";
 import { Listing } from "./listing.ts";
 import type { Statements } from "./statements.ts";
-import type { Transact } from "./transact.ts";
+import type { Transact } from "../../sqlite/transact.ts";
 
 export interface SqliteParts {
   readonly driver: Driver;

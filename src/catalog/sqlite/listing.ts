@@ -1,5 +1,5 @@
 import type { ListQuery } from "../port.ts";
-import type { Driver, Row, Statement, Value } from "./driver.ts";
+import type { Driver, Row, Statement, Value } from "../../sqlite/driver.ts";
 
 /** Lists by index: the filters that are given decide the text, and each text is prepared once. */
 export class Listing {

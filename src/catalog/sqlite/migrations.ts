@@ -1,6 +1,6 @@
 import { SluiceError } from "../../contract/index.ts";
-import type { Driver } from "./driver.ts";
-import type { Transact } from "./transact.ts";
+import type { Driver } from "../../sqlite/driver.ts";
+import type { Transact } from "../../sqlite/transact.ts";
 
 /** "SLUC", in the file's header: tells a catalog from any other database. */
 const APPLICATION_ID = 0x53_4c_55_43;

@@ -6,11 +6,11 @@ import type { Catalog } from "../port.ts";
 import { readSealKey } from "../seal-key.ts";
 import { ByteRows } from "./byte-rows.ts";
 import { SqliteCatalog } from "./catalog.ts";
-import { createDriver, type Driver, sqliteCode } from "./driver.ts";
-import { toSluiceError } from "./failures.ts";
+import { createDriver, type Driver, sqliteCode } from "../../sqlite/driver.ts";
+import { toSluiceError } from "../../sqlite/failures.ts";
 import { checkVersion, migrate, notOurs } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
-import { createTransact } from "./transact.ts";
+import { createTransact } from "../../sqlite/transact.ts";
 
 export interface CatalogOptions {
   /** Created with its parents, closed to others. Holds `catalog.db`, `catalog.key` and `files/`. */

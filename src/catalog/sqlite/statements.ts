@@ -1,4 +1,4 @@
-import type { Driver, Statement } from "./driver.ts";
+import type { Driver, Statement } from "../../sqlite/driver.ts";
 
 const SQL = {
   find: "SELECT * FROM documents WHERE owner = ? AND kind = ? AND id = ?",

@@ -2,7 +2,7 @@ import type { Blob } from "../outline.ts";
 import type { NewSegment } from "../segment.ts";
 import type { BlobFiles } from "./blob-files.ts";
 import type { Statements } from "./statements.ts";
-import type { Transact } from "./transact.ts";
+import type { Transact } from "../../sqlite/transact.ts";
 
 /**
  * Keeps files and rows in step. A file is in doubt (a row says so) from before it is written until a use of it commits,

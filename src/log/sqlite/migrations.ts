@@ -1,5 +1,5 @@
 import { SluiceError } from "../../contract/index.ts";
-import type { Driver } from "./driver.ts";
+import type { Driver } from "../../sqlite/driver.ts";
 
 /** One step of the database's shape. A released one is never edited: the next change is a new number. */
 export interface Migration {

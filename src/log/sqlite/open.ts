@@ -2,9 +2,9 @@ import { closeSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import type { EventLog } from "../port.ts";
 import { StoredLog } from "../stored-log.ts";
-import { createDriver, sqliteCode } from "./driver.ts";
-import type { Driver } from "./driver.ts";
-import { toSluiceError } from "./failures.ts";
+import { createDriver, sqliteCode } from "../../sqlite/driver.ts";
+import type { Driver } from "../../sqlite/driver.ts";
+import { toSluiceError } from "../../sqlite/failures.ts";
 import { checkVersion, migrate, notOurs } from "./migrations.ts";
 import { SqliteStore } from "./store.ts";
 

@@ -1,6 +1,6 @@
 import type { SessionSpec } from "../../contract/index.ts";
 import type { SessionRow } from "../port.ts";
-import type { Row } from "./driver.ts";
+import type { Row } from "../../sqlite/driver.ts";
 
 export function toSessionRow(row: Row): SessionRow {
   const checkpoint = row.checkpoint !== null && {

@@ -1,4 +1,4 @@
-import type { Driver, Statement } from "./driver.ts";
+import type { Driver, Statement } from "../../sqlite/driver.ts";
 
 const ROW = `
   SELECT s.ordinal, s.id, s.created_at, s.spec, p.head, p.floor, p.epoch, p.active, p.updated_at, p.process,
@@ -15,9 +15,6 @@ const SEGMENTS = (raws: string): string => `
   ORDER BY last LIMIT 16`;
 
 const SQL = {
-  begin: "BEGIN IMMEDIATE",
-  commit: "COMMIT",
-  rollback: "ROLLBACK",
   version: "PRAGMA data_version",
   checkpoint: "PRAGMA wal_checkpoint(PASSIVE)",
 

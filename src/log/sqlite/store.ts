@@ -5,16 +5,16 @@ import { blobsOf } from "../store.ts";
 import type { Commit, ForeignWatch, Place, SegmentStore } from "../store.ts";
 import { BlobFiles } from "./blob-files.ts";
 import { Blobs } from "./blobs.ts";
-import { sqliteCode } from "./driver.ts";
-import type { Driver } from "./driver.ts";
-import { toSluiceError } from "./failures.ts";
+import { sqliteCode } from "../../sqlite/driver.ts";
+import type { Driver } from "../../sqlite/driver.ts";
+import { toSluiceError } from "../../sqlite/failures.ts";
 import { FolderWatch } from "./folder-watch.ts";
 import { Lull } from "./lull.ts";
 import { toSessionRow } from "./session-row.ts";
 import { prepareStatements } from "./statements.ts";
 import type { Statements } from "./statements.ts";
-import { createTransact } from "./transact.ts";
-import type { Transact } from "./transact.ts";
+import { createTransact } from "../../sqlite/transact.ts";
+import type { Transact } from "../../sqlite/transact.ts";
 
 const END = Number.MAX_SAFE_INTEGER;
 
@@ -31,7 +31,7 @@ export class SqliteStore implements SegmentStore {
     this.#driver = driver;
     this.#folder = options.folder;
     this.#sql = prepareStatements(driver);
-    this.#transact = createTransact(this.#sql);
+    this.#transact = createTransact(driver);
     this.#blobs = new Blobs(new BlobFiles(options.folder, options), this.#sql, this.#transact);
     this.#blobs.settle();
   }

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { createDriver } from "../../../src/log/sqlite/driver.ts";
+import { createDriver } from "../../../src/sqlite/driver.ts";
 import { migrate, MIGRATIONS } from "../../../src/log/sqlite/migrations.ts";
 import type { Migration } from "../../../src/log/sqlite/migrations.ts";
 

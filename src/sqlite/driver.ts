@@ -1,6 +1,6 @@
 import Database from "libsql";
 
-/** The little of SQLite that the catalog needs; another binding can take over here. */
+/** The little of SQLite that we need; another binding can take over here. */
 export interface Driver {
   exec(sql: string): void;
   prepare(sql: string): Statement;

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../contract/index.ts";
+import { SluiceError } from "../contract/index.ts";
 import { sqliteCode } from "./driver.ts";
 
 const FULL = new Set(["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"]);

@@ -1,18 +1,21 @@
-import type { Statements } from "./statements.ts";
+import type { Driver } from "./driver.ts";
 
 /** Runs the work in one transaction: all of it is there afterwards, or none. */
 export type Transact = <T>(work: () => T) => T;
 
-export function createTransact(sql: Pick<Statements, "begin" | "commit" | "rollback">): Transact {
+export function createTransact(driver: Driver): Transact {
+  const begin = driver.prepare("BEGIN IMMEDIATE");
+  const commit = driver.prepare("COMMIT");
+  const rollback = driver.prepare("ROLLBACK");
   return (work) => {
-    sql.begin.run();
+    begin.run();
     try {
       const result = work();
-      sql.commit.run();
+      commit.run();
       return result;
     } catch (error) {
       try {
-        sql.rollback.run();
+        rollback.run();
       } catch {
         // A full disk makes SQLite roll back by itself.
       }
