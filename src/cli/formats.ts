@@ -1,4 +1,8 @@
 import type { SluiceEvent } from "../contract/index.ts";
+import { agUi } from "../dialects/ag-ui/index.ts";
+import { content } from "../dialects/content/index.ts";
+import { ndjson } from "../dialects/ndjson/index.ts";
+import type { Dialect } from "../dialects/port.ts";
 import type { StoredEventText } from "../dialects/stored.ts";
 import { CliFailure, EXIT } from "./failure.ts";
 import { renderEvent } from "./transcript.ts";
@@ -11,7 +15,19 @@ export type Print = (event: StoredEventText) => string;
 const FORMATS: Readonly<Record<string, () => Print>> = {
   // The log's own text is the universal event.
   universal: () => (event) => `${event.body}\n`,
+  "ag-ui": () => createDialectPrint(agUi, {}),
+  ndjson: () => createDialectPrint(ndjson, {}),
+  content: () => createDialectPrint(content, { only: "content" }),
+  lifecycle: () => createDialectPrint(content, { only: "lifecycle" }),
 };
+
+/** For people. */
+export const FORMAT_NAMES: string = Object.keys(FORMATS).join(", ");
+
+/** A line of these may need what was said before it. */
+export function remembers(format: string | undefined): boolean {
+  return format === "ag-ui" || format === "ndjson" || format === "content" || format === "lifecycle";
+}
 
 /** `--as FORMAT`; without one, the transcript that people read. */
 export function createPrint(format: string | undefined, page: Page): Print {
@@ -22,6 +38,15 @@ export function createPrint(format: string | undefined, page: Page): Print {
     `There is no format "${format}". Formats: ${Object.keys(FORMATS).join(", ")}; without --as you get the transcript.`,
     EXIT.usage,
   );
+}
+
+function createDialectPrint<State, View>(dialect: Dialect<State, View>, view: View): Print {
+  let state = dialect.initial(view);
+  return (event) => {
+    const projected = dialect.project(state, event);
+    state = projected.state;
+    return projected.frames.map(({ data }) => `${data}\n`).join("");
+  };
 }
 
 function createTranscriptPrint(page: Page): Print {

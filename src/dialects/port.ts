@@ -27,4 +27,6 @@ export interface Frame {
   readonly event?: string;
   /** One line of JSON. */
   readonly data: string;
+  /** Where a reader of SSE resumes behind, where the dialect has its own cursors; null for a frame that is no such place. */
+  readonly id?: string | null;
 }

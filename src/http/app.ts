@@ -1,4 +1,13 @@
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
+import type { Catalog } from "../catalog/port.ts";
+import { toAgUiFailure } from "./ag-ui/failure.ts";
+import { mountAgUi } from "./ag-ui/mount.ts";
+import { isAgUi } from "./ag-ui/path.ts";
+import { toEnvelopeResponse } from "./anthropic/envelope.ts";
+import { mountAnthropic } from "./anthropic/mount.ts";
+import { isAnthropic } from "./anthropic/path.ts";
+import type { RateLimit } from "./anthropic/rate-limit.ts";
+import { nameRequest } from "./anthropic/request-id.ts";
 import { requireToken } from "./auth.ts";
 import { BODY_LIMITS, type BodyLimits } from "./body.ts";
 import type { Engine } from "../sessions/port.ts";
@@ -7,6 +16,9 @@ import type { FeedLimits } from "./feed.ts";
 import { type Logger, stderrLogger } from "./logger.ts";
 import { Meter } from "./meter.ts";
 import { createMount } from "./mount.ts";
+import { mountNdjson } from "./ndjson/mount.ts";
+import { NDJSON_SETTINGS, type NdjsonSettings } from "./ndjson/settings.ts";
+import { Tickets } from "./ndjson/tickets.ts";
 import { requireHost, requireOrigin } from "./origin.ts";
 import { toNotFound, toProblemResponse } from "./problem.ts";
 import { mountActions } from "./routes/actions.ts";
@@ -33,6 +45,16 @@ export interface AppOptions {
   readonly limits?: Partial<BodyLimits>;
   readonly pingMs?: number;
   readonly feed?: Partial<FeedLimits>;
+  /** Where the resources of the Anthropic dialect are kept; without it there is no `/anthropic`. */
+  readonly catalog?: Catalog;
+  /** Further keys of the Anthropic dialect, each with the owner whose resources alone it sees. */
+  readonly workspaces?: Readonly<Record<string, string>>;
+  /** What runs a session of the Anthropic dialect whose model belongs to no known agent. */
+  readonly defaultAgent?: string;
+  /** How often one key may call the Anthropic dialect; as often as it likes unless said. */
+  readonly rateLimit?: RateLimit;
+  /** What the NDJSON dialect does otherwise. It needs a catalog too. */
+  readonly ndjson?: Partial<NdjsonSettings>;
 }
 
 export interface App extends Hono<AppEnv> {
@@ -43,7 +65,7 @@ export interface App extends Hono<AppEnv> {
 }
 
 export function createApp(options: AppOptions): App {
-  const { engine, token, version, logger = stderrLogger } = options;
+  const { engine, token, version, catalog, logger = stderrLogger } = options;
   if (token === "") throw new TypeError("An empty token protects nothing: give one, or `token: false`.");
   const meter = new Meter();
   const streams = new EventStreams({
@@ -56,17 +78,31 @@ export function createApp(options: AppOptions): App {
   const limits = { ...BODY_LIMITS, ...options.limits };
   const app = new Hono<AppEnv>();
 
-  app.onError((error, c) => toProblemResponse(error, c, logger));
-  app.notFound((c) => toProblemResponse(toNotFound(c), c, logger));
+  const fail = (error: unknown, c: Context<AppEnv>): Response => {
+    if (isAgUi(c.req.path)) return toAgUiFailure(error, c, logger);
+    const toResponse = catalog && isAnthropic(c.req.path) ? toEnvelopeResponse : toProblemResponse;
+    return toResponse(error, c, logger);
+  };
+  app.onError(fail);
+  app.notFound((c) => fail(toNotFound(c), c));
   app.use(async (c, next) => {
     await next();
     meter.count(c.res.status);
     if (c.res.headers.has("x-hono-already-sent")) return;
     for (const [name, value] of Object.entries(c.get("cors") ?? {})) c.res.headers.set(name, value);
   });
+  if (catalog) app.use(nameRequest);
   app.use(requireHost(options.allowedHosts ?? []));
   app.use(requireOrigin(options.allowedOrigins ?? []));
-  if (token !== false) app.use(requireToken(token));
+  const settings = { ...NDJSON_SETTINGS, ...options.ndjson };
+  const tickets = new Tickets(token, settings.ticketTtlMs);
+  app.use(
+    requireToken({
+      token,
+      ...(options.workspaces && { workspaces: options.workspaces }),
+      ...(catalog && { admits: (c) => tickets.admits(c) }),
+    }),
+  );
 
   const mount = createMount(app, limits);
   const services = { engine, streams, meter, limits, version };
@@ -79,5 +115,15 @@ export function createApp(options: AppOptions): App {
   mountSandbox(mount, services);
   mountFs(mount, services);
   mountPorts(app, services);
-  return Object.assign(app, { cutStreams: () => streams.cutAll(), streams });
+  mountAgUi(app, services, catalog);
+  if (catalog) mountAnthropic(app, { ...services, catalog }, options);
+  const { defaultAgent } = options;
+  const letGo = catalog
+    ? mountNdjson(mount, services, { catalog, tickets, settings, logger, defaultAgent })
+    : () => {};
+  const cutStreams = (): void => {
+    letGo();
+    streams.cutAll();
+  };
+  return Object.assign(app, { cutStreams, streams });
 }

@@ -26,6 +26,32 @@ export async function readBody(c: Context<AppEnv>, limit: number): Promise<Buffe
   throw tooLarge(limit);
 }
 
+/** The body as it comes, for what is too large to hold; `too_large` as soon as that is known. */
+export async function* streamBody(c: Context<AppEnv>, limit: number): AsyncGenerator<Uint8Array> {
+  const incoming = c.env?.incoming;
+  let size = Number(c.req.header("content-length") ?? 0) > limit ? Infinity : 0;
+  try {
+    if (size <= limit) {
+      for await (const chunk of chunksOf(c)) {
+        size += chunk.length;
+        if (size > limit) break;
+        yield chunk;
+      }
+    }
+  } catch (cause) {
+    throw new SluiceError("invalid_request", "The body ended too early.", {}, { cause });
+  }
+  if (size <= limit) return;
+  if (incoming) await discard(incoming);
+  throw tooLarge(limit);
+}
+
+function chunksOf(c: Context<AppEnv>): AsyncIterable<Uint8Array> {
+  // Destroyed by whoever stops reading, the socket could carry no answer.
+  const chunks = c.env?.incoming?.iterator({ destroyOnReturn: false }) ?? c.req.raw.body ?? [];
+  return chunks as unknown as AsyncIterable<Uint8Array>;
+}
+
 // Node's stream and not the web one: cancelling that destroys the socket before the client can read the answer.
 // Undefined as soon as there is more than the limit.
 function collect(incoming: IncomingMessage, limit: number): Promise<Buffer | undefined> {

@@ -19,6 +19,8 @@ export interface Chunk<State = unknown> {
 /** How a frame stands on the wire. `id` is the event's sequence, on the last frame of each event only. */
 export interface Framing {
   readonly id: string;
+  /** UTF-8 unless the frames are bytes, one for each character. */
+  readonly encoding?: "latin1";
   frame(frame: Frame, id: number | undefined): string;
 }
 
@@ -47,5 +49,5 @@ export function toChunk<State, View>(
       break;
     }
   }
-  return { from: start.from, to, bytes: Buffer.from(text), events: events.length, frames, state, last };
+  return { from: start.from, to, bytes: Buffer.from(text, framing.encoding ?? "utf8"), events: events.length, frames, state, last };
 }

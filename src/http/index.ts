@@ -1,6 +1,8 @@
+export { createMcpRelay, type McpRelay, type McpRelayOptions } from "./anthropic/mcp-relay.ts";
 export { type App, type AppOptions, createApp } from "./app.ts";
 export type { Framing } from "./chunk.ts";
 export { type Logger, type LogLine, stderrLogger } from "./logger.ts";
+export { NDJSON_SETTINGS, type NdjsonSettings } from "./ndjson/settings.ts";
 export { toOpenApi } from "./openapi.ts";
 export { operations } from "./operations.ts";
 export { type Listening, listen, type ListenOptions } from "./server.ts";

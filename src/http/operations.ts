@@ -7,7 +7,7 @@ import {
   SessionInfo,
   ToolReply,
 } from "../contract/index.ts";
-import { PageQuery, StreamQuery, ViewQuery, whole } from "../dialects/universal/index.ts";
+import { flag, PageQuery, StreamQuery, ViewQuery, whole } from "../dialects/universal/index.ts";
 import * as answers from "./answers.ts";
 import { fsOperations } from "./fs-operations.ts";
 import { defineOperation, done, events, json } from "./operation.ts";
@@ -21,6 +21,7 @@ const SessionQuery = z.object({
 });
 
 const turnId = { "sluice-turn-id": "the turn that this became, or is part of" };
+const commandId = { "sluice-command-id": "the command that was ended" };
 const idempotency = { "Idempotency-Key": "a resend with the same key and content is a no-op" };
 
 export const operations = {
@@ -126,8 +127,8 @@ export const operations = {
     method: "POST",
     path: "/v1/sessions/{id}/interrupt",
     tag: "sessions",
-    summary: "Ends the running turn; the session lives on",
-    answer: done("Asked for; the turn's end is an event", turnId),
+    summary: "Ends the running turn, or the command where no turn runs; the session lives on",
+    answer: done("It has ended; neither header where nothing ran", { ...turnId, ...commandId }),
     errors: ["session_not_found"],
   }),
   terminateSession: defineOperation({
@@ -136,6 +137,7 @@ export const operations = {
     path: "/v1/sessions/{id}/terminate",
     tag: "sessions",
     summary: "Ends the session and its whole process tree",
+    query: z.object({ destroy: flag().optional().describe("removes the sandbox and its files too") }),
     answer: done("Every process is dead"),
     errors: ["session_not_found"],
   }),

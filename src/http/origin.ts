@@ -1,5 +1,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { SluiceError } from "../contract/index.ts";
+import { isAgUi } from "./ag-ui/path.ts";
+import { isAnthropic } from "./anthropic/path.ts";
 import type { AppEnv } from "./env.ts";
 
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
@@ -32,7 +34,10 @@ export function requireOrigin(allowed: readonly string[]): MiddlewareHandler<App
     const cors = toCorsHeaders(origin);
     c.set("cors", cors);
     if (c.req.method === "OPTIONS" && c.req.header("access-control-request-method")) {
-      return new Response(null, { status: 204, headers: { ...cors, ...PREFLIGHT } });
+      const asked = c.req.header("access-control-request-headers");
+      // Clients of other dialects bring headers of their own, more with every version.
+      const headers = asked && (isAnthropic(c.req.path) || isAgUi(c.req.path)) ? { "access-control-allow-headers": asked } : {};
+      return new Response(null, { status: 204, headers: { ...cors, ...PREFLIGHT, ...headers } });
     }
     return next();
   };
@@ -47,7 +52,8 @@ const PREFLIGHT = {
 function toCorsHeaders(origin: string): Record<string, string> {
   return {
     "access-control-allow-origin": origin,
-    "access-control-expose-headers": "sluice-turn-id, sluice-port",
+    "access-control-expose-headers":
+      "sluice-turn-id, sluice-conversation, sluice-upload-otp, sluice-port, request-id",
     vary: "origin",
   };
 }

@@ -7,22 +7,27 @@ import type { Logger } from "./logger.ts";
 
 /** Every failure of every route becomes one `application/problem+json`; nothing internal gets out. */
 export function toProblemResponse(error: unknown, c: Context<AppEnv>, logger: Logger): Response {
-  const known = toSluiceError(error);
-  if (known.status >= 500) {
-    const cause = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    logger({
-      level: "error",
-      message: known.title,
-      code: known.code,
-      method: c.req.method,
-      path: c.req.path,
-      cause,
-    });
-  }
+  const known = toKnownError(error, c, logger);
   const headers: Record<string, string> = { "content-type": "application/problem+json" };
   if (known.status === 401) headers["www-authenticate"] = 'Bearer realm="sluice"';
   if (known.retryable) headers["retry-after"] = "1";
   return new Response(JSON.stringify(toProblem(known)), { status: known.status, headers });
+}
+
+/** What may be told of a failure, in any dialect. What may not is in the server's own log. */
+export function toKnownError(error: unknown, c: Context<AppEnv>, logger: Logger): SluiceError {
+  const known = toSluiceError(error);
+  if (known.status < 500) return known;
+  const cause = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  logger({
+    level: "error",
+    message: known.title,
+    code: known.code,
+    method: c.req.method,
+    path: c.req.path,
+    cause,
+  });
+  return known;
 }
 
 export function toNotFound(c: Context<AppEnv>): SluiceError {

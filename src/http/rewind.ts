@@ -27,7 +27,7 @@ export async function readStateAt<State, View>(
 const PAGE = 512;
 
 /** The sequence before the last `turn.started` up to `cursor`, or the log's floor where there is none. */
-async function readTurnStart(log: EventLog, session: string, cursor: number): Promise<number> {
+export async function readTurnStart(log: EventLog, session: string, cursor: number): Promise<number> {
   const floor = (await log.find(session))?.floor ?? 0;
   for (let end = cursor; end > floor; end -= PAGE) {
     const begin = Math.max(floor, end - PAGE);

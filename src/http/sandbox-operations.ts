@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { whole } from "../dialects/universal/index.ts";
+import { RunCommand } from "../contract/index.ts";
 import * as answers from "./answers.ts";
 import { defineOperation, done, json } from "./operation.ts";
 
@@ -23,6 +24,26 @@ export const sandboxOperations = {
     summary: "Lets a paused session go on (extension)",
     answer: done("It goes on"),
     errors: ["session_not_found", "capability_missing"],
+  }),
+  runCommand: defineOperation({
+    id: "runCommand",
+    method: "POST",
+    path: "/v1/sessions/{id}/commands",
+    tag: "sandbox",
+    summary: "Runs a shell command in the sandbox; its output and its end are events (extension)",
+    body: { kind: "json", schema: RunCommand },
+    answer: json("It runs", answers.StartedCommand),
+    errors: ["invalid_request", "session_not_found", "session_ended", "session_busy", "too_large"],
+  }),
+  listShelf: defineOperation({
+    id: "listShelf",
+    method: "GET",
+    path: "/v1/checkpoints",
+    tag: "sandbox",
+    summary: "The checkpoints of all sessions, or of those on one shelf, newest first (extension)",
+    query: z.object({ shelf: z.string().optional(), limit: whole(1, 500).default(100) }),
+    answer: json("The checkpoints", answers.CheckpointList),
+    errors: ["invalid_request"],
   }),
   getHost: defineOperation({
     id: "getHost",

@@ -23,15 +23,37 @@ export interface StreamRequest<State, View> {
   /** The stream ends here by itself: the log of an ended session grows no more. */
   readonly until?: number;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Server-sent events unless another one is given. */
+  readonly format?: StreamFormat;
+  /** Told once why the stream is over. */
+  readonly onClose?: (why: StreamEnd) => void;
 }
 
-/** The one writer of server-sent events. */
+/** It came to its end; its reader has gone; or we cut it, and the reader may come back. */
+export type StreamEnd = "ended" | "gone" | "cut";
+
+/** How a stream of frames stands on the wire. */
+export interface StreamFormat {
+  readonly framing: Framing;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Leaves at once. */
+  readonly prelude?: string;
+  /** Says that the silence is only silence. */
+  readonly ping?: string;
+}
+
+interface OpenStream {
+  readonly ping: string | undefined;
+  end: StreamEnd;
+}
+
+/** The one writer of event streams. */
 export class EventStreams {
   readonly #feeds: Feeds;
   readonly #meter: Meter;
   readonly #logger: Logger;
   readonly #pingMs: number;
-  readonly #open = new Set<Sink>();
+  readonly #open = new Map<Sink, OpenStream>();
   #pulse: NodeJS.Timeout | undefined;
 
   constructor(options: {
@@ -53,7 +75,8 @@ export class EventStreams {
 
   /** Answers with the stream; whatever can be refused has to be refused before. */
   respond<State, View>(c: Context<AppEnv>, request: StreamRequest<State, View>): Response {
-    const headers = { ...SSE_HEADERS, ...c.get("cors"), ...request.headers };
+    const format = request.format ?? SSE_FORMAT;
+    const headers = { ...format.headers, ...c.get("cors"), ...request.headers };
     if (c.req.method === "HEAD") return new Response(null, { headers });
     const outgoing = c.env?.outgoing;
     if (!outgoing) {
@@ -69,25 +92,29 @@ export class EventStreams {
 
   /** Cuts every stream, so that its reader comes back to whoever serves next. */
   cutAll(): void {
-    for (const sink of this.#open) sink.cut();
+    for (const sink of this.#open.keys()) this.#cut(sink);
   }
 
   #start<State, View>(sink: Sink, request: StreamRequest<State, View>): void {
-    if (sink.closed) return;
-    const reader = this.#feeds.open({ ...request, framing: sse }, request.after);
-    this.#open.add(sink);
+    if (sink.closed) return request.onClose?.("gone");
+    const { framing, prelude, ping } = request.format ?? SSE_FORMAT;
+    const reader = this.#feeds.open({ ...request, framing }, request.after);
+    const stream: OpenStream = { ping, end: "gone" };
+    this.#open.set(sink, stream);
     this.#meter.readers += 1;
     this.#pulse ??= this.#beat();
     sink.onClose(() => {
       reader.close();
       this.#open.delete(sink);
       this.#meter.readers -= 1;
+      request.onClose?.(stream.end);
       if (this.#open.size > 0) return;
       clearInterval(this.#pulse);
       this.#pulse = undefined;
     });
+    if (prelude !== undefined) sink.write(prelude);
     this.#pump(sink, reader, request.until).catch((error: unknown) => {
-      sink.cut();
+      this.#cut(sink);
       this.#logger({
         level: "error",
         message: "A stream broke",
@@ -97,8 +124,13 @@ export class EventStreams {
     });
   }
 
+  #cut(sink: Sink): void {
+    const stream = this.#open.get(sink);
+    if (stream) stream.end = "cut";
+    sink.cut();
+  }
+
   async #pump(sink: Sink, reader: FeedReader, until = Number.POSITIVE_INFINITY): Promise<void> {
-    sink.write(PRELUDE);
     try {
       while (!sink.closed && reader.cursor < until) {
         const chunk = reader.take() ?? (await reader.next());
@@ -114,23 +146,28 @@ export class EventStreams {
       // A deleted session's stream is over; there is nobody to come back to.
       if (!(error instanceof SluiceError && error.code === "session_not_found")) throw error;
     }
+    const stream = this.#open.get(sink);
+    if (stream && !sink.closed) stream.end = "ended";
     sink.end();
   }
 
   /** One clock for all: within each period every silent reader hears something, and a paused one costs nothing. */
   #beat(): NodeJS.Timeout {
     const pulse = setInterval(() => {
-      for (const sink of this.#open) if (sink.idle && !sink.closed) sink.write(PING);
+      for (const [sink, { ping }] of this.#open) {
+        if (ping !== undefined && sink.idle && !sink.closed) sink.write(ping);
+      }
     }, this.#pingMs);
     pulse.unref();
     return pulse;
   }
 }
 
-/** `id:` is the sequence, `data:` one line. */
+/** `id:` is the sequence, or what the dialect says instead; `data:` one line. */
 export const sse: Framing = {
   id: "sse",
-  frame(frame: Frame, id: number | undefined): string {
+  frame(frame: Frame, sequence: number | undefined): string {
+    const id = frame.id === null ? undefined : (frame.id ?? sequence);
     const event = frame.event === undefined ? "" : `event: ${frame.event}\n`;
     const data = hasLineBreak(frame.data) ? frame.data.replaceAll(/\r\n|\r|\n/g, "\ndata: ") : frame.data;
     return id === undefined ? `${event}data: ${data}\n\n` : `${event}id: ${id}\ndata: ${data}\n\n`;
@@ -147,6 +184,8 @@ export const SSE_HEADERS: Readonly<Record<string, string>> = {
 // Something has to leave at once, or some proxies hold the headers back.
 const PRELUDE = ": sluice\nretry: 1000\n\n";
 const PING = ": ping\n\n";
+
+const SSE_FORMAT: StreamFormat = { framing: sse, headers: SSE_HEADERS, prelude: PRELUDE, ping: PING };
 
 function hasLineBreak(text: string): boolean {
   return text.includes("\n") || text.includes("\r");

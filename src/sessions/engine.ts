@@ -8,6 +8,7 @@ import {
   type RunCommand,
   type SessionInfo,
   type SessionSpec,
+  type EventData,
 } from "../contract/index.ts";
 import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
@@ -252,6 +253,10 @@ class LocalEngine implements Engine {
 
   submit(id: string, submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted> {
     return this.#with(id, (session) => session.submit(submissions, options));
+  }
+
+  report(id: string, error: EventData<"error">): Promise<void> {
+    return this.#with(id, (session) => session.report(error));
   }
 
   async update(id: string, change: SessionChange): Promise<SessionInfo> {

@@ -1,5 +1,6 @@
 import type {
   ContentPart,
+  EventData,
   PermissionReply,
   QuestionReply,
   RunCommand,
@@ -29,6 +30,8 @@ export interface Engine {
   list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }>;
   /** Tells of what really changes; the agent is started with other settings from its next turn on. */
   update(id: string, change: SessionChange): Promise<SessionInfo>;
+  /** Says in the log that something beside the agent's work went wrong, such as what its workspace should have held. */
+  report(id: string, error: EventData<"error">): Promise<void>;
   /** Kills what runs, says `session.deleted` to the readers, and removes all of it. */
   remove(id: string): Promise<void>;
 

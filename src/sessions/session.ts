@@ -4,6 +4,7 @@ import {
   type RunCommand,
   type SessionInfo,
   type SessionSpec,
+  type EventData,
 } from "../contract/index.ts";
 import type { Remembered, SessionRow } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
@@ -278,6 +279,15 @@ export class Session {
       return data.settings !== undefined;
     });
     if (restarts) await this.sleep();
+  }
+
+  report(data: EventData<"error">): Promise<void> {
+    return this.#exclusive(async () => {
+      this.#refuseEnded();
+      const drafts = this.#writer.drafts(this.#writer.fold.started ? [] : [this.#started()]);
+      drafts.add({ type: "error", source: "daemon", data });
+      await this.#commit(drafts);
+    });
   }
 
   checkpoint(comment: string | undefined): Promise<CheckpointInfo> {

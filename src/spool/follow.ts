@@ -68,7 +68,7 @@ export async function* replay(
   }
 }
 
-async function findExit(folder: string, giveUpAt: number): Promise<ProcessExit | undefined> {
+export async function findExit(folder: string, giveUpAt: number): Promise<ProcessExit | undefined> {
   const exit = await readExit(folder);
   if (exit !== undefined || Date.now() < giveUpAt) return exit;
   return (await readPid(folder)) === undefined ? { lost: true } : undefined;

@@ -13,6 +13,11 @@ export interface Spool {
   follow(options: { from: number; signal: AbortSignal }): AsyncIterable<SpoolBatch>;
   /** The lines of `out` in [from, to), for folding a decoder's state again. */
   replay(from: number, to: number): AsyncIterable<SpoolBatch>;
+  /** The bytes of both outputs as they come, until the process has ended and all is read: for what speaks no lines. */
+  outputs(options: {
+    from: { stdout: number; stderr: number };
+    signal: AbortSignal;
+  }): AsyncIterable<OutputBatch>;
   /** Hands a text to the process exactly once per id, also when we die in between. False if that id was sent before. */
   send(entry: SentEntry): Promise<boolean>;
   /** All that was sent, in order. */
@@ -41,6 +46,13 @@ export interface SpoolBatch {
   readonly lines: readonly SpoolLine[];
   /** The `out` offset behind the last line. */
   readonly offset: number;
+  /** Set on the last batch. */
+  readonly exit?: ProcessExit;
+}
+
+export interface OutputBatch {
+  readonly stdout: Uint8Array;
+  readonly stderr: Uint8Array;
   /** Set on the last batch. */
   readonly exit?: ProcessExit;
 }

@@ -5,7 +5,8 @@ import { closeFeeder } from "./feeder.ts";
 import { follow, replay } from "./follow.ts";
 import { Forgotten } from "./forget.ts";
 import { Journal } from "./journal.ts";
-import type { SentEntry, Spool, SpoolBatch } from "./port.ts";
+import { followOutputs } from "./outputs.ts";
+import type { OutputBatch, SentEntry, Spool, SpoolBatch } from "./port.ts";
 import { readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
 import { LINE_LIMITS, type LineLimits } from "./reader.ts";
 import { RUN_SCRIPT } from "./run.ts";
@@ -70,6 +71,13 @@ class FolderSpool implements Spool {
   async *replay(from: number, to: number): AsyncGenerator<SpoolBatch, void, undefined> {
     await this.#forgotten.demand(from);
     yield* replay(this.folder, { from, to, limits: this.#limits });
+  }
+
+  outputs(options: {
+    from: { stdout: number; stderr: number };
+    signal: AbortSignal;
+  }): AsyncIterable<OutputBatch> {
+    return followOutputs(this.folder, { ...options, startGraceMs: this.#startGraceMs });
   }
 
   send(entry: SentEntry): Promise<boolean> {

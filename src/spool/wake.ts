@@ -10,14 +10,17 @@ const POLL_ALONE_MS = 50;
 /** Wakes a follower of a spool folder: by inotify, and by a slow poll as the safety net. */
 export class Wake {
   readonly #signal: AbortSignal;
+  readonly #outputs: readonly string[];
   readonly #onAbort = (): void => this.close();
   readonly #timer: NodeJS.Timeout;
   #watcher: FSWatcher | undefined;
   #stirred: Stirred = "process";
   #resolve: (() => void) | undefined;
 
-  constructor(folder: string, signal: AbortSignal) {
+  /** `outputs` are the files whose growth is news. */
+  constructor(folder: string, signal: AbortSignal, outputs: readonly string[] = ["out"]) {
     this.#signal = signal;
+    this.#outputs = outputs;
     this.#watcher = this.#watch(folder);
     this.#timer = setInterval(() => this.#stir("process"), this.#watcher ? POLL_MS : POLL_ALONE_MS);
     // The watcher keeps the program alive; without one the timer has to.
@@ -52,7 +55,7 @@ export class Wake {
   #watch(folder: string): FSWatcher | undefined {
     try {
       const watcher = watch(folder, (_event, name) => {
-        if (name === "out") this.#stir("output");
+        if (name !== null && this.#outputs.includes(name)) this.#stir("output");
         if (name === "exit" || name === "pid" || name === null) this.#stir("process");
       });
       watcher.on("error", () => this.#stir("process"));

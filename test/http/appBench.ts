@@ -1,6 +1,7 @@
 import { type AppOptions, createApp, listen, type LogLine } from "../../src/http/index.ts";
 import type { App } from "../../src/http/index.ts";
 import type { SluiceEvent } from "../../src/contract/index.ts";
+import type { EngineOptions } from "../../src/sessions/index.ts";
 import { openEngine, type TestEngine } from "../support/engine.ts";
 
 export interface AppBench {
@@ -19,8 +20,11 @@ export interface CallOptions {
 }
 
 /** The real app over the real engine on a real port. */
-export async function openApp(options: Partial<AppOptions> = {}): Promise<AppBench> {
-  const test = await openEngine();
+export async function openApp(
+  options: Partial<AppOptions> = {},
+  engine: Partial<EngineOptions> = {},
+): Promise<AppBench> {
+  const test = await openEngine(engine);
   const lines: LogLine[] = [];
   const app = createApp({
     engine: test.engine,

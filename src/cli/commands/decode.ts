@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { decodeEvents } from "../decode/decodeEvents.ts";
 import { findHarness } from "../../harness/index.ts";
 import { CliFailure } from "../failure.ts";
-import { createPrint } from "../formats.ts";
+import { createPrint, FORMAT_NAMES } from "../formats.ts";
 import type { CommandContext } from "../program.ts";
 import type { Screen } from "../screen.ts";
 
@@ -31,7 +31,7 @@ export function addDecode(program: Command, { screen }: CommandContext): void {
     .description("Decode a recording of an agent's process into events, one JSON per line.")
     .argument("<file>", "the recording, or - for standard input")
     .requiredOption("--agent <agent>", "whose recording it is")
-    .option("--as <format>", "the dialect of the events: universal", "universal")
+    .option("--as <format>", `the dialect of the events: ${FORMAT_NAMES}`, "universal")
     .addHelpText("after", EXAMPLES)
     .action((file: string, options: DecodeOptions) => decode(file, options, screen));
 }

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { createPrint } from "../formats.ts";
+import { createPrint, FORMAT_NAMES } from "../formats.ts";
 import { locateSource, type WhereOptions } from "../locate.ts";
 import type { CommandContext } from "../program.ts";
 import type { Screen } from "../screen.ts";
@@ -19,7 +19,7 @@ export function addExport(program: Command, { screen }: CommandContext): void {
     .command("export")
     .description("Write the whole log of a session, one JSON event per line, extensions included.")
     .argument("<session>", "the session's id")
-    .option("--as <format>", "the dialect of the events: universal", "universal");
+    .option("--as <format>", `the dialect of the events: ${FORMAT_NAMES}`, "universal");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
     .action((session: string, options: WhereOptions & { as: string }) =>

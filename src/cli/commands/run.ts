@@ -4,7 +4,7 @@ import type { Engine } from "../../sessions/port.ts";
 import { addAgentOptions, type AgentOptions, splitCommand, toSpec } from "../agentOptions.ts";
 import { dataDirOf } from "../dataDir.ts";
 import { CliFailure, EXIT } from "../failure.ts";
-import { createPrint, formatOf } from "../formats.ts";
+import { createPrint, FORMAT_NAMES, formatOf } from "../formats.ts";
 import type { CommandContext } from "../program.ts";
 import { readPrompt } from "../prompt.ts";
 import { onInterrupt } from "../signals.ts";
@@ -39,7 +39,7 @@ export function addRun(program: Command, context: CommandContext): void {
     .description("Run one turn here, without a server, and watch it live.")
     .argument("[prompt...]", "what to tell the agent");
   addAgentOptions(command)
-    .option("--as <format>", "print the events of a dialect instead, one JSON per line: universal")
+    .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
     .option("--json", "the same as --as universal")
     .option("--session <id>", "continue this session, or make it if there is none")
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")

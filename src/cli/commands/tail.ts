@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { createPrint, formatOf } from "../formats.ts";
+import { createPrint, FORMAT_NAMES, formatOf, remembers } from "../formats.ts";
 import { locateSource, type WhereOptions } from "../locate.ts";
 import type { CommandContext } from "../program.ts";
 import type { Screen } from "../screen.ts";
@@ -32,7 +32,7 @@ export function addTail(program: Command, { screen }: CommandContext): void {
     .description("Print a session from its log, and what happens in it live.")
     .argument("<session>", "the session's id")
     .option("--after <sequence>", "print only what is behind this sequence", parseSequence, 0)
-    .option("--as <format>", "print the events of a dialect instead, one JSON per line: universal")
+    .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
     .option("--json", "the same as --as universal")
     .option("-f, --follow", "wait for more, until the session ends or Ctrl-C")
     .option("--no-follow", "print what is there and end");
@@ -49,8 +49,10 @@ async function tail(session: string, options: TailOptions, screen: Screen): Prom
   const signal = AbortSignal.any([stop.signal, screen.closed]);
   try {
     const following = toFollowing(options.follow);
-    for await (const event of tailEvents(source, session, { after: options.after, following, signal })) {
-      await screen.write(print(event));
+    const after = remembers(formatOf(options)) ? 0 : options.after;
+    for await (const event of tailEvents(source, session, { after, following, signal })) {
+      const text = print(event);
+      if (event.sequence > options.after) await screen.write(text);
       if (signal.aborted) break;
     }
   } finally {

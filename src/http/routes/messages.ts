@@ -39,11 +39,12 @@ function toInput(c: Context<AppEnv>, message: SendMessage): SessionInput {
   if (key !== undefined && (key === "" || key.length > 255)) {
     throw new SluiceError("invalid_request", "Idempotency-Key: expected 1 to 255 characters.");
   }
-  const { delivery } = message;
+  const { delivery, options } = message;
   return {
     content: toContent(message),
     via: universal.id,
     ...(key && { key }),
     ...(delivery && { delivery }),
+    ...(options && { options }),
   };
 }

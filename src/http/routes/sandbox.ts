@@ -16,6 +16,12 @@ export function mountSandbox(mount: Mount, { engine }: Services): void {
     return c.body(null, 204);
   });
 
+  mount(operations.runCommand, async ({ c, body, param }) => c.json(await engine.exec(param("id"), body)));
+
+  mount(operations.listShelf, async ({ c, query: { shelf, limit } }) =>
+    c.json({ checkpoints: await engine.shelved(shelf, { limit }) }),
+  );
+
   mount(operations.getHost, async ({ c, param }) => {
     const url = await engine.host(param("id"), parseWith(Port, param("port"), "path"));
     return c.json({ url: url.href });

@@ -24,12 +24,15 @@ export function mountSessions(mount: Mount, { engine }: Services): void {
   });
 
   mount(operations.interruptSession, async ({ c, param }) => {
-    const { turnId } = await engine.interrupt(param("id"));
-    return c.body(null, 204, turnId === undefined ? {} : toTurnHeader(turnId));
+    const { turnId, commandId } = await engine.interrupt(param("id"));
+    return c.body(null, 204, {
+      ...(turnId === undefined ? {} : toTurnHeader(turnId)),
+      ...(commandId === undefined ? {} : { "sluice-command-id": commandId }),
+    });
   });
 
-  mount(operations.terminateSession, async ({ c, param }) => {
-    await engine.terminate(param("id"));
+  mount(operations.terminateSession, async ({ c, query, param }) => {
+    await engine.terminate(param("id"), { destroy: query.destroy ?? false });
     return c.body(null, 204);
   });
 }

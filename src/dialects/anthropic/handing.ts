@@ -1,0 +1,56 @@
+import type { ContentPart } from "../../contract/index.ts";
+import type { MessageBlock, ResultBlock } from "./content-blocks.ts";
+import type { SystemMessage } from "./sendable.ts";
+
+/** What an agent is handed for a client's block: a part as it is, or bytes that need a place first. */
+export type Handed =
+  | { readonly kind: "part"; readonly part: ContentPart }
+  | { readonly kind: "image" | "document"; readonly source: ByteSource; readonly title?: string };
+
+export type ByteSource =
+  | { readonly type: "file"; readonly fileId: string }
+  | { readonly type: "base64"; readonly mediaType: string; readonly data: string }
+  | { readonly type: "text"; readonly data: string };
+
+export function toHanded(block: MessageBlock | ResultBlock): Handed | undefined {
+  switch (block.type) {
+    case "text":
+      return text(block.text);
+    case "image": {
+      const { source } = block;
+      if (source.type === "url") return { kind: "part", part: { type: "image", path: source.url } };
+      if (source.type === "file") return { kind: "image", source: { type: "file", fileId: source.file_id } };
+      const { media_type: mediaType, data } = source;
+      const part: ContentPart = { type: "image", path: `data:${mediaType};base64,${data}`, mime: mediaType };
+      return { kind: "part", part };
+    }
+    case "document": {
+      const { source } = block;
+      const title = block.title ? { title: block.title } : {};
+      if (source.type === "url")
+        return { kind: "part", part: { type: "file_ref", path: source.url, action: "read" } };
+      if (source.type === "file")
+        return { kind: "document", source: { type: "file", fileId: source.file_id }, ...title };
+      if (source.type === "text")
+        return { kind: "document", source: { type: "text", data: source.data }, ...title };
+      const { media_type: mediaType, data } = source;
+      return { kind: "document", source: { type: "base64", mediaType, data }, ...title };
+    }
+    case "search_result": {
+      const found = block.content.map(({ text }) => text).join("\n");
+      return text(`${block.title}\n${block.source}\n\n${found}`);
+    }
+    case "redacted":
+      return undefined;
+  }
+}
+
+/** The system's words stand in the conversation itself: there they hold for this turn and for every later one. */
+export function toSystemPart({ content }: SystemMessage): ContentPart {
+  const words = content.map(({ text }) => text).join("\n");
+  return { type: "text", text: `<system-message>\n${words}\n</system-message>` };
+}
+
+function text(words: string): Handed {
+  return { kind: "part", part: { type: "text", text: words } };
+}

@@ -1,0 +1,165 @@
+import { z } from "zod";
+import { type ResolvedSwitch, resolveSwitch, Switch } from "./policy.ts";
+import { refuse } from "./refusal.ts";
+import { resolveWebConfig, webFetch, webSearch } from "./web-tools.ts";
+
+/** The tools of an agent as a client gives them, and in the resolved form in which every answer has them. */
+
+export const TOOLSET_TOOLS = [
+  "bash",
+  "read",
+  "write",
+  "edit",
+  "glob",
+  "grep",
+  "web_fetch",
+  "web_search",
+] as const;
+export type ToolsetTool = (typeof TOOLSET_TOOLS)[number];
+
+const plain = (name: Exclude<ToolsetTool, "web_fetch" | "web_search">) =>
+  z.object({ name: z.literal(name), type: z.literal(name).nullish(), ...Switch.shape });
+
+const ToolsetConfig = z.discriminatedUnion("name", [
+  plain("bash"),
+  plain("read"),
+  plain("write"),
+  plain("edit"),
+  plain("glob"),
+  plain("grep"),
+  z.object({
+    name: z.literal("web_fetch"),
+    type: z.literal("web_fetch").nullish(),
+    ...Switch.shape,
+    ...webFetch,
+  }),
+  z.object({
+    name: z.literal("web_search"),
+    type: z.literal("web_search").nullish(),
+    ...Switch.shape,
+    ...webSearch,
+  }),
+]);
+
+const AgentToolsetParams = z.object({
+  type: z.literal("agent_toolset_20260401"),
+  default_config: Switch.nullish(),
+  configs: z.array(ToolsetConfig).nullish(),
+});
+
+const McpToolsetParams = z.object({
+  type: z.literal("mcp_toolset"),
+  mcp_server_name: z.string().min(1).max(255),
+  default_config: Switch.nullish(),
+  configs: z.array(z.object({ name: z.string().min(1).max(128), ...Switch.shape })).nullish(),
+});
+
+const CustomTool = z.object({
+  type: z.literal("custom"),
+  name: z.string().regex(/^[A-Za-z0-9_-]{1,128}$/, "1 to 128 letters, digits, underscores or hyphens"),
+  description: z.string(),
+  input_schema: z.looseObject({ type: z.literal("object") }),
+});
+export type CustomTool = z.infer<typeof CustomTool>;
+
+export const ToolParams = z.discriminatedUnion("type", [AgentToolsetParams, McpToolsetParams, CustomTool]);
+export type ToolParams = z.infer<typeof ToolParams>;
+export const ToolList = z.array(ToolParams);
+
+export interface AgentToolset {
+  readonly type: "agent_toolset_20260401";
+  readonly default_config: ResolvedSwitch;
+  readonly configs: readonly (ResolvedSwitch & { readonly type: ToolsetTool; readonly name: ToolsetTool })[];
+}
+
+export interface McpToolset {
+  readonly type: "mcp_toolset";
+  readonly mcp_server_name: string;
+  readonly default_config: ResolvedSwitch;
+  readonly configs: readonly (ResolvedSwitch & { readonly name: string })[];
+}
+
+export type Tool = AgentToolset | McpToolset | CustomTool;
+
+export const McpServerParams = z.object({
+  type: z.literal("url"),
+  name: z.string().min(1).max(255),
+  url: z.url({ protocol: /^https?$/, error: "expected an http or https URL" }),
+});
+export type McpServer = z.infer<typeof McpServerParams>;
+export const McpServerList = z.array(McpServerParams).max(20);
+
+const MAX_TOOLS = 256;
+const ALLOW: ResolvedSwitch = { enabled: true, permission_policy: { type: "always_allow" } };
+const ASK: ResolvedSwitch = { enabled: true, permission_policy: { type: "always_ask" } };
+
+export function resolveTools(given: readonly ToolParams[]): Tool[] {
+  const count = given.reduce((sum, tool) => sum + ("configs" in tool ? (tool.configs?.length ?? 0) : 1), 0);
+  if (given.length > MAX_TOOLS || count > MAX_TOOLS)
+    throw refuse(`tools: at most ${MAX_TOOLS} tools are allowed.`);
+  const tools = given.map(resolveTool);
+  assertUnique("tools", tools.map(toIdentity));
+  return tools;
+}
+
+/** Servers and toolsets name each other: none is without the other. */
+export function assertToolsFit(tools: readonly Tool[], servers: readonly McpServer[]): void {
+  assertUnique(
+    "mcp_servers",
+    servers.map(({ name }) => name),
+  );
+  const named = new Set(tools.flatMap((tool) => (tool.type === "mcp_toolset" ? [tool.mcp_server_name] : [])));
+  for (const { name } of servers)
+    if (!named.has(name)) throw refuse(`mcp_servers: no mcp_toolset in tools names the server ${name}.`);
+  const known = new Set(servers.map(({ name }) => name));
+  for (const name of named)
+    if (!known.has(name)) throw refuse(`tools: an mcp_toolset names ${name}, which is not in mcp_servers.`);
+}
+
+/** How a tool of the toolset is to be treated; undefined where the agent has no toolset. */
+export function policyOf(
+  tools: readonly Tool[],
+  tool: { name: string; server?: string | undefined },
+): ResolvedSwitch | undefined {
+  const toolset = tools.find((candidate) =>
+    tool.server === undefined
+      ? candidate.type === "agent_toolset_20260401"
+      : candidate.type === "mcp_toolset" && candidate.mcp_server_name === tool.server,
+  );
+  if (!toolset || toolset.type === "custom") return undefined;
+  return toolset.configs.find(({ name }) => name === tool.name) ?? toolset.default_config;
+}
+
+function resolveTool(tool: ToolParams): Tool {
+  if (tool.type === "custom") return tool;
+  const isMcp = tool.type === "mcp_toolset";
+  const default_config = resolveSwitch(tool.default_config, isMcp ? ASK : ALLOW);
+  assertUnique(
+    `${tool.type}: configs`,
+    (tool.configs ?? []).map(({ name }) => name),
+  );
+  if (isMcp) {
+    const configs = (tool.configs ?? []).map((config) =>
+      Object.assign({ name: config.name }, resolveSwitch(config, default_config)),
+    );
+    return { type: tool.type, mcp_server_name: tool.mcp_server_name, default_config, configs };
+  }
+  const configs = (tool.configs ?? []).map((config) =>
+    Object.assign(
+      { type: config.name, name: config.name },
+      resolveSwitch(config, default_config),
+      resolveWebConfig(config),
+    ),
+  );
+  return { type: tool.type, default_config, configs };
+}
+
+function toIdentity(tool: Tool): string {
+  if (tool.type === "custom") return tool.name;
+  return tool.type === "mcp_toolset" ? `mcp_toolset of ${tool.mcp_server_name}` : tool.type;
+}
+
+function assertUnique(where: string, names: readonly string[]): void {
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined) throw refuse(`${where}: ${twice} is there twice.`);
+}

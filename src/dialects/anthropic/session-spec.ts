@@ -1,0 +1,103 @@
+import type { Network, SessionSpec, ToolSettings } from "../../contract/index.ts";
+import type { EnvironmentConfig } from "./resources/environment.ts";
+import type { ResolvedSwitch } from "./resources/policy.ts";
+import { refuse } from "./resources/refusal.ts";
+import type { SessionAgent } from "./resources/session-agent.ts";
+import { TOOLSET_TOOLS, type Tool } from "./resources/tools.ts";
+
+/** Which harness runs an agent: the one that it names, else the one that its model belongs to. */
+export function toHarness(
+  { model, metadata }: { model: string; metadata: Readonly<Record<string, string>> },
+  otherwise: string | undefined,
+): string {
+  const named = metadata["harness"];
+  if (named) return named;
+  const [, harness] = BY_MODEL.find(([pattern]) => pattern.test(model)) ?? [];
+  const chosen = harness ?? otherwise;
+  if (chosen !== undefined) return chosen;
+  throw refuse(
+    `agent: no harness is known for the model ${model}. Set metadata.harness of the agent, or start the server with --agent.`,
+  );
+}
+
+/** What a session has to be for its agent and its environment to be what they say. */
+export function toSessionSpec(
+  agent: SessionAgent,
+  given: { harness: string; config: EnvironmentConfig },
+): SessionSpec {
+  const { harness, config } = given;
+  const isOwnModel = agent.model.id !== harness;
+  return {
+    agent: harness,
+    ...(isOwnModel ? { model: agent.model.id } : {}),
+    ...(agent.system === null ? {} : { systemPrompt: agent.system }),
+    ...toSettings(agent, config),
+    network: toNetwork(agent, config),
+  };
+}
+
+/** What of it follows from the part of an agent that can be changed while its session lives. */
+export function toSettings(
+  agent: Pick<SessionAgent, "tools" | "mcp_servers">,
+  config: EnvironmentConfig,
+): { tools: ToolSettings; mcp: NonNullable<SessionSpec["mcp"]> } {
+  const servers = agent.mcp_servers.map(({ name, url }) => [name, { type: "http" as const, url }]);
+  return { tools: toToolSettings(agent.tools, config), mcp: Object.fromEntries(servers) };
+}
+
+const BY_MODEL: readonly (readonly [RegExp, string])[] = [
+  [/^scripted$/, "scripted"],
+  [/^claude/, "claude"],
+  [/^(gpt|codex|o\d)/, "codex"],
+  [/^gemini/, "gemini"],
+  [/^grok/, "grok"],
+];
+
+/** The registries that package managers ask by themselves. */
+const REGISTRIES = [
+  "registry.npmjs.org",
+  "pypi.org",
+  "files.pythonhosted.org",
+  "crates.io",
+  "*.crates.io",
+  "rubygems.org",
+  "*.rubygems.org",
+  "proxy.golang.org",
+  "sum.golang.org",
+  "deb.debian.org",
+  "security.debian.org",
+  "archive.ubuntu.com",
+  "security.ubuntu.com",
+];
+
+function toToolSettings(tools: readonly Tool[], config: EnvironmentConfig): ToolSettings {
+  const rules: Record<string, "allow" | "ask"> = {};
+  const custom: NonNullable<ToolSettings["custom"]> = [];
+  for (const tool of tools) {
+    if (tool.type === "custom") {
+      const { name, description, input_schema: inputSchema } = tool;
+      custom.push({ name, description, inputSchema });
+      continue;
+    }
+    const prefix = tool.type === "mcp_toolset" ? `mcp__${tool.mcp_server_name}__` : "";
+    rules[`${prefix}*`] = toRule(tool.default_config);
+    for (const config of tool.configs) rules[prefix + config.name] = toRule(config);
+  }
+  const client = config.type === "self_hosted" ? { client: [...TOOLSET_TOOLS] } : {};
+  return { rules, ...client, ...(custom.length === 0 ? {} : { custom }) };
+}
+
+// Nobody judges a call here: what a client leaves to judgement, a person decides on.
+function toRule({ permission_policy: policy }: ResolvedSwitch): "allow" | "ask" {
+  return policy.type === "always_allow" ? "allow" : "ask";
+}
+
+function toNetwork(agent: Pick<SessionAgent, "mcp_servers">, config: EnvironmentConfig): Network {
+  // Where the tools run on the client's side, what runs here needs nothing but its model.
+  if (config.type === "self_hosted") return { allow: [] };
+  const { networking } = config;
+  if (networking.type === "unrestricted") return "full";
+  const servers = networking.allow_mcp_servers ? agent.mcp_servers.map(({ url }) => new URL(url).host) : [];
+  const registries = networking.allow_package_managers ? REGISTRIES : [];
+  return { allow: [...new Set([...networking.allowed_hosts, ...servers, ...registries])] };
+}

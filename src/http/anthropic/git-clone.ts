@@ -1,0 +1,89 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import type { Checkout } from "../../dialects/anthropic/resources/session-resource.ts";
+
+export interface Wanted {
+  readonly url: string;
+  readonly checkout?: Checkout | undefined;
+  readonly token?: string | undefined;
+}
+
+export class RepositoryFailure extends Error {
+  /** As the log has it. */
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.name = "RepositoryFailure";
+    this.code = code;
+  }
+}
+
+const run = promisify(execFile);
+const TIMEOUT_MS = 120_000;
+
+/** A plain copy: no hooks, no links, nothing of this machine's own git. */
+export async function cloneRepository(folder: string, { url, checkout, token }: Wanted): Promise<void> {
+  const env = toEnvironment(folder, token);
+  const git = async (...args: string[]): Promise<void> => {
+    await run("git", args, { env, timeout: TIMEOUT_MS, maxBuffer: 1 << 20 });
+  };
+  const settings = ["core.symlinks=false", "core.fileMode=false"].flatMap((setting) => ["-c", setting]);
+  await git("clone", "--quiet", "--no-hardlinks", ...settings, "--", url, folder).catch((error: unknown) => {
+    throw new RepositoryFailure(codeOf(error), `${url} could not be cloned: ${wordsOf(error, token)}`);
+  });
+  if (!checkout) return;
+  const target = checkout.type === "branch" ? checkout.name : checkout.sha;
+  await git("-C", folder, "checkout", "--quiet", target, "--").catch((error: unknown) => {
+    const message = `${url} has no ${checkout.type} ${target}: ${wordsOf(error, token)}`;
+    throw new RepositoryFailure("repository_checkout", message);
+  });
+}
+
+/** The token is in no argument, where every process could read it, and in no file of the copy. */
+function toEnvironment(home: string, token: string | undefined): NodeJS.ProcessEnv {
+  const settings: [string, string][] = [
+    ["core.hooksPath", "/dev/null"],
+    ["protocol.allow", "never"],
+    ["protocol.https.allow", "always"],
+    ["protocol.http.allow", "always"],
+    ["protocol.file.allow", "always"],
+    ["safe.directory", "*"],
+  ];
+  if (token !== undefined) {
+    const basic = Buffer.from(`x-access-token:${token}`).toString("base64");
+    settings.push(["http.extraHeader", `Authorization: Basic ${basic}`]);
+  }
+  const env: NodeJS.ProcessEnv = {
+    PATH: process.env["PATH"],
+    HOME: home,
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_CONFIG_GLOBAL: "/dev/null",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_CONFIG_COUNT: String(settings.length),
+  };
+  for (const [index, [key, value]] of settings.entries()) {
+    env[`GIT_CONFIG_KEY_${index}`] = key;
+    env[`GIT_CONFIG_VALUE_${index}`] = value;
+  }
+  return env;
+}
+
+function codeOf(error: unknown): string {
+  const { stderr: words = "" } = error as { stderr?: string };
+  if (/authentication failed|could not read username|\b401\b/i.test(words))
+    return "repository_authentication";
+  if (/\b403\b|permission denied|forbidden/i.test(words)) return "repository_forbidden";
+  if (/not found|does not exist|\b404\b|does not appear to be a git repository/i.test(words))
+    return "repository_not_found";
+  return "repository_clone";
+}
+
+function wordsOf(error: unknown, token: string | undefined): string {
+  const { stderr, message } = error as { stderr?: string; message: string };
+  const words = (stderr || message)
+    .trim()
+    .replaceAll(/\s*\n\s*/g, "; ")
+    .slice(0, 500);
+  return token === undefined ? words : words.replaceAll(token, "[token]");
+}

@@ -1,0 +1,99 @@
+import { type PendingAction, type SessionInfo, type SluiceEvent, SluiceError } from "../../contract/index.ts";
+import { fromEventId } from "../../dialects/anthropic/ids.ts";
+import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
+import { isToolsetTool } from "../../dialects/anthropic/tool-use.ts";
+import type { EventLog } from "../../log/port.ts";
+import type { Engine } from "../../sessions/port.ts";
+import type { SessionRecord } from "./session-record.ts";
+
+type Answered = "user.tool_confirmation" | "user.tool_result" | "user.custom_tool_result";
+
+/** The open request that an event's id stands for, or why it takes no such answer. */
+export async function findPending(
+  engine: Engine,
+  { session, info }: SessionRecord,
+  { id, by }: { id: string; by: Answered },
+): Promise<PendingAction> {
+  const { log } = engine;
+  const place = fromEventId(session, id);
+  const asked = place?.index === 0 ? await readEvent(log, session, place.sequence) : undefined;
+  if (!asked) throw refuse(`${by}: ${id} is no event of this session.`);
+  const pending = info.pendingActions.find(({ sequence }) => sequence === asked.sequence);
+  const wanted = pending ? answerOf(pending) : undefined;
+  if (pending && wanted === by) return pending;
+  if (pending) throw refuse(`${by}: ${id} waits for a ${wanted}.`);
+  if (asked.type === "permission.requested" && by === "user.tool_result") {
+    const next = await awaitAllowed(engine, session, asked);
+    if (next) return next;
+  }
+  if (!REQUESTS.has(asked.type)) throw refuse(`${by}: ${id} waits for nothing.`);
+  throw new SluiceError("already_resolved", `${by}: ${id} was resolved already.`);
+}
+
+const REQUESTS: ReadonlySet<string> = new Set([
+  "permission.requested",
+  "tool.requested",
+  "question.requested",
+]);
+
+function answerOf({ kind, prompt }: PendingAction): Answered {
+  if (kind === "permission") return "user.tool_confirmation";
+  return kind === "tool" && isToolsetTool(prompt) ? "user.tool_result" : "user.custom_tool_result";
+}
+
+/**
+ * A tool that the application runs keeps the id under which it was asked for. Its runner hears that it may run before
+ * the agent does, and may be done before the agent has asked for the result.
+ */
+async function awaitAllowed(
+  engine: Engine,
+  session: string,
+  asked: Asked,
+): Promise<PendingAction | undefined> {
+  if (!(await isAllowed(engine.log, session, asked))) return undefined;
+  const signal = AbortSignal.timeout(LATE_MS);
+  for (;;) {
+    const info = await engine.info(session);
+    const pending = await findOfCall(engine.log, info, asked);
+    if (pending || info.turnId !== asked.turn_id || signal.aborted) return pending;
+    await engine.log.moved(session, info.eventCount, { signal }).catch(() => {});
+  }
+}
+
+const LATE_MS = 3000;
+
+type Asked = Extract<SluiceEvent, { type: "permission.requested" }>;
+
+async function isAllowed(log: EventLog, session: string, asked: Asked): Promise<boolean> {
+  const types = new Set(["permission.resolved"] as const);
+  for (let after = asked.sequence; ;) {
+    const events = await log.read(session, { after, limit: 16, types });
+    for (const { body, sequence } of events) {
+      const { data } = JSON.parse(body) as Extract<SluiceEvent, { type: "permission.resolved" }>;
+      if (data.permission_id === asked.data.permission_id) return data.status === "approved";
+      after = sequence;
+    }
+    if (events.length === 0) return false;
+  }
+}
+
+async function findOfCall(
+  log: EventLog,
+  { sessionId, pendingActions }: SessionInfo,
+  asked: Asked,
+): Promise<PendingAction | undefined> {
+  const callId = (asked.data.metadata as { call_id?: unknown } | undefined)?.call_id;
+  for (const pending of pendingActions) {
+    if (pending.kind !== "tool") continue;
+    const requested = await readEvent(log, sessionId, pending.sequence);
+    if (requested?.type === "tool.requested" && requested.data.call_id === callId) return pending;
+  }
+  return undefined;
+}
+
+async function readEvent(log: EventLog, session: string, sequence: number): Promise<SluiceEvent | undefined> {
+  const row = await log.find(session);
+  if (!row || sequence <= row.floor || sequence > row.head) return undefined;
+  const [stored] = await log.read(session, { after: sequence - 1, limit: 1 });
+  return stored?.sequence === sequence ? (JSON.parse(stored.body) as SluiceEvent) : undefined;
+}

@@ -1,0 +1,73 @@
+import { z } from "zod";
+import type { TimeRange } from "../../catalog/port.ts";
+import { parseWith } from "../../dialects/universal/index.ts";
+
+/** Query parameters as the SDKs write them: `a[]=1&a[]=2`, `a=1&a=2` and `a=1,2` are one list. */
+export function parseParams<T>(schema: z.ZodType<T>, search: URLSearchParams): T {
+  const values: Record<string, string | string[]> = {};
+  for (const [name, value] of search) {
+    const key = name.replace(/\[\d*\]$/, "");
+    const before = values[key];
+    values[key] = before === undefined && key === name ? value : [before ?? [], value].flat();
+  }
+  return parseWith(schema, values, "query");
+}
+
+/** 1 to `max`; what was not given is `usual`. */
+export function limitOf(usual: number, max = 1000): z.ZodType<number> {
+  const told = { error: `expected a whole number from 1 to ${max}` };
+  return z
+    .string(told)
+    .regex(/^\d{1,9}$/, told)
+    .transform(Number)
+    .pipe(z.int(told).min(1, told).max(max, told))
+    .default(usual) as unknown as z.ZodType<number>;
+}
+
+export function listOf<T>(item: z.ZodType<T>): z.ZodType<T[] | undefined> {
+  const split = z
+    .union([z.string(), z.array(z.string())])
+    .transform((value) => [value].flat().flatMap((part) => part.split(",")))
+    .transform((parts) => parts.map((part) => part.trim()).filter((part) => part !== ""));
+  return split.pipe(z.array(item as z.ZodType<T, string>)).optional() as unknown as z.ZodType<
+    T[] | undefined
+  >;
+}
+
+export const text = z.string().min(1).optional();
+
+export const flag = z
+  .enum(["true", "false", "1", "0"], { error: "expected true or false" })
+  .transform((value) => value === "true" || value === "1")
+  .optional();
+
+/** Milliseconds since 1970. A plus sign that was sent as it is arrives as a space. */
+export const moment = z
+  .string()
+  .transform((value) => value.trim().replace(" ", "+"))
+  .pipe(z.iso.datetime({ offset: true, error: "expected a time in RFC 3339" }))
+  .transform((value) => Date.parse(value))
+  .optional();
+
+export const page = z.string().min(1).optional();
+
+export const order = z.enum(["asc", "desc"], { error: "expected asc or desc" }).optional();
+
+/** The four names of a range of time. */
+export const createdAt = {
+  "created_at[gt]": moment,
+  "created_at[gte]": moment,
+  "created_at[lt]": moment,
+  "created_at[lte]": moment,
+};
+
+export function toTimeRange(query: {
+  readonly [Name in keyof typeof createdAt]?: number | undefined;
+}): TimeRange {
+  return {
+    gt: query["created_at[gt]"],
+    gte: query["created_at[gte]"],
+    lt: query["created_at[lt]"],
+    lte: query["created_at[lte]"],
+  };
+}

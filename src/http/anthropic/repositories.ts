@@ -1,0 +1,87 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
+import {
+  type RepositoryParams,
+  type RepositoryResource,
+  toRepositoryPath,
+} from "../../dialects/anthropic/resources/session-resource.ts";
+import { toTimestamp } from "../../dialects/anthropic/resources/stored.ts";
+import { DEFAULT_OWNER } from "../auth.ts";
+import { cloneRepository, RepositoryFailure, type Wanted } from "./git-clone.ts";
+import { createId } from "./ids.ts";
+import type { AnthropicServices } from "./services.ts";
+
+/** What can be known of a repository without asking for it. */
+export function checkRepository(owner: string, { url, mount_path }: RepositoryParams): void {
+  const { username, password, protocol } = new URL(url);
+  if (username !== "" || password !== "")
+    throw refuse("resources: the URL of a repository has no name and password; use authorization_token.");
+  // Paths of this machine are for those who have its own token.
+  if (protocol === "file:" && owner !== DEFAULT_OWNER)
+    throw refuse("resources: a repository has an http or https URL.");
+  if (!mount_path) toRepositoryPath(url);
+}
+
+/** A repository that cannot be had is told of, and the session begins without it. */
+export async function addRepository(
+  services: AnthropicServices,
+  { session, resource }: { session: string; resource: RepositoryParams },
+): Promise<RepositoryResource> {
+  const { url, checkout, authorization_token: token } = resource;
+  const mount_path = resource.mount_path ?? toRepositoryPath(url);
+  await place(services, { session, mount_path, url, checkout: checkout ?? undefined, token });
+  const now = toTimestamp(Date.now());
+  return {
+    id: createId("resource"),
+    type: "github_repository",
+    url,
+    mount_path,
+    ...(checkout === undefined ? {} : { checkout }),
+    created_at: now,
+    updated_at: now,
+  };
+}
+
+/** A new token is tried where the old one did not open it. */
+export async function renewRepository(
+  services: AnthropicServices,
+  { session, resource, token }: { session: string; resource: RepositoryResource; token: string },
+): Promise<void> {
+  const { url, mount_path, checkout } = resource;
+  const files = await services.engine.files(session);
+  const isThere = await files.stat(mount_path).then(
+    () => true,
+    () => false,
+  );
+  if (!isThere) await place(services, { session, mount_path, url, checkout: checkout ?? undefined, token });
+}
+
+interface Placed extends Wanted {
+  readonly session: string;
+  readonly mount_path: string;
+}
+
+/** Cloned on this side, so that the token never comes near the agent; then copied to where it works. */
+async function place(
+  { engine }: AnthropicServices,
+  { session, mount_path, ...wanted }: Placed,
+): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-clone-"));
+  try {
+    await cloneRepository(folder, wanted);
+    const files = await engine.files(session);
+    for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue;
+      const path = join(entry.parentPath, entry.name);
+      await files.write(join(mount_path, path.slice(folder.length)), await readFile(path));
+    }
+  } catch (error) {
+    if (!(error instanceof RepositoryFailure)) throw error;
+    const details = { repository_url: wanted.url };
+    await engine.report(session, { code: error.code, message: error.message, details });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,161 @@
+import { z } from "zod";
+import { SluiceError } from "../../contract/index.ts";
+import { patchMetadata } from "../../dialects/anthropic/resources/metadata.ts";
+import { toTimestamp } from "../../dialects/anthropic/resources/stored.ts";
+import {
+  DEFAULT_TTL_SECONDS,
+  StopWork,
+  toWork,
+  UpdateWork,
+} from "../../dialects/anthropic/resources/work.ts";
+import * as params from "./query.ts";
+import type { Route } from "./route.ts";
+import type { AnthropicServices } from "./services.ts";
+import { toList } from "./shelf.ts";
+import { beat, changeWork, claimWork, queueWork } from "./work-queue.ts";
+
+const whole = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,9}$/, "expected a whole number")
+    .transform(Number)
+    .pipe(z.int().min(min).max(max))
+    .optional();
+
+const Poll = z.object({ block_ms: whole(1, 999), reclaim_older_than_ms: whole(0, 86_400_000) });
+const Beat = z.object({ desired_ttl_seconds: whole(1, 3600), expected_last_heartbeat: params.text });
+const ListWork = z.object({ limit: params.limitOf(20), page: params.page });
+
+const COUNTED = 1000;
+const POLLING_MS = 10_000;
+
+/** How workers on the client's side find the sessions of a self-hosted environment. */
+export function mountWork(route: Route, services: AnthropicServices): void {
+  const { shelves } = services;
+  const polled = new Map<string, number>();
+
+  const find = async (owner: string, param: (name: string) => string) => {
+    const { id: environment } = await shelves.environments.get(owner, param("id"));
+    const work = await shelves.work.get(owner, param("work"));
+    if (work.parent === environment) return work;
+    throw new SluiceError("not_found", `There is no work ${work.id} in this environment.`);
+  };
+
+  route("GET", "/environments/:id/work/poll", { query: Poll }, async ({ c, owner, query, param }) => {
+    const { id: environment } = await shelves.environments.get(owner, param("id"));
+    polled.set(`${environment} ${c.req.header("anthropic-worker-id") ?? ""}`, Date.now());
+    const work = await claimWork(services, owner, {
+      environment,
+      blockMs: query.block_ms ?? 0,
+      reclaimMs: query.reclaim_older_than_ms ?? 5000,
+      signal: c.req.raw.signal,
+    });
+    return c.json(work ? toWork(work) : null);
+  });
+
+  route("GET", "/environments/:id/work/stats", {}, async ({ owner, param }) => {
+    const { id: environment } = await shelves.environments.get(owner, param("id"));
+    const queued = await shelves.work.list(owner, {
+      parent: environment,
+      labels: { state: "queued" },
+      limit: COUNTED,
+    });
+    const waiting = queued.filter(({ body }) => body.polled_at === null);
+    const now = Date.now();
+    for (const [key, at] of polled) if (now - at > POLLING_MS) polled.delete(key);
+    const oldest = waiting[0];
+    return {
+      type: "work_queue_stats",
+      depth: waiting.length,
+      pending: queued.length - waiting.length,
+      oldest_queued_at: oldest ? toTimestamp(oldest.createdAt) : null,
+      workers_polling: [...polled.keys()].filter((key) => key.startsWith(`${environment} `)).length,
+    };
+  });
+
+  route("GET", "/environments/:id/work", { query: ListWork }, async ({ owner, query, param }) => {
+    const { id: parent } = await shelves.environments.get(owner, param("id"));
+    return toList(await shelves.work.page(owner, query, { parent }), toWork);
+  });
+
+  route("GET", "/environments/:id/work/:work", {}, async ({ owner, param }) =>
+    toWork(await find(owner, param)),
+  );
+
+  route(
+    "POST",
+    "/environments/:id/work/:work",
+    { body: UpdateWork },
+    async ({ owner, body: given, param }) => {
+      const { id } = await find(owner, param);
+      const change = ({ metadata }: { metadata: Record<string, string> }) => ({
+        metadata: patchMetadata(metadata, given.metadata),
+      });
+      return toWork(await changeWork(services, owner, id, change));
+    },
+  );
+
+  route("POST", "/environments/:id/work/:work/ack", {}, async ({ owner, param }) => {
+    const { id } = await find(owner, param);
+    const acknowledged = await changeWork(services, owner, id, ({ state, acknowledged_at }) => {
+      if (acknowledged_at !== null) return undefined;
+      if (state !== "queued") throw conflict(`The work is ${state}, so there is nothing to acknowledge.`);
+      const lease_until = Date.now() + DEFAULT_TTL_SECONDS * 1000;
+      return { state: "starting", acknowledged_at: toTimestamp(Date.now()), lease_until };
+    });
+    return toWork(acknowledged);
+  });
+
+  route(
+    "POST",
+    "/environments/:id/work/:work/heartbeat",
+    { query: Beat },
+    async ({ owner, query, param }) => {
+      const { id } = await find(owner, param);
+      const ttlSeconds = query.desired_ttl_seconds ?? DEFAULT_TTL_SECONDS;
+      let lease_extended = false;
+      const { body } = await changeWork(services, owner, id, (found) => {
+        const change = beat(found, { ttlSeconds, expected: query.expected_last_heartbeat });
+        lease_extended = change !== undefined;
+        return change;
+      });
+      return {
+        type: "work_heartbeat",
+        last_heartbeat: body.latest_heartbeat_at ?? "NO_HEARTBEAT",
+        lease_extended,
+        state: body.state,
+        ttl_seconds: ttlSeconds,
+      };
+    },
+  );
+
+  route(
+    "POST",
+    "/environments/:id/work/:work/stop",
+    { body: StopWork },
+    async ({ owner, body: given, param }) => {
+      const { id, parent: environment = "" } = await find(owner, param);
+      const stopped = await changeWork(services, owner, id, ({ state }) => {
+        if (state === "stopped") throw conflict("The work is stopped already.");
+        const now = toTimestamp(Date.now());
+        const isDone = given.force === true || state === "queued" || state === "stopping";
+        if (!isDone) return { state: "stopping", stop_requested_at: now };
+        return { state: "stopped", stop_requested_at: now, stopped_at: now };
+      });
+      const { session } = stopped.body;
+      // What came while its worker was going needs another one.
+      if (stopped.body.state === "stopped" && (await isWanted(services, session)))
+        await queueWork(services, owner, { session, environment });
+      return toWork(stopped);
+    },
+  );
+}
+
+async function isWanted({ engine }: AnthropicServices, session: string): Promise<boolean> {
+  const info = await engine.info(session).catch(() => undefined);
+  return info !== undefined && !info.ended && (info.status !== "idle" || info.queued > 0);
+}
+
+function conflict(detail: string): SluiceError {
+  return new SluiceError("session_busy", detail);
+}

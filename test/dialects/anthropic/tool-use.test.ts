@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { isToolsetTool, toToolUse } from "../../../src/dialects/anthropic/tool-use.ts";
+
+describe("a native tool call in the toolset's words", () => {
+  it.each([
+    ["shell", { command: "ls" }, "bash", { command: "ls" }],
+    ["Bash", { command: "ls", timeout: 5 }, "bash", { command: "ls", timeout_ms: 5 }],
+    ["local_shell", { command: ["ls", "-l"] }, "bash", { command: "ls -l" }],
+    ["write", { path: "a", content: "x" }, "write", { file_path: "a", content: "x" }],
+    ["Write", { file_path: "a", content: "x" }, "write", { file_path: "a", content: "x" }],
+    ["edit", { path: "a", old: "x", new: "y" }, "edit", { file_path: "a", old_string: "x", new_string: "y" }],
+    [
+      "edit",
+      { filePath: "a", oldString: "x", newString: "y", replaceAll: true },
+      "edit",
+      { file_path: "a", old_string: "x", new_string: "y", replace_all: true },
+    ],
+    ["read_file", { absolute_path: "/a" }, "read", { file_path: "/a" }],
+    ["Grep", { pattern: "x", path: "src" }, "grep", { pattern: "x", path: "src" }],
+    ["WebSearch", { query: "x" }, "web_search", { query: "x" }],
+    ["NotebookEdit", { notebook_path: "a" }, "NotebookEdit", { notebook_path: "a" }],
+    ["odd", "text", "odd", { value: "text" }],
+    ["odd", undefined, "odd", {}],
+  ])("%s %j is %s %j", (name, input, tool, fields) => {
+    expect(toToolUse(name, input)).toEqual({ kind: "toolset", name: tool, input: fields });
+  });
+
+  it("belongs to its server where it is an MCP tool", () => {
+    expect(toToolUse("mcp__docs__find_page", { q: 1 })).toEqual({
+      kind: "mcp",
+      server: "docs",
+      name: "find_page",
+      input: { q: 1 },
+    });
+  });
+
+  it("is known from tools that only the application has", () => {
+    expect(["shell", "Read", "web_fetch"].map(isToolsetTool)).toEqual([true, true, true]);
+    expect(["weather", "mcp__docs__read"].map(isToolsetTool)).toEqual([false, false]);
+  });
+});
