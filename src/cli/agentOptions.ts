@@ -34,11 +34,7 @@ export function addAgentOptions(command: Command): Command {
     .option("--instructions <text>", "added to the agent's system prompt")
     .option("--mcp-config <file>", 'MCP servers, as JSON: {"mcpServers": {"name": {"command": …}}}')
     .option("--env <NAME=value>", "a variable of the agent's environment; may be repeated", collect)
-    .option(
-      "--secret <NAME[=env:NAME|file:/path]>",
-      "the same by reference, kept out of every event",
-      collect,
-    )
+    .option("--secret <NAME[=ref]>", "the same by reference: env:NAME (the default) or file:/path", collect)
     .option("--unattended", "refuse at once what the agent asks")
     .option("--fork <session>", "begin as a copy of this session: its files and its agent's memory");
 }

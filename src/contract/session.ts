@@ -37,12 +37,16 @@ export const Skill = z.strictObject({
 });
 export type Skill = z.infer<typeof Skill>;
 
+/** `deny`: the tool is switched off, and nobody is asked. */
+export const ToolRule = z.enum(["allow", "ask", "deny"]);
+export type ToolRule = z.infer<typeof ToolRule>;
+
 /**
  * Who decides on a tool, and who runs it. Names are `bash`, `read`, `write`, `edit`, `glob`, `grep`, `web_fetch`,
  * `web_search` whatever the agent calls its own, `mcp__server__tool`, `mcp__server__*`, and `*` for all built-in ones.
  */
 export const ToolSettings = z.strictObject({
-  rules: z.record(z.string(), z.enum(["allow", "ask"])).optional(),
+  rules: z.record(z.string(), ToolRule).optional(),
   /** Built-in tools that the application runs instead of the agent. */
   client: z.array(z.string()).optional(),
   /** Tools that only the application has. */
@@ -67,7 +71,9 @@ export type RetryBudget = z.infer<typeof RetryBudget>;
 export const Network = z.union([
   z.enum(["none", "loopback", "full"]),
   z.strictObject({
-    allow: z.array(z.string().min(1)).describe("host, host:port or *.domain; loopback with its port"),
+    allow: z
+      .array(z.string().min(1))
+      .describe("host, host:port or *.domain, * for every public host; loopback with its port"),
   }),
 ]);
 export type Network = z.infer<typeof Network>;
@@ -97,8 +103,8 @@ export const SessionSpec = z.strictObject({
   systemPrompt: z.string().optional(),
   /** Added to the agent's system prompt. */
   instructions: z.string().optional(),
-  /** Instructions that the agent reads when it needs them; placed where the CLI looks for skills. */
-  skills: z.array(Skill).optional(),
+  /** Instructions that the agent reads when it needs them; placed where the CLI looks for skills. Others' clients send empty `sources`. */
+  skills: z.union([z.array(Skill), z.strictObject({ sources: z.array(z.unknown()).max(0) })]).optional(),
   sandbox: z.string().optional(),
   image: z.string().optional(),
   network: Network.optional(),

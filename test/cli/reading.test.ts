@@ -215,7 +215,7 @@ describe("sluice doctor", () => {
       sqlite: { ok: true },
       data: { ok: true, folder: bench.data, sessions: expect.any(Number) as number },
       server: { ok: false, url: "http://127.0.0.1:9" },
-      agents: [{ id: "scripted", ok: true }],
+      agents: expect.arrayContaining([expect.objectContaining({ id: "scripted", ok: true })]) as unknown[],
       sandboxes: [
         { id: "bwrap", isolated: true },
         { id: "local", ok: true, isolated: false },

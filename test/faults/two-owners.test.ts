@@ -190,7 +190,9 @@ describe("sluice run beside a server on the same data folder", () => {
     ]);
     const end = ended(running);
     await expect
-      .poll(async () => (await server.client.sessions.list()).sessions.map(({ sessionId }) => sessionId))
+      .poll(async () => (await server.client.sessions.list()).sessions.map(({ sessionId }) => sessionId), {
+        timeout: 15_000,
+      })
       .toEqual(["mine"]);
     const seen = await follow(server.client, "mine", (event) => event.type === "turn.ended");
     expectLawful(seen);

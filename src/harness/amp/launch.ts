@@ -5,6 +5,7 @@ import { hostOf, mcpHosts } from "../hosts.ts";
 import type { Choices, Credential, Detected, LaunchContext } from "../port.ts";
 import { findExecutable } from "../scripted/executable.ts";
 import { toSettings } from "./settings.ts";
+import { skillFiles } from "../skills.ts";
 
 const INSTALL = "npm install -g @ampcode/cli";
 const GATE = "sluice-amp-gate";
@@ -78,11 +79,7 @@ function filesOf(spec: SessionSpec, folder: string, gate: string): NonNullable<L
     },
     { path: `${GATE_FOLDER}/${GATE}`, content: gateScript(folder, gate), mode: 0o700 },
     ...(words === "" ? [] : [{ path: `${CONFIG}/AGENTS.md`, content: words, mode: 0o600 }]),
-    ...(spec.skills ?? []).map(({ name, description, content }) => ({
-      path: `.config/agents/skills/${name}/SKILL.md`,
-      content: `---\nname: ${name}\ndescription: ${JSON.stringify(description)}\n---\n\n${content}`,
-      mode: 0o600,
-    })),
+    ...skillFiles(".config/agents/skills", spec),
   ];
 }
 

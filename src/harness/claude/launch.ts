@@ -5,6 +5,7 @@ import { detectCli, requireCli } from "../cli.ts";
 import { hostOf, mcpHosts } from "../hosts.ts";
 import type { Detected, LaunchContext } from "../port.ts";
 import { toKeyFiles } from "./key.ts";
+import { skillFiles } from "../skills.ts";
 
 const INSTALL = "npm install -g @anthropic-ai/claude-code";
 
@@ -16,7 +17,12 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const program = findProgram(context);
   const given: Readonly<Record<string, string>> = { ...context.env, ...spec.env };
   const key = toKeyFiles(given, { folder: FOLDER, home: context.home });
-  const files = [...key.files, ...toPromptFiles(spec), ...toMcpFiles(spec), ...toSkillFiles(spec)];
+  const files = [
+    ...key.files,
+    ...toPromptFiles(spec),
+    ...toMcpFiles(spec),
+    ...skillFiles(".claude/skills", spec),
+  ];
   const placed = (name: string): string[] => {
     const path = `${FOLDER}/${name}`;
     return files.some((file) => file.path === path) ? [join(context.home, path)] : [];
@@ -106,13 +112,6 @@ function toMcpServer(server: McpServer): unknown {
   const { inherit = [], timeoutMs: timeout, ...rest } = server;
   const env = { ...server.env, ...Object.fromEntries(inherit.map((name) => [name, `\${${name}}`])) };
   return { ...rest, env, ...(timeout === undefined ? {} : { timeout }) };
-}
-
-function toSkillFiles({ skills = [] }: SessionSpec): Files {
-  return skills.map(({ name, description, content }) => ({
-    path: `.claude/skills/${name}/SKILL.md`,
-    content: `---\nname: ${name}\ndescription: ${JSON.stringify(description)}\n---\n\n${content}\n`,
-  }));
 }
 
 function toModelHosts(env: Readonly<Record<string, string>>): string[] {

@@ -1,9 +1,10 @@
 import { join } from "node:path";
-import type { Launch, SessionSpec, Skill } from "../../contract/index.ts";
+import type { Launch, SessionSpec } from "../../contract/index.ts";
 import { hostOf, mcpHosts } from "../hosts.ts";
 import type { LaunchContext } from "../port.ts";
 import { KEYS, toConfig } from "./config.ts";
 import { findProgram } from "./program.ts";
+import { skillFiles } from "../skills.ts";
 
 const FOLDER = ".codex";
 /** Codex refuses to work from a home that lies in the folder for temporary files. */
@@ -32,7 +33,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       { path: `${FOLDER}/config.toml`, content: toConfig(spec, context), mode: 0o600 },
       { path: `${TEMPORARY}/.keep`, content: "" },
       ...(key === undefined ? [] : [auth]),
-      ...(spec.skills ?? []).map(toSkillFile),
+      ...skillFiles(`${FOLDER}/skills`, spec),
     ],
   };
 }
@@ -40,9 +41,4 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
 function modelHosts(spec: SessionSpec): string[] {
   const own = hostOf(spec.env?.["OPENAI_BASE_URL"]);
   return own.length > 0 ? own : ["api.openai.com", "chatgpt.com", "auth.openai.com"];
-}
-
-function toSkillFile({ name, description, content }: Skill): { path: string; content: string } {
-  const front = `---\nname: ${name}\ndescription: ${JSON.stringify(description)}\n---\n`;
-  return { path: `${FOLDER}/skills/${name}/SKILL.md`, content: `${front}\n${content}\n` };
 }

@@ -3,7 +3,7 @@ import type { Launch, SessionSpec } from "../../contract/index.ts";
 import { requireCli } from "../cli.ts";
 import { hostOf, mcpHosts } from "../hosts.ts";
 import type { LaunchContext } from "../port.ts";
-import { skillFiles } from "../acp/skills.ts";
+import { skillFiles } from "../skills.ts";
 import { PRELUDE, preludeFile } from "./prelude.ts";
 import { toSettings } from "./settings.ts";
 
@@ -38,7 +38,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       preludeFile(),
       ...(spec.systemPrompt === undefined ? [] : [{ path: SYSTEM_PROMPT, content: spec.systemPrompt }]),
       ...(spec.instructions === undefined ? [] : [{ path: ".gemini/GEMINI.md", content: spec.instructions }]),
-      ...skillFiles(".gemini/skills", spec.skills),
+      ...skillFiles(".gemini/skills", spec),
     ],
   };
 }

@@ -2,7 +2,7 @@ import type { Launch, SessionSpec } from "../../contract/index.ts";
 import { requireCli } from "../cli.ts";
 import { hostOf, mcpHosts } from "../hosts.ts";
 import type { LaunchContext } from "../port.ts";
-import { skillFiles } from "../acp/skills.ts";
+import { skillFiles } from "../skills.ts";
 import { toConfig } from "./config.ts";
 
 export const INSTALL = "npm install -g @xai-official/grok";
@@ -33,7 +33,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
         mode: 0o600,
       },
       ...rules(spec),
-      ...skillFiles(".grok/skills", spec.skills),
+      ...skillFiles(".grok/skills", spec),
     ],
   };
 }

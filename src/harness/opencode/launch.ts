@@ -7,6 +7,7 @@ import { findExecutable } from "../scripted/executable.ts";
 import { toConfig } from "./config.ts";
 import { chooseModel } from "./model.ts";
 import { KEYS, providerHosts } from "./providers.ts";
+import { skillFiles } from "../skills.ts";
 
 const INSTALL = "npm install -g opencode-ai";
 const CONFIG = ".sluice/opencode.json";
@@ -36,7 +37,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
     files: [
       { path: CONFIG, content: JSON.stringify(config, null, 2), mode: 0o600 },
       ...(spec.instructions === undefined ? [] : [{ path: INSTRUCTIONS, content: spec.instructions }]),
-      ...(spec.skills ?? []).map(toSkillFile),
+      ...skillFiles(".config/opencode/skills", spec),
       ...INSTALLED,
     ],
   };
@@ -72,12 +73,4 @@ function hosts(spec: SessionSpec): readonly string[] {
   const { OPENAI_BASE_URL: openai, ANTHROPIC_BASE_URL: anthropic } = spec.env ?? {};
   const own = [...hostOf(openai), ...hostOf(anthropic)];
   return own.length > 0 ? own : providerHosts(chooseModel(spec));
-}
-
-function toSkillFile({ name, description, content }: NonNullable<SessionSpec["skills"]>[number]): {
-  path: string;
-  content: string;
-} {
-  const front = `---\nname: ${name}\ndescription: ${JSON.stringify(description)}\n---\n\n`;
-  return { path: `.config/opencode/skills/${name}/SKILL.md`, content: `${front}${content}` };
 }

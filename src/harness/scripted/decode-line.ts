@@ -101,7 +101,8 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
   },
   "tool.asked"(state, line) {
     const [id, next] = nextId(state, "treq");
-    const data = { request_id: id, name: line.name, input: line.input, call_id: line.call };
+    const { name, input, builtin, call: call_id } = line;
+    const data = { request_id: id, name, input, call_id, ...(builtin === undefined ? {} : { builtin }) };
     return ask(next, line, { id, fact: { type: "tool.requested", data } });
   },
   plan(state, line) {

@@ -24,7 +24,16 @@ export type AgentLine =
     }
   | { type: "permission.asked"; id: string; call: string; name: string; input: unknown; parent?: string }
   | { type: "question.asked"; id: string; prompt: string; options: string[]; parent?: string }
-  | { type: "tool.asked"; id: string; call: string; name: string; input: unknown; parent?: string }
+  /** `builtin`: one of the agent's own tools, which the application runs in its place. */
+  | {
+      type: "tool.asked";
+      id: string;
+      call: string;
+      name: string;
+      input: unknown;
+      builtin?: true;
+      parent?: string;
+    }
   | { type: "plan"; id: string; entries: AgentPlanEntry[]; parent?: string }
   | { type: "compacted"; id: string; trigger: string; summary: string; parent?: string }
   | { type: "model.started"; id: string; model?: string; parent?: string }

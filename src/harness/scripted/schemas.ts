@@ -38,7 +38,7 @@ export const LINE_SCHEMAS = {
       .optional(),
   }),
   "permission.asked": asked,
-  "tool.asked": asked,
+  "tool.asked": asked.extend({ builtin: z.literal(true).optional() }),
   "question.asked": z.object({ id: z.string(), prompt: z.string(), options: z.array(z.string()), parent }),
   plan: z.object({ id: z.string(), entries: z.array(z.object(PlanEntry.shape)), parent }),
   compacted: z.object({ id: z.string(), ...EVENT_DATA["context.compacted"].shape, parent }),

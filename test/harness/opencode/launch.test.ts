@@ -125,7 +125,7 @@ describe("how OpenCode is started", () => {
       { path: ".sluice/instructions.md", content: "Speak Latin." },
       {
         path: ".config/opencode/skills/greet/SKILL.md",
-        content: '---\nname: greet\ndescription: "Says: hello"\n---\n\nSay hello.',
+        content: '---\nname: greet\ndescription: "Says: hello"\n---\n\nSay hello.\n',
       },
     ]);
   });

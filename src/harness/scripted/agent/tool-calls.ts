@@ -64,7 +64,7 @@ export async function executeTool(scope: Scope, { id, tool }: Called): Promise<s
 /** What the agent is told when it may not; undefined when it may. */
 async function askPermission(scope: Scope, { id: call, tool }: Called): Promise<string | undefined> {
   const { allowed, ids, answers } = scope.agent;
-  if (allowed.has(tool.name)) return undefined;
+  if (allowed.has(tool.name) && tool.disabled !== true) return undefined;
   const id = ids.next("perm");
   const answer = answers.wait("permission", id, scope.signal);
   scope.emit({ type: "permission.asked", id, call, name: tool.name, input: tool.input, ...scope.parent });

@@ -7,6 +7,8 @@ export interface Tool {
   readonly input: unknown;
   /** Behind a permission request. */
   readonly asks: boolean;
+  /** Switched off: it asks each time anew. */
+  readonly disabled?: boolean;
   /** The application runs it: it has no start of its own here. */
   readonly elsewhere?: boolean;
   run(execution: Execution): Promise<ToolOutcome>;

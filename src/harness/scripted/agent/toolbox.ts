@@ -1,8 +1,9 @@
 import type { ToolSettings } from "../../../contract/index.ts";
+import { commonToolName } from "../../../contract/toolNames.ts";
 import { deleteTool, editTool, readTool, writeTool } from "./files.ts";
 import { Halted } from "./halted.ts";
 import { McpFailure } from "./mcp-connection.ts";
-import { commonToolName, ruleOf } from "../../toolRule.ts";
+import { ruleOf } from "../../toolRule.ts";
 import { performSteps } from "./perform.ts";
 import { Scope } from "./scope.ts";
 import { runShell } from "./shell.ts";
@@ -18,14 +19,17 @@ export function toTool(step: ToolStep): Tool {
 export function governed(tools: ToolSettings, tool: Tool): Tool {
   if (tool.elsewhere === true || tool.name === "subagent") return tool;
   const name = commonToolName(tool.name);
-  const asks = tool.asks || ruleOf(tools, name) === "ask";
-  if (tools.client?.includes(name) !== true) return { ...tool, asks };
+  const rule = ruleOf(tools, name);
+  // What is switched off asks too, and is refused by the session's policy, whatever was allowed before.
+  const disabled = rule === "deny";
+  const asks = tool.asks || rule === "ask" || disabled;
+  if (tools.client?.includes(name) !== true) return { ...tool, asks, disabled };
   const { name: native, input } = tool;
   const run = async (execution: Execution): Promise<ToolOutcome> => {
-    const { echo: _, ...outcome } = await runCustom({ name: native, input }, execution);
+    const { echo: _, ...outcome } = await runCustom({ name: native, input, builtin: true }, execution);
     return outcome;
   };
-  return { name: native, input, asks, elsewhere: true, run };
+  return { name: native, input, asks, disabled, elsewhere: true, run };
 }
 
 function bare(step: BareToolStep): Tool {
@@ -76,12 +80,14 @@ function bare(step: BareToolStep): Tool {
 }
 
 async function runCustom(
-  step: { name: string; input: unknown },
+  step: { name: string; input: unknown; builtin?: true },
   { id: call, scope, signal }: Execution,
 ): Promise<ToolOutcome> {
   const id = scope.agent.ids.next("treq");
   const answer = scope.agent.answers.wait("tool_result", id, signal);
-  scope.emit({ type: "tool.asked", id, call, name: step.name, input: step.input, ...scope.parent });
+  const { name, input, builtin } = step;
+  const whose = builtin === undefined ? {} : { builtin };
+  scope.emit({ type: "tool.asked", id, call, name, input, ...whose, ...scope.parent });
   const { output, failed } = await answer;
   return { output, failed: failed ?? false, echo: output };
 }
