@@ -2,10 +2,12 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ensureAgents } from "./agents.mjs";
+import { ensureChromium } from "./chromium.mjs";
 import { endAs, ensureBuilt, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
 
 await ensureInstalled();
 await ensureIsolation();
+await ensureChromium();
 await ensureBuilt();
 const env = { ...process.env, PATH: await ensureAgents() };
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));

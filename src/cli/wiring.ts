@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Catalog, createCatalog } from "../catalog/index.ts";
-import { createApp, listen, type Listening } from "../http/index.ts";
+import { createApp, listen, type Listening, type Webhooks } from "../http/index.ts";
 import { createSqliteLog, type EventLog } from "../log/index.ts";
 import { createEngine, type Engine, type EngineOptions } from "../sessions/index.ts";
 import { checkpointStorageOf } from "./checkpointStore.ts";
@@ -28,7 +28,7 @@ export function hasLog(folder: string): boolean {
  */
 export async function openEngine(
   dataDir: string,
-  settle: () => Pick<EngineOptions, "secrets" | "logger" | "recorder" | "equip"> = () => ({}),
+  settle: () => Pick<EngineOptions, "secrets" | "logger" | "recorder" | "equip" | "onCommit"> = () => ({}),
 ): Promise<Engine> {
   const log = openLog(ensureDataDir(dataDir));
   try {
@@ -48,6 +48,7 @@ export interface ServerSettings {
   readonly catalog: Catalog;
   /** The agent of sessions that name none. */
   readonly defaultAgent?: string | undefined;
+  readonly webhooks?: Webhooks | undefined;
 }
 
 export function openCatalog(dataDir: string): Catalog {
@@ -55,10 +56,15 @@ export function openCatalog(dataDir: string): Catalog {
 }
 
 export function startServer(engine: Engine, settings: ServerSettings): Promise<Listening> {
-  const { host, port, token, catalog, defaultAgent } = settings;
+  const { host, port, token, catalog, defaultAgent, webhooks } = settings;
   // Bound to every address, a server cannot know the names that it is called by.
   const allowedHosts = ["0.0.0.0", "::"].includes(host) ? ["*"] : [host];
   const options = { engine, token: token ?? false, version: readVersion(), allowedHosts } as const;
-  const app = createApp({ ...options, catalog, ...(defaultAgent === undefined ? {} : { defaultAgent }) });
+  const app = createApp({
+    ...options,
+    catalog,
+    ...(defaultAgent === undefined ? {} : { defaultAgent }),
+    ...(webhooks && { webhooks }),
+  });
   return listen({ app, host, port });
 }

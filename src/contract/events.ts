@@ -173,6 +173,10 @@ const extensions = {
     name: z.string(),
     input: z.unknown(),
     call_id: z.string().optional(),
+    builtin: z
+      .literal(true)
+      .optional()
+      .describe("one of the agent's own tools, which the application runs in its place"),
   }),
   "tool.resolved": z.strictObject({
     request_id: z.string(),

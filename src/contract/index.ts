@@ -6,3 +6,4 @@ export * from "./items.ts";
 export * from "./launch.ts";
 export * from "./session.ts";
 export * from "./spool.ts";
+export * from "./toolNames.ts";

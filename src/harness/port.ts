@@ -15,6 +15,8 @@ export interface Harness<State = unknown> {
   readonly choices?: Choices;
   /** Where its key may come from, the first that is there being used. */
   readonly credentials?: readonly Credential[];
+  /** Variables that say where its model is: the server's own hold where a session sets none. */
+  readonly addresses?: readonly string[];
   /** Whether it can run here, and if not, the one command that helps. Its version is asked for only when wanted: that may take seconds. */
   detect(options?: { withVersion?: boolean }): Promise<Detected>;
   launch(spec: SessionSpec, context: LaunchContext): Launch;

@@ -3,11 +3,13 @@ import type { Catalog } from "../catalog/port.ts";
 import { toAgUiFailure } from "./ag-ui/failure.ts";
 import { mountAgUi } from "./ag-ui/mount.ts";
 import { isAgUi } from "./ag-ui/path.ts";
+import { isCallback } from "./anthropic/callback-signature.ts";
 import { toEnvelopeResponse } from "./anthropic/envelope.ts";
 import { mountAnthropic } from "./anthropic/mount.ts";
 import { isAnthropic } from "./anthropic/path.ts";
 import type { RateLimit } from "./anthropic/rate-limit.ts";
 import { nameRequest } from "./anthropic/request-id.ts";
+import type { Webhooks } from "./anthropic/webhooks/webhooks.ts";
 import { requireToken } from "./auth.ts";
 import { BODY_LIMITS, type BodyLimits } from "./body.ts";
 import type { Engine } from "../sessions/port.ts";
@@ -53,6 +55,8 @@ export interface AppOptions {
   readonly defaultAgent?: string;
   /** How often one key may call the Anthropic dialect; as often as it likes unless said. */
   readonly rateLimit?: RateLimit;
+  /** Where there are webhook endpoints: what `/metrics` says of them. */
+  readonly webhooks?: Pick<Webhooks, "stats">;
   /** What the NDJSON dialect does otherwise. It needs a catalog too. */
   readonly ndjson?: Partial<NdjsonSettings>;
 }
@@ -100,12 +104,12 @@ export function createApp(options: AppOptions): App {
     requireToken({
       token,
       ...(options.workspaces && { workspaces: options.workspaces }),
-      ...(catalog && { admits: (c) => tickets.admits(c) }),
+      ...(catalog && { admits: (c) => tickets.admits(c) || isCallback(c) }),
     }),
   );
 
   const mount = createMount(app, limits);
-  const services = { engine, streams, meter, limits, version };
+  const services = { engine, streams, meter, limits, version, webhooks: options.webhooks?.stats };
   mountServer(mount, services);
   mountAgents(mount, services);
   mountSessions(mount, services);

@@ -49,5 +49,13 @@ export function toChunk<State, View>(
       break;
     }
   }
-  return { from: start.from, to, bytes: Buffer.from(text, framing.encoding ?? "utf8"), events: events.length, frames, state, last };
+  return {
+    from: start.from,
+    to,
+    bytes: Buffer.from(text, framing.encoding ?? "utf8"),
+    events: events.length,
+    frames,
+    state,
+    last,
+  };
 }

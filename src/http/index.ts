@@ -1,4 +1,6 @@
 export { createMcpRelay, type McpRelay, type McpRelayOptions } from "./anthropic/mcp-relay.ts";
+export { readWebhookKey, webhookKeyFile } from "./anthropic/webhooks/secret.ts";
+export { createWebhooks, type Webhooks, type WebhooksOptions } from "./anthropic/webhooks/webhooks.ts";
 export { type App, type AppOptions, createApp } from "./app.ts";
 export type { Framing } from "./chunk.ts";
 export { type Logger, type LogLine, stderrLogger } from "./logger.ts";

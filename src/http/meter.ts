@@ -12,6 +12,14 @@ export class Meter {
     "5xx": 0,
   };
 
+  callbacksAccepted = 0;
+  readonly callbacksRefused: Record<"bad_signature" | "expired" | "replayed" | "stale_run", number> = {
+    bad_signature: 0,
+    expired: 0,
+    replayed: 0,
+    stale_run: 0,
+  };
+
   count(status: number): void {
     const kind = `${Math.floor(status / 100)}xx` as keyof Meter["requests"];
     if (kind in this.requests) this.requests[kind] += 1;

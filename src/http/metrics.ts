@@ -1,7 +1,7 @@
 import type { Services } from "./services.ts";
 
 /** Prometheus' text format. */
-export function toMetrics({ engine, meter, streams }: Services): string {
+export function toMetrics({ engine, meter, streams, webhooks }: Services): string {
   const stats = engine.stats();
   const memory = process.memoryUsage();
   const lines: string[] = [];
@@ -32,8 +32,26 @@ export function toMetrics({ engine, meter, streams }: Services): string {
     "http_requests_total",
     "counter",
     "Requests, by the class of their status.",
-    toLabelled(meter.requests),
+    toLabelled("status", meter.requests),
   );
+  say("callbacks_accepted_total", "counter", "Reports of remote runners that reached the log.", {
+    "": meter.callbacksAccepted,
+  });
+  say(
+    "callbacks_refused_total",
+    "counter",
+    "Reports of remote runners that did not, by what was wrong with them.",
+    toLabelled("reason", meter.callbacksRefused),
+  );
+  if (webhooks) {
+    say("webhooks_delivered_total", "counter", "Webhooks that an endpoint has taken.", {
+      "": webhooks.delivered,
+    });
+    say("webhooks_failed_total", "counter", "Webhooks that it has not, each time.", { "": webhooks.failed });
+    say("webhook_endpoints_given_up", "gauge", "Endpoints that nothing is sent to until the next start.", {
+      "": webhooks.givenUp,
+    });
+  }
   say("resident_memory_bytes", "gauge", "Memory of the process.", { "": memory.rss });
   say("heap_used_bytes", "gauge", "JavaScript heap in use.", { "": memory.heapUsed });
   say("external_memory_bytes", "gauge", "Buffers outside of the heap.", { "": memory.external });
@@ -41,6 +59,6 @@ export function toMetrics({ engine, meter, streams }: Services): string {
   return `${lines.join("\n")}\n`;
 }
 
-function toLabelled(requests: Readonly<Record<string, number>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(requests).map(([kind, count]) => [`{status="${kind}"}`, count]));
+function toLabelled(label: string, counts: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(counts).map(([kind, count]) => [`{${label}="${kind}"}`, count]));
 }

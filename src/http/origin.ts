@@ -36,7 +36,10 @@ export function requireOrigin(allowed: readonly string[]): MiddlewareHandler<App
     if (c.req.method === "OPTIONS" && c.req.header("access-control-request-method")) {
       const asked = c.req.header("access-control-request-headers");
       // Clients of other dialects bring headers of their own, more with every version.
-      const headers = asked && (isAnthropic(c.req.path) || isAgUi(c.req.path)) ? { "access-control-allow-headers": asked } : {};
+      const headers =
+        asked && (isAnthropic(c.req.path) || isAgUi(c.req.path))
+          ? { "access-control-allow-headers": asked }
+          : {};
       return new Response(null, { status: 204, headers: { ...cors, ...PREFLIGHT, ...headers } });
     }
     return next();

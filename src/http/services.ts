@@ -1,4 +1,5 @@
 import type { Engine } from "../sessions/port.ts";
+import type { WebhookStats } from "./anthropic/webhooks/endpoint.ts";
 import type { BodyLimits } from "./body.ts";
 import type { Meter } from "./meter.ts";
 import type { EventStreams } from "./sse.ts";
@@ -10,4 +11,6 @@ export interface Services {
   readonly meter: Meter;
   readonly limits: BodyLimits;
   readonly version: string;
+  /** What became of the webhooks, where there are endpoints for them. */
+  readonly webhooks?: Readonly<WebhookStats> | undefined;
 }

@@ -4,19 +4,10 @@ import type { EventData, EventDraft, SessionSpec } from "../contract/index.ts";
 import type { ToolRun } from "../tools/index.ts";
 import type { Pending, SessionFold, TurnFold } from "./fold.ts";
 
-/** The name of the MCP server through which an agent calls its application's tools. */
-export const BRIDGE_SERVER = "sluice";
-
-const NAME_PREFIX = `mcp__${BRIDGE_SERVER}__`;
 const REQUEST_PREFIX = "treq_mcp_";
 
 export function hasCustomTools({ tools }: SessionSpec): boolean {
   return (tools?.custom?.length ?? 0) > 0;
-}
-
-/** The application's own name of a tool that an agent calls through the bridge; undefined of every other tool. */
-export function bridgedToolName(name: string): string | undefined {
-  return name.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : undefined;
 }
 
 /** The same call of the same run is the same request, however often it is made. */

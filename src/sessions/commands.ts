@@ -36,6 +36,8 @@ interface Running {
 const HOUR_MS = 3_600_000;
 /** How long a command gets to end by itself when it is asked to. */
 const GENTLE_MS = 1_500;
+const LOOKS = 100;
+const LOOK_MS = 10;
 /** What one command may print. */
 const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
 /** The kernel takes no longer argument. */
@@ -187,7 +189,12 @@ export class Commands {
   }
 
   async #signal({ spool, sandbox }: Running, signal: NodeJS.Signals): Promise<void> {
-    const pid = await spool.pid();
+    let pid = await spool.pid();
+    // One that has only just been started says who it is in a moment.
+    for (let looks = LOOKS; pid === undefined && looks > 0; looks -= 1) {
+      await sleep(LOOK_MS);
+      pid = await spool.pid();
+    }
     if (pid !== undefined) await sandbox.signal(pid, signal);
   }
 

@@ -73,6 +73,6 @@ export interface SessionDeps {
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;
-  count(drafts: Drafts): void;
+  count(session: string, drafts: Drafts): void;
   onGivenUp(session: Session, error: unknown): void;
 }

@@ -9,6 +9,7 @@ import {
   type SessionInfo,
   type SessionSpec,
   type EventData,
+  type EventDraft,
 } from "../contract/index.ts";
 import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
@@ -67,6 +68,8 @@ export interface EngineOptions {
    * credentials. Asked at every start, stored nowhere; the same session is given the same for as long as it can be.
    */
   readonly equip?: (session: string, spec: SessionSpec) => Promise<SessionSpec>;
+  /** Told of every commit, after it; with no events where a session was made. It may not throw or wait. */
+  readonly onCommit?: (session: string, events: readonly EventDraft[]) => void;
   /** Values that must never reach an event, by name: the server's own token, for one. */
   readonly secrets?: ReadonlyMap<string, string>;
 }
@@ -98,6 +101,7 @@ class LocalEngine implements Engine {
   readonly #providers: readonly SandboxProvider[];
   readonly #deps: SessionDeps;
   readonly #dataDir: string;
+  readonly #onCommit: NonNullable<EngineOptions["onCommit"]>;
   readonly #live = new Map<string, Promise<Session>>();
   readonly #reopening = new Map<string, NodeJS.Timeout>();
   #draining = false;
@@ -112,6 +116,7 @@ class LocalEngine implements Engine {
     this.#harnesses = options.harnesses ?? builtIn;
     this.#providers = providers;
     this.#dataDir = options.dataDir;
+    this.#onCommit = options.onCommit ?? (() => {});
     const logger: Logger = options.logger ?? (() => {});
     this.#deps = {
       log: options.log,
@@ -141,7 +146,8 @@ class LocalEngine implements Engine {
       harness: (spec) => findHarness(spec.agent, this.#harnesses),
       provider: (id) => this.#provider(id),
       draining: () => this.#draining,
-      count: (drafts) => {
+      count: (session, drafts) => {
+        this.#onCommit(session, drafts.events);
         this.#stats.batchesAppended += 1;
         this.#stats.eventsAppended += drafts.events.length;
         if (drafts.endsTurn) this.#stats.turnsEnded += 1;
@@ -190,7 +196,9 @@ class LocalEngine implements Engine {
   async #store(id: string, given: SessionSpec): Promise<SessionRow> {
     const spec = await keepSecrets(given, this.#dataDir);
     try {
-      return await this.log.create({ id, spec, owner: this.#deps.owner, time: Date.now() });
+      const row = await this.log.create({ id, spec, owner: this.#deps.owner, time: Date.now() });
+      this.#onCommit(id, []);
+      return row;
     } catch (error) {
       if (spec !== given) await forgetSecrets(spec, this.#dataDir);
       throw error;
@@ -373,7 +381,9 @@ class LocalEngine implements Engine {
     while ([...this.#opened].some(isWorking) && Date.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
-    await Promise.allSettled([...this.#opened].map((session) => session.sleep()));
+    // What is paused stays as it is.
+    const awake = [...this.#opened].filter((session) => !session.isPaused);
+    await Promise.allSettled(awake.map((session) => session.sleep()));
     await this.close();
   }
 

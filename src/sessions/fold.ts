@@ -10,9 +10,10 @@ import type {
   TurnOptions,
   Usage,
 } from "../contract/index.ts";
+import { bridgedToolName } from "../contract/toolNames.ts";
 import type { HarnessCommand } from "../harness/port.ts";
 import { fromResponse } from "./answers.ts";
-import { bridgedToolName, isBridgedRequest, isSameInput } from "./bridged.ts";
+import { isBridgedRequest, isSameInput } from "./bridged.ts";
 import { addUsage } from "./usage.ts";
 
 /**

@@ -1,6 +1,11 @@
-import type { EventDraft, SessionSpec } from "../contract/index.ts";
-import { commonToolName, ruleOf } from "../harness/toolRule.ts";
-import { bridgedToolName } from "./bridged.ts";
+import {
+  bridgedToolName,
+  commonToolName,
+  type EventDraft,
+  type SessionSpec,
+  type ToolRule,
+} from "../contract/index.ts";
+import { ruleOf } from "../harness/toolRule.ts";
 import type { Pending } from "./fold.ts";
 
 const EDITING = new Set(["write", "edit", "patch", "delete"]);
@@ -8,30 +13,45 @@ const EDITING = new Set(["write", "edit", "patch", "delete"]);
 /** What is answered when nobody needs to be asked, or nobody is there; nothing where somebody decides. Pure. */
 export function policyAnswer(spec: SessionSpec, pending: Pending): EventDraft[] {
   if (pending.kind === "permission") {
-    const by = approver(spec, pending);
+    const rule = ruleFor(spec, pending);
+    if (rule === "deny") return [disabled(pending)];
+    const by = approver(spec, pending, rule);
     if (by !== undefined) return [resolved(pending, { status: "approved", reply: "once", by })];
   }
   return spec.unattended === true ? refused(pending) : [];
 }
 
-function approver({ permissionMode, tools }: SessionSpec, pending: Pending): string | undefined {
-  const kind = (pending.metadata as { kind?: unknown } | undefined)?.kind;
-  const rule = ruleOf(tools, commonToolName(pending.prompt, kind)) ?? ruleOfBridge(pending);
+function approver(
+  { permissionMode }: SessionSpec,
+  pending: Pending,
+  rule: ToolRule | undefined,
+): string | undefined {
   // An agent that says of what kind its asks are asks by habit; a script asks because it means to.
-  if (rule !== undefined) return rule === "allow" && kind !== undefined ? "policy:always_allow" : undefined;
+  if (rule !== undefined)
+    return rule === "allow" && kindOf(pending) !== undefined ? "policy:always_allow" : undefined;
   if (permissionMode === "bypass") return "policy:bypass";
   if (permissionMode === "acceptEdits" && isEdit(pending)) return "policy:acceptEdits";
   return undefined;
 }
 
-/** Whoever runs a tool decides by running it. */
-function ruleOfBridge({ prompt }: Pending): "allow" | undefined {
-  return bridgedToolName(prompt) === undefined ? undefined : "allow";
+function ruleFor({ tools }: SessionSpec, pending: Pending): ToolRule | undefined {
+  const rule = ruleOf(tools, commonToolName(pending.prompt, kindOf(pending)));
+  // Whoever runs a tool decides by running it.
+  return rule ?? (bridgedToolName(pending.prompt) === undefined ? undefined : "allow");
 }
 
-function isEdit({ prompt, metadata }: Pending): boolean {
-  const kind = (metadata as { kind?: unknown } | undefined)?.kind;
-  return kind === "edit" || (kind === undefined && EDITING.has(prompt));
+function kindOf({ metadata }: Pending): unknown {
+  return (metadata as { kind?: unknown } | undefined)?.kind;
+}
+
+function isEdit(pending: Pending): boolean {
+  const kind = kindOf(pending);
+  return kind === "edit" || (kind === undefined && EDITING.has(pending.prompt));
+}
+
+function disabled(pending: Pending): EventDraft {
+  const message = `The tool "${commonToolName(pending.prompt, kindOf(pending))}" is switched off in this session.`;
+  return resolved(pending, { status: "denied", reply: "reject", by: "policy:disabled", message });
 }
 
 /** An unattended session fails closed, and says so to every reader. */

@@ -110,6 +110,10 @@ export class Session {
     return (this.#writer.fold.turn?.waitingFor.length ?? 0) > 0;
   }
 
+  get isPaused(): boolean {
+    return this.#writer.fold.paused;
+  }
+
   get hasProcess(): boolean {
     return this.#runner.process !== undefined;
   }

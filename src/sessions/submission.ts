@@ -1,4 +1,10 @@
-import { createId, type ContentPart, type EventDraft, type TurnOptions } from "../contract/index.ts";
+import {
+  createId,
+  type ContentPart,
+  type EventData,
+  type EventDraft,
+  type TurnOptions,
+} from "../contract/index.ts";
 import { Drafts } from "./drafts.ts";
 import type { SessionFold } from "./fold.ts";
 import { replyEvents, type Reply } from "./replies.ts";
@@ -15,6 +21,8 @@ export type Submission =
   | { readonly kind: "interrupt"; readonly by?: string; readonly payload?: unknown }
   /** A dialect's own fact, beside what it belongs to. */
   | { readonly kind: "custom"; readonly name: string; readonly value: unknown }
+  /** Something beside the agent's work went wrong. */
+  | { readonly kind: "error"; readonly error: EventData<"error"> }
   | (Reply & { readonly id: string });
 
 /** What a submission becomes, by what the session is at that moment: its own event stands last. Nothing where there is nothing to stop. */
@@ -42,6 +50,7 @@ export function submissionEvents(
     const { name, value } = submission;
     return [{ type: "custom", source: "daemon", data: { name, value } }];
   }
+  if (submission.kind === "error") return [{ type: "error", source: "daemon", data: submission.error }];
   if (submission.kind !== "interrupt") {
     const { id, ...reply } = submission;
     return replyEvents(fold, id, reply as Reply);

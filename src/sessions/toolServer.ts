@@ -1,8 +1,14 @@
 import { dirname, join } from "node:path";
-import { SluiceError, type Launch, type McpServer, type SessionSpec } from "../contract/index.ts";
+import {
+  BRIDGE_SERVER,
+  SluiceError,
+  type Launch,
+  type McpServer,
+  type SessionSpec,
+} from "../contract/index.ts";
 import { findExecutable } from "../harness/scripted/executable.ts";
 import { TOKEN_VARIABLE, URL_VARIABLE, type ToolAccess } from "../tools/index.ts";
-import { BRIDGE_SERVER, hasCustomTools } from "./bridged.ts";
+import { hasCustomTools } from "./bridged.ts";
 
 /** An application may ask a person; the turn's own limits end what nobody answers. */
 const CALL_TIMEOUT_MS = 24 * 3_600_000;

@@ -84,7 +84,7 @@ export class SessionWriter {
       ...(extra.key === undefined ? {} : { key: extra.key }),
     });
     this.#wasActive = active;
-    this.#deps.count(drafts);
+    this.#deps.count(this.row.id, drafts);
     if (spool) await extra.ingests?.committed(spool);
   }
 }

@@ -17,7 +17,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   sessions: ["contract", "log", "spool", "sandbox", "harness", "dialects", "tools"],
   catalog: ["contract", "sqlite"],
   http: ["contract", "log", "catalog", "dialects", "sessions"],
-  sdk: ["contract", "sessions", "client"],
+  tanstack: ["contract", "client"],
+  sdk: ["contract", "log", "catalog", "sandbox", "harness", "dialects", "client", "sessions"],
   cli: [
     "contract",
     "log",

@@ -7,7 +7,14 @@ import { onInterrupt } from "../signals.ts";
 import { ensureToken, isSendable, tokenFile } from "../token.ts";
 import { openCatalog, openEngine, startServer } from "../wiring.ts";
 import type { Catalog } from "../../catalog/port.ts";
-import { createMcpRelay, type McpRelay } from "../../http/index.ts";
+import {
+  createMcpRelay,
+  createWebhooks,
+  type McpRelay,
+  readWebhookKey,
+  webhookKeyFile,
+  type Webhooks,
+} from "../../http/index.ts";
 
 const EXAMPLES = `
 Every request needs the token: "Authorization: Bearer <token>". It is made on the first start and kept in the
@@ -16,6 +23,10 @@ the next start picks them up again.
 
 Checkpoints are kept in the data folder, or where SLUICE_CHECKPOINTS says: a folder, or s3://bucket/prefix with
 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_REGION or AWS_ENDPOINT_URL where they are needed.
+
+With --webhook, endpoints are told what happens to the sessions, in the form that client.beta.webhooks.unwrap of
+@anthropic-ai/sdk takes. The key that it asks for is made on first use: webhook.key in the data folder. What an
+endpoint does not take is sent again, also after a restart; after 20 failures in a row it is given up until then.
 
 Examples:
   sluice serve
@@ -35,6 +46,7 @@ interface ServeOptions {
   readonly token?: string | false;
   readonly insecure?: boolean;
   readonly agent?: string;
+  readonly webhook?: readonly string[];
 }
 
 export function addServe(program: Command, context: CommandContext): void {
@@ -47,6 +59,7 @@ export function addServe(program: Command, context: CommandContext): void {
     .option("--token <token>", "this token instead of the data folder's own")
     .option("--no-token", "ask for no token")
     .option("--agent <agent>", "the agent of sessions that name none (a Managed Agents model may not tell)")
+    .option("--webhook <url>", "tell this endpoint what happens to the sessions; may be repeated", addUrl)
     .addOption(new Option("--insecure", "allow --no-token beyond this machine").hideHelp())
     .addHelpText("after", EXAMPLES)
     .action((options: ServeOptions) => serve(options, context));
@@ -59,7 +72,9 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   let token: string | undefined;
   let catalog: Catalog | undefined;
   let relay: McpRelay | undefined;
+  let webhooks: Webhooks | undefined;
   const closeBeside = async (): Promise<void> => {
+    await webhooks?.close();
     await relay?.close();
     await catalog?.close();
   };
@@ -68,18 +83,22 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
     catalog = openCatalog(dataDir);
     relay = createMcpRelay({ catalog, folder: dataDir });
     const { equip } = relay;
-    return token === undefined ? { equip } : { equip, secrets: new Map([["token", token]]) };
+    const onCommit: Webhooks["committed"] = (session, events) => webhooks?.committed(session, events);
+    return { equip, onCommit, ...(token !== undefined && { secrets: new Map([["token", token]]) }) };
   }).catch(async (error: unknown) => {
     await closeBeside();
     throw error;
   });
   try {
     if (!catalog) throw new Error("the catalog was not opened");
-    const { host, port, agent: defaultAgent } = options;
-    const server = await startServer(engine, { host, port, token, catalog, defaultAgent });
+    const { host, port, agent: defaultAgent, webhook: urls = [] } = options;
+    if (urls.length > 0)
+      webhooks = createWebhooks({ log: engine.log, catalog, urls, key: readWebhookKey(dataDir) });
+    const server = await startServer(engine, { host, port, token, catalog, defaultAgent, webhooks });
     const stopped = untilStopped();
     await screen.line(`sluice listening on ${server.url}`);
     screen.note(toHint(options, dataDir));
+    if (webhooks) screen.note(`The webhook key is in ${webhookKeyFile(dataDir)}`);
     await stopped;
     await engine.drain({ graceMs: GRACE_MS });
     await server.close();
@@ -134,6 +153,11 @@ function untilStopped(): Promise<void> {
       resolve();
     });
   });
+}
+
+function addUrl(text: string, before: readonly string[] = []): readonly string[] {
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return [...before, text];
+  throw new InvalidArgumentError("A webhook endpoint is an http or https URL.");
 }
 
 function parsePort(text: string): number {

@@ -21,6 +21,7 @@ export const claude: Harness<ClaudeState> = {
     { env: "CLAUDE_CODE_OAUTH_TOKEN" },
     { file: ".claude/.credentials.json" },
   ],
+  addresses: ["ANTHROPIC_BASE_URL"],
   detect,
   launch,
   initial: ({ idPrefix }) => initialState(idPrefix),

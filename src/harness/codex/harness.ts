@@ -27,6 +27,7 @@ export const codex: Harness<CodexState> = {
     variants: ["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"],
   },
   credentials: [{ env: "OPENAI_API_KEY" }, { env: "CODEX_API_KEY" }, { file: ".codex/auth.json" }],
+  addresses: ["OPENAI_BASE_URL"],
   detect,
   launch,
   initial: initialState,

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
 import { mcpHosts } from "../hosts.ts";
 import type { Detected, LaunchContext } from "../port.ts";
+import { skillFiles } from "../skills.ts";
 import { findExecutable } from "./executable.ts";
 
 const MCP_CONFIG = ".scripted/mcp.json";
@@ -17,11 +18,12 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   if (rules !== undefined || client !== undefined) argv.push(`--tools=${JSON.stringify({ rules, client })}`);
   const env = { ...spec.env, HOME: context.home };
   const needs = [process.execPath, path];
-  if (spec.mcp === undefined) return { argv, env, needs };
+  const skills = skillFiles(".scripted/skills", spec);
+  if (spec.mcp === undefined) return { argv, env, needs, files: skills };
   argv.push(`--mcp-config=${join(context.home, MCP_CONFIG)}`);
   // Headers and environments of MCP servers hold secrets.
   const config = { path: MCP_CONFIG, content: JSON.stringify({ mcpServers: spec.mcp }), mode: 0o600 };
-  return { argv, env, needs, files: [config], hosts: mcpHosts(spec) };
+  return { argv, env, needs, files: [config, ...skills], hosts: mcpHosts(spec) };
 }
 
 export async function detect(): Promise<Detected> {

@@ -1,7 +1,7 @@
 import type { MiddlewareHandler } from "hono";
 import { SluiceError } from "../../contract/index.ts";
 import type { AppEnv } from "../env.ts";
-import { PREFIX } from "./path.ts";
+import { CALLBACKS, PREFIX } from "./path.ts";
 
 export const MANAGED_AGENTS_BETA = "managed-agents-2026-04-01";
 
@@ -10,7 +10,8 @@ const GROUPS = /^(sessions|agents|environments|vaults)(\/|$)/;
 
 /** The header is a list, as the SDK adds to what the caller gives. Any `anthropic-version` will do. */
 export const requireBeta: MiddlewareHandler<AppEnv> = async (c, next) => {
-  if (!GROUPS.test(c.req.path.slice(PREFIX.length + 1))) return next();
+  const { path } = c.req;
+  if (!GROUPS.test(path.slice(PREFIX.length + 1)) || CALLBACKS.test(path)) return next();
   const given = (c.req.header("anthropic-beta") ?? "").split(",").map((beta) => beta.trim().toLowerCase());
   if (given.includes(MANAGED_AGENTS_BETA)) return next();
   const detail = `This is a beta: send the header "anthropic-beta: ${MANAGED_AGENTS_BETA}".`;

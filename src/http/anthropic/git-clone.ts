@@ -22,14 +22,13 @@ export class RepositoryFailure extends Error {
 const run = promisify(execFile);
 const TIMEOUT_MS = 120_000;
 
-/** A plain copy: no hooks, no links, nothing of this machine's own git. */
+/** A plain copy: no hooks, nothing of this machine's own git. */
 export async function cloneRepository(folder: string, { url, checkout, token }: Wanted): Promise<void> {
   const env = toEnvironment(folder, token);
   const git = async (...args: string[]): Promise<void> => {
     await run("git", args, { env, timeout: TIMEOUT_MS, maxBuffer: 1 << 20 });
   };
-  const settings = ["core.symlinks=false", "core.fileMode=false"].flatMap((setting) => ["-c", setting]);
-  await git("clone", "--quiet", "--no-hardlinks", ...settings, "--", url, folder).catch((error: unknown) => {
+  await git("clone", "--quiet", "--no-hardlinks", "--", url, folder).catch((error: unknown) => {
     throw new RepositoryFailure(codeOf(error), `${url} could not be cloned: ${wordsOf(error, token)}`);
   });
   if (!checkout) return;

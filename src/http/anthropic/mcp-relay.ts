@@ -1,4 +1,4 @@
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -11,6 +11,7 @@ import type { McpServer, SessionSpec } from "../../contract/index.ts";
 import { DEFAULT_OWNER } from "../auth.ts";
 import { findBearer } from "./bearers.ts";
 import { createShelves, type Shelves } from "./shelves.ts";
+import { readSigningKey } from "./signing-key.ts";
 
 export interface McpRelayOptions {
   readonly catalog: Catalog;
@@ -27,7 +28,6 @@ export interface McpRelay {
 }
 
 const PORT_FILE = "mcp-relay.port";
-const KEY = { owner: "sluice", kind: "relay_key", id: "mcp" };
 
 /**
  * The way from an agent to the MCP servers that a vault opens: the credential is added on this side, request by request,
@@ -39,7 +39,7 @@ export function createMcpRelay(options: McpRelayOptions): McpRelay {
   let started: Promise<{ server: Server; port: number; key: string }> | undefined;
 
   const start = async (): Promise<{ server: Server; port: number; key: string }> => {
-    const key = await readKey(catalog);
+    const key = await readSigningKey(catalog, "mcp");
     const server = createServer((request, response) => {
       relay({ shelves, catalog, owners, key }, request, response).catch(() => {
         if (!response.headersSent) response.writeHead(502);
@@ -149,16 +149,6 @@ function tokenOf(key: string, session: string, name: string): string {
 
 function isSame(given: string, expected: string): boolean {
   return given.length === expected.length && timingSafeEqual(Buffer.from(given), Buffer.from(expected));
-}
-
-/** Made once, and sealed like every other secret. */
-async function readKey(catalog: Catalog): Promise<string> {
-  const { owner, kind, id } = KEY;
-  const known = await catalog.openSecret(owner, kind, id);
-  if (known !== undefined) return known;
-  const secret = randomBytes(32).toString("hex");
-  await catalog.write(owner, [{ op: "create", kind, id, body: {}, secret }]);
-  return secret;
 }
 
 /** The port of the life before, where it is free: what runs still asks there. */

@@ -2,6 +2,7 @@ import type { Hono } from "hono";
 import type { AppEnv } from "../env.ts";
 import { mountAgents } from "./agents.ts";
 import { requireBeta } from "./beta.ts";
+import { mountCallbacks } from "./callbacks.ts";
 import { mountCredentials } from "./credentials.ts";
 import { mountEnvironments } from "./environments.ts";
 import { mountEvents } from "./events.ts";
@@ -56,4 +57,5 @@ export function mountAnthropicSessions(route: Route, services: AnthropicServices
   mountThreads(route, services);
   mountSessionResources(route, services);
   mountWork(route, services);
+  mountCallbacks(route, services);
 }

@@ -2,6 +2,9 @@
 export const BASE = "/anthropic";
 export const PREFIX = `${BASE}/v1`;
 
+/** Where remote runners report to: they have no API key, and sign instead. */
+export const CALLBACKS = new RegExp(`^${PREFIX}/sessions/[^/]+/callbacks$`);
+
 export function isAnthropic(path: string): boolean {
   return path === BASE || path.startsWith(`${BASE}/`);
 }

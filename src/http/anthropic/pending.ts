@@ -1,7 +1,6 @@
 import { type PendingAction, type SessionInfo, type SluiceEvent, SluiceError } from "../../contract/index.ts";
 import { fromEventId } from "../../dialects/anthropic/ids.ts";
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
-import { isToolsetTool } from "../../dialects/anthropic/tool-use.ts";
 import type { EventLog } from "../../log/port.ts";
 import type { Engine } from "../../sessions/port.ts";
 import type { SessionRecord } from "./session-record.ts";
@@ -19,7 +18,7 @@ export async function findPending(
   const asked = place?.index === 0 ? await readEvent(log, session, place.sequence) : undefined;
   if (!asked) throw refuse(`${by}: ${id} is no event of this session.`);
   const pending = info.pendingActions.find(({ sequence }) => sequence === asked.sequence);
-  const wanted = pending ? answerOf(pending) : undefined;
+  const wanted = pending ? answerOf(asked) : undefined;
   if (pending && wanted === by) return pending;
   if (pending) throw refuse(`${by}: ${id} waits for a ${wanted}.`);
   if (asked.type === "permission.requested" && by === "user.tool_result") {
@@ -36,9 +35,10 @@ const REQUESTS: ReadonlySet<string> = new Set([
   "question.requested",
 ]);
 
-function answerOf({ kind, prompt }: PendingAction): Answered {
-  if (kind === "permission") return "user.tool_confirmation";
-  return kind === "tool" && isToolsetTool(prompt) ? "user.tool_result" : "user.custom_tool_result";
+function answerOf(asked: SluiceEvent): Answered {
+  if (asked.type === "permission.requested") return "user.tool_confirmation";
+  const isBuiltin = asked.type === "tool.requested" && asked.data.builtin === true;
+  return isBuiltin ? "user.tool_result" : "user.custom_tool_result";
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { MiddlewareHandler } from "hono";
 import { SluiceError } from "../../contract/index.ts";
 import type { AppEnv } from "../env.ts";
+import { isCallback } from "./callback-signature.ts";
 
 export interface RateLimit {
   readonly perMinute: number;
@@ -16,7 +17,8 @@ export function limitRate(
   const msPerToken = 60_000 / perMinute;
   const buckets = new Map<string, { tokens: number; at: number }>();
   return async (c, next) => {
-    const owner = c.get("owner");
+    // Whoever has no key must not be able to use up the share of those who have.
+    const owner = isCallback(c) ? "callbacks" : c.get("owner");
     const time = now();
     const bucket = buckets.get(owner) ?? { tokens: burst, at: time };
     buckets.set(owner, bucket);

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { lstat, mkdtemp, readdir, readFile, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
@@ -72,11 +72,7 @@ async function place(
   try {
     await cloneRepository(folder, wanted);
     const files = await engine.files(session);
-    for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
-      if (!entry.isFile()) continue;
-      const path = join(entry.parentPath, entry.name);
-      await files.write(join(mount_path, path.slice(folder.length)), await readFile(path));
-    }
+    await copyFolder(files, folder, mount_path);
   } catch (error) {
     if (!(error instanceof RepositoryFailure)) throw error;
     const details = { repository_url: wanted.url };
@@ -84,4 +80,25 @@ async function place(
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+type SandboxFiles = Awaited<ReturnType<AnthropicServices["engine"]["files"]>>;
+
+/** Programs stay programs and links stay links, so that the copy is what was committed. */
+async function copyFolder(files: SandboxFiles, from: string, to: string): Promise<void> {
+  await files.mkdir(to);
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory()) await copyFolder(files, source, target);
+    if (entry.isSymbolicLink()) await copyLink(files, source, target);
+    if (!entry.isFile()) continue;
+    const { mode } = await lstat(source);
+    await files.write(target, await readFile(source), { mode: mode & 0o100 ? 0o755 : 0o644 });
+  }
+}
+
+/** Where there are no links, a file says where it would have led: so does git. */
+async function copyLink(files: SandboxFiles, from: string, to: string): Promise<void> {
+  const target = await readlink(from);
+  await (files.symlink ? files.symlink(to, target) : files.write(to, target));
 }

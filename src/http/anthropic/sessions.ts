@@ -16,6 +16,7 @@ import {
 } from "../../dialects/anthropic/session.ts";
 import { toHarness, toSessionSpec, toSettings } from "../../dialects/anthropic/session-spec.ts";
 import { readAgent } from "./agents.ts";
+import { forgetCallbacks } from "./callbacks.ts";
 import { createId } from "./ids.ts";
 import * as params from "./query.ts";
 import { readPage, type Stretch } from "./page.ts";
@@ -31,6 +32,7 @@ import {
   type SessionRecord,
 } from "./session-record.ts";
 import { mountResources } from "./session-resources.ts";
+import { readSkills } from "./session-skills.ts";
 import { queueWork } from "./work-queue.ts";
 
 const ListSessions = z.object({
@@ -116,6 +118,7 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
     await engine.remove(record.session);
     const { document } = record;
     if (document) await forget(services, owner, document.id);
+    await forgetCallbacks(services, record.session);
     return { id: toSessionId(record.session), type: "session_deleted" };
   });
 }
@@ -178,8 +181,10 @@ async function createSession(
   };
   const id = createId("session");
   const resources = await mountResources.check(services, owner, given.resources ?? []);
+  const skills = await readSkills(services, owner, snapshot.skills);
   const title = body.title === null ? {} : { title: body.title };
-  await engine.create(id, { ...toSessionSpec(snapshot, { harness, config }), ...title, metadata });
+  const spec = toSessionSpec(snapshot, { harness, config, skills });
+  await engine.create(id, { ...spec, ...title, metadata });
   const labels = { agent_id: agent.id, agent_version: String(snapshot.version) };
   try {
     await catalog.write(owner, [{ op: "create", kind: shelves.sessions.kind, id, body, labels }]);

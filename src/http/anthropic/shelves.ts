@@ -1,5 +1,6 @@
 import type { Catalog } from "../../catalog/port.ts";
 import type { AgentBody } from "../../dialects/anthropic/resources/agent.ts";
+import type { CallbackRunBody } from "../../dialects/anthropic/resources/callback.ts";
 import type { CredentialBody } from "../../dialects/anthropic/resources/credential.ts";
 import type { EnvironmentBody } from "../../dialects/anthropic/resources/environment.ts";
 import type { FileBody } from "../../dialects/anthropic/resources/file.ts";
@@ -21,6 +22,8 @@ export interface Shelves {
   readonly skillVersions: Shelf<SkillVersionBody>;
   readonly sessions: Shelf<SessionBody>;
   readonly work: Shelf<WorkBody>;
+  /** By session, under `SYSTEM_OWNER`: who reports has no key that would tell whose it is. */
+  readonly callbackRuns: Shelf<CallbackRunBody>;
 }
 
 export function createShelves(catalog: Catalog): Shelves {
@@ -35,5 +38,6 @@ export function createShelves(catalog: Catalog): Shelves {
     skillVersions: new Shelf(catalog, "skill_version"),
     sessions: new Shelf(catalog, "session"),
     work: new Shelf(catalog, "work"),
+    callbackRuns: new Shelf(catalog, "callback_run"),
   };
 }

@@ -1,0 +1,141 @@
+import { createHash } from "node:crypto";
+import type { Context } from "hono";
+import { type ContentPart, createId, SluiceError } from "../../contract/index.ts";
+import { type Asked, type Dispatch, toAsked, toReplay, toTurns } from "../../dialects/ndjson/index.ts";
+import type { SessionRow } from "../../log/port.ts";
+import type { AcceptedInput } from "../../sessions/port.ts";
+import type { AppEnv } from "../env.ts";
+import type { Conversation } from "./conversations.ts";
+import { issuePassword, sweepPasswords } from "./passwords.ts";
+import { KIND, toDocumentId, type TurnBody } from "./records.ts";
+import type { NdjsonServices } from "./services.ts";
+
+export interface Dispatched {
+  readonly conversation: string;
+  readonly turn: string;
+  readonly after: number;
+  readonly row: SessionRow;
+  readonly cancelOnDisconnect: boolean;
+  /** For the run's assets; a resend is not given another one. */
+  readonly upload?: { readonly password: string; readonly expiresAt: number };
+}
+
+/** Starts a turn: in its conversation, or in a new one. */
+export async function dispatch(
+  services: NdjsonServices,
+  c: Context<AppEnv>,
+  given: Dispatch,
+): Promise<Dispatched> {
+  const owner = c.get("owner");
+  const key = readKey(c);
+  const asked = toAsked(given);
+  const row = await ensureSession(services, asked, key);
+  const digest = createHash("sha256").update(JSON.stringify(given)).digest("hex");
+  return services.conversations.with(owner, row, async (found) => {
+    const resent = key === undefined ? undefined : await recall(services, owner, { row, key, digest });
+    const { cancelOnDisconnect } = asked;
+    const known = { conversation: row.id, row, cancelOnDisconnect };
+    if (resent) return { ...known, ...resent };
+    const sent = await send(services, owner, { asked, found, row, key });
+    const upload = await record(services, owner, { conversation: row.id, digest, sent });
+    return { ...known, turn: sent.turnId, after: sent.after, upload };
+  });
+}
+
+/** The session of a conversation: the one that it has, or a new one. */
+async function ensureSession(
+  { engine, defaultAgent }: NdjsonServices,
+  asked: Asked,
+  key: string | undefined,
+): Promise<SessionRow> {
+  const id = asked.conversation ?? (key === undefined ? createId("session") : toKeyedId(key));
+  const known = await engine.log.find(id);
+  if (!known) {
+    try {
+      await engine.create(id, { ...asked.spec, agent: asked.agent ?? defaultAgent });
+    } catch (error) {
+      // Somebody else's first message came in between.
+      if (!(error instanceof SluiceError && error.code === "session_already_exists")) throw error;
+    }
+  }
+  const row = known ?? (await engine.log.find(id));
+  if (!row) throw new SluiceError("session_not_found", `There is no conversation ${id}.`, { sessionId: id });
+  if (asked.agent !== undefined && asked.agent !== row.spec.agent) {
+    const detail = `agent: the conversation ${id} is ${row.spec.agent}'s. Leave agent out, or begin another one.`;
+    throw new SluiceError("invalid_request", detail, { agent: row.spec.agent });
+  }
+  return row;
+}
+
+async function send(
+  { engine, conversations, settings }: NdjsonServices,
+  owner: string,
+  to: { asked: Asked; found: Conversation; row: SessionRow; key: string | undefined },
+): Promise<AcceptedInput> {
+  const { asked, found, row, key } = to;
+  const { turns, remembered } = found.body;
+  const limit = asked.replayTurnLimit ?? settings.replayTurnLimit;
+  let replay: ContentPart[] = [];
+  if (turns === 0 && row.head === 0) replay = toReplay(toTurns(asked.history), limit);
+  else if (remembered > limit && (await isIdle(engine, row.id))) {
+    await engine.update(row.id, { forget: true });
+    replay = toReplay(await conversations.readTurns(owner, found, limit), limit);
+  }
+  const content: ContentPart[] = [{ type: "text", text: asked.prompt }, ...replay];
+  return engine.send(row.id, { content, via: "ndjson", ...(key !== undefined && { key }) });
+}
+
+/** An agent in the middle of a turn cannot be made to forget; the next message finds it idle. */
+async function isIdle(engine: NdjsonServices["engine"], id: string): Promise<boolean> {
+  const { status, queued } = await engine.info(id);
+  return status === "idle" && queued === 0;
+}
+
+async function record(
+  { catalog, settings }: NdjsonServices,
+  owner: string,
+  { conversation, digest, sent }: { conversation: string; digest: string; sent: AcceptedInput },
+): Promise<NonNullable<Dispatched["upload"]>> {
+  const { turnId: turn, after } = sent;
+  const expiresAt = Date.now() + settings.uploadTtlMs;
+  const { password, change } = issuePassword({ conversation, turn, expiresAt });
+  const body: TurnBody = { after, digest };
+  const parent = toDocumentId(conversation);
+  await catalog.write(owner, [
+    { op: "create", kind: KIND.turn, id: turn, parent, body },
+    change,
+    ...(await sweepPasswords(catalog, owner, settings.uploadTtlMs)),
+  ]);
+  return { password, expiresAt };
+}
+
+/** The turn that a request with this key became. */
+async function recall(
+  { engine, conversations }: NdjsonServices,
+  owner: string,
+  { row, key, digest }: { row: SessionRow; key: string; digest: string },
+): Promise<{ turn: string; after: number } | undefined> {
+  const known = await engine.log.recall(row.id, key);
+  if (!known) return undefined;
+  const { after, accepted } = JSON.parse(known.answer) as {
+    after: number;
+    accepted: ({ turnId?: string } | undefined)[];
+  };
+  const turn = accepted[0]?.turnId ?? "";
+  const found = await conversations.findTurn(owner, turn);
+  if (found && found.body.digest !== digest)
+    throw new SluiceError("idempotency_conflict", "The key was used for another request. Use a new one.");
+  return { turn, after };
+}
+
+function readKey(c: Context<AppEnv>): string | undefined {
+  const key = c.req.header("idempotency-key");
+  if (key !== undefined && (key === "" || key.length > 255))
+    throw new SluiceError("invalid_request", "Idempotency-Key: expected 1 to 255 characters.");
+  return key;
+}
+
+/** A resend without a conversation means the one that the first request began. */
+function toKeyedId(key: string): string {
+  return `ses_${createHash("sha256").update(key).digest("hex").slice(0, 32)}`;
+}
