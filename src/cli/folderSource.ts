@@ -30,6 +30,7 @@ export async function* followLog(
   options: { after: number; signal: AbortSignal },
 ): AsyncGenerator<StoredEventText, void> {
   let { after } = options;
+  let isKnownToGoOn = false;
   while (!options.signal.aborted) {
     for await (const event of readEvents(log, session, after)) {
       yield event;
@@ -40,7 +41,9 @@ export async function* followLog(
     const row = await log.find(session);
     if (!row) return;
     if (row.head > after) continue;
-    if (await isEnded(log, row)) return;
+    // Asked once: it costs a whole turn, and an end that comes later is seen as it comes.
+    if (!isKnownToGoOn && (await isEnded(log, row))) return;
+    isKnownToGoOn = true;
     await untilMoved(log, session, after, options.signal);
   }
 }
