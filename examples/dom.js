@@ -1,0 +1,51 @@
+/** An element with a class and a text. */
+export function element(kind, text, className = "") {
+  const made = document.createElement(kind);
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+/** What the agent asks, with a button for each answer. */
+export function showAsks(asks, answer) {
+  document.querySelector("#asks").replaceChildren(
+    ...asks.map(({ id, message, options }) => {
+      const row = element("p", `${message} `);
+      for (const option of options) {
+        const button = element("button", option.label);
+        button.onclick = () => answer(id, option.payload);
+        row.append(button);
+      }
+      return row;
+    }),
+  );
+}
+
+/** The answers that an interrupt of sluice's takes. */
+export function optionsOf(interrupt) {
+  const { kind, options = [] } = interrupt.metadata?.sluice ?? {};
+  if (kind === "question") return options.map((answer) => ({ label: answer, payload: { answer } }));
+  return [
+    { label: "Allow", payload: { approved: true } },
+    { label: "Deny", payload: { approved: false } },
+  ];
+}
+
+export function showFile({ type, path }) {
+  document.querySelector("#files").append(`${type} ${path} `);
+}
+
+export function onPrompt(send) {
+  document.querySelector("#form").onsubmit = (event) => {
+    event.preventDefault();
+    const input = document.querySelector("#prompt");
+    const text = input.value.trim();
+    if (text === "") return;
+    input.value = "";
+    send(text);
+  };
+}
+
+export function showStatus(status) {
+  document.querySelector("#status").textContent = status;
+}

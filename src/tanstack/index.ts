@@ -1,0 +1,4 @@
+/** The package entry `sluice/tanstack`: coding agents in `chat()`. */
+export { type SluiceModelOptions, sluiceText, SluiceTextAdapter, type SluiceTextOptions } from "./adapter.ts";
+export { sluiceStream, type SluiceStreamRun } from "./durability.ts";
+export type { SluiceServer } from "./server.ts";

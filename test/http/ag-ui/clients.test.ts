@@ -1,0 +1,206 @@
+import { type BaseEvent, EventType, HttpAgent } from "@ag-ui/client";
+import { AgentCapabilitiesSchema } from "@ag-ui/core/schemas";
+import { HttpAgent as HttpAgent0 } from "ag-ui-client-0";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { script, waitFor } from "../../support/engine.ts";
+import { customs, expectTellable, typesOf } from "../../dialects/ag-ui/oracle.ts";
+import { type AgUiBench, input, openAgUi } from "./agUiBench.ts";
+
+let bench: AgUiBench;
+beforeAll(async () => {
+  bench = await openAgUi();
+});
+afterAll(async () => {
+  await bench.close();
+});
+
+const PROMPT = script(
+  { think: "hmm" },
+  { say: "a b c", chunks: 3 },
+  { shell: "echo hi" },
+  { write: { path: "f.txt", content: "x" } },
+  { plan: [{ content: "p", status: "pending", priority: "medium" }] },
+  { plan: [{ content: "p", status: "completed", priority: "medium" }] },
+  { subagent: { name: "r", steps: [{ say: "inner" }, { shell: "echo sub" }] } },
+  { say: "end" },
+);
+
+describe("a run over HTTP", () => {
+  it("is told as both generations of clients demand (TS-01, TS-02, TS-11, AG-06, AG-09, AG-23, AG-25)", async () => {
+    const body = input("t-raw", PROMPT);
+    const told = await bench.run(body);
+    await expectTellable(told);
+    expect(told[0]).toMatchObject({ type: "RUN_STARTED", threadId: "t-raw", runId: body["runId"] });
+    expect(told.at(-1)).toMatchObject({ type: "RUN_FINISHED", threadId: "t-raw", runId: body["runId"] });
+    expect(told.at(-1)).toMatchObject({
+      outcome: { type: "success" },
+      metadata: { tanstack: { finishReason: "stop" } },
+    });
+    expect(customs(told, "scripted.session-id")).toHaveLength(1);
+    expect(customs(told, "sandbox.file").map(({ value }) => value)).toEqual([
+      { type: "create", path: "/home/user/workspace/f.txt", timestamp: expect.any(Number) as number },
+    ]);
+  });
+
+  it.each([
+    ["1.0.0", HttpAgent, "t-1"],
+    ["0.0.59", HttpAgent0, "t-0"],
+  ] as const)(
+    "works with @ag-ui/client %s, and warns of nothing (AG-02, AG-03, AG-20)",
+    async (_, Agent, threadId) => {
+      const warn = vi.spyOn(console, "warn");
+      const agent = new (Agent as typeof HttpAgent)({ url: `${bench.url}/ag-ui/scripted`, threadId });
+      agent.addMessage({ id: "u1", role: "user", content: PROMPT });
+      const { newMessages } = await agent.runAgent();
+      expect(warn.mock.calls).toEqual([]);
+      warn.mockRestore();
+      expect(newMessages.map(({ role }) => role)).toEqual(
+        "reasoning assistant tool assistant tool activity assistant tool assistant tool assistant".split(" "),
+      );
+      expect(newMessages.filter(({ role }) => role === "activity")).toMatchObject([
+        { activityType: "PLAN", content: { entries: [{ content: "p", status: "completed" }] } },
+      ]);
+    },
+  );
+
+  it("asks 1.0.0 for permission, and goes on with its answer (AG-16, AG-17, AG-18)", async () => {
+    const agent = new HttpAgent({ url: `${bench.url}/ag-ui/scripted`, threadId: "t-ask" });
+    const told: BaseEvent[] = [];
+    agent.subscribe({ onEvent: ({ event }) => void told.push(event) });
+    agent.addMessage({
+      id: "u1",
+      role: "user",
+      content: script({ ask: { shell: "echo allowed" } }, { say: "done" }),
+    });
+    await agent.runAgent({ runId: "ask-1" });
+    const [interrupt] = agent.pendingInterrupts;
+    expect(interrupt).toMatchObject({
+      reason: "tool_call",
+      toolCallId: expect.any(String) as string,
+      responseSchema: { type: "object", required: ["approved"] },
+    });
+    const types = told.map(({ type }) => type);
+    expect(types.indexOf(EventType.STATE_SNAPSHOT)).toBe(types.length - 2);
+    expect(agent.state).toMatchObject({ sluice: { status: "waiting", pending: [{ id: interrupt?.id }] } });
+    await expect(agent.runAgent()).rejects.toThrow();
+    const refused = await bench.post(input("t-ask", "more"));
+    expect(refused.status).toBe(409);
+    expect(await refused.json()).toMatchObject({ pending: [{ id: interrupt?.id, kind: "permission" }] });
+    told.length = 0;
+    const resume = [
+      { interruptId: interrupt?.id ?? "", status: "resolved" as const, payload: { approved: true } },
+    ];
+    await agent.runAgent({ runId: "ask-2", resume });
+    expect(told[0]).toMatchObject({ type: "RUN_STARTED", runId: "ask-2", threadId: "t-ask" });
+    expect(told).toContainEqual(
+      expect.objectContaining({
+        type: "TOOL_CALL_RESULT",
+        toolCallId: interrupt?.toolCallId,
+        content: "allowed\n",
+      }),
+    );
+    expect(agent.pendingInterrupts).toEqual([]);
+  });
+
+  it("asks 0.0.59 a question, and goes on with its answer (AG-16, AG-18)", async () => {
+    const agent = new HttpAgent0({ url: `${bench.url}/ag-ui/scripted`, threadId: "t-ask-0" });
+    const steps = script({ question: { prompt: "which?", options: ["red", "blue"] } }, { say: "done" });
+    agent.addMessage({ id: "u1", role: "user", content: steps });
+    await agent.runAgent();
+    const [interrupt] = agent.pendingInterrupts;
+    expect(interrupt).toMatchObject({ reason: "input_required", message: "which?" });
+    const resume = [
+      { interruptId: interrupt?.id ?? "", status: "resolved" as const, payload: { answer: "blue" } },
+    ];
+    const { newMessages } = await agent.runAgent({ resume });
+    expect(newMessages.map(({ content }) => content)).toEqual(["blue", "done"]);
+  });
+
+  it("tells a client that knows it of a cancelled run, and the others of an error (AG-14)", async () => {
+    const outcomes = [];
+    for (const protocolVersion of ["1.0", undefined]) {
+      const body = input(`t-stop-${protocolVersion}`, script({ shell: "sleep 60" }), { protocolVersion });
+      const running = bench.run(body);
+      const { threadId, runId } = body as { threadId: string; runId: string };
+      await vi.waitUntil(() => bench.test.log.find(threadId));
+      await waitFor(bench.test.log, threadId, "item.started", {
+        where: ({ data }) => data.item.kind === "tool_result",
+      });
+      const stopped = await bench.call("DELETE", `/ag-ui/scripted?threadId=${threadId}&runId=${runId}`);
+      expect(stopped.status).toBe(204);
+      const told = await running;
+      await expectTellable(told, protocolVersion === undefined ? {} : { protocol: "1.0" });
+      expect(typesOf(told)).toContain("TOOL_CALL_RESULT");
+      outcomes.push(told.at(-1));
+    }
+    expect(outcomes).toMatchObject([
+      { type: "RUN_FINISHED", outcome: { type: "cancelled" } },
+      { type: "RUN_ERROR", code: "cancelled" },
+    ]);
+  });
+
+  it("sends protobuf to whoever accepts it (AG-08)", async () => {
+    const agent = new HttpAgent({
+      url: `${bench.url}/ag-ui/scripted`,
+      threadId: "t-proto",
+      headers: { accept: "application/vnd.ag-ui.event+proto" },
+    });
+    agent.addMessage({ id: "u1", role: "user", content: PROMPT });
+    const { newMessages } = await agent.runAgent();
+    expect(newMessages.at(-1)).toMatchObject({ role: "assistant", content: "end" });
+    const response = await bench.post(input("t-proto-2", "hello"), {
+      headers: { accept: "application/vnd.ag-ui.event+proto" },
+    });
+    expect(response.headers.get("content-type")).toBe("application/vnd.ag-ui.event+proto");
+    await response.body?.cancel();
+  });
+
+  it("ends with the calls that a client has to run, and takes their results as messages (AG-34)", async () => {
+    const tools = [{ name: "weather", description: "", parameters: { type: "object", properties: {} } }];
+    const prompt = script({ custom: { name: "weather", input: { at: "Oslo" } } }, { say: "done" });
+    const first = await bench.run(input("t-tool", prompt, { tools, protocolVersion: "1.0" }));
+    await expectTellable(first, { protocol: "1.0" });
+    const call = first.find(({ type }) => type === "TOOL_CALL_START");
+    expect(call).toMatchObject({ toolCallName: "weather" });
+    expect(first.at(-1)).toMatchObject({
+      outcome: { type: "success", pendingToolCallIds: [call?.["toolCallId"]] },
+    });
+    const messages = [{ id: "tool-1", role: "tool", toolCallId: call?.["toolCallId"], content: "sunny" }];
+    const second = await bench.run(input("t-tool", "", { messages, tools }));
+    await expectTellable(second);
+    expect(second.filter(({ type }) => type === "TEXT_MESSAGE_CONTENT").map(({ delta }) => delta)).toEqual([
+      "sunny",
+      "done",
+    ]);
+    const old = await bench.run(input("t-tool-0", prompt, { tools }));
+    await expectTellable(old);
+    expect(old.at(-1)).toMatchObject({
+      outcome: { type: "success" },
+      metadata: { tanstack: { finishReason: "tool_calls" } },
+    });
+  });
+
+  it("says what it can (AG-35)", async () => {
+    const response = await bench.call("GET", "/ag-ui/scripted/capabilities");
+    const capabilities = AgentCapabilitiesSchema.parse(await response.json());
+    expect(capabilities).toMatchObject({ transport: { resumable: true }, execution: { sandboxed: true } });
+    expect((await bench.call("GET", "/ag-ui/nobody/capabilities")).status).toBe(404);
+  });
+
+  it("gives RAW events to whoever asks, and to nobody else (AG-27, AG-28)", async () => {
+    const prompt = script({ raw: "no json at all" }, { say: "x" });
+    const plain = await bench.run(input("t-raw-0", prompt));
+    expect(typesOf(plain)).not.toContain("RAW");
+    const told = await bench.run(input("t-raw-1", prompt), { query: "?raw=1" });
+    await expectTellable(told);
+    const raw = told.filter(({ type }) => type === "RAW");
+    expect(raw.every(({ source }) => source === "scripted")).toBe(true);
+    expect(raw.map(({ event }) => event)).toContain("no json at all");
+  });
+
+  it("tells of a model that fails (AG-13)", async () => {
+    const told = await bench.run(input("t-fail", script({ say: "x" }, { fail: { kind: "terminal" } })));
+    await expectTellable(told);
+    expect(told.at(-1)).toMatchObject({ type: "RUN_ERROR", code: expect.any(String) as string });
+  });
+});

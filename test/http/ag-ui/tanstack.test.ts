@@ -1,0 +1,195 @@
+import { toolDefinition } from "@tanstack/ai";
+import { canonicalInterruptJson, digestInterruptJson } from "@tanstack/ai/client";
+import { ChatClient, fetchHttpStream, fetchServerSentEvents, type UIMessage } from "@tanstack/ai-client";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { z } from "zod";
+import { PERMISSION_SCHEMA, QUESTION_SCHEMA, SCHEMA_HASHES } from "../../../src/dialects/ag-ui/interrupt.ts";
+import { script, waitFor } from "../../support/engine.ts";
+import { type AgUiBench, openAgUi } from "./agUiBench.ts";
+
+let bench: AgUiBench;
+let url: string;
+beforeAll(async () => {
+  bench = await openAgUi();
+  url = `${bench.url}/ag-ui/scripted`;
+});
+afterAll(async () => {
+  await bench.close();
+});
+
+const PROMPT = script(
+  { think: "hmm" },
+  { say: "a b c", chunks: 3 },
+  { shell: "echo hi" },
+  { write: { path: "f.txt", content: "x" } },
+);
+
+const partsOf = (messages: readonly UIMessage[]): string[][] =>
+  messages.map(({ role, parts }) => [role as string].concat(parts.map(({ type }) => type)));
+const wordsOf = (messages: readonly UIMessage[]): string[] =>
+  messages
+    .slice(1)
+    .flatMap(({ parts }) => parts.flatMap((part) => (part.type === "text" ? [part.content] : [])));
+
+describe("TanStack's ChatClient at our endpoint", () => {
+  it.each([
+    ["SSE", () => fetchServerSentEvents(url)],
+    ["lines", () => fetchHttpStream(url, { headers: { accept: "application/x-ndjson" } })],
+  ])("paints a run over %s (TS-09, TS-33, TS-37)", async (name, connect) => {
+    const custom: string[] = [];
+    const client = new ChatClient({
+      connection: connect(),
+      threadId: `chat-${name}`,
+      onCustomEvent: (event) => void custom.push(event),
+    });
+    await client.sendMessage(PROMPT);
+    expect(client.getStatus()).toBe("ready");
+    expect(partsOf(client.getMessages())).toEqual([
+      ["user", "text"],
+      ["assistant", "thinking", "text", "tool-call", "tool-result", "tool-call", "tool-result"],
+    ]);
+    expect(client.getMessages()[1]?.parts[2]).toMatchObject({
+      type: "tool-call",
+      name: "shell",
+      state: "complete",
+      output: "hi\n",
+    });
+    expect(custom).toEqual(["scripted.session-id", "sandbox.file"]);
+    client.dispose();
+  });
+
+  it("answers what the agent asks, by the binding that it looks for", async () => {
+    expect(SCHEMA_HASHES).toEqual({
+      permission: digestInterruptJson(canonicalInterruptJson(PERMISSION_SCHEMA)),
+      question: digestInterruptJson(canonicalInterruptJson(QUESTION_SCHEMA)),
+    });
+    const client = new ChatClient({ connection: fetchServerSentEvents(url), threadId: "chat-ask" });
+    await client.sendMessage(
+      script(
+        { ask: { shell: "echo allowed" } },
+        { question: { prompt: "which?", options: ["a", "b"] } },
+        { say: "bye" },
+      ),
+    );
+    await answer(client, { approved: true });
+    await vi.waitUntil(() => client.getInterrupts()[0]?.message === "which?");
+    await answer(client, { answer: "b" });
+    await vi.waitUntil(() => client.getStatus() === "ready" && wordsOf(client.getMessages()).includes("bye"));
+    expect(wordsOf(client.getMessages())).toEqual(["b", "bye"]);
+    expect(client.getInterrupts()).toEqual([]);
+    const calls = client
+      .getMessages()
+      .flatMap(({ parts }) => parts.filter(({ type }) => type === "tool-call"));
+    expect(calls).toMatchObject([{ name: "shell", state: "complete", output: "allowed\n" }]);
+    client.dispose();
+  });
+
+  it("runs its own tools (AG-34)", async () => {
+    const weather = toolDefinition({
+      name: "weather",
+      description: "the weather",
+      inputSchema: z.object({ at: z.string() }),
+    }).client(({ at }) => ({ sky: `sunny in ${at}` }));
+    const client = new ChatClient({
+      connection: fetchServerSentEvents(url),
+      threadId: "chat-tool",
+      tools: [weather],
+    });
+    await client.sendMessage(script({ custom: { name: "weather", input: { at: "Oslo" } } }, { say: "bye" }));
+    await vi.waitUntil(() => client.getStatus() === "ready" && wordsOf(client.getMessages()).includes("bye"));
+    expect(wordsOf(client.getMessages())).toEqual(['{"sky":"sunny in Oslo"}', "bye"]);
+    client.dispose();
+  });
+
+  it("comes back to a run whose connection is cut, and hears all of it once", async () => {
+    const cuts: string[] = [];
+    const fetchClient: typeof fetch = async (to, init) => {
+      const response = await fetch(to, init);
+      cuts.push(new Headers(init?.headers).get("last-event-id") ?? "");
+      if (cuts.length > 3) return response;
+      return new Response(response.body?.pipeThrough(cutAfter(700)), response);
+    };
+    const client = new ChatClient({
+      connection: fetchServerSentEvents(url, { fetchClient, reconnect: { delayMs: 0 } }),
+      threadId: "chat-cut",
+    });
+    await client.sendMessage(
+      script({ say: "one two three four five six" }, { shell: "echo hi" }, { say: "end" }),
+    );
+    expect(cuts).toHaveLength(4);
+    expect(cuts.slice(1).every((id) => id !== "")).toBe(true);
+    expect(wordsOf(client.getMessages())).toEqual(["one two three four five six", "end"]);
+    const turns = await bench.test.log.read("chat-cut", {
+      after: 0,
+      limit: 1000,
+      types: new Set(["turn.started"]),
+    });
+    expect(turns).toHaveLength(1);
+    client.dispose();
+  });
+
+  it("paints a live run on a page that is opened again (TS-35, TS-38)", async () => {
+    const steps = script({ say: "a" }, { shell: "until [ -e go ]; do sleep 0.05; done" }, { say: "z" });
+    const first = new ChatClient({ connection: fetchServerSentEvents(url), threadId: "chat-page" });
+    void first.sendMessage(steps);
+    await vi.waitUntil(() => bench.test.log.find("chat-page"));
+    await waitFor(bench.test.log, "chat-page", "item.started", {
+      where: ({ data }) => data.item.kind === "tool_result",
+    });
+    const second = new ChatClient({
+      connection: fetchServerSentEvents(url),
+      threadId: "chat-page",
+      persistence: true,
+    });
+    second.attach();
+    await vi.waitUntil(() => wordsOf(second.getMessages()).includes("a"));
+    const files = await bench.test.engine.files("chat-page");
+    await files.write("/workspace/go", Buffer.from(""));
+    await vi.waitUntil(() => wordsOf(second.getMessages()).includes("z"));
+    await vi.waitUntil(() => wordsOf(first.getMessages()).includes("z"));
+    expect(partsOf(second.getMessages())).toEqual(partsOf(first.getMessages()));
+    first.dispose();
+    second.dispose();
+  });
+
+  it("ends its run when it is stopped, where it says so (TS-39)", async () => {
+    const connection = fetchServerSentEvents(`${url}?cancelOnDisconnect=1`);
+    const client = new ChatClient({ connection, threadId: "chat-stop" });
+    const sent = client.sendMessage(script({ shell: "sleep 61" }));
+    await vi.waitUntil(() => bench.test.log.find("chat-stop"));
+    await waitFor(bench.test.log, "chat-stop", "item.started", {
+      where: ({ data }) => data.item.kind === "tool_result",
+    });
+    client.stop();
+    await sent;
+    const { sequence } = await waitFor(bench.test.log, "chat-stop", "turn.ended");
+    const result = await waitFor(bench.test.log, "chat-stop", "item.completed", {
+      where: ({ data }) => data.item.kind === "tool_result",
+    });
+    expect(result.sequence).toBeLessThan(sequence);
+    await waitFor(bench.test.log, "chat-stop", "process.ended");
+    client.dispose();
+  });
+});
+
+async function answer(client: ChatClient, payload: unknown): Promise<void> {
+  const [interrupt] = client.getInterrupts();
+  expect(interrupt).toMatchObject({ kind: "generic", canResolve: true });
+  if (interrupt?.kind !== "generic") throw new Error("cannot be answered");
+  interrupt.resolveInterrupt(payload);
+}
+
+/** Breaks off in the middle of whatever comes after so many bytes. */
+function cutAfter(limit: number): TransformStream<Uint8Array, Uint8Array> {
+  let seen = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      if (seen + chunk.length <= limit) controller.enqueue(chunk);
+      else {
+        controller.enqueue(chunk.slice(0, limit - seen));
+        controller.terminate();
+      }
+      seen += chunk.length;
+    },
+  });
+}

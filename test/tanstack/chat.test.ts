@@ -1,0 +1,245 @@
+import { chat, type StreamChunk, toolDefinition } from "@tanstack/ai";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { z } from "zod";
+import { sluiceText } from "../../src/tanstack/index.ts";
+import { ofType, readAll, script, waitFor } from "../support/engine.ts";
+import { type AgUiBench, openAgUi } from "../http/ag-ui/agUiBench.ts";
+import { createRepository } from "./repository.ts";
+
+let bench: AgUiBench;
+const removals: (() => Promise<void>)[] = [];
+beforeAll(async () => {
+  bench = await openAgUi();
+});
+afterAll(async () => {
+  await bench.close();
+  for (const remove of removals) await remove();
+});
+
+const adapterOf = () => sluiceText({ baseUrl: bench.url, agent: "scripted" });
+const ask = (...steps: unknown[]) => [{ role: "user" as const, content: script(...steps) }];
+const customs = (chunks: readonly StreamChunk[], name: string): unknown[] =>
+  chunks.flatMap((chunk) => (chunk.type === "CUSTOM" && chunk.name === name ? [chunk.value] : []));
+
+async function collect(stream: AsyncIterable<StreamChunk>): Promise<StreamChunk[]> {
+  const chunks: StreamChunk[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  return chunks;
+}
+
+describe("chat() with a coding agent", () => {
+  it("yields the run's own chunks and ends with its terminal (TS-01, TS-02, TS-03, TS-05, TS-11)", async () => {
+    const chunks = await collect(
+      chat({
+        adapter: adapterOf(),
+        messages: ask({ say: "a b c", chunks: 3 }, { shell: "echo hi" }),
+        threadId: "c1",
+        runId: "r1",
+      }),
+    );
+    expect(chunks.map(({ type }) => type)).toEqual(
+      (
+        "RUN_STARTED CUSTOM TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_CONTENT TEXT_MESSAGE_CONTENT " +
+        "TEXT_MESSAGE_END TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END TOOL_CALL_RESULT RUN_FINISHED"
+      ).split(" "),
+    );
+    expect(chunks[0]).toMatchObject({ threadId: "c1", runId: "r1" });
+    expect(chunks.at(-1)).toMatchObject({ threadId: "c1", runId: "r1" });
+    const words = chunks.flatMap((chunk) => (chunk.type === "TEXT_MESSAGE_CONTENT" ? [chunk.delta] : []));
+    expect(words).toEqual(["a", " b", " c"]);
+    const args = chunks.flatMap((chunk) => (chunk.type === "TOOL_CALL_ARGS" ? [chunk.delta] : [])).join("");
+    expect(JSON.parse(args)).toEqual({ command: "echo hi" });
+  });
+
+  it("runs the application's tools in this process, while the run goes on (TS-06, TS-07, TS-27)", async () => {
+    const told: string[] = [];
+    let release: (() => void) | undefined;
+    const released = new Promise<void>((resolve) => (release = resolve));
+    const names = ["execution_started", "console", "external_call", "external_result", "external_error"].map(
+      (name) => `code_mode:${name}`,
+    );
+    const lookup = toolDefinition({
+      name: "lookup",
+      description: "looks it up",
+      inputSchema: z.object({ q: z.string() }),
+    }).server(async ({ q }, context) => {
+      for (const name of names) context?.emitCustomEvent(name, { at: name });
+      await released;
+      told.push("executed");
+      return { found: q };
+    });
+    const chunks: StreamChunk[] = [];
+    const stream = chat({
+      adapter: adapterOf(),
+      messages: ask({ custom: { name: "lookup", input: { q: "x" } } }, { say: "end" }),
+      tools: [lookup],
+      threadId: "c2",
+    });
+    for await (const chunk of stream) {
+      chunks.push(chunk);
+      told.push(chunk.type);
+      if (chunk.type === "CUSTOM" && chunk.name === names.at(-1)) release?.();
+    }
+    expect(told.indexOf("TOOL_CALL_END")).toBeLessThan(told.indexOf("executed"));
+    expect(told.indexOf("executed")).toBeLessThan(told.indexOf("TOOL_CALL_RESULT"));
+    expect(chunks.find(({ type }) => type === "TOOL_CALL_START")).toMatchObject({ toolCallName: "lookup" });
+    expect(chunks.find(({ type }) => type === "TOOL_CALL_RESULT")).toMatchObject({
+      content: '{"found":"x"}',
+    });
+    const told5 = chunks.flatMap((chunk) =>
+      chunk.type === "CUSTOM" && chunk.name.startsWith("code_mode:") ? [[chunk.name, chunk.value]] : [],
+    );
+    expect(told5).toEqual(names.map((name) => [name, { at: name }]));
+    const logged = ofType(await readAll(bench.test.log, "c2"), "custom").map(({ data }) => data.name);
+    expect(logged).toEqual(names);
+  });
+
+  it("tells the agent of a tool that fails", async () => {
+    const broken = toolDefinition({ name: "broken", description: "b", inputSchema: z.object({}) }).server(
+      () => {
+        throw new Error("it broke");
+      },
+    );
+    const chunks = await collect(
+      chat({
+        adapter: adapterOf(),
+        messages: ask({ custom: { name: "broken", input: {} } }, { say: "end" }),
+        tools: [broken],
+        threadId: "c3",
+      }),
+    );
+    expect(chunks.find(({ type }) => type === "TOOL_CALL_RESULT")).toMatchObject({ content: "it broke" });
+    expect(chunks.at(-1)?.type).toBe("RUN_FINISHED");
+  });
+
+  it("goes on with the agent's own session (TS-13)", async () => {
+    const first = await collect(chat({ adapter: adapterOf(), messages: ask({ say: "a" }), threadId: "c4" }));
+    const [named] = customs(first, "scripted.session-id") as { sessionId: string }[];
+    const { sessionId = "" } = named ?? {};
+    const second = await collect(
+      chat({
+        adapter: adapterOf(),
+        messages: [...ask({ say: "a" }), { role: "assistant", content: "a" }, ...ask({ say: "$history" })],
+        modelOptions: { sessionId },
+      }),
+    );
+    expect(customs(second, "scripted.session-id")).toEqual([{ sessionId }]);
+    const starts = ofType(await readAll(bench.test.log, "c4"), "turn.started");
+    expect(starts).toHaveLength(2);
+    const unknown = await collect(
+      chat({ adapter: adapterOf(), messages: ask({ say: "a" }), modelOptions: { sessionId: "nobody" } }),
+    );
+    expect(unknown.at(-1)).toMatchObject({ type: "RUN_ERROR", code: "session_not_found" });
+  });
+
+  it("tells what came of the files, once, before the end (TS-16, TS-17, TS-18)", async () => {
+    const repository = await createRepository();
+    removals.push(repository.remove);
+    const session = { directory: repository.folder };
+    const chunks = await collect(
+      chat({
+        adapter: adapterOf(),
+        messages: ask(
+          { edit: { path: "a.txt", old: "two", new: "2" } },
+          { edit: { path: "b.txt", old: "three", new: "3" } },
+        ),
+        modelOptions: { session },
+        threadId: "c5",
+      }),
+    );
+    expect(customs(chunks, "file.changed")).toEqual([{ path: ".", diff: await repository.diff() }]);
+    const at = chunks.findIndex((chunk) => chunk.type === "CUSTOM" && chunk.name === "file.changed");
+    expect(at).toBe(chunks.length - 2);
+    const plain = await collect(chat({ adapter: adapterOf(), messages: ask({ say: "x" }), threadId: "c6" }));
+    expect(customs(plain, "file.changed")).toEqual([]);
+  });
+
+  it("tells of files as they change, while the agent is silent (TS-20, TS-21, TS-25)", async () => {
+    const seen: string[] = [];
+    const stream = chat({
+      adapter: adapterOf(),
+      messages: ask({
+        shell:
+          "mkdir -p node_modules .git; echo x > node_modules/n; echo x > .git/g; echo 1 > f; sleep 0.3; echo 2 >> f; sleep 0.3; rm f; until [ -e go ]; do sleep 0.05; done",
+      }),
+      threadId: "c7",
+    });
+    for await (const chunk of stream) {
+      if (chunk.type === "TOOL_CALL_RESULT") seen.push("result");
+      if (chunk.type !== "CUSTOM" || chunk.name !== "sandbox.file") continue;
+      const { type, path, timestamp, ...rest } = chunk.value as Record<string, unknown>;
+      expect(rest).toEqual({});
+      expect(Number.isSafeInteger(timestamp)).toBe(true);
+      seen.push(`${String(type)} ${String(path)}`);
+      if (type === "delete")
+        await (await bench.test.engine.files("c7")).write("/workspace/go", Buffer.from(""));
+    }
+    const f = "/home/user/workspace/f";
+    expect(seen.slice(0, 3)).toEqual([`create ${f}`, `change ${f}`, `delete ${f}`]);
+    expect(seen.filter((line) => line.includes("node_modules") || line.includes(".git"))).toEqual([]);
+    expect(seen.indexOf("result")).toBeGreaterThan(2);
+  });
+
+  it("can be told not to watch (TS-23)", async () => {
+    const chunks = await collect(
+      chat({
+        adapter: adapterOf(),
+        messages: ask({ write: { path: "f", content: "x" } }),
+        modelOptions: { session: { watch: false } },
+        threadId: "c8",
+      }),
+    );
+    expect(customs(chunks, "sandbox.file")).toEqual([]);
+    expect(chunks.at(-1)?.type).toBe("RUN_FINISHED");
+  });
+
+  it("stops the agent when it is aborted", async () => {
+    const abortController = new AbortController();
+    const stream = chat({
+      adapter: adapterOf(),
+      messages: ask({ shell: "sleep 62" }),
+      abortController,
+      threadId: "c9",
+    });
+    for await (const chunk of stream) if (chunk.type === "TOOL_CALL_END") abortController.abort();
+    const ended = await waitFor(bench.test.log, "c9", "turn.ended");
+    expect(ended.data.status).toBe("interrupted");
+  });
+
+  it("gives an object that fits a schema", async () => {
+    const outputSchema = z.object({ sky: z.string() });
+    const result = await chat({
+      adapter: adapterOf(),
+      messages: [{ role: "user", content: "what is the sky like?" }],
+      outputSchema,
+      threadId: "c10",
+    }).catch((error: unknown) => error);
+    // The scripted agent does not read schemas; that it was asked in these words is what shows here.
+    expect(result).toBeInstanceOf(Error);
+    const inputs = ofType(await readAll(bench.test.log, "c10"), "input.accepted");
+    expect(JSON.stringify(inputs.at(-1)?.data.content)).toContain("JSON Schema");
+  });
+});
+
+describe("the seed's snippets (TS-28, TS-29)", () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  it.each(["file-changed", "sandbox-file"])("%s prints what it should", async (name) => {
+    const repository = await createRepository();
+    removals.push(repository.remove);
+    vi.resetModules();
+    vi.stubEnv("SLUICE_TEST_URL", bench.url);
+    vi.stubEnv("SLUICE_TEST_FOLDER", repository.folder);
+    vi.stubEnv("SLUICE_TEST_PROMPT", script({ edit: { path: "a.txt", old: "two", new: "2" } }));
+    const log = vi.spyOn(console, "log").mockImplementation(() => {});
+    await import(`./snippets/${name}.ts`);
+    const [first] = log.mock.calls;
+    if (name === "file-changed") expect(first).toEqual([await repository.diff()]);
+    else
+      expect(first).toEqual([
+        "file event",
+        { type: "change", path: "/home/user/workspace/a.txt", timestamp: expect.any(Number) as number },
+      ]);
+    vi.unstubAllEnvs();
+  });
+});
