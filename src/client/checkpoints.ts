@@ -20,6 +20,8 @@ export interface Checkpoint {
 export interface CheckpointsClient {
   /** Newest first. */
   list(session: string, options?: CallOptions & { limit?: number }): Promise<Checkpoint[]>;
+  /** Of all sessions, or of those on one shelf; newest first. */
+  shelved(shelf?: string, options?: CallOptions & { limit?: number | undefined }): Promise<Checkpoint[]>;
   create(session: string, options?: CallOptions & { comment?: string }): Promise<Checkpoint>;
   /** `checkpoint` is an id, also of another session, or `latest`: the newest of this one. */
   restore(session: string, checkpoint: string, options?: CallOptions): Promise<Checkpoint>;
@@ -30,6 +32,11 @@ export function createCheckpointsClient(transport: Transport): CheckpointsClient
     async list(session, { limit, signal } = {}) {
       const path = pathOf(session, "checkpoints");
       const body = await transport.json<{ checkpoints: Checkpoint[] }>(path, { query: { limit }, signal });
+      return body.checkpoints;
+    },
+    async shelved(shelf, { limit, signal } = {}) {
+      const query = { shelf, limit };
+      const body = await transport.json<{ checkpoints: Checkpoint[] }>("/v1/checkpoints", { query, signal });
       return body.checkpoints;
     },
     create: (session, { comment, signal } = {}) =>

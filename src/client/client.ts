@@ -1,6 +1,7 @@
 import type {
   CreateSession,
   PermissionReply,
+  RunCommand,
   SendMessage,
   SessionInfo,
   SluiceEvent,
@@ -47,8 +48,16 @@ export interface SluiceClient {
     message: string | SendMessage,
     options?: MessageStreamOptions,
   ): AsyncGenerator<SluiceEvent, void>;
-  interrupt(session: string, options?: CallOptions): Promise<void>;
-  terminate(session: string, options?: CallOptions): Promise<void>;
+  /** What was ended: a turn, else a command, else nothing. */
+  interrupt(session: string, options?: CallOptions): Promise<{ turnId?: string; commandId?: string }>;
+  /** With `destroy` the sandbox and its files go too. */
+  terminate(session: string, options?: CallOptions & { destroy?: boolean }): Promise<void>;
+  /** Runs a shell command in the sandbox; its output and its end are events behind `after`. */
+  runCommand(
+    session: string,
+    command: RunCommand,
+    options?: CallOptions,
+  ): Promise<{ commandId: string; after: number }>;
   replyPermission(
     session: string,
     permission: string,
@@ -102,8 +111,17 @@ export function createClient(options: ClientOptions): SluiceClient {
     subscribe: (session, options) => subscribe(transport, session, options),
     sendMessage: (session, message, options) => sendMessage(transport, session, message, options),
     messageStream: (session, message, options) => messageStream(transport, session, message, options),
-    interrupt: (session, options) => post(pathOf(session, "interrupt"), undefined, options),
-    terminate: (session, options) => post(pathOf(session, "terminate"), undefined, options),
+    async interrupt(session, { signal } = {}) {
+      const { headers } = await transport.done(pathOf(session, "interrupt"), { method: "POST", signal });
+      const turnId = headers.get("sluice-turn-id");
+      const commandId = headers.get("sluice-command-id");
+      return { ...(turnId === null ? {} : { turnId }), ...(commandId === null ? {} : { commandId }) };
+    },
+    async terminate(session, { destroy, signal } = {}) {
+      await transport.done(pathOf(session, "terminate"), { method: "POST", query: { destroy }, signal });
+    },
+    runCommand: (session, command, { signal } = {}) =>
+      transport.json(pathOf(session, "commands"), { method: "POST", json: command, signal }),
     replyPermission: (session, id, reply, options) =>
       post(pathOf(session, answer("permissions", id, "reply")), reply, options),
     replyQuestion: (session, id, answers, options) =>

@@ -1,0 +1,39 @@
+/** The lifecycle events of the SDK, as its page has them. */
+
+/** A change of the sandbox or of what runs in it. */
+export interface LifecycleEvent {
+  sandboxId: string | null;
+  sandbox: SandboxLifecycleState;
+  agent: AgentRuntimeState;
+  /** ISO 8601. */
+  timestamp: string;
+  reason: LifecycleReason;
+}
+
+/** What a sandbox is. */
+export type SandboxLifecycleState = "booting" | "error" | "ready" | "running" | "paused" | "stopped";
+
+/** What the agent, or a command in its place, is. */
+export type AgentRuntimeState = "idle" | "running" | "interrupted" | "error";
+
+/** Why a lifecycle event was emitted. */
+export type LifecycleReason =
+  | "sandbox_boot"
+  | "sandbox_ready"
+  | "sandbox_connected"
+  | "sandbox_pause"
+  | "sandbox_resume"
+  | "sandbox_killed"
+  | "sandbox_error"
+  | "run_start"
+  | "run_complete"
+  | "run_interrupted"
+  | "run_failed"
+  | "run_background_complete"
+  | "run_background_failed"
+  | "command_start"
+  | "command_complete"
+  | "command_failed"
+  | "command_interrupted"
+  | "command_background_complete"
+  | "command_background_failed";

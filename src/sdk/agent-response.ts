@@ -1,0 +1,50 @@
+/** What `run()` and `executeCommand()` resolve with. */
+export interface AgentResponse {
+  /** The session that it ran in; every other dialect knows it by the same id. */
+  sandboxId: string;
+  /** 0 where it went well, 130 where it was interrupted, -1 where it took too long. */
+  exitCode: number;
+  /** What the agent's CLI or the command printed, as it is. */
+  stdout: string;
+  stderr: string;
+  /** Present when `withStorage()` is configured and the run succeeded. */
+  checkpoint?: CheckpointInfo;
+}
+
+/** A kept state of the files, and of the agent's memory with them. */
+export interface CheckpointInfo {
+  id: string;
+  /** Equal trees have equal hashes. */
+  hash: string;
+  /** ISO 8601. */
+  timestamp: string;
+  parentId?: string;
+  comment?: string;
+  sizeBytes?: number;
+  agentType?: string;
+  model?: string;
+}
+
+/** What `run()` takes. */
+export interface RunOptions {
+  prompt: string;
+  /** How long it may work; an hour unless said otherwise. */
+  timeoutMs?: number;
+  /** Resolves once it runs; its end is a `lifecycle` event. */
+  background?: boolean;
+  /** A checkpoint's id, or `"latest"`: restored into a fresh sandbox first. Needs `withStorage()`. */
+  from?: string;
+  /** A label for the checkpoint that is made when it succeeds. Needs `withStorage()`. */
+  checkpointComment?: string;
+}
+
+/** What `executeCommand()` takes beside the command. */
+export interface ExecuteOptions {
+  /** How long it may run; an hour unless said otherwise. */
+  timeoutMs?: number;
+  /** Resolves once it runs; its end is a `lifecycle` event. */
+  background?: boolean;
+}
+
+/** An hour, as the page has it. */
+export const DEFAULT_TIMEOUT_MS = 3_600_000;

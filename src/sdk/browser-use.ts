@@ -1,0 +1,56 @@
+/** What a browser-use tool answers, as a JSON string in the text of its update. */
+export interface BrowserUseResponse {
+  task_id?: string;
+  session_id?: string;
+  live_url?: string;
+  screenshot_url?: string;
+  steps?: {
+    step_number: number;
+    screenshot_url?: string;
+    url?: string;
+    memory?: string;
+  }[];
+  is_success?: boolean | null;
+  task_output?: string | null;
+}
+
+/**
+ * Whether a tool is one of the browser-use server's: their `kind` is `other`, so the title has to tell.
+ *
+ * @example
+ * isBrowserUseTool("browser-use: browser_task"); // true
+ */
+export function isBrowserUseTool(title?: string): boolean {
+  return title?.toLowerCase().includes("browser-use") ?? false;
+}
+
+/**
+ * The addresses in a browser-use answer; text that is no JSON gives what it shows.
+ *
+ * @example
+ * extractBrowserUseUrls('{"live_url":"https://live.example/1"}').liveUrl; // "https://live.example/1"
+ */
+export function extractBrowserUseUrls(text: string): { liveUrl?: string; screenshotUrl?: string } {
+  const parsed = parseResponse(text);
+  const liveUrl = find(text, "live_url") ?? parsed?.live_url;
+  const last = parsed?.steps?.at(-1)?.screenshot_url;
+  // A step has one too, so the answer's own comes first.
+  const screenshotUrl = parsed ? (parsed.screenshot_url ?? last) : find(text, "screenshot_url");
+  return {
+    ...(liveUrl === undefined ? {} : { liveUrl }),
+    ...(screenshotUrl === undefined ? {} : { screenshotUrl }),
+  };
+}
+
+function find(text: string, key: string): string | undefined {
+  return new RegExp(`"${key}"\\s*:\\s*"([^"]+)"`).exec(text)?.[1];
+}
+
+function parseResponse(text: string): BrowserUseResponse | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,235 @@
+import { createId, SluiceError, type SluiceEvent } from "../contract/index.ts";
+import type {
+  AgentRuntimeState,
+  ContentState,
+  LifecycleEvent,
+  SandboxLifecycleState,
+  Told,
+} from "../dialects/content/index.ts";
+import { codeOf, type Link } from "./backend.ts";
+import { toBytes, toInnerPath, type FileMap } from "./file-map.ts";
+import { Follower } from "./follower.ts";
+import { WORKSPACE } from "./output-files.ts";
+import { hostFolder, type Settings, toSessionSpec } from "./settings.ts";
+
+export interface WorkplaceHooks {
+  onEvent(event: SluiceEvent, told: readonly Told[]): void;
+  /** What no event of the log says: that this instance has joined a sandbox, or could not. */
+  onLifecycle(event: LifecycleEvent): void;
+  onEnd(error?: unknown): void;
+}
+
+/** The one session that an instance works in: named, joined, made, left. */
+export class Workplace {
+  readonly #settings: Settings;
+  readonly #hooks: WorkplaceHooks;
+  #id: string | undefined;
+  /** Whether somebody named it, instead of us having made it. */
+  #isGiven = false;
+  #follower: Follower | undefined;
+  #opening: Promise<string> | undefined;
+  #sandbox: SandboxLifecycleState = "stopped";
+  #agent: AgentRuntimeState = "idle";
+  #hasRun = false;
+
+  constructor(settings: Settings, hooks: WorkplaceHooks) {
+    this.#settings = settings;
+    this.#hooks = hooks;
+  }
+
+  get id(): string | undefined {
+    return this.#id;
+  }
+
+  get isGiven(): boolean {
+    return this.#isGiven;
+  }
+
+  get sandbox(): SandboxLifecycleState {
+    return this.#sandbox;
+  }
+
+  get agent(): AgentRuntimeState {
+    return this.#agent;
+  }
+
+  get hasRun(): boolean {
+    return this.#hasRun;
+  }
+
+  /** The run or command that is active in it, whoever started it. */
+  get active(): string | undefined {
+    const state = this.#follower?.state;
+    return state?.turn?.id ?? state?.command?.id;
+  }
+
+  /** The last sequence whose events were told. */
+  get cursor(): number {
+    return this.#follower?.cursor ?? 0;
+  }
+
+  /** Names it; it is joined when it is needed. */
+  async name(id: string): Promise<void> {
+    await this.#follower?.stop();
+    this.#leave("ready");
+    this.#id = id;
+    this.#isGiven = true;
+  }
+
+  /** The session, joined or made; two callers at once get the same one. */
+  open(link: Link): Promise<string> {
+    this.#opening ??= this.#open(link).finally(() => {
+      this.#opening = undefined;
+    });
+    return this.#opening;
+  }
+
+  /** A new session with the files of a checkpoint; the one before is ended, and its files kept for a while. */
+  async branch(link: Link, checkpoint: string): Promise<string> {
+    await this.#opening?.catch(() => {});
+    const old = this.#id;
+    if (old !== undefined) {
+      await link.terminate(old, { destroy: false });
+      await this.#follower?.finished();
+      this.#leave("stopped");
+    }
+    this.#opening = this.#make(link, (id) => link.restore(id, checkpoint)).finally(() => {
+      this.#opening = undefined;
+    });
+    return this.#opening;
+  }
+
+  /** Ends the session and removes its sandbox. */
+  async destroy(link: Link): Promise<void> {
+    await this.#opening?.catch(() => {});
+    const id = this.#id;
+    if (id === undefined) return;
+    if (!this.#follower) await this.#join(link, id).catch(() => {});
+    this.#follower?.start(link);
+    await link.terminate(id, { destroy: true }).catch((error: unknown) => {
+      if (codeOf(error) !== "session_not_found") throw error;
+    });
+    await this.#follower?.finished();
+    this.#leave("stopped");
+  }
+
+  /** All that has happened was told. */
+  async settle(link: Link): Promise<void> {
+    const id = this.#id;
+    const follower = this.#follower;
+    if (id === undefined || !follower) return;
+    const info = await link.find(id);
+    await follower.reached(info?.eventCount ?? 0);
+  }
+
+  /** Stops reading; it goes on where it was with the next `open`. */
+  async rest(): Promise<void> {
+    await this.#follower?.stop();
+  }
+
+  async #open(link: Link): Promise<string> {
+    const id = this.#id;
+    if (id === undefined) return this.#make(link, (made) => this.#furnish(link, made));
+    if (this.#follower) {
+      this.#follower.start(link);
+      return id;
+    }
+    try {
+      const { follower, paused } = await this.#join(link, id);
+      this.#say("sandbox_connected", "ready", "idle");
+      follower.start(link);
+      if (paused) await link.resume(id);
+    } catch (error) {
+      this.#say("sandbox_error", "error", "error");
+      throw error;
+    }
+    return id;
+  }
+
+  async #join(link: Link, id: string): Promise<{ follower: Follower; paused: boolean }> {
+    const info = await link.find(id);
+    if (!info) throw new SluiceError("session_not_found", `There is no sandbox ${id} to connect to.`);
+    if (info.ended)
+      throw new SluiceError("session_ended", `The sandbox ${id} is gone; its session has ended.`);
+    this.#hasRun = info.nativeSessionId !== null;
+    const follower = this.#follow(id, { after: info.eventCount, sandbox: "ready", agent: info.agent });
+    this.#follower = follower;
+    return { follower, paused: info.paused };
+  }
+
+  async #make(link: Link, prepare: (id: string) => Promise<void>): Promise<string> {
+    const id = createId("session");
+    await link.create(id, toSessionSpec(this.#settings, link.sandbox));
+    const follower = this.#follow(id, { after: 0, agent: this.#settings.agent.type });
+    follower.start(link);
+    this.#id = id;
+    this.#follower = follower;
+    try {
+      await prepare(id);
+      await this.settle(link);
+      return id;
+    } catch (error) {
+      await this.settle(link).catch(() => {});
+      await link.terminate(id, { destroy: true }).catch(() => {});
+      await follower.finished();
+      this.#leave(this.#sandbox === "error" ? "error" : "stopped");
+      throw error;
+    }
+  }
+
+  async #furnish(link: Link, id: string): Promise<void> {
+    const { directory, context, files } = this.#settings;
+    // A folder of the host is somebody's own: nothing is put there unasked.
+    if (hostFolder(directory) === undefined) {
+      for (const name of FOLDERS) await link.files.mkdir(id, `${WORKSPACE}/${name}`);
+    }
+    await writeFiles(link, id, "context", context);
+    await writeFiles(link, id, "", files);
+  }
+
+  #follow(
+    session: string,
+    options: { after: number; agent?: string; sandbox?: SandboxLifecycleState },
+  ): Follower {
+    return new Follower({
+      session,
+      ...options,
+      onEvent: (event, told, state) => this.#see(event, told, state),
+      onEnd: (error) => this.#hooks.onEnd(error),
+    });
+  }
+
+  #see(event: SluiceEvent, told: readonly Told[], state: ContentState): void {
+    if (event.type === "turn.started") this.#hasRun = true;
+    if (told.some(({ type }) => type === "lifecycle")) {
+      this.#sandbox = state.sandbox;
+      this.#agent = state.runtime;
+    }
+    this.#hooks.onEvent(event, told);
+  }
+
+  #say(reason: LifecycleEvent["reason"], sandbox: SandboxLifecycleState, agent: AgentRuntimeState): void {
+    this.#sandbox = sandbox;
+    this.#agent = agent;
+    const timestamp = new Date().toISOString();
+    this.#hooks.onLifecycle({ sandboxId: this.#id ?? null, sandbox, agent, timestamp, reason });
+  }
+
+  #leave(sandbox: SandboxLifecycleState): void {
+    this.#id = undefined;
+    this.#isGiven = false;
+    this.#follower = undefined;
+    this.#sandbox = sandbox;
+    this.#agent = sandbox === "error" ? "error" : "idle";
+    this.#hasRun = false;
+  }
+}
+
+const FOLDERS = ["context", "scripts", "temp", "output"];
+
+/** `folder` is below the workspace. */
+export async function writeFiles(link: Link, id: string, folder: string, files: FileMap): Promise<void> {
+  const root = folder === "" ? WORKSPACE : `${WORKSPACE}/${folder}`;
+  const entries = Object.entries(files).map(([path, content]) => [toInnerPath(path), content] as const);
+  for (const [path, content] of entries) await link.files.write(id, `${root}/${path}`, toBytes(content));
+}
