@@ -8,13 +8,18 @@ export interface Answer {
 }
 
 /** One request over a kept connection; a failure is an error that says what was answered. */
-export function call(method: "GET" | "POST", url: string, body?: unknown): Promise<Answer> {
+export function call(
+  method: "GET" | "POST",
+  url: string,
+  body?: unknown,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const text = body === undefined ? undefined : JSON.stringify(body);
     const headers =
       text === undefined
-        ? {}
-        : { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+        ? more
+        : { ...more, "content-type": "application/json", "content-length": Buffer.byteLength(text) };
     const sent = request(url, { method, agent, headers }, (response) => {
       const chunks: Buffer[] = [];
       response.on("data", (chunk: Buffer) => chunks.push(chunk));

@@ -3,9 +3,11 @@ import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
 import { delivery } from "./delivery.ts";
+import { dialectCost } from "./dialect-cost.ts";
 import { firstEvent } from "./first-event.ts";
 import { history, replay } from "./history.ts";
 import { closeConnections } from "./http.ts";
+import { idleStreams } from "./idle-streams.ts";
 import { idle } from "./idle.ts";
 import { ingest } from "./ingest.ts";
 import { installSandboxAgent } from "./peers/sandbox-agent.ts";
@@ -31,6 +33,8 @@ const MEASUREMENTS = [
   sandboxStart,
   checkpoint,
   watching,
+  dialectCost,
+  idleStreams,
 ];
 
 interface Options {

@@ -1,5 +1,6 @@
 import { Agent, get } from "node:http";
 import { now } from "../clock.ts";
+import { FrameCounter } from "../frame-counter.ts";
 import { SequenceCounter } from "../sequence-counter.ts";
 
 /** Where to read from, and how to know that all is read. */
@@ -7,6 +8,10 @@ export interface ReadTask {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly after: number;
+  /** What one event of the stream is told by: a sequence, or any frame at all. */
+  readonly counts?: "sequences" | "frames";
+  /** A line, with its newlines, whose frames are counted beside all others. */
+  readonly tally?: string;
   readonly readers: number;
   /** A text that only the last event has. */
   readonly marker?: string;
@@ -19,6 +24,7 @@ export interface ReadTask {
 export interface ReadResult {
   readonly events: number;
   readonly repeated: number;
+  readonly tallied: number;
   readonly bytes: number;
   /** By `now`. */
   readonly startedAt: number;
@@ -43,7 +49,8 @@ process.on("message", (task: ReadTask) => {
 
 function readOne(task: ReadTask, onOpen: () => void): Promise<ReadResult> {
   return new Promise((resolve, reject) => {
-    const counter = new SequenceCounter(task.after);
+    const counter = task.counts === "frames" ? new FrameCounter() : new SequenceCounter(task.after);
+    const tally = task.tally === undefined ? undefined : new FrameCounter(task.tally);
     const marker = task.marker === undefined ? undefined : Buffer.from(task.marker);
     const startedAt = now();
     let endedAt = startedAt;
@@ -57,11 +64,12 @@ function readOne(task: ReadTask, onOpen: () => void): Promise<ReadResult> {
         clearInterval(silence);
         request.destroy();
         const { events, repeated, bytes } = counter;
-        resolve({ events, repeated, bytes, startedAt, endedAt, sawEnd });
+        resolve({ events, repeated, tallied: tally?.events ?? 0, bytes, startedAt, endedAt, sawEnd });
       };
       response.on("data", (chunk: Buffer) => {
         const before = counter.events;
         const bytes = counter.push(chunk);
+        tally?.push(chunk);
         if (counter.events > before) endedAt = now();
         const isLast = marker?.length ? bytes.includes(marker) : counter.last >= (task.until ?? Infinity);
         if (isLast) end(true);

@@ -90,7 +90,9 @@ export interface ExecResult {
 /** Paths are in-sandbox paths, absolute or relative to the workspace. None ever leads outside, symlinks included. */
 export interface SandboxFiles {
   read(path: string): Promise<Uint8Array>;
-  write(path: string, content: Uint8Array | string): Promise<void>;
+  write(path: string, content: Uint8Array | string, options?: { mode?: number }): Promise<void>;
+  /** Makes a symlink. What it says is not looked at: whoever goes through it is checked then. */
+  symlink?(path: string, target: string): Promise<void>;
   list(path: string): Promise<FileEntry[]>;
   stat(path: string): Promise<FileEntry>;
   mkdir(path: string): Promise<void>;

@@ -63,7 +63,9 @@ export class Sluice<T = unknown> extends SafeEmitter {
       onEvent: (event, told) => this.#see(event, told),
       onLifecycle: (event) => this.tell({ type: "lifecycle", event }),
       onEnd: (error) => {
-        for (const operation of this.#listening) operation.abandon(error ?? ended(this.#workplace.id));
+        // One that was not accepted yet is about to begin elsewhere.
+        for (const operation of this.#listening)
+          if (operation.id !== undefined) operation.abandon(error ?? ended(this.#workplace.id));
       },
     });
   }

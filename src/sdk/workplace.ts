@@ -69,11 +69,12 @@ export class Workplace {
   }
 
   /** Names it; it is joined when it is needed. */
-  async name(id: string): Promise<void> {
-    await this.#follower?.stop();
+  name(id: string): Promise<void> {
+    const stopped = this.#follower?.stop();
     this.#leave("ready");
     this.#id = id;
     this.#isGiven = true;
+    return stopped ?? Promise.resolve();
   }
 
   /** The session, joined or made; two callers at once get the same one. */

@@ -6,7 +6,7 @@ import { createSpool, openSpool } from "../spool/index.ts";
 import { TOKEN_VARIABLE, type ToolRun } from "../tools/index.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { SessionFold } from "./fold.ts";
-import { readCredentials } from "./credentials.ts";
+import { type Credentials, readCredentials } from "./credentials.ts";
 import { HarnessProcess } from "./process.ts";
 import { hasCustomTools } from "./bridged.ts";
 import { createRedact, secretsOf } from "./redact.ts";
@@ -78,9 +78,9 @@ export async function startProcess(
   const resume = resumed === undefined ? {} : { resume: resumed };
   const { isolated } = sandbox;
   const place = { workspace, home, isolated, ...resume, ...forkOf(row, ordinal) };
-  const { env, secrets, files, values } = await readCredentials(harness, row.spec);
+  const { env, secrets, files, addresses, values } = await readCredentials(harness, row.spec);
   const access = hasCustomTools(row.spec) ? await deps.tools.open(runOf(row, ordinal)) : undefined;
-  const spec = withToolServer(await deps.equip(row.id, row.spec));
+  const spec = withToolServer(withAddresses(await deps.equip(row.id, row.spec), addresses));
   const launch = withToolAccess(harness.launch(spec, { ...place, env }), access);
   const spool = await createSpool(spoolFolder(deps, row.id, ordinal));
   const redact = redactOf(deps, spec, withToken(values, access?.token));
@@ -159,6 +159,10 @@ export async function attachProcess(
   });
   await process.reattach(row.spool);
   return process;
+}
+
+function withAddresses(spec: SessionSpec, addresses: Credentials["addresses"]): SessionSpec {
+  return Object.keys(addresses).length === 0 ? spec : { ...spec, env: { ...addresses, ...spec.env } };
 }
 
 /** The first process of a copy goes on under a native id of its own. */

@@ -12,6 +12,8 @@ export interface Credentials {
   /** What the session named by reference: variables of the agent's environment. */
   readonly secrets: Readonly<Record<string, string>>;
   readonly files: NonNullable<Launch["files"]>;
+  /** Where its model is, as the server was told. */
+  readonly addresses: Readonly<Record<string, string>>;
   /** Every value in them, so that no event can hold one. */
   readonly values: ReadonlyMap<string, string>;
 }
@@ -59,7 +61,22 @@ export async function readCredentials(
     const isKey = harness.credentials?.some((known) => "env" in known && known.env === name);
     (isKey ? env : secrets)[name] = value;
   }
-  return { env, secrets, files, values };
+  return { env, secrets, files, addresses: readAddresses(harness, given, host), values };
+}
+
+/** No secrets: an address that holds one is not passed on. */
+function readAddresses(
+  { addresses = [] }: Harness,
+  given: ReadonlySet<string>,
+  { env }: CredentialHost,
+): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const name of addresses) {
+    const value = env[name];
+    if (value === undefined || given.has(name) || !URL.canParse(value)) continue;
+    if (new URL(value).password === "") found[name] = value;
+  }
+  return found;
 }
 
 async function readReference(name: string, reference: string, host: CredentialHost): Promise<string> {

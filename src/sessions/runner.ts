@@ -98,6 +98,8 @@ export class Runner {
       if (command.type === "tool" && isBridgedRequest(command.id)) continue;
       const delivery = await process.deliver(id, command);
       if (delivery === "later") this.#isOwed = true;
+      // What is behind it is about it: an interrupt must not come before what it shall stop.
+      if (delivery === "later" && command.type === "prompt") return;
       if (delivery !== "no words") continue;
       const message = `the agent has no words for "${command.type}"`;
       if (command.type === "interrupt") await this.signal("SIGINT");

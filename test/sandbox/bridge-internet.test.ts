@@ -62,4 +62,24 @@ describeWithBwrap("the way to the internet", () => {
       );
     },
   );
+
+  it.skipIf(missing)("leads to every public host where * is allowed, and to nothing else", async () => {
+    const { bridge } = await lab.bridge({
+      policy: { mode: "allow", hosts: ["*"] },
+      names: { "any.test": ["93.184.2.2"], "own.test": ["93.184.1.1"], "rebound.test": ["127.0.0.1"] },
+    });
+    await lab.startHost(bridge, inInternet);
+    const hosts = ["any.test", "93.184.7.7", "own.test", "rebound.test", "10.0.0.1", "169.254.169.254"];
+    const sandbox = `for h in ${hosts.join(" ")}; do curl -sS http://$h:8000/ | head -n 1; done
+      curl -sS --noproxy '*' -m 5 http://93.184.7.7:8000/ 2>&1 | head -n 1
+      curl -sS --noproxy '' http://127.0.0.1:8000/ 2>&1 | head -n 1`;
+    const { stdout } = await collect(lab.startSandbox(bridge, sandbox));
+    const lines = stdout.trim().split("\n");
+    expect(lines.slice(0, 2)).toEqual(["93.184.2.2 any.test:8000", "93.184.7.7 93.184.7.7:8000"]);
+    for (const [at, host] of hosts.entries())
+      if (at > 1) expect(lines[at]).toContain(`may not reach ${host}:8000`);
+    // Past the proxy there is no network at all.
+    expect(lines[6]).toMatch(/curl: \(7\)/);
+    expect(lines[7]).toContain("may not reach 127.0.0.1:8000");
+  });
 });

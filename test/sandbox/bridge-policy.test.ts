@@ -41,7 +41,8 @@ describe("an allow list", () => {
 
   it.each([
     "",
-    "*",
+    "**",
+    "*:443",
     "*.",
     "a.*.com",
     "https://example.com",
@@ -66,6 +67,17 @@ describe("an allow list", () => {
         message: expect.stringMatching(/Write for example \S+/),
       }),
     );
+  });
+
+  it.each([
+    ["api.example.com", 443],
+    ["93.184.215.14", 22],
+    ["2606:4700::1111", 443],
+    ["localhost", 8080],
+    ["169.254.169.254", 80],
+  ])("that is open leaves %s:%i to its address, and names nothing", (host, port) => {
+    expect(judge(parseHostPatterns(["*"]), host, port)).toBe("allowed");
+    expect(judge(parseHostPatterns(["*", "localhost:8080"]), "localhost", 8080)).toBe("named");
   });
 
   it.each([
@@ -168,6 +180,23 @@ describe("a connection to the outside", () => {
     const options = { patterns: parseHostPatterns([`${host}:80`]), resolve: async () => addresses };
     const refusal = expect.objectContaining({ status, message: expect.stringContaining(text) });
     await expect(dial(host, 80, options)).rejects.toEqual(refusal);
+  });
+
+  it.each([
+    ["localhost", []],
+    ["127.0.0.1", []],
+    ["::1", []],
+    ["::ffff:127.0.0.1", []],
+    ["rebound.test", ["127.0.0.1"]],
+    ["lan.test", ["10.0.0.7", "192.168.1.1", "fd12::1"]],
+    ["meta.test", ["169.254.169.254"]],
+    ["169.254.169.254", []],
+    ["mixed.test", ["127.0.0.1", "10.1.1.1", "fe80::1"]],
+    ["0.0.0.0", []],
+  ])("is refused to %s where every public host is allowed", async (host, addresses) => {
+    const port = await lab.listen(createServer((socket) => socket.destroy()));
+    const options = { patterns: parseHostPatterns(["*"]), resolve: async () => addresses };
+    await expect(dial(host, port, options)).rejects.toMatchObject({ status: 403 });
   });
 
   it("says why a name has no answer", async () => {

@@ -156,8 +156,9 @@ function untilStopped(): Promise<void> {
 }
 
 function addUrl(text: string, before: readonly string[] = []): readonly string[] {
-  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return [...before, text];
-  throw new InvalidArgumentError("A webhook endpoint is an http or https URL.");
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && /^https?:$/.test(url.protocol) && url.username === "") return [...before, text];
+  throw new InvalidArgumentError("A webhook endpoint is an http or https URL without a user name.");
 }
 
 function parsePort(text: string): number {

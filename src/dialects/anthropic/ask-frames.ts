@@ -41,7 +41,7 @@ export function tellPermissionResolved(teller: Teller, { data }: EventOf<"permis
 }
 
 export function tellToolRequested(teller: Teller, { data, sequence }: EventOf<"tool.requested">): void {
-  const { request_id: id, name, input, call_id: callId } = data;
+  const { request_id: id, name, input, call_id: callId, builtin = false } = data;
   const told = callId === undefined ? undefined : teller.state.calls[callId];
   if (told && callId !== undefined) {
     markClient(teller, callId);
@@ -49,7 +49,7 @@ export function tellToolRequested(teller: Teller, { data, sequence }: EventOf<"t
   }
   const held = findHeld(teller, { callId, name });
   const made = { callId: held?.callId ?? callId ?? id, name, input, sequence };
-  const kind = tellClientCall(teller, made);
+  const kind = tellClientCall(teller, made, builtin);
   open(teller, id, { eventId: teller.idOf(sequence), kind });
 }
 

@@ -1,7 +1,7 @@
-import type { SluiceEvent } from "../../contract/index.ts";
+import { bridgedToolName, type SluiceEvent } from "../../contract/index.ts";
 import type { Asked, Held } from "./state.ts";
 import { without, type Teller } from "./teller.ts";
-import { isToolsetTool, toToolUse } from "./tool-use.ts";
+import { toFields, toToolUse } from "./tool-use.ts";
 
 export type Permission = "allow" | "ask" | "deny";
 
@@ -24,7 +24,8 @@ export function findHeld(
 ): HeldCall | undefined {
   const calls = teller.state.held.filter((held) => held.kind === "call");
   if (about.callId !== undefined) return calls.find(({ callId }) => callId === about.callId);
-  return calls.find(({ name }) => name === about.name || name.endsWith(`__${about.name}`));
+  const bridged = calls.find(({ name }) => bridgedToolName(name) === about.name);
+  return bridged ?? calls.find(({ name }) => name === about.name || name.endsWith(`__${about.name}`));
 }
 
 export function tellCall(teller: Teller, made: Made, permission: Permission): string {
@@ -46,13 +47,13 @@ export function tellCall(teller: Teller, made: Made, permission: Permission): st
 }
 
 /** The application's own tool, or a tool of the toolset that runs where the application is. */
-export function tellClientCall(teller: Teller, made: Made): "tool" | "custom" {
-  if (isToolsetTool(made.name)) {
+export function tellClientCall(teller: Teller, made: Made, builtin: boolean): "tool" | "custom" {
+  if (builtin) {
     tellCall(teller, made, "allow");
     markClient(teller, made.callId);
     return "tool";
   }
-  const { input } = toToolUse(made.name, made.input);
+  const input = toFields(made.input);
   const eventId = teller.say("agent.custom_tool_use", { name: made.name, input }, teller.idOf(made.sequence));
   drop(teller, made.callId, { eventId, kind: "custom", client: true });
   return "custom";
@@ -85,7 +86,10 @@ export function settleAsked(teller: Teller): void {
   const { asked } = teller.state;
   if (!asked) return;
   teller.change({ asked: null });
-  const eventId = tellCall(teller, asked, decided(asked, teller.event));
+  const permission = decided(asked, teller.event);
+  // An application's own tool is told when it is asked to run it.
+  if (permission === "allow" && bridgedToolName(asked.name) !== undefined) return;
+  const eventId = tellCall(teller, asked, permission);
   const request = { eventId, kind: "permission" } as const;
   teller.change({ requests: { ...teller.state.requests, [asked.permissionId]: request } });
 }

@@ -18,8 +18,11 @@ export function toSessionError(
 
 /** Failures beside the run: it goes on, so they are told as they come. */
 export function isBesideRun(code: string | undefined): boolean {
-  return /^(mcp|repository)_/.test(TYPES[code ?? ""] ?? "");
+  return RUNNER_ERROR.test(code ?? "") || /^(mcp|repository)_/.test(TYPES[code ?? ""] ?? "");
 }
+
+/** What a remote runner reports. */
+const RUNNER_ERROR = /^runner(_|$)/;
 
 const TYPES: Readonly<Record<string, string>> = {
   overloaded: "model_overloaded_error",

@@ -1,4 +1,4 @@
-import type { Network, SessionSpec, ToolSettings } from "../../contract/index.ts";
+import type { Network, SessionSpec, Skill, ToolRule, ToolSettings } from "../../contract/index.ts";
 import type { EnvironmentConfig } from "./resources/environment.ts";
 import type { ResolvedSwitch } from "./resources/policy.ts";
 import { refuse } from "./resources/refusal.ts";
@@ -23,14 +23,15 @@ export function toHarness(
 /** What a session has to be for its agent and its environment to be what they say. */
 export function toSessionSpec(
   agent: SessionAgent,
-  given: { harness: string; config: EnvironmentConfig },
+  given: { harness: string; config: EnvironmentConfig; skills: Skill[] },
 ): SessionSpec {
-  const { harness, config } = given;
+  const { harness, config, skills } = given;
   const isOwnModel = agent.model.id !== harness;
   return {
     agent: harness,
     ...(isOwnModel ? { model: agent.model.id } : {}),
     ...(agent.system === null ? {} : { systemPrompt: agent.system }),
+    ...(skills.length === 0 ? {} : { skills }),
     ...toSettings(agent, config),
     network: toNetwork(agent, config),
   };
@@ -71,7 +72,7 @@ const REGISTRIES = [
 ];
 
 function toToolSettings(tools: readonly Tool[], config: EnvironmentConfig): ToolSettings {
-  const rules: Record<string, "allow" | "ask"> = {};
+  const rules: Record<string, ToolRule> = {};
   const custom: NonNullable<ToolSettings["custom"]> = [];
   for (const tool of tools) {
     if (tool.type === "custom") {
@@ -88,7 +89,8 @@ function toToolSettings(tools: readonly Tool[], config: EnvironmentConfig): Tool
 }
 
 // Nobody judges a call here: what a client leaves to judgement, a person decides on.
-function toRule({ permission_policy: policy }: ResolvedSwitch): "allow" | "ask" {
+function toRule({ enabled, permission_policy: policy }: ResolvedSwitch): ToolRule {
+  if (!enabled) return "deny";
   return policy.type === "always_allow" ? "allow" : "ask";
 }
 
@@ -96,7 +98,7 @@ function toNetwork(agent: Pick<SessionAgent, "mcp_servers">, config: Environment
   // Where the tools run on the client's side, what runs here needs nothing but its model.
   if (config.type === "self_hosted") return { allow: [] };
   const { networking } = config;
-  if (networking.type === "unrestricted") return "full";
+  if (networking.type === "unrestricted") return { allow: ["*"] };
   const servers = networking.allow_mcp_servers ? agent.mcp_servers.map(({ url }) => new URL(url).host) : [];
   const registries = networking.allow_package_managers ? REGISTRIES : [];
   return { allow: [...new Set([...networking.allowed_hosts, ...servers, ...registries])] };

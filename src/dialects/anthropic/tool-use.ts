@@ -1,3 +1,4 @@
+import { bridgedToolName, commonToolName } from "../../contract/index.ts";
 import { TOOLSET_TOOLS } from "./resources/tools.ts";
 
 /** A tool call in the words of this dialect: the toolset's own names and inputs where a native tool is one of them. */
@@ -10,9 +11,11 @@ export interface ToolUse {
 
 export function toToolUse(name: string, input: unknown): ToolUse {
   const fields = toFields(input);
+  const own = bridgedToolName(name);
+  if (own !== undefined) return { kind: "toolset", name: own, input: fields };
   const [, server, tool] = /^mcp__(.+?)__(.+)$/.exec(name) ?? [];
   if (server !== undefined && tool !== undefined) return { kind: "mcp", name: tool, server, input: fields };
-  const common = toToolName(name);
+  const common = commonToolName(name);
   return {
     kind: "toolset",
     name: common,
@@ -20,42 +23,7 @@ export function toToolUse(name: string, input: unknown): ToolUse {
   };
 }
 
-/** A native tool by the toolset's name, else by its own. */
-export function toToolName(name: string): string {
-  return COMMON[name.toLowerCase()] ?? name;
-}
-
-export function isToolsetTool(name: string): boolean {
-  return TOOLSET.has(toToolName(name));
-}
-
 const TOOLSET: ReadonlySet<string> = new Set(TOOLSET_TOOLS);
-
-const COMMON: Readonly<Record<string, string>> = {
-  shell: "bash",
-  bash: "bash",
-  exec_command: "bash",
-  local_shell: "bash",
-  run_shell_command: "bash",
-  run_terminal_cmd: "bash",
-  commandexecution: "bash",
-  read: "read",
-  read_file: "read",
-  write: "write",
-  write_file: "write",
-  edit: "edit",
-  replace: "edit",
-  search_replace: "edit",
-  glob: "glob",
-  grep: "grep",
-  grep_search: "grep",
-  search_file_content: "grep",
-  webfetch: "web_fetch",
-  web_fetch: "web_fetch",
-  websearch: "web_search",
-  web_search: "web_search",
-  google_web_search: "web_search",
-};
 
 const FILE_KEYS: Readonly<Record<string, string>> = {
   path: "file_path",
@@ -85,7 +53,7 @@ function toCommand({ command, timeout, ...rest }: Record<string, unknown>): Reco
   };
 }
 
-function toFields(input: unknown): Record<string, unknown> {
+export function toFields(input: unknown): Record<string, unknown> {
   if (typeof input === "object" && input !== null && !Array.isArray(input))
     return input as Record<string, unknown>;
   return input === undefined || input === null ? {} : { value: input };

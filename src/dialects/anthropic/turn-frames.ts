@@ -47,7 +47,7 @@ export function tellRetrying(teller: Teller, { data, sequence }: EventOf<"turn.r
 export function tellTurnEnded(teller: Teller, { data, sequence }: EventOf<"turn.ended">): void {
   releaseAll(teller);
   tellFailures(teller, data.error?.message);
-  const isDoomed = ENDS_SESSION.has(data.stop_reason);
+  const isDoomed = isTerminal(data);
   if (data.status === "failed" && data.error?.code !== "session_ended") {
     const error = data.error ?? { code: data.stop_reason, message: `the turn failed: ${data.stop_reason}` };
     teller.say("session.error", { error: toSessionError(error, isDoomed ? "terminal" : "exhausted") });
@@ -86,6 +86,11 @@ export function tellFailures(teller: Teller, toldBy?: string): void {
     if (failure.message === toldBy) continue;
     teller.say("session.error", { error: toSessionError(failure, "exhausted") }, teller.idOf(sequence));
   }
+}
+
+/** Whether the session's own end follows. */
+export function isTerminal({ stop_reason: reason }: Pick<EventData<"turn.ended">, "stop_reason">): boolean {
+  return ENDS_SESSION.has(reason);
 }
 
 function queue(teller: Teller, { sequence, payload }: Arrived): void {

@@ -37,8 +37,12 @@ const read: Reader = (state, line, reading) => {
   if (NOISE.has(type)) return state;
   const reader = Object.hasOwn(READERS, type) ? READERS[type] : undefined;
   if (!reader) return `unknown type ${JSON.stringify(line["type"]) ?? "none"}`.slice(0, 80);
-  return reader(settled(state, line, reading), line, reading);
+  const begun = BEGINS.has(type) && !state.isBegun ? { ...state, isBegun: true } : state;
+  return reader(settled(begun, line, reading), line, reading);
 };
+
+/** What an agent says only when it works on a prompt; that it began is said by `system` `init`. */
+const BEGINS: ReadonlySet<string> = new Set(["stream_event", "assistant", "control_request"]);
 
 const READERS: Readonly<Record<string, Reader>> = {
   stream_event: readStreamEvent,

@@ -19,7 +19,7 @@ export function encode(state: ClaudeState, command: HarnessCommand): readonly st
     case "steer":
       return state.isReady ? [toUserLine(command)] : "later";
     case "interrupt":
-      return state.isReady ? toInterrupt(state) : "later";
+      return state.isReady && (state.isBegun || !state.inTurn) ? toInterrupt(state) : "later";
     case "permission":
     case "question":
       return toAnswer(own(state.transcript.asks, command.id), command);

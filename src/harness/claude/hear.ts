@@ -13,7 +13,7 @@ export function hear(state: ClaudeState, line: SpoolLine): ClaudeState {
       const uuid = toText(value["uuid"]);
       const kind = state.inTurn ? ("steer" as const) : ("prompt" as const);
       const waiting = uuid === "" ? state.waiting : { ...state.waiting, [uuid]: kind };
-      const begun = state.inTurn ? {} : { hasSpoken: false };
+      const begun = state.inTurn ? {} : { hasSpoken: false, isBegun: false };
       return { ...state, ...begun, waiting, isReady: true, isAddressed: true, inTurn: true, isIdle: false };
     }
     case "control_request": {

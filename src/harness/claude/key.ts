@@ -8,16 +8,12 @@ import type { Launch } from "../../contract/index.ts";
 export function toKeyFiles(
   env: Readonly<Record<string, string>>,
   { folder, home }: { folder: string; home: string },
-): { env: Record<string, string>; files: NonNullable<Launch["files"]> } {
+): { env: Record<string, string>; settings: object; files: NonNullable<Launch["files"]> } {
   const { ANTHROPIC_API_KEY: key, ...rest } = env;
-  if (key === undefined || key === "") return { env: rest, files: [] };
+  if (key === undefined || key === "") return { env: rest, settings: {}, files: [] };
   const path = `${folder}/key`;
   const settings = { apiKeyHelper: `cat ${quote(join(home, path))}` };
-  const files = [
-    { path, content: key, mode: 0o600 },
-    { path: `${folder}/settings.json`, content: JSON.stringify(settings), mode: 0o600 },
-  ];
-  return { env: rest, files };
+  return { env: rest, settings, files: [{ path, content: key, mode: 0o600 }] };
 }
 
 function quote(path: string): string {

@@ -5,6 +5,7 @@ import { detectCli, requireCli } from "../cli.ts";
 import { hostOf, mcpHosts } from "../hosts.ts";
 import type { Detected, LaunchContext } from "../port.ts";
 import { toKeyFiles } from "./key.ts";
+import { toPermissions } from "./permissions.ts";
 import { skillFiles } from "../skills.ts";
 
 const INSTALL = "npm install -g @anthropic-ai/claude-code";
@@ -19,6 +20,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const key = toKeyFiles(given, { folder: FOLDER, home: context.home });
   const files = [
     ...key.files,
+    ...toSettingsFiles({ ...key.settings, ...toPermissions(spec.tools) }),
     ...toPromptFiles(spec),
     ...toMcpFiles(spec),
     ...skillFiles(".claude/skills", spec),
@@ -86,6 +88,11 @@ function toRetries({ retries }: SessionSpec): Record<string, string> {
 }
 
 type Files = NonNullable<Launch["files"]>;
+
+function toSettingsFiles(settings: object): Files {
+  if (Object.keys(settings).length === 0) return [];
+  return [{ path: `${FOLDER}/settings.json`, content: JSON.stringify(settings), mode: 0o600 }];
+}
 
 function toPromptFiles({ systemPrompt, instructions }: SessionSpec): Files {
   const texts = { "system-prompt.md": systemPrompt, "instructions.md": instructions };

@@ -13,6 +13,8 @@ export interface ClaudeState {
   readonly isAddressed: boolean;
   /** Whether a prompt waits for its result. */
   readonly inTurn: boolean;
+  /** Whether the CLI has taken the prompt up: before that, an interrupt would drop it without a word. */
+  readonly isBegun: boolean;
   /** Whether the main agent has stopped while the turn still waits for what it left running. */
   readonly isIdle: boolean;
   /** Whether the main agent has said anything since the prompt. */
@@ -98,6 +100,7 @@ export function initialState(idPrefix: string): ClaudeState {
     isOver: false,
     isAddressed: false,
     inTurn: false,
+    isBegun: false,
     isIdle: true,
     hasSpoken: false,
     streams: {},

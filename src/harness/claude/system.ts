@@ -22,7 +22,7 @@ const READERS: Readonly<Record<string, Reader>> = {
       const metadata = { model, version, permission_mode: mode };
       scribe.add({ type: "session.started", native_session_id: native, data: { metadata } });
     }
-    return tellFailedServers({ ...state, isReady: true, isIdle: false }, line, scribe);
+    return tellFailedServers({ ...state, isReady: true, isBegun: true, isIdle: false }, line, scribe);
   },
   api_retry(state, line, { scribe }) {
     if (!isServing(state)) return state;

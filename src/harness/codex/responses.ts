@@ -19,11 +19,9 @@ export function hearResult(reading: Reading, id: RpcId, result: unknown): boolea
     case "thread/fork":
       hearThread(reading, value);
       return true;
-    case "turn/start": {
-      const turn = isRecord(value["turn"]) ? value["turn"]["id"] : undefined;
-      if (typeof turn === "string" && reading.state.prompted) change(reading, { turn });
+    // It names the turn before it can be interrupted; that it runs is said by itself.
+    case "turn/start":
       return true;
-    }
     case NOTHING:
       closeIdle(reading, id);
       return true;

@@ -31,6 +31,7 @@ export const gemini: Harness<AcpState> = {
     { file: ".gemini/oauth_creds.json" },
     { file: ".gemini/google_accounts.json" },
   ],
+  addresses: ["GOOGLE_GEMINI_BASE_URL"],
   detect: (options) => detectCli("gemini", { install: INSTALL, ...options }),
   launch,
   ...acp,

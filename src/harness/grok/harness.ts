@@ -16,6 +16,7 @@ export const grok: Harness<AcpState> = {
     variants: ["low", "medium", "high", "xhigh"],
   },
   credentials: [{ env: "XAI_API_KEY" }, { env: "GROK_API_KEY" }, { file: ".grok/auth.json" }],
+  addresses: ["XAI_BASE_URL"],
   detect: (options) => detectCli("grok", { install: INSTALL, ...options }),
   launch,
   ...speakAcp(grokDialect),

@@ -13,6 +13,7 @@ export const opencode: Harness<OpencodeState> = {
   title: "OpenCode",
   choices: { modes: AGENTS, variants: ["none", "minimal", "low", "medium", "high", "xhigh", "max"] },
   credentials,
+  addresses: ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"],
   detect,
   launch,
   initial: initialState,

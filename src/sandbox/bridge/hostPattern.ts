@@ -4,15 +4,16 @@ import { isLoopbackHost, parseHostPort, toAuthority } from "./hostPort.ts";
 
 /** One entry of an allow list, understood. */
 export interface HostPattern {
-  /** For a wildcard: the domain behind `*.`. */
+  /** For a wildcard: the domain behind `*.`, and nothing where every public host is meant. */
   readonly host: string;
   readonly wildcard: boolean;
   /** Any port where there is none. */
   readonly port?: number;
 }
 
-/** Takes `host`, `host:port`, `*.domain` and `*.domain:port`; loopback only with its port. */
+/** Takes `host`, `host:port`, `*.domain`, `*.domain:port`, and `*` for every public host; loopback only with its port. */
 export function parseHostPattern(text: string): HostPattern {
+  if (text === "*") return { host: "", wildcard: true };
   const wildcard = text.startsWith("*.");
   const parsed = parseHostPort(wildcard ? text.slice(2) : text);
   if (parsed === undefined || parsed.host.includes("*")) {
@@ -56,8 +57,7 @@ function isUnspecified(host: string): boolean {
 
 function toMistake(text: string): string {
   if (text.includes("://")) return "it is a URL; name only its host";
-  if (text === "*") return 'a lone * is no host; to open the whole network choose the mode "full"';
-  if (text.includes("*")) return "a wildcard stands only at the beginning, as *.domain";
+  if (text.includes("*")) return "a wildcard stands only at the beginning, as *.domain, or alone";
   if (text.includes("/")) return "it has a path or a mask; name only a host";
   return "it is no host name, address or host with a port from 1 to 65535";
 }

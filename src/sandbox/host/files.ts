@@ -1,5 +1,5 @@
 import { constants, type Stats } from "node:fs";
-import { cp, lstat, open, readdir, rename, rmdir, type FileHandle } from "node:fs/promises";
+import { cp, lchown, lstat, open, readdir, rename, rmdir, symlink, type FileHandle } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import type { FileEntry, SandboxFiles, SandboxPaths } from "../port.ts";
@@ -64,6 +64,18 @@ export class HostFiles implements SandboxFiles {
         } finally {
           await handle.close();
         }
+      });
+    });
+  }
+
+  symlink(path: string, target: string): Promise<void> {
+    return withFileErrors(path, async () => {
+      const mapped = this.#map(path);
+      this.#refuseRoots(mapped);
+      await withParent(mapped, { bounds: this.#bounds, make: true }, async (parent, name) => {
+        await symlink(target, parent.at(name));
+        const { owner } = this.#bounds;
+        if (owner !== undefined) await lchown(parent.at(name), owner.uid, owner.gid);
       });
     });
   }

@@ -34,6 +34,20 @@ export function files(suite: Suite): void {
     });
   });
 
+  suite.it("a program may be written as one, and a link leads nobody outside", async (subject) => {
+    await withSandbox(subject, {}, async (sandbox) => {
+      const { files } = sandbox;
+      await files.write("bin/run", "#!/bin/sh\necho ran\n", { mode: 0o755 });
+      if (files.symlink === undefined) return assert.equal((await sandbox.exec("bin/run")).stdout, "ran\n");
+      await files.symlink("bin/link", "run");
+      assert.equal((await files.stat("bin/link")).entryType, "symlink");
+      assert.equal((await sandbox.exec("bin/link")).stdout, "ran\n");
+      await files.symlink("away/etc", "/etc");
+      await failsWith("permission_denied", files.read("away/etc/passwd"));
+      await failsWith("permission_denied", files.symlink("away/etc/x", "y"));
+    });
+  });
+
   suite.it("a batch of files is there at once, for the agent to read and to change", async (subject) => {
     await withSandbox(subject, {}, async (sandbox) => {
       const names = Array.from({ length: 50 }, (_, n) => `batch/${n % 5}/${n}.txt`);

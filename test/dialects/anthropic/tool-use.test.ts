@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isToolsetTool, toToolUse } from "../../../src/dialects/anthropic/tool-use.ts";
+import { toToolUse } from "../../../src/dialects/anthropic/tool-use.ts";
 
 describe("a native tool call in the toolset's words", () => {
   it.each([
@@ -34,8 +34,11 @@ describe("a native tool call in the toolset's words", () => {
     });
   });
 
-  it("is known from tools that only the application has", () => {
-    expect(["shell", "Read", "web_fetch"].map(isToolsetTool)).toEqual([true, true, true]);
-    expect(["weather", "mcp__docs__read"].map(isToolsetTool)).toEqual([false, false]);
+  it("has the application's own name and input where it came through the bridge", () => {
+    expect(toToolUse("mcp__sluice__bash", { command: ["a"] })).toEqual({
+      kind: "toolset",
+      name: "bash",
+      input: { command: ["a"] },
+    });
   });
 });

@@ -89,7 +89,9 @@ describe("J4: a repository", () => {
     const git = (...args: string[]): void =>
       void execFileSync("git", ["-C", origin, "-c", "user.name=t", "-c", "user.email=t@t", ...args]);
     git("init", "--quiet", "-b", "main");
-    execFileSync("sh", ["-c", "printf main > a.txt"], { cwd: origin });
+    const made =
+      "printf main > a.txt; printf '#!/bin/sh\\necho ran' > run.sh; chmod +x run.sh; mkdir d; ln -s ../a.txt d/link";
+    execFileSync("sh", ["-c", made], { cwd: origin });
     git("add", ".");
     git("commit", "--quiet", "-m", "one");
     git("checkout", "--quiet", "-b", "other");
@@ -112,6 +114,7 @@ describe("J4: a repository", () => {
       { shell: "cat one/a.txt; echo; cat two/a.txt" },
       { shell: "cd one && git -c safe.directory='*' status --porcelain" },
       { shell: "grep -r ghp_[v]ery . && exit 1; true" },
+      { shell: "cd one && ./run.sh && readlink d/link && cat d/link && test ! -x a.txt" },
     );
     const results = ofType(events, "agent.tool_result").map(({ content, is_error }) => [
       is_error,
@@ -120,6 +123,7 @@ describe("J4: a repository", () => {
     expect(results[0]).toEqual([false, "main\nother"]);
     expect(results[1]).toEqual([false, ""]);
     expect(results[2]?.[0]).toBe(false);
+    expect(results[3]).toEqual([false, "ran\n../a.txt\nmain"]);
     const session = await bench.beta.sessions.retrieve(id);
     expect(session.resources).toMatchObject([
       { type: "github_repository", url: repository.url, mount_path: "/workspace/one" },

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { BadRequestError, NotFoundError } from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type AnthropicBench, collect, failureOf, openAnthropic } from "./anthropicBench.ts";
+import { ofType, turn } from "./sessionBench.ts";
 
 let bench: AnthropicBench;
 beforeAll(async () => {
@@ -99,6 +100,29 @@ describe("K6: a skill", () => {
     expect((await create()).skills).toEqual([{ type: "custom", skill_id: id, version: "latest" }]);
     expect((await create(latest_version_id)).skills).toMatchObject([{ version: latest_version_id }]);
     await expect(create("skillver_nope")).rejects.toBeInstanceOf(BadRequestError);
+  });
+
+  it("is at hand for the agent of a session, as the version that was the latest then", async () => {
+    const { id: skill } = await bench.beta.skills.create({ files: files("at-hand") });
+    const agent = await bench.beta.agents.create({
+      name: "skilled",
+      model: "scripted",
+      tools: [{ type: "agent_toolset_20260401" }],
+      skills: [{ type: "custom", skill_id: skill }],
+    });
+    const environment = await bench.beta.environments.create({ name: `skilled ${process.pid}` });
+    const { id } = await bench.beta.sessions.create({ agent: agent.id, environment_id: environment.id });
+    await bench.beta.skills.versions.create(skill, {
+      files: files("at-hand", skillText("at-hand", "Too late.")),
+    });
+    const events = await turn(bench, id, { shell: "cat ~/.scripted/skills/at-hand/SKILL.md" });
+    const [result] = ofType(events, "agent.tool_result");
+    expect(result?.content).toEqual([
+      { type: "text", text: '---\nname: at-hand\ndescription: "Greets people."\n---\n\n# Greeting\n' },
+    ]);
+    await bench.beta.skills.delete(skill);
+    const late = bench.beta.sessions.create({ agent: agent.id, environment_id: environment.id });
+    await expect(late).rejects.toBeInstanceOf(BadRequestError);
   });
 
   it("is gone with its versions and their contents", async () => {

@@ -232,6 +232,36 @@ describe("G7: a custom tool", () => {
     }
   });
 
+  it("is told as one even if it is called like a tool of the toolset", async () => {
+    const reader = { ...WEATHER, name: "read" };
+    const { id } = await makeSession(bench, {
+      selfHosted: true,
+      tools: [{ type: "agent_toolset_20260401" }, reader],
+    });
+    const first = await turn(
+      bench,
+      id,
+      { custom: { name: "read", input: { path: "x" } } },
+      { read: "y.txt" },
+    );
+    const [custom] = ofType(first, "agent.custom_tool_use");
+    expect(custom).toMatchObject({ name: "read", input: { path: "x" } });
+    const content = [{ type: "text", text: "mine" }];
+    const wrong = { type: "user.tool_result", tool_use_id: custom?.id, content };
+    await expect(send(id, wrong)).rejects.toThrow("waits for a user.custom_tool_result");
+    const second = await watch(bench, id, () =>
+      send(id, { type: "user.custom_tool_result", custom_tool_use_id: custom?.id, content }),
+    );
+    expect(words(second)).toEqual(["mine"]);
+    const [use] = ofType(second, "agent.tool_use");
+    expect(use).toMatchObject({ name: "read", input: { file_path: "y.txt" } });
+    const third = await watch(bench, id, () =>
+      send(id, { type: "user.tool_result", tool_use_id: use?.id, content }),
+    );
+    expect(third.at(-1)).toMatchObject({ stop_reason: { type: "end_turn" } });
+    await expectListed(bench, id, [...first, ...second, ...third]);
+  });
+
   it("is also how a question of the agent's appears", async () => {
     const { id } = await makeSession(bench);
     const first = await turn(bench, id, { question: { prompt: "which?", options: ["a", "b"] } });
@@ -285,6 +315,68 @@ describe("G8: a tool that runs where the application is", () => {
     const result = { type: "user.tool_result", tool_use_id: use?.id, content };
     const third = await watch(bench, id, () => send(id, result));
     expect(third.at(-1)).toMatchObject({ stop_reason: { type: "end_turn" } });
+  });
+});
+
+describe("a tool that is switched off", () => {
+  const off = { type: "agent_toolset_20260401", configs: [{ name: "bash", enabled: false }] };
+
+  it("is not run, whoever asks for it, and the agent goes on", async () => {
+    const { id } = await makeSession(bench, { tools: [off] });
+    const events = await turn(
+      bench,
+      id,
+      { shell: "touch ran" },
+      { ask: { shell: "touch ran" } },
+      { write: { path: "a.txt", content: "x" } },
+      { read: "ran" },
+    );
+    const uses = ofType(events, "agent.tool_use");
+    expect(uses.map(({ name, evaluated_permission: how }) => [name, how])).toEqual([
+      ["bash", "deny"],
+      ["bash", "deny"],
+      ["write", "allow"],
+      ["read", "allow"],
+    ]);
+    const results = ofType(events, "agent.tool_result");
+    const refusal = {
+      is_error: true,
+      content: [{ type: "text", text: expect.stringContaining("switched off") }],
+    };
+    expect(results.slice(0, 2)).toEqual([expect.objectContaining(refusal), expect.objectContaining(refusal)]);
+    expect(results.map(({ is_error: failed }) => failed)).toEqual([true, true, false, true]);
+    expect(results.map(({ tool_use_id }) => tool_use_id)).toEqual(uses.map((use) => use.id));
+    expect(events.at(-1)).toMatchObject({ stop_reason: { type: "end_turn" } });
+    expect(typesOf(events)).not.toContain("user.tool_confirmation");
+    await expectListed(bench, id, events);
+  });
+
+  it("is not run by the application either, and can be switched on again", async () => {
+    const { id } = await makeSession(bench, { tools: [off], selfHosted: true });
+    const events = await turn(bench, id, { shell: "hostname" }, { say: "done" });
+    expect(ofType(events, "agent.tool_use")).toMatchObject([{ evaluated_permission: "deny" }]);
+    expect(events.at(-1)).toMatchObject({ stop_reason: { type: "end_turn" } });
+    await bench.beta.sessions.update(id, { agent: { tools: [{ type: "agent_toolset_20260401" }] } });
+    const later = await turn(bench, id, { shell: "hostname" });
+    expect(ofType(later, "agent.tool_use")).toMatchObject([{ evaluated_permission: "allow" }]);
+    expect(later.at(-1)).toMatchObject({ stop_reason: { type: "requires_action" } });
+  });
+
+  it("may be every one but one", async () => {
+    const { id } = await makeSession(bench, {
+      tools: [
+        {
+          type: "agent_toolset_20260401",
+          default_config: { enabled: false },
+          configs: [{ name: "read", enabled: true }],
+        },
+      ],
+    });
+    const events = await turn(bench, id, { write: { path: "a.txt", content: "x" } }, { read: "a.txt" });
+    expect(ofType(events, "agent.tool_use").map((use) => use.evaluated_permission)).toEqual([
+      "deny",
+      "allow",
+    ]);
   });
 });
 

@@ -66,7 +66,7 @@ function isPlain(part: string): boolean {
 
 /** What SKILL.md says of itself, in its front matter. */
 export function parseSkillText(text: string, folder: string): { name: string; description: string } {
-  const front = /^\uFEFF?---\r?\n(.*?)\r?\n---(\r?\n|$)/s.exec(text)?.[1];
+  const front = FRONT_MATTER.exec(text)?.[1];
   if (front === undefined)
     throw refuse("files: SKILL.md has to begin with a front matter between two lines of ---.");
   const name = toSlug(fieldOf(front, "name") ?? folder);
@@ -76,6 +76,13 @@ export function parseSkillText(text: string, folder: string): { name: string; de
     throw refuse("files: the description of SKILL.md has more than 1024 characters.");
   return { name, description };
 }
+
+/** What follows the front matter. */
+export function toSkillContent(text: string): string {
+  return text.replace(FRONT_MATTER, "").trim();
+}
+
+const FRONT_MATTER = /^\uFEFF?---\r?\n(.*?)\r?\n---(\r?\n|$)/s;
 
 function toSlug(name: string): string {
   if (/^[a-z0-9]+(-[a-z0-9]+)*$/.test(name) && name.length <= 64) return name;

@@ -24,11 +24,13 @@ export class Cursors {
   readonly #catalog: Catalog;
   readonly #endpoint: string;
   readonly #shelf: Shelf<Cursor>;
+  readonly #endpoints: Shelf<{ since: number; settled: boolean }>;
 
   constructor(catalog: Catalog, url: string) {
     this.#catalog = catalog;
     this.#endpoint = createHash("sha256").update(url).digest("hex").slice(0, 16);
     this.#shelf = new Shelf(catalog, "webhook_cursor");
+    this.#endpoints = new Shelf(catalog, "webhook_endpoint");
   }
 
   find(session: string): Promise<Document<Cursor> | undefined> {
@@ -56,14 +58,17 @@ export class Cursors {
   }
 
   /** An endpoint that was never named before hears of what comes, and not of what was. */
-  async settle(log: EventLog): Promise<void> {
-    const known = new Shelf(this.#catalog, "webhook_endpoint");
-    if (await known.find(SYSTEM_OWNER, this.#endpoint)) return;
+  async settle(log: EventLog, now = Date.now()): Promise<void> {
+    const [owner, id] = [SYSTEM_OWNER, this.#endpoint];
+    const { kind } = this.#endpoints;
+    if (!(await this.#endpoints.find(owner, id)))
+      await this.#catalog.write(owner, [{ op: "create", kind, id, body: { since: now, settled: false } }]);
+    const { body } = await this.#endpoints.get(owner, id);
+    if (body.settled) return;
     for await (const { row, cursor } of this.#sessions(log))
-      if (!cursor) await this.#catalog.write(SYSTEM_OWNER, [this.#creation(row, row.head)]);
-    await this.#catalog.write(SYSTEM_OWNER, [
-      { op: "create", kind: known.kind, id: this.#endpoint, body: {} },
-    ]);
+      if (!cursor && row.createdAt < body.since)
+        await this.#catalog.write(owner, [this.#creation(row, row.head)]);
+    await this.#endpoints.update(owner, id, () => ({ replace: { body: { ...body, settled: true } } }));
   }
 
   /** The sessions of which there may be something to tell. */

@@ -93,10 +93,11 @@ class Round {
 
   async run(): Promise<void> {
     const { log } = this.#options;
+    const startedAt = Date.now();
     let isSettled = false;
     while (!this.#signal.aborted && !this.#endpoint.isGivenUp) {
       try {
-        if (!isSettled) await this.#cursors.settle(log);
+        if (!isSettled) await this.#cursors.settle(log, startedAt);
         isSettled = true;
         await this.#visitAll();
         await this.#untilMoved();

@@ -17,5 +17,7 @@ export function judge(patterns: readonly HostPattern[], host: string, port: numb
 
 function covers(pattern: HostPattern, host: string): boolean {
   if (!pattern.wildcard) return pattern.host === host;
+  // Every host: where it really lies is looked at when its address is known.
+  if (pattern.host === "") return true;
   return isIP(host) === 0 && host.endsWith(`.${pattern.host}`);
 }

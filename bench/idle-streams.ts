@@ -1,0 +1,134 @@
+import { now } from "./clock.ts";
+import type { BenchSession, RunningServer } from "./contender.ts";
+import { call } from "./http.ts";
+import { settledBytes } from "./memory.ts";
+import type { Measurement } from "./plan.ts";
+import { ReaderPool } from "./reader-pool.ts";
+import { median, quantile, toRow } from "./row.ts";
+import { anthropicView, universalView, type View } from "./view.ts";
+
+const STREAMS = 1_000;
+
+/** (n) Streams at which nothing happens: what each costs to have, and how long one event takes to reach them all. */
+export const idleStreams: Measurement = {
+  id: "n",
+  title: "1,000 idle streams of the anthropic dialect",
+  async measure(plan) {
+    const pool = new ReaderPool(2);
+    const own: Told[] = [];
+    const universal: Told[] = [];
+    try {
+      for (let round = 0; round < plan.rounds; round++) {
+        plan.progress(`round ${round + 1} of ${plan.rounds}`);
+        for (const [all, viewOf] of [
+          [own, (session: BenchSession) => anthropicView(session, { deltas: false })],
+          [universal, universalView],
+        ] as const) {
+          // A server of its own: what one has freed, the next would not be seen to take.
+          const server = await plan.sluice.start();
+          try {
+            all.push(await tellAll(server, pool, viewOf));
+          } finally {
+            await server.stop();
+          }
+        }
+      }
+    } finally {
+      await pool.close();
+    }
+    const against = (pick: (told: Told) => number): { what: string; value: number } => ({
+      what: "universal",
+      value: median(universal.map(pick)),
+    });
+    return [
+      toRow({
+        id: "n",
+        what: "memory of each stream",
+        unit: "KB",
+        rounds: own.map((told) => told.kb),
+        against: against((told) => told.kb),
+        target: "< 30 KB",
+        reached: ({ value }) => value < 30,
+      }),
+      toRow({
+        id: "n",
+        what: "one event to half of them",
+        unit: "ms",
+        rounds: own.map((told) => told.halfMs),
+        against: against((told) => told.halfMs),
+      }),
+      toRow({
+        id: "n",
+        what: "one event to all of them",
+        unit: "ms",
+        rounds: own.map((told) => told.allMs),
+        against: against((told) => told.allMs),
+        target: "< 250 ms",
+        reached: ({ value }) => value < 250,
+      }),
+    ];
+  },
+};
+
+interface Told {
+  readonly kb: number;
+  readonly halfMs: number;
+  readonly allMs: number;
+}
+
+async function tellAll(
+  server: RunningServer,
+  pool: ReaderPool,
+  viewOf: (session: BenchSession) => View,
+): Promise<Told> {
+  const session = await server.openSession();
+  const view = viewOf(session);
+  // The first streams warm up what all others share.
+  await hear(pool, session, { view, readers: 50 });
+  await server.collect();
+  const before = await settledBytes(server.pids());
+  let bytes = 0;
+  const { begun, endings } = await hear(pool, session, {
+    view,
+    readers: STREAMS,
+    async onConnected() {
+      await server.collect();
+      bytes = await settledBytes(server.pids());
+    },
+  });
+  return {
+    kb: (bytes - before) / STREAMS / 1024,
+    halfMs: quantile(endings, 0.5) - begun,
+    allMs: Math.max(...endings) - begun,
+  };
+}
+
+/** Opens the streams, says one thing, and answers when each of them heard it. */
+async function hear(
+  pool: ReaderPool,
+  session: BenchSession,
+  { view, readers, onConnected }: { view: View; readers: number; onConnected?: () => Promise<void> },
+): Promise<{ begun: number; endings: number[] }> {
+  const after = await session.head();
+  let begun = 0;
+  const results = await pool.read(
+    view.task({ after, readers, marker: '"type":"session.updated"' }),
+    async () => {
+      await onConnected?.();
+      begun = now();
+      await rename(session);
+    },
+  );
+  if (!results.every((result) => result.sawEnd)) throw new Error("a stream did not hear of the event");
+  return { begun, endings: results.map((result) => result.endedAt) };
+}
+
+let names = 0;
+
+function rename({ stream }: BenchSession): Promise<unknown> {
+  const { origin, pathname } = new URL(stream.url);
+  const url = `${origin}/anthropic/v1/sessions/sesn_${pathname.split("/")[3]}`;
+  names += 1;
+  const headers = { "anthropic-beta": "managed-agents-2026-04-01" };
+  return call("POST", url, { title: `title ${names}` }, headers);
+}

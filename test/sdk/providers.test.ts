@@ -1,0 +1,85 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { SluiceError } from "../../src/contract/index.ts";
+import { createLocalProvider, type Sandbox, type SandboxProvider } from "../../src/sandbox/index.ts";
+import { script as steps } from "../support/engine.ts";
+import { hear, openBench, type SdkBench } from "./bench.ts";
+
+/** The page's caveats: a provider that can do less. */
+describe("a provider without pause and without signals", () => {
+  let bench: SdkBench;
+  let provider: SandboxProvider;
+  beforeEach(async () => {
+    bench = await openBench({ backend: "embedded", sandbox: "local" });
+    provider = lesser(createLocalProvider({ root: join(bench.folder, "lesser") }));
+  });
+  afterEach(() => bench.close());
+
+  it("refuses to pause, cannot interrupt a command, and runs everything else", async () => {
+    const sluice = bench.make().withSandbox(provider);
+    const heard = hear(sluice);
+    expect((await sluice.run({ prompt: steps({ say: "x" }) })).exitCode).toBe(0);
+    await expect(sluice.pause()).rejects.toMatchObject({ code: "capability_missing" });
+    const command = sluice.executeCommand("until [ -e go ]; do sleep 0.02; done; echo to the end");
+    while (sluice.status().activeProcessId === null) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(await sluice.interrupt()).toBe(false);
+    await expect(sluice.setSession("ses_other")).rejects.toMatchObject({ code: "session_busy" });
+    await sluice.uploadFiles({ go: "" });
+    expect(await command).toMatchObject({ exitCode: 0, stdout: "to the end\n" });
+    expect(heard.reasons()).not.toContain("command_interrupted");
+    await sluice.kill();
+    expect(await readdir(join(bench.folder, "lesser"))).toEqual([]);
+  });
+
+  it("EV-31: one that makes nothing gives sandbox_error, and leaves nothing", async () => {
+    const broken: SandboxProvider = {
+      ...lesser(provider),
+      create: () => Promise.reject(new Error("no room")),
+    };
+    const sluice = bench.make().withSandbox(broken);
+    const heard = hear(sluice);
+    await expect(sluice.run({ prompt: "x" })).rejects.toThrow("no room");
+    expect(heard.lifecycle.map(({ reason, sandbox }) => `${reason} ${sandbox}`)).toEqual([
+      "sandbox_boot booting",
+      "sandbox_error error",
+    ]);
+    expect(sluice.status()).toMatchObject({ sandbox: "error", sandboxId: null });
+    expect(
+      await sluice
+        .withSandbox("local")
+        .executeCommand("true")
+        .catch((error: Error) => error),
+    ).toBeDefined();
+  });
+});
+
+function lesser(provider: SandboxProvider): SandboxProvider {
+  return {
+    id: "lesser",
+    detect: () => provider.detect(),
+    create: async (spec) => weaken(await provider.create(spec)),
+    connect: async (id) => {
+      const found = await provider.connect(id);
+      return found && weaken(found);
+    },
+  };
+}
+
+/** The same sandbox with fewer methods: a missing one is a missing capability. */
+function weaken(sandbox: Sandbox): Sandbox {
+  const { id, provider, isolated, paths, folders, files } = sandbox;
+  return {
+    id,
+    provider,
+    isolated,
+    paths,
+    ...(folders ? { folders } : {}),
+    files,
+    spawn: (process) => sandbox.spawn(process),
+    signal: () => Promise.reject(new SluiceError("capability_missing", "there are no signals here")),
+    killAll: () => sandbox.killAll(),
+    exec: (command, options) => sandbox.exec(command, options),
+    destroy: () => sandbox.destroy(),
+  };
+}
