@@ -2,33 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { SluiceEvent } from "../../src/contract/index.ts";
 import { createScriptedModel, type ScriptedModel } from "../../src/model/index.ts";
 import { type AgentId, requireAgent } from "../support/agents.ts";
+import { LED_TO_MODEL } from "../support/model.ts";
 import { script } from "../support/engine.ts";
 import { assistantTexts, expectLawful } from "../support/laws.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-
-/** How each CLI is led to the scripted model; all run in the default sandbox, with nothing open but the model's port. */
-const AGENTS: Readonly<Record<AgentId, { model: string; env: (url: string) => Record<string, string> }>> = {
-  claude: {
-    model: "claude-sonnet-4-5",
-    env: (url) => ({ ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: "sk-ant-any-key-will-do" }),
-  },
-  codex: {
-    model: "gpt-5.5",
-    env: (url) => ({ OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: "sk-any-key-will-do" }),
-  },
-  opencode: {
-    model: "scripted",
-    env: (url) => ({ OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: "sk-any-key-will-do" }),
-  },
-  gemini: {
-    model: "gemini-2.5-pro",
-    env: (url) => ({ GOOGLE_GEMINI_BASE_URL: url, GEMINI_API_KEY: "any-key-will-do" }),
-  },
-  grok: {
-    model: "scripted",
-    env: (url) => ({ XAI_BASE_URL: `${url}/v1`, XAI_API_KEY: "xai-any-key-will-do" }),
-  },
-};
 
 describe("kill -9 of the server in the middle of a real agent's turn", () => {
   let server: TestServer;
@@ -41,12 +18,12 @@ describe("kill -9 of the server in the middle of a real agent's turn", () => {
     await model.close();
   });
 
-  it.for(Object.keys(AGENTS) as AgentId[])(
+  it.for(Object.keys(LED_TO_MODEL) as AgentId[])(
     "%s goes on, and nothing of it is lost or told twice",
     async (id, { skip }) => {
       const { path, reason } = requireAgent(id);
       if (path === undefined) return skip(reason);
-      const { model: name, env } = AGENTS[id];
+      const { model: name, env } = LED_TO_MODEL[id];
       await server.client.sessions.create(id, {
         agent: id,
         model: name,

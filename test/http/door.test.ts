@@ -185,7 +185,9 @@ describe("the door itself", () => {
     expect(response.headers.get("content-type")).toContain("text/plain; version=0.0.4");
     const text = await response.text();
     for (const line of text.trimEnd().split("\n")) {
-      expect(line).toMatch(/^# (HELP|TYPE) sluice_\w+ .+$|^sluice_\w+(\{(status="\dxx"|reason="\w+")\})? \d+(\.\d+)?$/);
+      expect(line).toMatch(
+        /^# (HELP|TYPE) sluice_\w+ .+$|^sluice_\w+(\{(status="\dxx"|reason="\w+")\})? \d+(\.\d+)?$/,
+      );
     }
     expect(Number(/http_requests_total\{status="4xx"\} (\d+)/.exec(text)?.[1])).toBeGreaterThan(10);
     expect(text).toContain("sluice_stream_readers 0\n");
