@@ -69,7 +69,7 @@ describe("launching the scripted agent", () => {
     const { argv, env, files } = scripted.launch({ agent: "scripted" }, context);
     expect(argv).toEqual([process.execPath, resolve(import.meta.dirname, "../../dist/agents/scripted.js")]);
     expect(env).toEqual({ HOME: "/home/agent" });
-    expect(files).toBeUndefined();
+    expect(files).toEqual([]);
   });
 
   it("passes on what the session asks for, and closes the MCP configuration to others", () => {
@@ -102,11 +102,11 @@ describe("launching the scripted agent", () => {
       const text = readFileSync(resolve(folder, name), "utf8");
       for (const [statement, specifier] of text.matchAll(/^import [^;]*? from "([^"]+)";/gm)) {
         const isTypesOnly = statement.startsWith("import type");
-        // Types are gone once it is built; the rules of tools are one small file without imports of its own.
+        // Types are gone once it is built; the rules and names of tools are small files without imports of their own.
         expect(specifier, name).toMatch(
           isTypesOnly
             ? /^(node:|\.\/|\.\.\/protocol\.ts$|.*\/contract\/index\.ts$)/
-            : /^(node:|\.\/|.*\/toolRule\.ts$)/,
+            : /^(node:|\.\/|.*\/(toolRule|toolNames)\.ts$)/,
         );
       }
     }
