@@ -1,7 +1,6 @@
 import { SluiceError, type SluiceEvent } from "../contract/index.ts";
 import { initialContent, projectContent, type Told } from "../dialects/content/index.ts";
-import type { SandboxProvider } from "../sandbox/index.ts";
-import type { AgentConfig } from "./agent-config.ts";
+import { Builder } from "./builder.ts";
 import {
   type AgentResponse,
   type CheckpointInfo,
@@ -12,15 +11,15 @@ import {
 import { codeOf, type Link } from "./backend.ts";
 import { Connection } from "./connection.ts";
 import { createEmbeddedBackend } from "./embedded.ts";
-import { SafeEmitter, type SluiceListeners } from "./emitter.ts";
+import type { SluiceListeners } from "./emitter.ts";
 import { type FileMap, toInnerPath } from "./file-map.ts";
 import { Operation } from "./operation.ts";
 import { type OutputResult, readOutput, type Snapshot, takeSnapshot } from "./output-files.ts";
 import { createRemoteBackend } from "./remote.ts";
 import type { ResultOf, ResultSchema } from "./result-schema.ts";
 import type { SessionStatus } from "./session-status.ts";
-import { initialSettings, innerFolder, type McpServerConfig, type Settings } from "./settings.ts";
-import { type Shelf, type StorageConfig, toShelf } from "./storage.ts";
+import { innerFolder } from "./settings.ts";
+import type { Shelf } from "./storage.ts";
 import { Workplace, writeFiles } from "./workplace.ts";
 
 /** One event of `events()`: what a listener would be given, with its place in the log. */
@@ -45,8 +44,7 @@ export interface EventsOptions {
  * console.log(result.exitCode);
  * await sluice.kill();
  */
-export class Sluice<T = unknown> extends SafeEmitter {
-  readonly #settings: Settings = initialSettings();
+export class Sluice<T = unknown> extends Builder {
   readonly #workplace: Workplace;
   #connection: Connection | undefined;
   /** What is active: nothing else may start. */
@@ -59,7 +57,7 @@ export class Sluice<T = unknown> extends SafeEmitter {
 
   constructor() {
     super();
-    this.#workplace = new Workplace(this.#settings, {
+    this.#workplace = new Workplace(this.settings, {
       onEvent: (event, told) => this.#see(event, told),
       onLifecycle: (event) => this.tell({ type: "lifecycle", event }),
       onEnd: (error) => {
@@ -68,51 +66,6 @@ export class Sluice<T = unknown> extends SafeEmitter {
           if (operation.id !== undefined) operation.abandon(error ?? ended(this.#workplace.id));
       },
     });
-  }
-
-  /**
-   * Which agent runs; `scripted`, which needs no model, unless said otherwise.
-   *
-   * @example
-   * new Sluice().withAgent({ type: "codex", model: "gpt-5", reasoningEffort: "high" });
-   */
-  withAgent(agent: AgentConfig): this {
-    this.#settings.agent = { ...agent };
-    return this;
-  }
-
-  /**
-   * Where it runs: the name of a provider (`bwrap`, `local`, `docker`), or a provider of your own where the engine is
-   * in this process. The most isolated one that works here, unless said otherwise.
-   *
-   * @example
-   * new Sluice().withSandbox("docker");
-   */
-  withSandbox(provider: string | SandboxProvider): this {
-    this.#settings.sandbox = provider;
-    return this;
-  }
-
-  /**
-   * A folder of this machine to work in, instead of an empty one; or, for commands, one below `/home/user/workspace`.
-   *
-   * @example
-   * new Sluice().withWorkingDirectory(process.cwd());
-   */
-  withWorkingDirectory(directory: string): this {
-    this.#settings.directory = directory;
-    return this;
-  }
-
-  /**
-   * Environment variables for the agent and for commands. Their values reach no event and no database.
-   *
-   * @example
-   * new Sluice().withSecrets({ DATABASE_URL: "postgres://…" });
-   */
-  withSecrets(secrets: Record<string, string>): this {
-    this.#settings.secrets = { ...this.#settings.secrets, ...secrets };
-    return this;
   }
 
   /**
@@ -128,52 +81,6 @@ export class Sluice<T = unknown> extends SafeEmitter {
   }
 
   /**
-   * Added to the agent's own system prompt.
-   *
-   * @example
-   * new Sluice().withSystemPrompt("Answer in French.");
-   */
-  withSystemPrompt(prompt: string): this {
-    this.#settings.systemPrompt = prompt;
-    return this;
-  }
-
-  /**
-   * Files for `/home/user/workspace/context/`, uploaded when the sandbox is made.
-   *
-   * @example
-   * new Sluice().withContext({ "spec.json": JSON.stringify({ version: 1 }) });
-   */
-  withContext(files: FileMap): this {
-    for (const path of Object.keys(files)) toInnerPath(path);
-    this.#settings.context = { ...this.#settings.context, ...files };
-    return this;
-  }
-
-  /**
-   * Files for `/home/user/workspace/`, uploaded when the sandbox is made.
-   *
-   * @example
-   * new Sluice().withFiles(readLocalDir("./project", true));
-   */
-  withFiles(files: FileMap): this {
-    for (const path of Object.keys(files)) toInnerPath(path);
-    this.#settings.files = { ...this.#settings.files, ...files };
-    return this;
-  }
-
-  /**
-   * MCP servers that the agent may use, by their name.
-   *
-   * @example
-   * new Sluice().withMcpServers({ docs: { url: "https://example.com/mcp" } });
-   */
-  withMcpServers(servers: Record<string, McpServerConfig>): this {
-    this.#settings.mcp = { ...this.#settings.mcp, ...servers };
-    return this;
-  }
-
-  /**
    * The shape of `output/result.json`, which the agent is asked to write: zod, or JSON Schema.
    *
    * @example
@@ -181,44 +88,8 @@ export class Sluice<T = unknown> extends SafeEmitter {
    * const { data } = await sluice.getOutputFiles(); // { summary: string; score: number } | null
    */
   withSchema<S extends ResultSchema>(schema: S): Sluice<ResultOf<S>> {
-    this.#settings.schema = schema;
+    this.settings.schema = schema;
     return this as unknown as Sluice<ResultOf<S>>;
-  }
-
-  /**
-   * Keeps a checkpoint of every run that succeeds: in a folder, in an S3 bucket, or where the engine keeps them. A
-   * server keeps them in its own storage, apart from those of other places.
-   *
-   * @example
-   * new Sluice().withStorage("./checkpoints");
-   * new Sluice().withStorage({ s3: { bucket: "my-checkpoints", prefix: "team-a" } });
-   */
-  withStorage(storage?: StorageConfig): this {
-    this.#settings.shelf = toShelf(storage);
-    return this;
-  }
-
-  /**
-   * Runs on a server (`sluice serve`) instead of in this process.
-   *
-   * @example
-   * new Sluice().withServer("http://127.0.0.1:7411", process.env.SLUICE_TOKEN);
-   */
-  withServer(url: string, token?: string): this {
-    this.#settings.server = { url, token };
-    return this;
-  }
-
-  /**
-   * The folder in which an engine of this process keeps its sessions; the one that the command line uses, unless
-   * said otherwise.
-   *
-   * @example
-   * new Sluice().withData("./.sluice");
-   */
-  withData(folder: string): this {
-    this.#settings.data = folder;
-    return this;
   }
 
   /**
@@ -254,7 +125,7 @@ export class Sluice<T = unknown> extends SafeEmitter {
   async executeCommand(command: string, options: ExecuteOptions = {}): Promise<AgentResponse> {
     this.#refuseBusy();
     const { timeoutMs = DEFAULT_TIMEOUT_MS, background = false } = options;
-    const cwd = innerFolder(this.#settings.directory);
+    const cwd = innerFolder(this.settings.directory);
     const request = {
       command,
       timeoutMs,
@@ -320,7 +191,7 @@ export class Sluice<T = unknown> extends SafeEmitter {
    * saveLocalDir("./output", output.files);
    */
   async getOutputFiles(recursive = false): Promise<OutputResult<T>> {
-    const { schema } = this.#settings;
+    const { schema } = this.settings;
     return this.#use(async (link) => {
       const id = await this.#workplace.open(link);
       const output = await readOutput(link, id, { recursive, before: this.#before, schema });
@@ -454,7 +325,8 @@ export class Sluice<T = unknown> extends SafeEmitter {
     const signal = AbortSignal.any([this.#closed.signal, ...(given ? [given] : [])]);
     await this.#whenPlaced(signal);
     if (signal.aborted) return;
-    const link = await this.#connect().enter();
+    const connection = this.#connect();
+    const link = await connection.enter();
     try {
       const session = await this.#workplace.open(link);
       // What was open at that place is known from what came before it.
@@ -466,7 +338,7 @@ export class Sluice<T = unknown> extends SafeEmitter {
         for (const told of projected.told) yield { sequence: event.sequence, ...told };
       }
     } finally {
-      this.#connect().leave();
+      connection.leave();
     }
   }
 
@@ -536,10 +408,11 @@ export class Sluice<T = unknown> extends SafeEmitter {
     this.#listening.add(operation);
     const forget = (): void => void this.#listening.delete(operation);
     operation.ended.then(forget, forget);
+    const connection = this.#connect();
     try {
-      const link = await this.#connect().enter();
+      const link = await connection.enter();
       const done = this.#perform(operation, link, from, start);
-      done.catch(() => {}).finally(() => this.#connect().leave());
+      done.catch(() => {}).finally(() => connection.leave());
       if (!operation.background) return await done;
       await Promise.race([operation.started, done]);
       if (operation.id === undefined) return await done;
@@ -564,7 +437,7 @@ export class Sluice<T = unknown> extends SafeEmitter {
     operation.accept(await start(link, sandboxId));
     this.#release(operation);
     const { checkpointId, ...outcome } = await operation.ended;
-    const shelf = this.#settings.shelf;
+    const shelf = this.settings.shelf;
     if (checkpointId === undefined || !shelf || outcome.exitCode !== 0) return { sandboxId, ...outcome };
     const kept = await link.shelved(shelf.name, { limit: 50 }).catch(() => []);
     const checkpoint = kept.find(({ id }) => id === checkpointId);
@@ -585,7 +458,7 @@ export class Sluice<T = unknown> extends SafeEmitter {
 
   async #findCheckpoint(link: Link, from: string): Promise<string> {
     if (from !== "latest") return from;
-    const [newest] = await link.shelved(this.#settings.shelf?.name, { limit: 1 });
+    const [newest] = await link.shelved(this.settings.shelf?.name, { limit: 1 });
     if (newest) return newest.id;
     throw new SluiceError(
       "checkpoint_not_found",
@@ -645,12 +518,20 @@ export class Sluice<T = unknown> extends SafeEmitter {
   }
 
   #connect(): Connection {
-    const { server, data, sandbox, shelf } = this.#settings;
+    const { server, data, sandbox, shelf } = this.settings;
     this.#connection ??= new Connection(
       server ? createRemoteBackend({ ...server, sandbox }) : createEmbeddedBackend({ data, sandbox, shelf }),
       { onClosing: () => this.#workplace.rest() },
     );
     return this.#connection;
+  }
+
+  /** What comes next goes another way; whoever is on the old one finishes there. */
+  protected reconnect(): this {
+    const old = this.#connection;
+    this.#connection = undefined;
+    void old?.close();
+    return this;
   }
 
   #refuseBusy(): void {
@@ -663,7 +544,7 @@ export class Sluice<T = unknown> extends SafeEmitter {
   }
 
   #demandShelf(what: string): Shelf {
-    const { shelf } = this.#settings;
+    const { shelf } = this.settings;
     if (shelf) return shelf;
     throw refuse(`${what} needs a storage for checkpoints; configure one with withStorage()`);
   }

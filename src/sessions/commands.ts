@@ -12,7 +12,7 @@ import {
 import type { Sandbox } from "../sandbox/port.ts";
 import { createSpool, isAlive, openSpool, type OutputBatch, type Spool } from "../spool/index.ts";
 import type { SessionContext } from "./context.ts";
-import { readCredentials } from "./credentials.ts";
+import { isKey, readCredentials } from "./credentials.ts";
 import type { StartedCommand } from "./port.ts";
 import { createRedact, secretsOf } from "./redact.ts";
 import type { Runner } from "./runner.ts";
@@ -212,9 +212,11 @@ export class Commands {
   }> {
     const { deps, writer } = this.#context;
     const { spec } = writer;
-    const read = await readCredentials(deps.harness(spec), spec);
+    const harness = deps.harness(spec);
+    const read = await readCredentials(harness, spec);
+    const env = Object.entries(read.secrets).filter(([name]) => !isKey(harness, name));
     const all = new Map([...deps.secrets, ...secretsOf(spec), ...read.values]);
-    return { env: read.secrets, redact: createRedact(all), values: [...all.values()] };
+    return { env: Object.fromEntries(env), redact: createRedact(all), values: [...all.values()] };
   }
 
   #refuse({ command }: RunCommand): void {

@@ -57,9 +57,8 @@ export async function readCredentials(
   for (const [name, reference] of Object.entries(spec.secrets ?? {})) {
     const value = await readReference(name, reference, host);
     values.set(name, value);
-    // Its key the CLI gets as its harness says, and nobody else gets it.
-    const isKey = harness.credentials?.some((known) => "env" in known && known.env === name);
-    (isKey ? env : secrets)[name] = value;
+    secrets[name] = value;
+    if (isKey(harness, name)) env[name] = value;
   }
   return { env, secrets, files, addresses: readAddresses(harness, given, host), values };
 }
@@ -77,6 +76,11 @@ function readAddresses(
     if (new URL(value).password === "") found[name] = value;
   }
   return found;
+}
+
+/** Whether the variable is the CLI's own key, which nobody else in the sandbox needs. */
+export function isKey({ credentials = [] }: Harness, name: string): boolean {
+  return credentials.some((known) => "env" in known && known.env === name);
 }
 
 async function readReference(name: string, reference: string, host: CredentialHost): Promise<string> {

@@ -45,12 +45,8 @@ describe("a provider without pause and without signals", () => {
       "sandbox_error error",
     ]);
     expect(sluice.status()).toMatchObject({ sandbox: "error", sandboxId: null });
-    expect(
-      await sluice
-        .withSandbox("local")
-        .executeCommand("true")
-        .catch((error: Error) => error),
-    ).toBeDefined();
+    // The next one may be another.
+    expect((await sluice.withSandbox(provider).executeCommand("echo made")).stdout).toBe("made\n");
   });
 });
 

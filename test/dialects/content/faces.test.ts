@@ -4,6 +4,35 @@ import { content } from "../../../src/dialects/content/index.ts";
 import { extractBrowserUseUrls, isBrowserUseTool } from "../../../src/sdk/index.ts";
 import { callOf, event, ofKind, reasonsOf, tell, updatesOf } from "./told.ts";
 
+const image = (path: string, mime?: string): unknown => ({
+  item_id: "itm_i",
+  kind: "message",
+  role: "assistant",
+  status: "completed",
+  content: [{ type: "image", path, ...(mime ? { mime } : {}) }],
+});
+
+const shown = (item: unknown): unknown => {
+  const [update] = updatesOf(tell([event({ type: "item.completed", data: { item } })]));
+  return update;
+};
+
+const turn = (background?: true): unknown => ({
+  turn_id: "turn_1",
+  input_ids: [],
+  ...(background ? { options: { background } } : {}),
+});
+
+const end = (status: string): unknown => ({ turn_id: "turn_1", status, stop_reason: "end_turn" });
+
+const command = (background?: true): unknown => ({
+  command_id: "cmd_1",
+  command: "x",
+  ...(background ? { background } : {}),
+});
+
+const over = (status: string): unknown => ({ command_id: "cmd_1", status });
+
 const face = (name: string, input: unknown = {}): { title: string; kind: string } => {
   const [call] = ofKind(updatesOf(tell(callOf(name, input))), "tool_call");
   if (!call) throw new Error(`no call of ${name}`);
@@ -122,17 +151,6 @@ describe("what no recording holds", () => {
   });
 
   it("images, with their bytes or by their path (EV-33)", () => {
-    const image = (path: string, mime?: string): unknown => ({
-      item_id: "itm_i",
-      kind: "message",
-      role: "assistant",
-      status: "completed",
-      content: [{ type: "image", path, ...(mime ? { mime } : {}) }],
-    });
-    const shown = (item: unknown): unknown => {
-      const [update] = updatesOf(tell([event({ type: "item.completed", data: { item } })]));
-      return update;
-    };
     expect(shown(image("data:image/jpeg;base64,aGk="))).toEqual({
       sessionUpdate: "agent_message_chunk",
       content: { type: "image", data: "aGk=", mimeType: "image/jpeg" },
@@ -144,18 +162,6 @@ describe("what no recording holds", () => {
 
   it("every lifecycle reason comes from one fact, with its states (EV-28, EV-30)", () => {
     const fact = { sandbox_id: "sbx_1", provider: "local" };
-    const turn = (background?: true): unknown => ({
-      turn_id: "turn_1",
-      input_ids: [],
-      ...(background ? { options: { background } } : {}),
-    });
-    const end = (status: string): unknown => ({ turn_id: "turn_1", status, stop_reason: "end_turn" });
-    const command = (background?: true): unknown => ({
-      command_id: "cmd_1",
-      command: "x",
-      ...(background ? { background } : {}),
-    });
-    const over = (status: string): unknown => ({ command_id: "cmd_1", status });
     const told = tell(
       (
         [

@@ -7,6 +7,8 @@ import { readLocalDir, saveLocalDir } from "../../../src/sdk/index.ts";
 import { script as steps } from "../../support/engine.ts";
 import { named, openBench, PLACES, type SdkBench } from "../../sdk/bench.ts";
 
+const write = (content: string): string => steps({ write: { path: "output/result.json", content } });
+
 /** Sections 3.4 and 3.5 of the page: files in, files out. */
 describe.each(named(PLACES))("%s", (_name, place) => {
   let bench: SdkBench;
@@ -109,8 +111,6 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     await sluice.executeCommand(`printf changed > 'output/a b.txt'`);
     expect((await sluice.getOutputFiles(true)).files).toEqual({ "a b.txt": "changed" });
   });
-
-  const write = (content: string): string => steps({ write: { path: "output/result.json", content } });
 
   it("EV-55 EV-56: a schema gives data, or says what is wrong with it", async () => {
     const sluice = bench.make().withSchema(z.object({ summary: z.string(), score: z.number() }));

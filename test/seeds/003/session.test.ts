@@ -6,6 +6,12 @@ import { script as steps } from "../../support/engine.ts";
 import { freePort } from "../../support/server.ts";
 import { hear, named, next, openBench, PLACES, type SdkBench } from "../../sdk/bench.ts";
 
+const history = async (sluice: Sluice): Promise<string> => {
+  const heard = hear(sluice);
+  await sluice.run({ prompt: steps({ say: "$history" }) });
+  return heard.text();
+};
+
 /** Sections 3.6 and 3.7 of the page: session controls, checkpoints, ports. */
 describe.each(named(PLACES))("%s", (_name, place) => {
   let bench: SdkBench;
@@ -13,12 +19,6 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     bench = await openBench(place);
   });
   afterEach(() => bench.close());
-
-  const history = async (sluice: Sluice): Promise<string> => {
-    const heard = hear(sluice);
-    await sluice.run({ prompt: steps({ say: "$history" }) });
-    return heard.text();
-  };
 
   it("EV-60 EV-66: kill destroys the sandbox, and the next run makes a new one that knows nothing", async () => {
     const sluice = bench.make();
