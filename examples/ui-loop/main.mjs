@@ -9,7 +9,9 @@ const sluice = new Sluice().withAgent({ type: process.env.AGENT ?? "scripted" })
 sluice.on("content", ({ update }) => {
   switch (update.sessionUpdate) {
     case "agent_message_chunk":
-      return update.content.type === "text" ? ui.say(update.content.text) : ui.note(`[${update.content.mimeType}]`);
+      return update.content.type === "text"
+        ? ui.say(update.content.text)
+        : ui.note(`[${update.content.mimeType}]`);
     case "agent_thought_chunk":
       return update.content.type === "text" ? ui.think(update.content.text) : undefined;
     case "user_message_chunk":
@@ -21,7 +23,10 @@ sluice.on("content", ({ update }) => {
       // An update may come before its call: both make the card, and both change it.
       const card = { ...tools.get(update.toolCallId), ...update };
       tools.set(update.toolCallId, card);
-      ui.tool(card.toolCallId, `${isBrowserUseTool(card.title) ? "browser" : card.kind} ${card.title} ${card.status}`);
+      ui.tool(
+        card.toolCallId,
+        `${isBrowserUseTool(card.title) ? "browser" : card.kind} ${card.title} ${card.status}`,
+      );
       if (isBrowserUseTool(card.title)) for (const url of urlsOf(card.content)) ui.note(url);
       return;
     }

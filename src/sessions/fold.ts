@@ -351,7 +351,8 @@ function applyToTurn(
       return;
     case "turn.resumed":
       if (typeof turn.retry?.due === "number") {
-        turn.outbox.push({ id: `retry:${turn.id}:${turn.attempts}`, command: { type: "retry" } });
+        // Not by the attempt: the budget starts anew when the agent speaks again.
+        turn.outbox.push({ id: `retry:${turn.id}:${sequence}`, command: { type: "retry" } });
       }
       turn.retry = null;
       turn.waitingFor = [];
