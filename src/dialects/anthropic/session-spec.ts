@@ -54,21 +54,18 @@ const BY_MODEL: readonly (readonly [RegExp, string])[] = [
   [/^grok/, "grok"],
 ];
 
-/** The registries that package managers ask by themselves. */
+/** Where package managers ask by themselves. */
 const REGISTRIES = [
-  "registry.npmjs.org",
+  "*.npmjs.org",
   "pypi.org",
-  "files.pythonhosted.org",
+  "*.pythonhosted.org",
   "crates.io",
   "*.crates.io",
   "rubygems.org",
   "*.rubygems.org",
-  "proxy.golang.org",
-  "sum.golang.org",
-  "deb.debian.org",
-  "security.debian.org",
-  "archive.ubuntu.com",
-  "security.ubuntu.com",
+  "*.golang.org",
+  "*.debian.org",
+  "*.ubuntu.com",
 ];
 
 function toToolSettings(tools: readonly Tool[], config: EnvironmentConfig): ToolSettings {
