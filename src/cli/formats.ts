@@ -1,5 +1,6 @@
 import type { SluiceEvent } from "../contract/index.ts";
 import { agUi } from "../dialects/ag-ui/index.ts";
+import { anthropic } from "../dialects/anthropic/dialect.ts";
 import { content } from "../dialects/content/index.ts";
 import { ndjson } from "../dialects/ndjson/index.ts";
 import type { Dialect } from "../dialects/port.ts";
@@ -15,6 +16,8 @@ export type Print = (event: StoredEventText) => string;
 const FORMATS: Readonly<Record<string, () => Print>> = {
   // The log's own text is the universal event.
   universal: () => (event) => `${event.body}\n`,
+  // As a list tells it: each event once, where it was processed.
+  anthropic: () => createDialectPrint(anthropic, { list: true }),
   "ag-ui": () => createDialectPrint(agUi, {}),
   ndjson: () => createDialectPrint(ndjson, {}),
   content: () => createDialectPrint(content, { only: "content" }),
@@ -26,7 +29,7 @@ export const FORMAT_NAMES: string = Object.keys(FORMATS).join(", ");
 
 /** A line of these may need what was said before it. */
 export function remembers(format: string | undefined): boolean {
-  return format === "ag-ui" || format === "ndjson" || format === "content" || format === "lifecycle";
+  return format !== undefined && format !== "universal";
 }
 
 /** `--as FORMAT`; without one, the transcript that people read. */

@@ -39,6 +39,19 @@ describe("sluice run", () => {
     expect(readFileSync(join(bench.folder, "there.txt"), "utf8")).toBe("y");
   });
 
+  it.each([
+    ["anthropic", "agent.message"],
+    ["ag-ui", "TEXT_MESSAGE_CONTENT"],
+    ["ndjson", "result"],
+    ["content", "agent_message_chunk"],
+  ])("prints the frames of %s with --as, one JSON per line", async (format, told) => {
+    const { code, out } = await bench.run(["run", "--as", format, '#script [{"say":"hello"}]']);
+    expect(code).toBe(0);
+    const frames = out.trim().split("\n");
+    for (const frame of frames) expect(() => JSON.parse(frame) as unknown, frame).not.toThrow();
+    expect(frames.some((frame) => frame.includes(`"${told}"`) && frame.includes("hello"))).toBe(true);
+  });
+
   it("prints the universal events with --as universal, gapless and as the contract has them", async () => {
     const { code, out } = await bench.run(["run", "--as", "universal", script({ say: "hi" })]);
     expect(code).toBe(0);
