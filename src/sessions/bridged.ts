@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { EventData, EventDraft, SessionSpec } from "../contract/index.ts";
 import type { ToolRun } from "../tools/index.ts";
-import type { Pending, SessionFold, TurnFold } from "./fold.ts";
+import type { SessionFold } from "./fold.ts";
+import type { Pending, TurnFold } from "./turnFold.ts";
 
 const REQUEST_PREFIX = "treq_mcp_";
 

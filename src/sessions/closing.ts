@@ -1,5 +1,6 @@
 import type { ContentPart, EventData, EventDraft, EventError, Item, StopReason } from "../contract/index.ts";
-import type { OpenItem, Pending, SessionFold, TurnFold } from "./fold.ts";
+import type { SessionFold } from "./fold.ts";
+import type { OpenItem, Pending, TurnFold } from "./turnFold.ts";
 
 export interface TurnOutcome {
   readonly status: EventData<"turn.ended">["status"];

@@ -1,5 +1,5 @@
 import type { EventDraft, EventError, StopReason } from "../contract/index.ts";
-import type { TurnFold } from "./fold.ts";
+import type { TurnFold } from "./turnFold.ts";
 
 /** What the engine itself ends a turn for. An interrupt by one of these names is no wish of a user's. */
 const FAILURES: Readonly<Record<string, (turn: TurnFold) => { stopReason: StopReason; error: EventError }>> =

@@ -1,6 +1,7 @@
 import type { PendingAction, SessionInfo } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
-import { statusOf, type Pending, type SessionFold } from "./fold.ts";
+import { statusOf, type SessionFold } from "./fold.ts";
+import type { Pending } from "./turnFold.ts";
 
 /** What a client may know of a session: its spec and its fold, and no secret of either. Pure. */
 export function toSessionInfo(row: SessionRow, fold: SessionFold, defaultSandbox: string): SessionInfo {

@@ -6,7 +6,7 @@ import {
   type ToolRule,
 } from "../contract/index.ts";
 import { ruleOf } from "../harness/toolRule.ts";
-import type { Pending } from "./fold.ts";
+import type { Pending } from "./turnFold.ts";
 
 const EDITING = new Set(["write", "edit", "patch", "delete"]);
 

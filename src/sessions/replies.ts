@@ -8,7 +8,8 @@ import {
   type ToolReply,
 } from "../contract/index.ts";
 import { toResponse } from "./answers.ts";
-import type { Pending, SessionFold } from "./fold.ts";
+import type { SessionFold } from "./fold.ts";
+import type { Pending } from "./turnFold.ts";
 
 export type Reply =
   | ({ readonly kind: "permission"; readonly by?: string; readonly payload?: unknown } & PermissionReply)

@@ -1,6 +1,6 @@
 import type { EventDraft, RetryBudget } from "../contract/index.ts";
 import type { ModelFailed } from "../harness/port.ts";
-import type { TurnFold } from "./fold.ts";
+import type { TurnFold } from "./turnFold.ts";
 import type { TurnOutcome } from "./closing.ts";
 
 export const DEFAULT_BUDGET: RetryBudget = { tries: 4, backoffMs: 250 };

@@ -1,5 +1,6 @@
 import type { EventDraft } from "../contract/index.ts";
-import type { SessionFold, TurnFold } from "./fold.ts";
+import type { SessionFold } from "./fold.ts";
+import type { TurnFold } from "./turnFold.ts";
 
 /** The event that says that the turn has come to wait for its application, or that it goes on. Pure. */
 export function waitingChange(fold: SessionFold): EventDraft | undefined {
