@@ -26,7 +26,8 @@ import { refuseUnknownChoices } from "./choices.ts";
 import type { QueuedInput } from "./fold.ts";
 import { toSessionInfo } from "./info.ts";
 import { loadFold } from "./load.ts";
-import { isOwnerAlive, ownerName } from "./owner.ts";
+import { OpenSessions } from "./openSessions.ts";
+import { ownerName } from "./owner.ts";
 import type {
   AcceptedInput,
   AgentInfo,
@@ -41,7 +42,7 @@ import type {
 import { reapSandboxes } from "./reaper.ts";
 import type { Recorder } from "./recorder.ts";
 import { forgetSecrets, keepSecrets } from "./secretFiles.ts";
-import { Session } from "./session.ts";
+import type { Session } from "./session.ts";
 import { createShelves } from "./shelves.ts";
 import { refuseUnreachableTools } from "./toolServer.ts";
 import type { Submission } from "./submission.ts";
@@ -74,11 +75,7 @@ export interface EngineOptions {
   readonly secrets?: ReadonlyMap<string, string>;
 }
 
-/** How many sessions without anything running are kept open, in case they are spoken to again. */
-const RESTING_KEPT = 256;
 const REAP_MS = 3_600_000;
-const REOPEN_FIRST_MS = 250;
-const REOPEN_LAST_MS = 15_000;
 
 /** Starts the engine: what an earlier life left running is picked up before this answers. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
@@ -102,14 +99,11 @@ class LocalEngine implements Engine {
   readonly #deps: SessionDeps;
   readonly #dataDir: string;
   readonly #onCommit: NonNullable<EngineOptions["onCommit"]>;
-  readonly #live = new Map<string, Promise<Session>>();
-  readonly #reopening = new Map<string, NodeJS.Timeout>();
+  readonly #open: OpenSessions;
   #draining = false;
-  #closed = false;
   #sweep: NodeJS.Timeout | undefined;
   #reaping: NodeJS.Timeout | undefined;
   #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
-  #opened = new Set<Session>();
 
   constructor(options: EngineOptions, providers: readonly SandboxProvider[], defaultSandbox: string) {
     this.log = options.log;
@@ -132,10 +126,10 @@ class LocalEngine implements Engine {
       tools: createToolBridge({
         folder: join(options.dataDir, "tools"),
         runs: {
-          list: (run) => this.#with(run.session, ({ tools }) => tools.list(run)),
+          list: (run) => this.#open.with(run.session, ({ tools }) => tools.list(run)),
           call: (run, call, waiting) =>
-            this.#with(run.session, ({ tools }) => tools.call(run, call, waiting)),
-          cancel: (run, callId) => this.#with(run.session, ({ tools }) => tools.cancel(run, callId)),
+            this.#open.with(run.session, ({ tools }) => tools.call(run, call, waiting)),
+          cancel: (run, callId) => this.#open.with(run.session, ({ tools }) => tools.cancel(run, callId)),
         },
       }),
       checkpoints: createShelves({
@@ -152,8 +146,12 @@ class LocalEngine implements Engine {
         this.#stats.eventsAppended += drafts.events.length;
         if (drafts.endsTurn) this.#stats.turnsEnded += 1;
       },
-      onGivenUp: (session, error) => this.#onGivenUp(session, error),
+      onGivenUp: (session, error) => {
+        this.#stats.appendFailures += 1;
+        this.#open.reopen(session, error);
+      },
     };
+    this.#open = new OpenSessions(this.#deps);
   }
 
   async agents(): Promise<AgentInfo[]> {
@@ -216,14 +214,13 @@ class LocalEngine implements Engine {
   }
 
   async info(id: string): Promise<SessionInfo> {
-    return this.#infoOf(await this.#row(id));
+    return this.#infoOf(await this.#open.row(id));
   }
 
   async inbox(id: string): Promise<readonly QueuedInput[]> {
-    const row = await this.#row(id);
-    const live = await this.#live.get(id)?.catch(() => undefined);
-    if (live?.isActive && !live.isClosed) return live.inbox;
-    return (await loadFold(this.log, row)).inbox;
+    const row = await this.#open.row(id);
+    const held = await this.#open.held(id);
+    return held?.inbox ?? (await loadFold(this.log, row)).inbox;
   }
 
   async list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
@@ -236,17 +233,17 @@ class LocalEngine implements Engine {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#with(id, async (session) => {
+    await this.#open.with(id, async (session) => {
       try {
         await session.remove();
       } catch (error) {
         if (!(error instanceof SluiceError && error.code === "storage_full")) throw error;
       } finally {
-        this.#drop(session);
+        this.#open.drop(session);
       }
     });
     await rm(join(this.#deps.spoolRoot, id), { recursive: true, force: true });
-    await forgetSecrets((await this.#row(id)).spec, this.#dataDir);
+    await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
     // Readers at the head get to read `session.deleted` before it is gone.
     await immediate();
     await this.log.remove(id);
@@ -260,20 +257,20 @@ class LocalEngine implements Engine {
   }
 
   submit(id: string, submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted> {
-    return this.#with(id, (session) => session.submit(submissions, options));
+    return this.#open.with(id, (session) => session.submit(submissions, options));
   }
 
   report(id: string, error: EventData<"error">): Promise<void> {
-    return this.#with(id, (session) => session.report(error));
+    return this.#open.with(id, (session) => session.report(error));
   }
 
   async update(id: string, change: SessionChange): Promise<SessionInfo> {
-    await this.#with(id, (session) => session.update(change));
+    await this.#open.with(id, (session) => session.update(change));
     return this.info(id);
   }
 
   interrupt(id: string, options: InterruptOptions = {}): Promise<{ turnId?: string; commandId?: string }> {
-    return this.#with(id, async (session) => {
+    return this.#open.with(id, async (session) => {
       const interrupted = await session.interrupt(options);
       if (interrupted.turnId !== undefined || options.turnId !== undefined) return interrupted;
       const commandId = await session.interruptCommand();
@@ -282,29 +279,29 @@ class LocalEngine implements Engine {
   }
 
   async terminate(id: string, options: { destroy?: boolean } = {}): Promise<void> {
-    await this.#with(id, (session) => session.terminate(options));
-    if (options.destroy) await forgetSecrets((await this.#row(id)).spec, this.#dataDir);
+    await this.#open.with(id, (session) => session.terminate(options));
+    if (options.destroy) await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
   }
 
   exec(id: string, command: RunCommand): Promise<StartedCommand> {
-    return this.#with(id, (session) => session.exec(command));
+    return this.#open.with(id, (session) => session.exec(command));
   }
 
   resolvePermission: Engine["resolvePermission"] = (id, permissionId, reply) =>
-    this.#with(id, (session) => session.reply(permissionId, { kind: "permission", ...reply }));
+    this.#open.with(id, (session) => session.reply(permissionId, { kind: "permission", ...reply }));
 
   resolveQuestion: Engine["resolveQuestion"] = (id, questionId, reply) =>
-    this.#with(id, (session) => session.reply(questionId, { kind: "question", ...reply }));
+    this.#open.with(id, (session) => session.reply(questionId, { kind: "question", ...reply }));
 
   resolveTool: Engine["resolveTool"] = (id, requestId, reply) =>
-    this.#with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }));
+    this.#open.with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }));
 
   checkpoint(id: string, options: { comment?: string | undefined } = {}): Promise<CheckpointInfo> {
-    return this.#with(id, (session) => session.checkpoint(options.comment));
+    return this.#open.with(id, (session) => session.checkpoint(options.comment));
   }
 
   async checkpoints(id: string, options: { limit?: number } = {}): Promise<CheckpointInfo[]> {
-    const { shelf } = (await this.#row(id)).spec;
+    const { shelf } = (await this.#open.row(id)).spec;
     return this.#deps.checkpoints(shelf).list({ sessionId: id, limit: options.limit });
   }
 
@@ -316,27 +313,27 @@ class LocalEngine implements Engine {
   }
 
   restore(id: string, checkpoint: string): Promise<CheckpointInfo> {
-    return this.#with(id, (session) => session.restore(checkpoint));
+    return this.#open.with(id, (session) => session.restore(checkpoint));
   }
 
   pause(id: string): Promise<void> {
-    return this.#with(id, (session) => session.pause());
+    return this.#open.with(id, (session) => session.pause());
   }
 
   resume(id: string): Promise<void> {
-    return this.#with(id, (session) => session.resume());
+    return this.#open.with(id, (session) => session.resume());
   }
 
   host(id: string, port: number): Promise<URL> {
-    return this.#with(id, (session) => session.host(port));
+    return this.#open.with(id, (session) => session.host(port));
   }
 
   files(id: string): Promise<SandboxFiles> {
-    return this.#with(id, (session) => session.files());
+    return this.#open.with(id, (session) => session.files());
   }
 
   stats(): EngineStats {
-    const open = [...this.#opened];
+    const open = [...this.#open];
     return {
       ...this.#stats,
       sessionsLive: open.length,
@@ -345,17 +342,8 @@ class LocalEngine implements Engine {
     };
   }
 
-  /** Picks up every session that was left active by an owner that is no more. */
-  async recover(): Promise<void> {
-    const rows = await this.log.active();
-    const left = rows.filter(
-      (row) => !this.#live.has(row.id) && !this.#reopening.has(row.id) && this.#isFree(row),
-    );
-    await Promise.all(
-      left.map((row) =>
-        this.#open(row.id).catch((error) => this.#reopenLater(row.id, error, REOPEN_FIRST_MS)),
-      ),
-    );
+  recover(): Promise<void> {
+    return this.#open.recover();
   }
 
   async reap(): Promise<void> {
@@ -378,86 +366,27 @@ class LocalEngine implements Engine {
   async drain({ graceMs }: { graceMs: number }): Promise<void> {
     this.#draining = true;
     const deadline = Date.now() + graceMs;
-    while ([...this.#opened].some(isWorking) && Date.now() < deadline) {
+    while ([...this.#open].some(isWorking) && Date.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     // What is paused stays as it is.
-    const awake = [...this.#opened].filter((session) => !session.isPaused);
+    const awake = [...this.#open].filter((session) => !session.isPaused);
     await Promise.allSettled(awake.map((session) => session.sleep()));
     await this.close();
   }
 
   async close(): Promise<void> {
     this.#draining = true;
-    this.#closed = true;
     clearInterval(this.#sweep);
     clearInterval(this.#reaping);
-    for (const timer of this.#reopening.values()) clearTimeout(timer);
-    const live = [...this.#live.values()];
-    this.#live.clear();
-    await Promise.allSettled(live.map(async (session) => (await session).close()));
+    await this.#open.close();
     await this.#deps.tools.close();
-    this.#opened.clear();
-  }
-
-  async #with<T>(id: string, task: (session: Session) => Promise<T>): Promise<T> {
-    const session = await this.#open(id);
-    try {
-      return await task(session);
-    } catch (error) {
-      if (!session.isClosed || !wasNotTried(error) || this.#closed) throw error;
-      return task(await this.#open(id));
-    } finally {
-      this.#rest();
-    }
-  }
-
-  #open(id: string): Promise<Session> {
-    const known = this.#live.get(id);
-    if (known) {
-      // The least recently used stand first, where resting sessions are let go from.
-      this.#live.delete(id);
-      this.#live.set(id, known);
-      return known;
-    }
-    const opening = this.#openFresh(id);
-    this.#live.set(id, opening);
-    opening.catch(() => {
-      if (this.#live.get(id) === opening) this.#live.delete(id);
-    });
-    return opening;
-  }
-
-  async #openFresh(id: string): Promise<Session> {
-    const row = await this.#row(id);
-    if (row.active && !this.#isFree(row)) {
-      throw new SluiceError(
-        "session_busy",
-        `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`,
-      );
-    }
-    const session = await Session.open(this.#deps, row);
-    this.#opened.add(session);
-    return session;
-  }
-
-  /** Whether nobody else lives who owns it. */
-  #isFree(row: SessionRow): boolean {
-    return row.owner === this.#deps.owner || !isOwnerAlive(row.owner);
-  }
-
-  async #row(id: string): Promise<SessionRow> {
-    const row = await this.log.find(id);
-    if (!row)
-      throw new SluiceError("session_not_found", `there is no session ${id}; GET /v1/sessions lists them`);
-    return row;
   }
 
   async #infoOf(row: SessionRow): Promise<SessionInfo> {
-    const live = await this.#live.get(row.id)?.catch(() => undefined);
     // A session that rests may have been taken over by another process: then only the log knows.
-    if (live?.isActive && !live.isClosed) return live.info();
-    return toSessionInfo(row, await loadFold(this.log, row), this.#deps.defaultSandbox);
+    const held = await this.#open.held(row.id);
+    return held?.info() ?? toSessionInfo(row, await loadFold(this.log, row), this.#deps.defaultSandbox);
   }
 
   #provider(id: string): SandboxProvider {
@@ -469,59 +398,6 @@ class LocalEngine implements Engine {
       `there is no sandbox provider "${id}"; use one of: ${known}`,
     );
   }
-
-  /** Lets go of the longest resting sessions; a log of millions must not fill the memory. */
-  #rest(): void {
-    let surplus = this.#opened.size - RESTING_KEPT;
-    if (surplus <= 0) return;
-    for (const session of this.#opened) {
-      if (surplus <= 0) return;
-      if (session.isActive || session.isBusy) continue;
-      surplus -= 1;
-      this.#drop(session);
-      void session.close();
-    }
-  }
-
-  #drop(session: Session): void {
-    this.#opened.delete(session);
-    this.#live.delete(session.id);
-  }
-
-  /** An append failed: the session is opened again from its log, where nothing of the failed batch is. */
-  #onGivenUp(session: Session, error: unknown): void {
-    this.#stats.appendFailures += 1;
-    this.#drop(session);
-    if (this.#closed) return;
-    if (error instanceof SluiceError && error.code === "fenced") {
-      this.#deps.logger({
-        level: "warn",
-        message: "another process took the session over",
-        session: session.id,
-      });
-      return;
-    }
-    this.#reopenLater(session.id, error, REOPEN_FIRST_MS);
-  }
-
-  #reopenLater(id: string, error: unknown, delay: number): void {
-    const message = error instanceof Error ? error.message : String(error);
-    this.#deps.logger({
-      level: "error",
-      message: "the session will be reopened",
-      session: id,
-      error: message,
-    });
-    if (this.#closed || this.#reopening.has(id)) return;
-    const timer = setTimeout(() => {
-      this.#reopening.delete(id);
-      this.#open(id).catch((again: unknown) => {
-        if (again instanceof SluiceError && again.code === "session_not_found") return;
-        this.#reopenLater(id, again, Math.min(delay * 2, REOPEN_LAST_MS));
-      });
-    }, delay);
-    this.#reopening.set(id, timer);
-  }
 }
 
 /** The most isolated provider that works here, and a word on those that would have been better. */
@@ -530,11 +406,6 @@ async function choose(providers: readonly SandboxProvider[], logger: Logger | un
   for (const { id, reason } of missed)
     logger?.({ level: "warn", message: `no ${id} sandbox: ${reason}`, using: provider.id });
   return provider.id;
-}
-
-/** Given up by somebody else's failure while we waited, or taken over while it rested: nothing of ours was appended. */
-function wasNotTried(error: unknown): boolean {
-  return error instanceof SluiceError && (error.code === "stream_error" || error.code === "fenced");
 }
 
 /** A turn that waits for somebody may wait for ever; only one that works is worth waiting for. */

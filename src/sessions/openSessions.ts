@@ -1,0 +1,162 @@
+import { SluiceError } from "../contract/index.ts";
+import type { SessionRow } from "../log/port.ts";
+import type { SessionDeps } from "./deps.ts";
+import { isOwnerAlive } from "./owner.ts";
+import { Session } from "./session.ts";
+
+/** How many sessions without anything running are kept open, in case they are spoken to again. */
+const RESTING_KEPT = 256;
+const REOPEN_FIRST_MS = 250;
+const REOPEN_LAST_MS = 15_000;
+
+/** The sessions that this process holds open: opened when they are spoken to, and again after a failure. */
+export class OpenSessions {
+  readonly #deps: SessionDeps;
+  /** In order of use, the longest unused first, where resting ones are let go from. */
+  readonly #live = new Map<string, Promise<Session>>();
+  readonly #opened = new Set<Session>();
+  readonly #reopening = new Map<string, NodeJS.Timeout>();
+  #closed = false;
+
+  constructor(deps: SessionDeps) {
+    this.#deps = deps;
+  }
+
+  [Symbol.iterator](): Iterator<Session> {
+    return [...this.#opened][Symbol.iterator]();
+  }
+
+  /** The task with the session, opened for it if need be. */
+  async with<T>(id: string, task: (session: Session) => Promise<T>): Promise<T> {
+    const session = await this.#open(id);
+    try {
+      return await task(session);
+    } catch (error) {
+      if (!session.isClosed || !wasNotTried(error) || this.#closed) throw error;
+      return task(await this.#open(id));
+    } finally {
+      this.#rest();
+    }
+  }
+
+  /** The session, where it is open here and no other process can have taken it over. */
+  async held(id: string): Promise<Session | undefined> {
+    const session = await this.#live.get(id)?.catch(() => undefined);
+    return session?.isActive && !session.isClosed ? session : undefined;
+  }
+
+  async row(id: string): Promise<SessionRow> {
+    const row = await this.#deps.log.find(id);
+    if (row) return row;
+    throw new SluiceError("session_not_found", `there is no session ${id}; GET /v1/sessions lists them`);
+  }
+
+  /** Picks up every session that was left active by an owner that is no more. */
+  async recover(): Promise<void> {
+    const rows = await this.#deps.log.active();
+    const left = rows.filter(
+      (row) => !this.#live.has(row.id) && !this.#reopening.has(row.id) && this.#isFree(row),
+    );
+    await Promise.all(
+      left.map((row) =>
+        this.#open(row.id).catch((error) => this.#reopenLater(row.id, error, REOPEN_FIRST_MS)),
+      ),
+    );
+  }
+
+  drop(session: Session): void {
+    this.#opened.delete(session);
+    this.#live.delete(session.id);
+  }
+
+  /** An append failed: the session is opened again from its log, where nothing of the failed batch is. */
+  reopen(session: Session, error: unknown): void {
+    this.drop(session);
+    if (this.#closed) return;
+    if (error instanceof SluiceError && error.code === "fenced") {
+      const message = "another process took the session over";
+      this.#deps.logger({ level: "warn", message, session: session.id });
+      return;
+    }
+    this.#reopenLater(session.id, error, REOPEN_FIRST_MS);
+  }
+
+  /** Lets go of all of them, and ends nothing. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const timer of this.#reopening.values()) clearTimeout(timer);
+    const live = [...this.#live.values()];
+    this.#live.clear();
+    await Promise.allSettled(live.map(async (session) => (await session).close()));
+    this.#opened.clear();
+  }
+
+  #open(id: string): Promise<Session> {
+    const known = this.#live.get(id);
+    if (known) {
+      this.#live.delete(id);
+      this.#live.set(id, known);
+      return known;
+    }
+    const opening = this.#openFresh(id);
+    this.#live.set(id, opening);
+    opening.catch(() => {
+      if (this.#live.get(id) === opening) this.#live.delete(id);
+    });
+    return opening;
+  }
+
+  async #openFresh(id: string): Promise<Session> {
+    const row = await this.row(id);
+    if (row.active && !this.#isFree(row)) {
+      throw new SluiceError(
+        "session_busy",
+        `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`,
+      );
+    }
+    const session = await Session.open(this.#deps, row);
+    this.#opened.add(session);
+    return session;
+  }
+
+  /** Whether nobody else lives who owns it. */
+  #isFree(row: SessionRow): boolean {
+    return row.owner === this.#deps.owner || !isOwnerAlive(row.owner);
+  }
+
+  /** Lets go of the longest resting sessions; a log of millions must not fill the memory. */
+  #rest(): void {
+    let surplus = this.#opened.size - RESTING_KEPT;
+    if (surplus <= 0) return;
+    for (const session of this.#opened) {
+      if (surplus <= 0) return;
+      if (session.isActive || session.isBusy) continue;
+      surplus -= 1;
+      this.drop(session);
+      void session.close();
+    }
+  }
+
+  #reopenLater(id: string, error: unknown, delay: number): void {
+    this.#deps.logger({
+      level: "error",
+      message: "the session will be reopened",
+      session: id,
+      error: error instanceof Error ? error.message : String(error),
+    });
+    if (this.#closed || this.#reopening.has(id)) return;
+    const timer = setTimeout(() => {
+      this.#reopening.delete(id);
+      this.#open(id).catch((again: unknown) => {
+        if (again instanceof SluiceError && again.code === "session_not_found") return;
+        this.#reopenLater(id, again, Math.min(delay * 2, REOPEN_LAST_MS));
+      });
+    }, delay);
+    this.#reopening.set(id, timer);
+  }
+}
+
+/** Given up by somebody else's failure while we waited, or taken over while it rested: nothing of ours was appended. */
+function wasNotTried(error: unknown): boolean {
+  return error instanceof SluiceError && (error.code === "stream_error" || error.code === "fenced");
+}
