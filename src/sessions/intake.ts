@@ -7,6 +7,7 @@ import type { SpoolBatch } from "../spool/port.ts";
 import { admitFact } from "./admit.ts";
 import type { SessionContext } from "./context.ts";
 import type { Drafts } from "./drafts.ts";
+import { EarlierTexts } from "./earlierTexts.ts";
 import { Echo } from "./echo.ts";
 import { endProcess, type Stop } from "./ending.ts";
 import { Observer } from "./observer.ts";
@@ -35,6 +36,7 @@ export class Intake {
   #guard: NodeJS.Timeout | undefined;
   #observer: Observer | undefined;
   readonly #echo: Echo | undefined;
+  readonly #earlier: EarlierTexts;
   #done: Promise<void> = Promise.resolve();
 
   constructor(context: SessionContext, process: HarnessProcess, hooks: IntakeHooks) {
@@ -42,6 +44,7 @@ export class Intake {
     this.#process = process;
     this.#hooks = hooks;
     this.#echo = context.writer.spec.echo === true ? new Echo(process, context) : undefined;
+    this.#earlier = new EarlierTexts(process.sandbox.files, (text) => process.hide(text));
   }
 
   /** Settles when the process's last words are in the log, or this was detached. */
@@ -110,13 +113,14 @@ export class Intake {
       const line = process.clean(lines[index] as SpoolLine);
       const { facts, replies } = process.decode(line, lines[index + 1]?.at ?? batch.offset);
       if (facts.some(mayEndTurn)) await this.#drain(drafts, facts);
-      this.#admit(drafts, line, facts);
+      this.#admit(drafts, line, await this.#earlier.shownIn(facts));
       // Said before the commit, under an id that decoding again would give again: told exactly once.
       if (replies && replies.length > 0) await process.send(`reply:${line.at}`, replies);
     }
     process.advance(batch.offset);
     if (batch.exit) await this.#admitExit(drafts, batch.exit);
     await commit(drafts, { ingests: process });
+    if (drafts.endsTurn) this.#earlier.forgetCalls();
     if (drafts.endsTurn) this.#observer?.remember(writer.fold.head);
     if (batch.exit) {
       await this.detach();

@@ -9,16 +9,13 @@ import {
 import type { Remembered, SessionRow } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
-import { Alarms } from "./alarms.ts";
 import { changeOf, type SessionChange } from "./change.ts";
 import { closeTurn } from "./closing.ts";
 import { Commands } from "./commands.ts";
 import type { SessionContext } from "./context.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
-import { dueOf, type Due } from "./due.ts";
 import { endSession, TERMINATED } from "./ending.ts";
-import { failureOf } from "./failure.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { isActive, type QueuedInput } from "./fold.ts";
 import { toSessionInfo } from "./info.ts";
@@ -29,12 +26,10 @@ import { replyEvents, type Reply } from "./replies.ts";
 import { Runner } from "./runner.ts";
 import { startTurn, userItem } from "./start.ts";
 import { allSubmissionEvents, type Submission } from "./submission.ts";
+import { Timekeeper } from "./timekeeper.ts";
 import { ToolCalls } from "./toolCalls.ts";
 import { refuseUnreachableTools } from "./toolServer.ts";
 import { SessionWriter, type CommitExtra } from "./writer.ts";
-
-/** How often an interrupted agent that still has unread output is waited for once more. */
-const PATIENCE = 10;
 
 /**
  * One live session. Everything that changes it happens under its lock, is appended first and acted on
@@ -49,9 +44,9 @@ export class Session {
   readonly #writer: SessionWriter;
   readonly #runner: Runner;
   readonly #commands: Commands;
+  readonly #time: Timekeeper;
   readonly #keeper: Keeper;
   readonly #lock = new Lock();
-  readonly #alarms = new Alarms();
   readonly #turnWaiters = new Map<string, (() => void)[]>();
   #closed = false;
   /** What it was given up for, where that is for whoever waits to know. */
@@ -75,6 +70,7 @@ export class Session {
     this.#runner = new Runner(context);
     this.tools = new ToolCalls(context, this.#runner);
     this.#commands = new Commands(context, this.#runner);
+    this.#time = new Timekeeper(context, this.#runner, () => this.sleep());
   }
 
   /** Takes the session over from whoever had it, and picks up what was left running. */
@@ -83,7 +79,7 @@ export class Session {
     await session.#exclusive(async () => {
       await session.#runner.recover();
       await session.#commands.recover();
-      session.#setAlarms();
+      session.#time.set();
     });
     session.#runner.advance();
     return session;
@@ -185,7 +181,7 @@ export class Session {
       const { turn } = this.#writer.fold;
       if (!turn || (turnId !== undefined && turn.id !== turnId)) return undefined;
       const ended = this.#turnEnd(turn.id);
-      await this.#requestInterrupt(by);
+      await this.#time.interrupt(by);
       return { turnId: turn.id, ended };
     });
     if (!interrupted) return {};
@@ -367,7 +363,7 @@ export class Session {
       await this.#writer.commit(drafts, extra);
       if (!drafts.movesTurn) return;
       this.#settleTurnWaiters();
-      this.#setAlarms();
+      this.#time.set();
       await this.#runner.deliverOutbox();
       this.tools.settle(drafts.events);
     } catch (error) {
@@ -385,63 +381,11 @@ export class Session {
 
   #letGo(): void {
     this.#closed = true;
-    this.#setAlarms();
+    this.#time.set();
     void this.#runner.detach();
     void this.#commands.detach();
     this.tools.close();
     this.#settleTurnWaiters();
-  }
-
-  async #requestInterrupt(by: string | undefined): Promise<void> {
-    const { turn } = this.#writer.fold;
-    if (!turn || turn.interrupt) return;
-    const data = { turn_id: turn.id, ...(by === undefined ? {} : { by }) };
-    await this.#append([...failureOf(turn, by), { type: "interrupt.requested", source: "daemon", data }]);
-  }
-
-  #setAlarms(): void {
-    const { spec, fold, lastTime } = this.#writer;
-    const { limits } = this.#deps;
-    const { turnTimeoutMs = limits.turnTimeoutMs, silenceTimeoutMs: silenceMs = limits.silenceMs } = spec;
-    const due = this.#closed
-      ? []
-      : dueOf(fold, {
-          limits: { ...limits, turnTimeoutMs, silenceMs },
-          hasProcess: this.hasProcess,
-          lastTime,
-        });
-    this.#alarms.keepOnly(new Set(due.map(({ what }) => what)));
-    const turnId = fold.turn?.id;
-    for (const { what, at } of due)
-      this.#alarms.set(what, at, () => this.#inBackground(this.#ring(what, turnId, lastTime)));
-  }
-
-  async #ring(what: Due["what"], turnId: string | undefined, heard: number): Promise<void> {
-    const { fold } = this.#writer;
-    if (fold.turn?.id !== turnId) return;
-    if (what === "sleep") return this.sleep();
-    if (what === "signal" || what === "kill") return this.#force(what, turnId);
-    await this.#exclusive(async () => {
-      if (!fold.turn || fold.turn.id !== turnId) return;
-      // Deltas move no alarm: what was said since this one was set only shows now.
-      if (what === "silence" && this.#writer.lastTime > heard) return this.#setAlarms();
-      if (what === "timeout" || what === "silence") return this.#requestInterrupt(what);
-      if (fold.turn.retry === null) return;
-      await this.#append([
-        { type: "turn.resumed", source: "daemon", data: { turn_id: turnId, reason: "retry" } },
-      ]);
-    });
-  }
-
-  /** Stops an agent that did not stop when asked, unless its last words have only not been read yet. */
-  async #force(how: "signal" | "kill", turnId: string | undefined): Promise<void> {
-    const { fold } = this.#writer;
-    const { interruptMs } = this.#deps.limits;
-    for (let patience = PATIENCE; patience > 0 && (await this.#runner.isBehind()); patience -= 1) {
-      await new Promise((resolve) => setTimeout(resolve, interruptMs));
-      if (fold.turn?.id !== turnId || this.#closed) return;
-    }
-    return how === "kill" ? this.#runner.kill() : this.#runner.signal("SIGINT");
   }
 
   #turnEnd(turnId: string): Promise<void> {
