@@ -29,7 +29,6 @@ export class EarlierTexts {
 
   /** The same facts, with a diff where a file is overwritten that was there before. */
   async shownIn(facts: readonly HarnessFact[]): Promise<readonly HarnessFact[]> {
-    if (!facts.some(isToolItem)) return facts;
     const shown: HarnessFact[] = [];
     for (const fact of facts) {
       if (!isToolItem(fact)) shown.push(fact);
@@ -110,7 +109,8 @@ export class EarlierTexts {
   }
 }
 
-function isToolItem(fact: HarnessFact): fact is Extract<HarnessFact, { type: "item.completed" }> {
+/** A tool was called, or has answered. */
+export function isToolItem(fact: HarnessFact): fact is Extract<HarnessFact, { type: "item.completed" }> {
   if (fact.type !== "item.completed") return false;
   const { kind } = fact.data.item;
   return kind === "tool_call" || kind === "tool_result";

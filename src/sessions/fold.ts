@@ -68,6 +68,8 @@ export interface QueuedInput {
   /** Where it was accepted, and the client's own words, where its dialect echoes them. */
   sequence?: number;
   payload?: unknown;
+  /** What the agent has to be started with before its turn. */
+  instructions?: string;
   options?: TurnOptions;
 }
 
@@ -122,7 +124,7 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       fold.ended = event.data;
       return;
     case "session.updated": {
-      const { title, model, variant, metadata, settings, native_session_id: native } = event.data;
+      const { title, model, variant, metadata, settings, native_session_id: native, input_id } = event.data;
       if (title !== undefined) fold.changes.title = title;
       if (model !== undefined) fold.changes.model = model;
       if (variant !== undefined) fold.changes.variant = variant;
@@ -130,6 +132,7 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       if (settings !== undefined)
         fold.changes.settings = { ...fold.changes.settings, ...(settings as object) };
       if (native !== undefined) fold.nativeSessionId = native;
+      for (const input of fold.inbox) if (input.inputId === input_id) delete input.instructions;
       return;
     }
     case "sandbox.boot":
@@ -179,7 +182,7 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       delete fold.command;
       return;
     case "input.accepted": {
-      const { input_id: inputId, turn_id: turnId, content, payload, options } = event.data;
+      const { input_id: inputId, turn_id: turnId, content, payload, instructions, options } = event.data;
       // An input that names the running turn goes into it; every other waits for its own.
       if (fold.turn?.id === turnId) return steer(fold.turn, inputId, content);
       fold.inbox.push({
@@ -187,6 +190,7 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
         turnId,
         content,
         ...(payload === undefined ? {} : { sequence, payload }),
+        ...(instructions === undefined ? {} : { instructions }),
         ...(options === undefined ? {} : { options }),
       });
       return;

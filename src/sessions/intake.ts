@@ -7,7 +7,7 @@ import type { SpoolBatch } from "../spool/port.ts";
 import { admitFact } from "./admit.ts";
 import type { SessionContext } from "./context.ts";
 import type { Drafts } from "./drafts.ts";
-import { EarlierTexts } from "./earlierTexts.ts";
+import { EarlierTexts, isToolItem } from "./earlierTexts.ts";
 import { Echo } from "./echo.ts";
 import { endProcess, type Stop } from "./ending.ts";
 import { Observer } from "./observer.ts";
@@ -113,7 +113,8 @@ export class Intake {
       const line = process.clean(lines[index] as SpoolLine);
       const { facts, replies } = process.decode(line, lines[index + 1]?.at ?? batch.offset);
       if (facts.some(mayEndTurn)) await this.#drain(drafts, facts);
-      this.#admit(drafts, line, await this.#earlier.shownIn(facts));
+      // Nothing is awaited for a line that says nothing of tools: a flood of words must not pay for it.
+      this.#admit(drafts, line, facts.some(isToolItem) ? await this.#earlier.shownIn(facts) : facts);
       // Said before the commit, under an id that decoding again would give again: told exactly once.
       if (replies && replies.length > 0) await process.send(`reply:${line.at}`, replies);
     }

@@ -7,6 +7,7 @@ import { closeTurn } from "./closing.ts";
 import type { SessionContext } from "./context.ts";
 import type { Drafts } from "./drafts.ts";
 import { endProcess, endSession, sessionFailure, type Stop } from "./ending.ts";
+import { instructionChange } from "./instructions.ts";
 import { Intake } from "./intake.ts";
 import type { HarnessProcess } from "./process.ts";
 import { startTurn } from "./start.ts";
@@ -80,6 +81,9 @@ export class Runner {
     if (isClosed() || this.#booting || this.#stop !== undefined || fold.ended) return;
     if (this.#mustEnd !== null) return inBackground(this.shutDown("failure"));
     if (fold.turn || fold.paused || fold.inbox.length === 0 || deps.draining()) return;
+    // What it is to be told as its system's words, it is started with.
+    if (this.#process && fold.inbox[0]?.instructions !== undefined)
+      return inBackground(this.shutDown("idle"));
     if (this.#process) return inBackground(this.#startQueued());
     this.#booting = this.#boot().finally(() => {
       this.#booting = undefined;
@@ -275,7 +279,12 @@ export class Runner {
           harness: row.spec.agent,
           ...(resumed === undefined ? {} : { resumed }),
         };
-        await commit(writer.drafts([{ type: "process.started", source: "daemon", data: started }]));
+        await commit(
+          writer.drafts([
+            ...instructionChange(writer),
+            { type: "process.started", source: "daemon", data: started },
+          ]),
+        );
         await this.#take(
           await startProcess(deps, { ...row, spec: writer.spec }, sandbox, { ordinal, resumed }),
         );

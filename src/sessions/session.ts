@@ -19,9 +19,11 @@ import { endSession, TERMINATED } from "./ending.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { isActive, type QueuedInput } from "./fold.ts";
 import { toSessionInfo } from "./info.ts";
+import { placeInstructions } from "./instructions.ts";
 import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
 import type { Accepted, InterruptOptions, StartedCommand, SubmitOptions, Submitted } from "./port.ts";
+import { refuseEnded, refuseTurn, refuseWork } from "./refusals.ts";
 import { replyEvents, type Reply } from "./replies.ts";
 import { Runner } from "./runner.ts";
 import { startTurn, userItem } from "./start.ts";
@@ -29,6 +31,7 @@ import { allSubmissionEvents, type Submission } from "./submission.ts";
 import { Timekeeper } from "./timekeeper.ts";
 import { ToolCalls } from "./toolCalls.ts";
 import { refuseUnreachableTools } from "./toolServer.ts";
+import { TurnEnds } from "./turnEnds.ts";
 import { SessionWriter, type CommitExtra } from "./writer.ts";
 
 /**
@@ -47,7 +50,7 @@ export class Session {
   readonly #time: Timekeeper;
   readonly #keeper: Keeper;
   readonly #lock = new Lock();
-  readonly #turnWaiters = new Map<string, (() => void)[]>();
+  readonly #turnEnds = new TurnEnds();
   #closed = false;
   /** What it was given up for, where that is for whoever waits to know. */
   #reason: SluiceError | undefined;
@@ -134,8 +137,10 @@ export class Session {
       if (this.#deps.draining())
         throw new SluiceError("draining", "send it again in a moment: the server is restarting");
       if (submissions.some((submission) => submission.kind === "message" && submission.delivery === "alone"))
-        this.#refuseWork();
-      const events = allSubmissionEvents(fold, submissions, {
+        refuseWork(fold);
+      const harness = this.#deps.harness(this.#writer.spec);
+      const placed = submissions.map((submission) => placeInstructions(harness, submission));
+      const events = allSubmissionEvents(fold, placed, {
         via: options.via,
         steers: (submission) => this.#steers(submission),
       });
@@ -180,7 +185,7 @@ export class Session {
     const interrupted = await this.#exclusive(async () => {
       const { turn } = this.#writer.fold;
       if (!turn || (turnId !== undefined && turn.id !== turnId)) return undefined;
-      const ended = this.#turnEnd(turn.id);
+      const ended = this.#turnEnds.of(turn.id);
       await this.#time.interrupt(by);
       return { turnId: turn.id, ended };
     });
@@ -362,7 +367,7 @@ export class Session {
     try {
       await this.#writer.commit(drafts, extra);
       if (!drafts.movesTurn) return;
-      this.#settleTurnWaiters();
+      this.#turnEnds.settle(this.#writer.fold.turn?.id);
       this.#time.set();
       await this.#runner.deliverOutbox();
       this.tools.settle(drafts.events);
@@ -385,21 +390,7 @@ export class Session {
     void this.#runner.detach();
     void this.#commands.detach();
     this.tools.close();
-    this.#settleTurnWaiters();
-  }
-
-  #turnEnd(turnId: string): Promise<void> {
-    return new Promise((resolve) => {
-      this.#turnWaiters.set(turnId, [...(this.#turnWaiters.get(turnId) ?? []), resolve]);
-    });
-  }
-
-  #settleTurnWaiters(): void {
-    for (const [turnId, waiters] of this.#turnWaiters) {
-      if (this.#writer.fold.turn?.id === turnId && !this.#closed) continue;
-      this.#turnWaiters.delete(turnId);
-      for (const resolve of waiters) resolve();
-    }
+    this.#turnEnds.settle(undefined);
   }
 
   #started(): EventDraft {
@@ -413,34 +404,11 @@ export class Session {
   }
 
   #refuseEnded(): void {
-    const { ended } = this.#writer.fold;
-    if (!ended && !this.#runner.isEnding) return;
-    throw new SluiceError(
-      "session_ended",
-      `session ${this.id} has ended (${ended?.reason ?? "terminated"}); create a new one`,
-    );
-  }
-
-  #refuseWork(): void {
-    const { turn, inbox, command } = this.#writer.fold;
-    if (!turn && inbox.length === 0 && !command) return;
-    throw new SluiceError(
-      "session_busy",
-      `${command ? "a command" : "a turn"} runs already; wait for its end, or interrupt it`,
-    );
+    refuseEnded(this.id, this.#writer.fold, this.#runner);
   }
 
   #refuseTurn(what: string): void {
-    if (this.#writer.fold.command)
-      throw new SluiceError(
-        "session_busy",
-        `a session cannot ${what} while a command runs; wait for its end, or interrupt it`,
-      );
-    if (!this.hasTurn && !this.#runner.isBooting) return;
-    throw new SluiceError(
-      "session_busy",
-      `a session cannot ${what} while a turn runs; wait for its end, or interrupt it`,
-    );
+    refuseTurn(what, this.#writer.fold, this.#runner);
   }
 
   #inBackground(task: Promise<unknown>): void {

@@ -15,6 +15,8 @@ export type Submission =
       readonly kind: "message";
       readonly content: readonly ContentPart[];
       readonly payload?: unknown;
+      /** The system's words: they hold from its turn on. */
+      readonly instructions?: string;
       readonly delivery?: "queue" | "steer" | "alone";
       readonly options?: TurnOptions;
     }
@@ -32,7 +34,7 @@ export function submissionEvents(
   options: { via: string; steers: boolean },
 ): EventDraft[] {
   if (submission.kind === "message") {
-    const { content, payload, options: turnOptions } = submission;
+    const { content, payload, instructions, options: turnOptions } = submission;
     const turnId = options.steers && fold.turn ? fold.turn.id : createId("turn");
     const data = { input_id: createId("input"), turn_id: turnId, via: options.via, content: [...content] };
     const event: EventDraft = {
@@ -41,6 +43,7 @@ export function submissionEvents(
       data: {
         ...data,
         ...(payload === undefined ? {} : { payload }),
+        ...(instructions === undefined ? {} : { instructions }),
         ...(turnOptions === undefined ? {} : { options: turnOptions }),
       },
     };
