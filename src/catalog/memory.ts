@@ -66,6 +66,11 @@ class MemoryCatalog implements Catalog {
     return row && toDocument(row);
   }
 
+  async ownersOf(kind: string, id: string): Promise<string[]> {
+    const rows = [...this.#rows.values()].filter((row) => row.kind === kind && row.id === id);
+    return rows.map(({ owner }) => owner).sort();
+  }
+
   async list(owner: string, query: ListQuery): Promise<Document[]> {
     const rows = [...this.#rows.values()].filter((row) => row.owner === owner && isListed(row, query));
     const { after, order = "asc" } = query;

@@ -8,6 +8,8 @@ export interface Catalog {
   /** All of the changes, or none; answers the documents that were created or replaced, in order. */
   write(owner: string, changes: readonly Change[]): Promise<Document[]>;
   find(owner: string, kind: string, id: string): Promise<Document | undefined>;
+  /** Whose a document is that only its id is known of. */
+  ownersOf(kind: string, id: string): Promise<string[]>;
   /** At most `limit` documents; costs what they cost, however many there are. */
   list(owner: string, query: ListQuery): Promise<Document[]>;
   /** The one way to a document's secret; no document carries it. */

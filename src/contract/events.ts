@@ -123,6 +123,10 @@ const extensions = {
       metadata: z.unknown(),
       agent: z.unknown().describe("the agent's whole definition, where a dialect keeps one"),
       settings: z.unknown().describe("what of the session's spec holds from the next turn on"),
+      archived_at: z
+        .string()
+        .describe("when a dialect has put it away; it can be read from then on, no more"),
+      input_id: z.string().describe("the input whose instructions they are"),
     })
     .partial(),
   "session.deleted": z.strictObject({}),
@@ -132,6 +136,10 @@ const extensions = {
     via: z.string().describe("the dialect that it came through"),
     content: z.array(ContentPart),
     payload: z.unknown().optional().describe("the client's own words, where its dialect echoes them"),
+    instructions: z
+      .string()
+      .optional()
+      .describe("what the agent is told as its system's words from this turn on"),
     options: TurnOptions.optional(),
   }),
   "turn.started": z.strictObject({

@@ -4,6 +4,7 @@ export * from "./events.ts";
 export * from "./ids.ts";
 export * from "./items.ts";
 export * from "./launch.ts";
+export * from "./sandboxNote.ts";
 export * from "./session.ts";
 export * from "./spool.ts";
 export * from "./toolNames.ts";

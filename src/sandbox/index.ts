@@ -18,6 +18,7 @@ export type {
 export { createS3Storage, type S3StorageOptions } from "./checkpoint/s3Storage.ts";
 export { filesDiff } from "./diff/filesDiff.ts";
 export { workspaceDiff, type WorkspaceDiff, type WorkspaceDiffOptions } from "./diff/workspaceDiff.ts";
+export { permits } from "./bridge/permits.ts";
 export { chooseProvider, defaultProviders, type ChosenProvider } from "./choose.ts";
 export { createLocalProvider, type LocalProviderOptions } from "./local/provider.ts";
 export type {

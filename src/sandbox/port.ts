@@ -5,6 +5,8 @@ export interface SandboxProvider {
   readonly id: string;
   /** Whether it can run here, and if not, the one command that helps. */
   detect(): Promise<{ available: boolean; reason?: string }>;
+  /** Refuses what `create` would refuse, when the session is made and not when its first turn fails. */
+  check?(spec: { readonly directory?: string | undefined }): Promise<void>;
   create(spec: SandboxSpec): Promise<Sandbox>;
   /** The sandbox of an earlier life of this server, with whatever still runs in it. */
   connect(id: string): Promise<Sandbox | undefined>;
@@ -44,6 +46,8 @@ export interface Sandbox {
   readonly owner?: { readonly uid: number; readonly gid: number };
   /** What was asked for and cannot be enforced here, in words. */
   readonly shortcomings?: readonly string[];
+  /** Whether secrets can be lent to it: the way out of its network puts them into requests. */
+  readonly lends?: boolean;
   /** Starts a process that survives us. `wrapper` goes before the command and runs outside of the isolation. */
   spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void>;
   /** A signal to a spawned process, by the pid that its wrapper wrote. */

@@ -92,6 +92,18 @@ export class BridgeLab {
     return (server.address() as AddressInfo).port;
   }
 
+  /** What the newest server shall do beside answering. */
+  last(event: string, listener: (...args: never[]) => void): void {
+    this.#servers.at(-1)?.on(event, listener as () => void);
+  }
+
+  async stopServing(port: number): Promise<void> {
+    const at = this.#servers.findIndex((server) => (server.address() as AddressInfo).port === port);
+    const [server] = this.#servers.splice(at, 1);
+    (server as Partial<ReturnType<typeof createHttpServer>>).closeAllConnections?.();
+    await new Promise((resolve) => server?.close(resolve));
+  }
+
   /** Self-signed, for one name. */
   certificate(name: string): Certificate & { file: string } {
     const file = join(this.folder, `${name}.pem`);

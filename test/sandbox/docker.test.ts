@@ -1,10 +1,12 @@
 import { chmod, mkdir, readdir, writeFile } from "node:fs/promises";
-import { createServer, type Server } from "node:http";
+import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { whyNot } from "../../scripts/docker-engine.mjs";
 import type { SluiceEvent } from "../../src/contract/index.ts";
+import { createAuthority, issueCertificate } from "../../src/sandbox/bridge/certificate.ts";
 import { createDockerProvider } from "../../src/sandbox/docker/index.ts";
 import type { Sandbox } from "../../src/sandbox/port.ts";
 import { sandboxTestkit } from "../../src/sandbox/testkit.ts";
@@ -12,6 +14,7 @@ import { createSpool, type Spool } from "../../src/spool/index.ts";
 import * as support from "../support/engine.ts";
 import { expectLawful } from "../support/laws.ts";
 import { endProgram, findInProc, openBench, type DockerBench } from "./dockerBench.ts";
+import { DESK_TOKEN, toDesk } from "./lendingDesk.ts";
 import { waitFor } from "./workbench.ts";
 
 const reason = whyNot();
@@ -215,6 +218,48 @@ ${get(port)}`);
       await sandbox.killAll();
       expect(await support.processesWith(sandbox.id)).toEqual([]);
     });
+  });
+
+  it("lends secrets to requests that may carry them, by https too", async () => {
+    const authority = createAuthority();
+    const file = join(await bench.makeFolder(), "authority.pem");
+    await writeFile(file, authority.cert);
+    const before = process.env["NODE_EXTRA_CA_CERTS"];
+    process.env["NODE_EXTRA_CA_CERTS"] = file;
+    const secret = { placeholder: "SLUICE_SECRET_1", value: "lent-value-71f0", header: true, body: false };
+    const seen: unknown[] = [];
+    const answer: RequestListener = (request, response) =>
+      response.end(String(seen.push(request.headers["x-key"])));
+    const servers = [
+      createServer(toDesk(() => [{ ...secret, hosts: ["127.0.0.1"] }])),
+      createTlsServer(issueCertificate(authority, "127.0.0.1"), answer),
+    ];
+    try {
+      for (const server of servers) {
+        server.listen(0, "127.0.0.1");
+        await waitFor(async () => server.listening);
+      }
+      const [desk, port] = servers.map((server) => (server.address() as AddressInfo).port);
+      const network = { mode: "allow", hosts: [`127.0.0.1:${port}`] } as const;
+      const { sandbox } = await bench.makeSandbox({ id: `sbx_lend_${port}`, network });
+      expect(sandbox.lends).toBe(true);
+      // Made before anything was lent to it.
+      await sandbox.exec("true");
+      const headers = "{ headers: { 'x-key': process.env.KEY } }";
+      const ask = `fetch('https://127.0.0.1:${port}', ${headers}).then((answer) => answer.text())`;
+      const spool = await createSpool(join(await bench.makeFolder(), "spool"));
+      const lending = { url: `http://127.0.0.1:${desk}/s`, token: DESK_TOKEN };
+      const argv = ["node", "-e", `${ask}.then(console.log, console.log)`];
+      const launch = { argv, env: { KEY: secret.placeholder }, lending };
+      await sandbox.spawn({ launch, wrapper: spool.wrapper });
+      expect((await readToEnd(spool)).lines).toEqual(["1"]);
+      expect(seen).toEqual([secret.value]);
+      await sandbox.killAll();
+    } finally {
+      for (const server of servers) server.close();
+      if (before === undefined) delete process.env["NODE_EXTRA_CA_CERTS"];
+      else process.env["NODE_EXTRA_CA_CERTS"] = before;
+    }
   });
 
   it("has the engine's network only where the full one is asked for", async () => {

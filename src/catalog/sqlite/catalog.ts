@@ -55,6 +55,10 @@ export class SqliteCatalog implements Catalog {
     return row && toDocument(row);
   }
 
+  async ownersOf(kind: string, id: string): Promise<string[]> {
+    return this.#attempt(() => this.#sql.ownersOf.all(kind, id)).map((row) => String(row["owner"]));
+  }
+
   async list(owner: string, query: ListQuery): Promise<Document[]> {
     return this.#attempt(() => this.#listing.read(owner, query)).map(toDocument);
   }

@@ -2,6 +2,14 @@ import type { Driver, Statement } from "../../sqlite/driver.ts";
 
 const SQL = {
   find: "SELECT * FROM documents WHERE owner = ? AND kind = ? AND id = ?",
+  // From owner to owner by the index: there are few of them, however many documents they have.
+  ownersOf: `
+    WITH RECURSIVE owners (name) AS (
+      SELECT min(owner) FROM documents
+      UNION ALL SELECT (SELECT min(owner) FROM documents WHERE owner > owners.name) FROM owners
+      WHERE owners.name IS NOT NULL
+    )
+    SELECT d.owner FROM owners CROSS JOIN documents d ON d.owner = owners.name AND d.kind = ? AND d.id = ?`,
   children: "SELECT * FROM documents WHERE owner = ? AND parent = ?",
   keyHolder: "SELECT ordinal FROM documents WHERE owner = ? AND kind = ? AND unique_key = ?",
   newestTime: "SELECT created_at FROM documents ORDER BY ordinal DESC LIMIT 1",

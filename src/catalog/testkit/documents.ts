@@ -41,6 +41,18 @@ export function documents({ it, volatile }: Suite): void {
     assert.deepEqual(await idsOf(catalog), ["a"]);
   });
 
+  it("knows whose a document is", async ({ catalog }) => {
+    assert.deepEqual(await catalog.ownersOf("thing", "a"), []);
+    await create(catalog, "a");
+    await catalog.write("another", [{ op: "create", kind: "thing", id: "b", body: {} }]);
+    await catalog.write("zoe", [{ op: "create", kind: "other", id: "a", body: {} }]);
+    assert.deepEqual(await catalog.ownersOf("thing", "a"), [OWNER]);
+    assert.deepEqual(await catalog.ownersOf("thing", "b"), ["another"]);
+    await catalog.write("another", [{ op: "create", kind: "thing", id: "a", body: {} }]);
+    assert.deepEqual(await catalog.ownersOf("thing", "a"), [OWNER, "another"].sort());
+    assert.deepEqual(await catalog.ownersOf("thing", "none"), []);
+  });
+
   it("replaces only what it was made from, and keeps what the change leaves out", async ({
     catalog,
     clock,

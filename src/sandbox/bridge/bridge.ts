@@ -9,6 +9,7 @@ import { isLoopbackHost } from "./hostPort.ts";
 import { INSIDE_FOLDER } from "./ingress.ts";
 import { openPort, type OpenPort } from "./openPort.ts";
 import { findPrograms, type BridgePrograms } from "./programs.ts";
+import { findTrust, toTrustEnvironment, toTrustFolder, TRUST_PATH } from "./trust.ts";
 import { toTunnels, type Tunnel } from "./tunnel.ts";
 
 export interface BridgeOptions {
@@ -27,6 +28,8 @@ export interface BridgeOptions {
   readonly graceMs?: number;
   /** Makes fetch and the default agents of Node before 22.21 take the proxy too, by NODE_OPTIONS; off unless asked for. */
   readonly nodePreload?: boolean;
+  /** Where `keepTrust` has kept what belongs to lent secrets, if it has. */
+  readonly trust?: string;
   readonly programs?: BridgePrograms;
 }
 
@@ -39,6 +42,8 @@ export interface Bridge {
   readonly prefix: readonly string[];
   /** What must be visible inside. */
   readonly needs: readonly BridgeMount[];
+  /** What of it every process has to see, and not the bridge's own end alone. */
+  readonly shared: readonly BridgeMount[];
   /** What was asked for and cannot be had, in words. */
   readonly shortcomings: readonly string[];
   /** The host program, to be started detached and as a member of the sandbox before each process. One that is told the same as the running one leaves at once; one that is told otherwise takes its place. */
@@ -67,32 +72,47 @@ export function createBridge(options: BridgeOptions): Bridge {
   const patterns = toPatterns(policy, options.extraHosts);
   const tunnels = toTunnels(patterns);
   const proxyPort = patterns.length > 0 ? toFreePort(preferred, tunnels) : undefined;
-  const shared = policy.mode === "full";
+  const isFull = policy.mode === "full";
   const ports = options.ports ?? policy.mode === "allow";
-  const needed = !shared && (ports || patterns.length > 0);
+  const needed = !isFull && (ports || patterns.length > 0);
   const programs = options.programs ?? findPrograms();
   const preload = options.nodePreload === true && proxyPort !== undefined ? programs.preload : undefined;
   const opened = new Map<number, Promise<OpenPort>>();
+  const isOut = needed && proxyPort !== undefined;
+  const trust = isOut && options.trust !== undefined ? findTrust(options.trust) : undefined;
+  const shared = trust === undefined ? [] : [toTrustMount(options.trust as string)];
 
   return {
     needed,
-    env: needed && proxyPort !== undefined ? toProxyEnvironment(proxyPort, preload !== undefined) : {},
+    env: isOut
+      ? {
+          ...toProxyEnvironment(proxyPort, preload !== undefined),
+          ...(trust === undefined ? {} : toTrustEnvironment()),
+        }
+      : {},
     prefix: needed ? toPrefix({ tunnels, ...(proxyPort === undefined ? {} : { proxyPort }) }) : [],
-    needs: needed ? toMounts(folder, programs.guest, preload) : [],
+    needs: needed ? [...toMounts(folder, programs.guest, preload), ...shared] : [],
+    shared,
     shortcomings: toShortcomings(tunnels),
     async start() {
       if (!needed) return undefined;
       await mkdir(folder, { recursive: true, mode: 0o700 });
       if (proxyPort === undefined) return undefined;
-      const settings: HostSettings = { patterns, graceMs, ...(names === undefined ? {} : { names }) };
+      const own = parseHostPatterns(options.extraHosts);
+      const settings: HostSettings = {
+        patterns,
+        graceMs,
+        ...(names === undefined ? {} : { names }),
+        ...(trust === undefined ? {} : { lent: { ...trust, own } }),
+      };
       return {
         argv: [process.execPath, programs.host],
-        env: { [SETTINGS_VARIABLE]: JSON.stringify(settings) },
+        env: { [SETTINGS_VARIABLE]: JSON.stringify(settings), ...toOwnTrust() },
         cwd: folder,
       };
     },
     async openPort(port) {
-      if (shared) return new URL(`http://127.0.0.1:${port}`);
+      if (isFull) return new URL(`http://127.0.0.1:${port}`);
       const opening = opened.get(port) ?? openPort({ folder, port });
       opened.set(port, opening);
       opening.catch(() => opened.delete(port));
@@ -104,6 +124,16 @@ export function createBridge(options: BridgeOptions): Bridge {
       await Promise.all(ports.map(async (port) => (await port).close()));
     },
   };
+}
+
+/** Whom the server believes, the way out believes. */
+function toOwnTrust(): Record<string, string> {
+  const file = process.env["NODE_EXTRA_CA_CERTS"];
+  return file === undefined ? {} : { NODE_EXTRA_CA_CERTS: file };
+}
+
+function toTrustMount(folder: string): BridgeMount {
+  return { host: toTrustFolder(folder), inside: TRUST_PATH, writable: false };
 }
 
 const GUEST_PATH = "/run/sluice-bridge/guest.js";

@@ -1,8 +1,11 @@
 import { closeSync } from "node:fs";
 import { chown, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type { Lending } from "../../contract/launch.ts";
 import { createBridge, type Bridge } from "../bridge/bridge.ts";
 import type { BridgePrograms } from "../bridge/programs.ts";
+import { findTrust, keepTrust } from "../bridge/trust.ts";
 import type { Owner } from "../host/owner.ts";
 import type { NetworkPolicy } from "../port.ts";
 import type { Mount } from "./arguments.ts";
@@ -17,6 +20,8 @@ export interface Way {
   readonly tie?: number;
   /** What its programs have to know. */
   readonly env: Readonly<Record<string, string>>;
+  /** What they have to see. */
+  readonly mounts: readonly Mount[];
 }
 
 export interface NetworkOptions {
@@ -64,14 +69,24 @@ export class Network {
 
   /** Keeps the network there while something is started in it. `hosts` are named for good. */
   async use<T>(hosts: readonly string[], start: (way: Way) => Promise<T>): Promise<T> {
-    if (this.#isShared) return start({ prefix: [], env: {} });
+    if (this.#isShared) return start({ prefix: [], env: {}, mounts: [] });
     const { tie, state } = await this.#inTurn(() => this.#make(hosts));
     try {
-      const { env } = this.#bridge({ hosts: state.hosts, ports: false });
-      return await start({ prefix: toEnterPrefix(state.holder), tie, env });
+      const { env, shared: mounts } = this.#bridge({ hosts: state.hosts, ports: false });
+      return await start({ prefix: toEnterPrefix(state.holder), tie, env, mounts });
     } finally {
       this.#linger(tie);
     }
+  }
+
+  /** From here on the way out may ask there for secrets. */
+  lend(lending: Lending | undefined): void {
+    if (lending !== undefined && this.lends) keepTrust(this.#options.folder, lending);
+  }
+
+  get lends(): boolean {
+    const { mode } = this.#options.policy;
+    return mode === "allow" || mode === "loopback";
   }
 
   async openPort(port: number): Promise<URL> {
@@ -114,6 +129,7 @@ export class Network {
       extraHosts: hosts,
       ports,
       graceMs: GATE_GRACE_MS,
+      trust: folder,
       ...(programs === undefined ? {} : { programs }),
     });
   }
@@ -130,11 +146,14 @@ export class Network {
     const held = await this.#hold(known);
     const hosts = [...new Set([...known.hosts, ...named])];
     try {
-      const isSame = hosts.length === known.hosts.length && held.isOld;
+      const lending = findTrust(this.#options.folder)?.lending;
+      const isSame =
+        hosts.length === known.hosts.length && held.isOld && isDeepStrictEqual(lending, known.lending);
       const bridge = this.#bridge({ hosts, ports: known.ports });
       if (isSame && (await isServed(known, bridge))) return { tie: held.tie, state: held.state };
       await stop(known);
-      const state = { ...held.state, hosts, ...(await this.#serve(held.state, bridge)) };
+      const served = await this.#serve(held.state, bridge);
+      const state = { ...held.state, hosts, ...served, ...(lending === undefined ? {} : { lending }) };
       await this.#write(state);
       return { tie: held.tie, state };
     } catch (error) {
@@ -180,7 +199,7 @@ export class Network {
     if (owner !== undefined) await chown(join(folder, "bridge"), owner.uid, owner.gid);
     const program = await bridge.start();
     const gate = program && (await startOutside(program.argv, { env: program.env, cwd: program.cwd }));
-    const way = { prefix: toEnterPrefix(state.holder), env: {} };
+    const way = { prefix: toEnterPrefix(state.holder), env: {}, mounts: [] };
     const guest = await this.#waiting((stdin) =>
       startInside(bridge.prefix, { mounts: bridge.needs, way, stdin }),
     );
@@ -216,6 +235,8 @@ interface NetworkState {
   readonly hosts: readonly string[];
   /** Whether somebody has asked for a port. */
   readonly ports: boolean;
+  /** Where the end outside was told to ask for secrets. */
+  readonly lending?: Lending;
   /** The bridge's end inside. */
   readonly guest?: Resident;
   /** The bridge's end outside, where something leads there. */

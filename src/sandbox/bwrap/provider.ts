@@ -46,13 +46,17 @@ class BwrapProvider implements SandboxProvider {
     return this.#detected;
   }
 
+  async check({ directory }: { directory?: string | undefined }): Promise<void> {
+    await toDirectory(directory, await this.#makeRoot());
+  }
+
   /** One that is there already under this id is taken over with its files. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
     const { available, reason } = await this.detect();
     if (!available) throw new SluiceError("unsupported_sandbox", `bwrap does not work here: ${reason}.`);
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = spec.directory === undefined ? undefined : await toDirectory(spec.directory, root);
+    const directory = await toDirectory(spec.directory, root);
     const owner = await toOwner(folder.key, directory);
     const limits = { ...DEFAULT_LIMITS, ...this.#options.limits, ...spec.limits };
     const record: SandboxRecord = {

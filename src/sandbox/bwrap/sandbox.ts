@@ -34,6 +34,7 @@ export class BwrapSandbox implements Sandbox {
   readonly paths: SandboxPaths = PINNED;
   readonly folders: SandboxPaths;
   readonly owner?: Owner;
+  readonly lends: boolean;
   readonly files: HostFiles;
   readonly shortcomings: readonly string[];
   readonly #folder: SandboxFolder;
@@ -61,6 +62,7 @@ export class BwrapSandbox implements Sandbox {
       startInside: (argv, options) => this.#launcher.startInside(argv, options),
       startOutside: (argv, options) => this.#launcher.startOutside(argv, options),
     });
+    this.lends = this.#network.lends;
     this.shortcomings = [...toShortcomings(record), ...this.#network.shortcomings];
   }
 
@@ -71,10 +73,12 @@ export class BwrapSandbox implements Sandbox {
     for (const { path, content, mode = 0o600 } of launch.files ?? []) {
       await this.files.write(path, content, { mode, base: PINNED.home });
     }
+    this.#network.lend(launch.lending);
     await this.#network.use(launch.hosts ?? [], async (way) => {
       const command = await this.#launcher.prepare(launch.argv, {
         env: { ...way.env, ...launch.env },
         needs: launch.needs ?? [],
+        mounts: way.mounts,
         cwd: PINNED.workspace,
         tied: way.tie !== undefined,
       });
@@ -114,6 +118,7 @@ export class BwrapSandbox implements Sandbox {
       const prepared = await this.#launcher.prepare(argv, {
         env,
         needs: [],
+        mounts: way.mounts,
         cwd,
         tied: way.tie !== undefined,
       });

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
+import { homeFolder } from "../homeFolder.ts";
 
 /** Where an engine listens. Only on this machine: the folders of a sandbox are mounted from here. */
 export type EngineAddress =
@@ -44,7 +44,7 @@ function knownSockets(env: NodeJS.ProcessEnv): string[] {
   return [
     "/var/run/docker.sock",
     ...(runtime ? [join(runtime, "docker.sock"), join(runtime, "podman/podman.sock")] : []),
-    join(homedir(), ".docker/run/docker.sock"),
+    join(homeFolder(env), ".docker/run/docker.sock"),
     "/run/podman/podman.sock",
   ];
 }

@@ -1,4 +1,6 @@
+import type { Lending } from "../../contract/launch.ts";
 import type { Bridge, BridgeStart } from "../bridge/bridge.ts";
+import { keepTrust, toTrustFolder } from "../bridge/trust.ts";
 import type { ExecSpec } from "./exec/api.ts";
 import { askExec } from "./exec/ask.ts";
 import { hostNode, Image } from "./image.ts";
@@ -25,6 +27,19 @@ export class ContainerNetwork {
 
   get shortcomings(): readonly string[] {
     return this.#ports.shortcomings;
+  }
+
+  get lends(): boolean {
+    const { mode } = this.#options.sources.record.network;
+    return mode === "allow" || mode === "loopback";
+  }
+
+  /** From here on the way out may ask there for secrets. Answers what the container has to have for that. */
+  lend(lending: Lending | undefined): string[] {
+    if (lending === undefined || !this.lends) return [];
+    const { path } = this.#options.sources.folder;
+    keepTrust(path, lending);
+    return [toTrustFolder(path)];
   }
 
   /** What a process has to know in order to get out. */

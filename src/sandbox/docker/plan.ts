@@ -95,6 +95,7 @@ export function toBridge(sources: PlanSources, hosts: readonly string[]): Bridge
     policy,
     extraHosts: hosts,
     ports: true,
+    trust: folder.path,
     programs,
   });
 }

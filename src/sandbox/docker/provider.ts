@@ -61,6 +61,10 @@ export class DockerProvider implements SandboxProvider {
     return (await this.#theEngine().facts()).version;
   }
 
+  async check({ directory }: { directory?: string | undefined }): Promise<void> {
+    await toDirectory(directory, await this.#makeRoot());
+  }
+
   /** One that is there already under this id is taken over with its files. Its container is made when it is needed. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
     const engine = this.#theEngine();
@@ -69,7 +73,7 @@ export class DockerProvider implements SandboxProvider {
     const name = spec.image ?? this.#options.image ?? DEFAULT_IMAGE;
     await Image.find(engine, name);
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = spec.directory === undefined ? undefined : await toDirectory(spec.directory, root);
+    const directory = await toDirectory(spec.directory, root);
     const asked = { ...this.#options.limits, ...spec.limits };
     const owner = await toOwner(folder.key, directory);
     const before = await folder.record();

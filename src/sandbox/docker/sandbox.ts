@@ -33,6 +33,7 @@ export class DockerSandbox implements Sandbox {
   readonly paths: SandboxPaths = PINNED;
   readonly folders: SandboxPaths;
   readonly owner?: Owner;
+  readonly lends: boolean;
   readonly shortcomings: readonly string[];
   readonly files: HostFiles;
   readonly #sources: PlanSources;
@@ -69,6 +70,7 @@ export class DockerSandbox implements Sandbox {
       startOutside: (start) => this.#startOutside(start),
       place: (container, env) => this.#place(container, env, {}),
     });
+    this.lends = this.#network.lends;
     this.shortcomings = [...record.shortcomings, ...this.#network.shortcomings];
   }
 
@@ -77,7 +79,8 @@ export class DockerSandbox implements Sandbox {
     for (const { path, content, mode = 0o600 } of launch.files ?? []) {
       await this.files.write(path, content, { mode, base: PINNED.home });
     }
-    const required = { needs: await this.#toMissing(launch.needs), hosts: launch.hosts ?? [] };
+    const needs = [...(await this.#toMissing(launch.needs)), ...this.#network.lend(launch.lending)];
+    const required = { needs, hosts: launch.hosts ?? [] };
     const { id, requirements } = await this.#container.ensure(required);
     this.#disk?.watch();
     await this.#network.open(requirements.hosts);

@@ -3,8 +3,9 @@ import { isAbsolute } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import { isInside } from "./mapping.ts";
 
-/** The real path of a directory that somebody wants to work in; none of sluice's own below `root`. */
-export async function toDirectory(directory: string, root: string): Promise<string> {
+/** The real path of a directory that somebody wants to work in, if any; none of sluice's own below `root`. */
+export async function toDirectory(directory: string | undefined, root: string): Promise<string | undefined> {
+  if (directory === undefined) return undefined;
   if (!isAbsolute(directory)) {
     throw new SluiceError(
       "invalid_request",

@@ -38,7 +38,7 @@ function locale(): Record<string, string> {
   return Object.fromEntries(names.map((name) => [name, process.env[name] ?? ""]));
 }
 
-function userName(): string {
+export function userName(): string {
   try {
     return userInfo().username;
   } catch {

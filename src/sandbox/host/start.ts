@@ -2,6 +2,7 @@ import { spawn, type ChildProcess, type StdioOptions } from "node:child_process"
 import { access, constants, stat } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
+import { withoutInherited } from "./inherited.ts";
 
 export interface StartOptions {
   readonly cwd: string;
@@ -13,7 +14,8 @@ export interface StartOptions {
 export async function startProgram(argv: readonly string[], options: StartOptions): Promise<ChildProcess> {
   const [program = "", ...args] = argv;
   await demandFolder(options.cwd);
-  const child = spawn(program, args, { ...options, detached: true });
+  const stdio = withoutInherited(options.stdio);
+  const child = spawn(program, args, { ...options, stdio, detached: true });
   await new Promise<void>((resolve, reject) => {
     child.once("spawn", resolve);
     child.once("error", (error) => reject(toStartError(program, error)));

@@ -28,11 +28,15 @@ class LocalProvider implements SandboxProvider {
     return { available: false, reason: "Windows has no process groups; run sluice in WSL" };
   }
 
+  async check({ directory }: { directory?: string | undefined }): Promise<void> {
+    await toDirectory(directory, await this.#makeRoot());
+  }
+
   /** One that is there already under this id is taken over with its files. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = spec.directory === undefined ? undefined : await toDirectory(spec.directory, root);
+    const directory = await toDirectory(spec.directory, root);
     const record: SandboxRecord = {
       version: 1,
       id: spec.id,

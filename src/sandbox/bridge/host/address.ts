@@ -43,7 +43,8 @@ function toEmbeddedAddress(address: string): string | undefined {
   return undefined;
 }
 
-function toGroups(address: string): string[] {
+/** The eight groups of an IPv6 address, in hex. */
+export function toGroups(address: string): string[] {
   // The URL standard writes addresses in one way, with no IPv4 part.
   const text = new URL(`http://[${address}]/`).hostname.slice(1, -1);
   const [before = "", after] = text.split("::");

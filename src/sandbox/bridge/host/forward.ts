@@ -1,44 +1,111 @@
-import { request as startRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import {
+  request as startRequest,
+  type ClientRequest,
+  type IncomingMessage,
+  type ServerResponse,
+} from "node:http";
+import { isIP, type Socket } from "node:net";
 import { pipeline } from "node:stream/promises";
+import { connect as connectTls } from "node:tls";
 import { parseHostPort, toAuthority } from "../hostPort.ts";
 import { dial, type DialOptions } from "./dial.ts";
-import { Refusal } from "./refusal.ts";
+import { toHeaders } from "./headers.ts";
+import type { Lender } from "./lender.ts";
+import { toInward, toOutward } from "./message.ts";
+import { Refusal, unreachable } from "./refusal.ts";
+
+export interface ForwardOptions extends DialOptions {
+  /** Where secrets are lent to this sandbox. */
+  readonly lender?: Lender | undefined;
+}
+
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+  readonly path: string;
+  readonly isSecure?: boolean;
+  /** A connection to it that is open already. */
+  readonly socket?: Socket | undefined;
+}
 
 /** One plain HTTP request, given with its whole URL, to its host and back. */
-export async function forward(
+export function forward(
   request: IncomingMessage,
   response: ServerResponse,
-  options: DialOptions,
+  options: ForwardOptions,
 ): Promise<void> {
-  const { host, port, path } = parseTarget(request.url ?? "");
-  const socket = await dial(host, port, options);
+  return forwardTo(parseTarget(request.url ?? ""), request, response, options);
+}
+
+/** One request to its host and back, with the secrets that may go there. */
+export async function forwardTo(
+  target: Target,
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: ForwardOptions,
+): Promise<void> {
+  const substitution = await options.lender?.for(target.host, target.port);
+  const outward = await toOutward(request, substitution);
+  const socket = await connectTo(target, options);
   if (response.destroyed) return void socket.destroy();
-  const outgoing = startRequest({
-    method: request.method ?? "GET",
-    path,
-    // The URL decides: a Host header of the client's own could name a site that is not allowed.
-    headers: {
-      ...toHeaders(request),
-      host: port === 80 ? toAuthority(host, 80).slice(0, -3) : toAuthority(host, port),
-    },
-    createConnection: () => socket,
-    maxHeaderSize: 65_536,
-    setHost: false,
-  });
+  const outgoing = startOutgoing(request, target, outward.headers, socket);
   response.on("close", () => outgoing.destroy());
   const incoming = new Promise<IncomingMessage>((resolve, reject) => {
     outgoing.on("response", resolve);
     outgoing.on("error", reject);
   });
   // A server may answer before it has read all; that answer counts, not the broken upload.
-  pipeline(request, outgoing).catch(() => {});
+  outward.send(outgoing).catch(() => {});
   const answer = await incoming;
-  response.writeHead(answer.statusCode ?? 502, answer.statusMessage, toHeaders(answer));
+  const inward = outward.isTouched ? toInward(answer, substitution) : { headers: toHeaders(answer) };
+  response.writeHead(answer.statusCode ?? 502, answer.statusMessage, inward.headers);
   response.flushHeaders();
-  await pipeline(answer, response);
+  if (inward.replace === undefined) return pipeline(answer, response);
+  await pipeline(answer, inward.replace, response);
 }
 
-function parseTarget(url: string): { host: string; port: number; path: string } {
+/** A request to the target by this connection; what it answers is the caller's to see to. */
+export function startOutgoing(
+  request: IncomingMessage,
+  { host, port, path, isSecure = false }: Target,
+  headers: Record<string, string[]>,
+  socket: Socket,
+): ClientRequest {
+  const isUsual = port === (isSecure ? 443 : 80);
+  const authority = toAuthority(host, port);
+  return startRequest({
+    method: request.method ?? "GET",
+    path,
+    // The target decides: a Host header of the client's own could name a site that is not allowed.
+    headers: { ...headers, host: isUsual ? authority.slice(0, -String(port).length - 1) : authority },
+    createConnection: () => socket,
+    maxHeaderSize: 65_536,
+    setHost: false,
+  });
+}
+
+/** A connection to the target that is checked like any other; with TLS where it wants that. */
+export async function connectTo(target: Target, options: DialOptions): Promise<Socket> {
+  const { host, port, isSecure } = target;
+  const socket =
+    target.socket === undefined || target.socket.destroyed ? await dial(host, port, options) : target.socket;
+  return isSecure ? secure(socket, host, port) : socket;
+}
+
+/** Whoever answers has to prove to be the host that was asked for, before anything is sent. */
+function secure(socket: Socket, host: string, port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const servername = isIP(host) === 0 ? { servername: host } : {};
+    const upstream = connectTls({ socket, host, ...servername, ALPNProtocols: ["http/1.1"] });
+    const fail = (error: NodeJS.ErrnoException): void => {
+      upstream.destroy();
+      reject(unreachable(host, port, `no secure connection (${error.code ?? error.message}).`));
+    };
+    upstream.once("error", fail).once("secureConnect", () => resolve(upstream.off("error", fail)));
+  });
+}
+
+function parseTarget(url: string): Target {
   const match = /^http:\/\/([^/?#]+)([^#]*)/i.exec(url);
   const authority = match?.[1]?.replace(/^[^@]*@/, "");
   const { host, port = 80 } = (authority === undefined ? undefined : parseHostPort(authority)) ?? {};
@@ -49,31 +116,3 @@ function parseTarget(url: string): { host: string; port: number; path: string } 
   const rest = match?.[2] ?? "";
   return { host, port, path: rest.startsWith("/") ? rest : `/${rest}` };
 }
-
-/** Those of the message, without those of the connection that it came by. */
-function toHeaders(message: IncomingMessage): Record<string, string[]> {
-  const dropped = new Set(HOP_BY_HOP);
-  for (const name of (message.headers.connection ?? "").split(",")) dropped.add(name.trim().toLowerCase());
-  const headers: Record<string, string[]> = {};
-  for (const [name, values] of Object.entries(message.headersDistinct)) {
-    if (!dropped.has(name) && values !== undefined) headers[name] = values;
-  }
-  const isRequest = message.method !== null && message.method !== undefined;
-  if (isRequest && message.headers["transfer-encoding"] !== undefined)
-    headers["transfer-encoding"] = ["chunked"];
-  return headers;
-}
-
-const HOP_BY_HOP: readonly string[] = [
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "expect",
-  "host",
-];

@@ -4,6 +4,8 @@ import { connect } from "node:net";
 import { EGRESS_SOCKET, PRESENCE_PATH } from "../ingress.ts";
 import { readHead } from "../readHead.ts";
 import { createResolve } from "./dial.ts";
+import { Interceptor } from "./interceptor.ts";
+import { Lender } from "./lender.ts";
 import { Presence } from "./presence.ts";
 import { createProxy } from "./proxy.ts";
 import { SETTINGS_VARIABLE, type HostSettings } from "./settings.ts";
@@ -22,9 +24,12 @@ async function main(): Promise<void> {
   // Another one is at work already, and it was told the same.
   if (await isServed(fingerprint)) return;
   const presence = new Presence(settings.graceMs, leave);
+  const { patterns, names, lent } = settings;
+  const lender = lent && new Lender(lent);
+  const ways = { patterns, resolve: createResolve(names), lender };
   const proxy = createProxy({
-    patterns: settings.patterns,
-    resolve: createResolve(settings.names),
+    ...ways,
+    interceptor: lent && new Interceptor({ ...ways, authority: lent.authority }),
     fingerprint,
     onGuest: (guest) => presence.add(guest),
   });

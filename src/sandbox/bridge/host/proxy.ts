@@ -3,11 +3,15 @@ import type { Socket } from "node:net";
 import { parseHostPort } from "../hostPort.ts";
 import { PRESENCE_PATH } from "../ingress.ts";
 import { splice } from "../splice.ts";
-import { dial, type DialOptions } from "./dial.ts";
-import { forward } from "./forward.ts";
+import { answerRaw, answerWith, toRefusal } from "./answer.ts";
+import { dial } from "./dial.ts";
+import { forward, type ForwardOptions } from "./forward.ts";
+import type { Interceptor } from "./interceptor.ts";
 import { Refusal } from "./refusal.ts";
 
-export interface ProxyOptions extends DialOptions {
+export interface ProxyOptions extends ForwardOptions {
+  /** Stands in for the hosts that lent secrets may go to. */
+  readonly interceptor?: Interceptor | undefined;
   readonly maxConnections?: number;
   /** Of what it was told, for those who ask whether they would do the same. */
   readonly fingerprint: string;
@@ -36,7 +40,7 @@ export function createProxy(options: ProxyOptions): Server {
   });
   server.on("request", (request: IncomingMessage, response: ServerResponse) => {
     if (request.url === PRESENCE_PATH) return greet(request, response, options);
-    void answer(request, response, options);
+    void answerWith(request, response, () => forward(request, response, options));
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     if (socket.writable) answerRaw(socket, toClientError(error));
@@ -48,36 +52,22 @@ async function tunnel(
   request: IncomingMessage,
   socket: Socket,
   head: Buffer,
-  options: DialOptions,
+  options: ProxyOptions,
 ): Promise<void> {
   socket.on("error", () => socket.destroy());
   try {
     const { host, port } = parseHostPort(request.url ?? "") ?? {};
     if (host === undefined || port === undefined) throw notATarget(request.url);
+    const { interceptor, lender } = options;
+    const isMeant = (await lender?.for(host, port)) !== undefined;
     const upstream = await dial(host, port, options);
     if (socket.destroyed) return void upstream.destroy();
     socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
     if (head.length > 0) socket.unshift(head);
-    splice(socket, upstream);
+    if (interceptor === undefined || !isMeant) return splice(socket, upstream);
+    await interceptor.take(socket, { host, port, socket: upstream });
   } catch (error) {
     answerRaw(socket, toRefusal(error));
-  }
-}
-
-async function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  options: DialOptions,
-): Promise<void> {
-  try {
-    await forward(request, response, options);
-  } catch (error) {
-    if (response.headersSent || response.destroyed) return void response.destroy();
-    const { status, message } = toRefusal(error);
-    response.writeHead(status, { ...EXPLAINED, "content-length": Buffer.byteLength(message) });
-    response.end(message);
-    // What the client still sends of its body is not wanted.
-    request.resume();
   }
 }
 
@@ -86,30 +76,6 @@ function greet(request: IncomingMessage, response: ServerResponse, options: Prox
   response.writeHead(200, { "sluice-bridge": options.fingerprint, connection: "close" });
   response.write("welcome\n");
   options.onGuest?.(request.socket);
-}
-
-const EXPLAINED = { "content-type": "text/plain; charset=utf-8", "sluice-bridge": "refused" };
-
-function answerRaw(socket: Socket, { status, message }: Refusal): void {
-  if (socket.destroyed) return;
-  socket.on("error", () => socket.destroy());
-  const head = [`HTTP/1.1 ${status} ${REASONS[status] ?? "Refused"}`, "Connection: close"];
-  for (const [name, value] of Object.entries(EXPLAINED)) head.push(`${name}: ${value}`);
-  head.push(`Content-Length: ${Buffer.byteLength(message)}`, "", message);
-  socket.end(head.join("\r\n"), () => socket.destroySoon());
-}
-
-const REASONS: Record<number, string> = {
-  400: "Bad Request",
-  403: "Forbidden",
-  431: "Request Header Fields Too Large",
-  502: "Bad Gateway",
-  503: "Service Unavailable",
-};
-
-function toRefusal(error: unknown): Refusal {
-  if (error instanceof Refusal) return error;
-  return new Refusal(502, `sluice: the connection failed: ${(error as Error).message}\n`);
 }
 
 function notATarget(target: string | undefined): Refusal {
