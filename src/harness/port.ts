@@ -9,6 +9,12 @@ export interface Harness<State = unknown> {
   readonly title: string;
   /** One process serves one turn and ends; the next turn resumes in another. */
   readonly oneShot?: boolean;
+  /** Its model hears a session's `instructions` as its system's or developer's words, also in a conversation that it resumes. */
+  readonly takesInstructions?: boolean;
+  /** Its own tools can be taken from it, and those that `tools.client` names be offered through the tool bridge instead. */
+  readonly bridgesBuiltins?: boolean;
+  /** Where it looks for skills, below its home. */
+  readonly skillsFolder?: string;
   /** What its tests could not have, such as the real CLI: stands beside its row of the coverage matrix. */
   readonly caveat?: string;
   /** What may be chosen of it, as far as it is known without asking the CLI. */
@@ -19,6 +25,8 @@ export interface Harness<State = unknown> {
   readonly addresses?: readonly string[];
   /** Whether it can run here, and if not, the one command that helps. Its version is asked for only when wanted: that may take seconds. */
   detect(options?: { withVersion?: boolean }): Promise<Detected>;
+  /** Refuses what no launch could ever do, when the session is made and not when its first turn fails. */
+  check?(spec: SessionSpec): void;
   launch(spec: SessionSpec, context: LaunchContext): Launch;
   initial(context: DecodeContext): State;
   /** What is said to the CLI before anything else, such as a JSON-RPC `initialize`. */

@@ -50,16 +50,10 @@ export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, 
       if (plan.kind === "give-up") drafts.addAll(closeTurn(fold, plan.outcome));
       return;
     }
-    case "permission.requested": {
+    case "permission.requested":
+    case "question.requested":
       drafts.add(withRaw({ ...fact, source: fact.source ?? "agent" }, raw));
-      const pending = turn?.pending.at(-1);
-      return pending && drafts.addAll(policyAnswer(options.spec, pending));
-    }
-    case "question.requested": {
-      drafts.add(withRaw({ ...fact, source: fact.source ?? "agent" }, raw));
-      const pending = turn?.pending.at(-1);
-      return pending && drafts.addAll(policyAnswer(options.spec, pending));
-    }
+      return answerByPolicy(fold, drafts, options);
     case "turn.retrying": {
       drafts.add(withRaw(ofTurn({ ...fact, source: "agent" }, turn?.id), raw));
       // A CLI may go on for ever; the session's budget holds for it too.
@@ -79,11 +73,24 @@ export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, 
         drafts.add({ type: "turn.resumed", source: "daemon", data: { turn_id: turn.id, reason: "retry" } });
       }
       drafts.add(withRaw(ofTurn({ ...fact, source: fact.source ?? "agent" } as EventDraft, turn?.id), raw));
+      if (fact.type === "tool.requested") answerByPolicy(fold, drafts, options);
   }
+}
+
+/** What was just asked may be the policy's to answer. */
+function answerByPolicy(
+  { turn }: SessionFold,
+  drafts: Drafts,
+  { spec, bridges }: Pick<AdmitOptions, "spec" | "bridges">,
+): void {
+  const pending = turn?.pending.at(-1);
+  if (pending) drafts.addAll(policyAnswer(spec, pending, { bridges }));
 }
 
 export interface AdmitOptions {
   readonly spec: SessionSpec;
+  /** Whether the agent finds the tools that its application runs at the bridge, and nowhere else. */
+  readonly bridges?: boolean | undefined;
   readonly raw: string | undefined;
   /** The native line that said it. */
   readonly line: Pick<SpoolLine, "dir" | "at">;

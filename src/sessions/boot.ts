@@ -6,9 +6,10 @@ import { createSpool, openSpool } from "../spool/index.ts";
 import { TOKEN_VARIABLE, type ToolRun } from "../tools/index.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { SessionFold } from "./fold.ts";
-import { type Credentials, readCredentials } from "./credentials.ts";
+import { type Credentials, isKey, readCredentials } from "./credentials.ts";
+import { tellUnusable, toLentValues, toPlaceholders } from "./lending.ts";
 import { HarnessProcess } from "./process.ts";
-import { hasCustomTools } from "./bridged.ts";
+import { bridgedTools } from "./bridged.ts";
 import { createRedact, secretsOf } from "./redact.ts";
 import { withToolAccess, withToolServer } from "./toolServer.ts";
 
@@ -66,12 +67,19 @@ export async function connectSandbox(
   return deps.provider(known.provider).connect(known.id);
 }
 
+export interface StartOptions {
+  readonly ordinal: number;
+  readonly resumed: string | undefined;
+  /** Of what the log should say of the start. */
+  readonly tell: (events: readonly EventDraft[]) => void;
+}
+
 /** Starts the harness behind a new spool; from here on it depends on nobody. */
 export async function startProcess(
   deps: SessionDeps,
   row: SessionRow,
   sandbox: Sandbox,
-  { ordinal, resumed }: { ordinal: number; resumed: string | undefined },
+  { ordinal, resumed, tell }: StartOptions,
 ): Promise<HarnessProcess> {
   const harness = deps.harness(row.spec);
   const { workspace, home } = sandbox.paths;
@@ -79,14 +87,25 @@ export async function startProcess(
   const { isolated } = sandbox;
   const place = { workspace, home, isolated, ...resume, ...forkOf(row, ordinal) };
   const { env, secrets, files, addresses, values } = await readCredentials(harness, row.spec);
-  const access = hasCustomTools(row.spec) ? await deps.tools.open(runOf(row, ordinal)) : undefined;
-  const spec = withToolServer(withAddresses(await deps.equip(row.id, row.spec), addresses));
-  const launch = withToolAccess(harness.launch(spec, { ...place, env }), access);
+  const isBridged = bridgedTools(row.spec, harness).length > 0;
+  const access = isBridged ? await deps.tools.open(runOf(row, ordinal)) : undefined;
+  const spec = withToolServer(withAddresses(await deps.equip(row.id, row.spec), addresses), harness);
+  const loan = await deps.lend(row.id);
+  const placeholders = toPlaceholders(loan, sandbox);
+  const keys = Object.entries(placeholders).filter(([name]) => isKey(harness, name));
+  const launch = withToolAccess(
+    harness.launch(spec, { ...place, env: { ...Object.fromEntries(keys), ...env } }),
+    access,
+  );
+  // A session says it once.
+  if (ordinal === 1)
+    tell(tellUnusable(loan, sandbox, { network: row.spec.network, hosts: launch.hosts ?? [] }));
   const spool = await createSpool(spoolFolder(deps, row.id, ordinal));
-  const redact = redactOf(deps, spec, withToken(values, access?.token));
+  const redact = redactOf(deps, spec, new Map([...withToken(values, access?.token), ...toLentValues(loan)]));
   const whole = {
     ...launch,
-    env: { ...row.spec.env, ...secrets, ...launch.env },
+    ...(loan === undefined ? {} : { lending: loan.lending }),
+    env: { ...row.spec.env, ...placeholders, ...secrets, ...launch.env },
     files: [...files, ...(launch.files ?? [])],
   };
   const started = {
@@ -139,8 +158,10 @@ export async function attachProcess(
   const { values } = await readCredentials(harness, row.spec).catch(() => ({
     values: new Map<string, string>(),
   }));
-  const token = hasCustomTools(row.spec) ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
-  const spec = withToolServer(await deps.equip(row.id, row.spec).catch(() => row.spec));
+  const isBridged = bridgedTools(row.spec, harness).length > 0;
+  const token = isBridged ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
+  const lent = toLentValues(await deps.lend(row.id).catch(() => undefined));
+  const spec = withToolServer(await deps.equip(row.id, row.spec).catch(() => row.spec), harness);
   const process = new HarnessProcess({
     sessionKey: sessionKey(row),
     ordinal: fold.processes,
@@ -155,7 +176,7 @@ export async function attachProcess(
       ...resume,
       ...forkOf(row, fold.processes),
     },
-    redact: redactOf(deps, spec, withToken(values, token)),
+    redact: redactOf(deps, spec, new Map([...withToken(values, token), ...lent])),
   });
   await process.reattach(row.spool);
   return process;

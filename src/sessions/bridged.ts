@@ -1,14 +1,26 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { EventData, EventDraft, SessionSpec } from "../contract/index.ts";
-import type { ToolRun } from "../tools/index.ts";
+import type { EventData, EventDraft, SessionSpec, ToolSettings } from "../contract/index.ts";
+import type { Harness } from "../harness/port.ts";
+import { ruleOf } from "../harness/toolRule.ts";
+import { BUILTIN_TOOLS, type CustomTool, type ToolRun } from "../tools/index.ts";
 import type { SessionFold } from "./fold.ts";
 import type { Pending, TurnFold } from "./turnFold.ts";
 
 const REQUEST_PREFIX = "treq_mcp_";
 
-export function hasCustomTools({ tools }: SessionSpec): boolean {
-  return (tools?.custom?.length ?? 0) > 0;
+/** What an agent calls through the bridge: its application's tools, and those of its own that the application runs. Pure. */
+export function bridgedTools({ tools }: SessionSpec, harness: Harness): readonly CustomTool[] {
+  const custom = tools?.custom ?? [];
+  if (harness.bridgesBuiltins !== true) return custom;
+  const isOffered = (name: string): boolean => isBuiltin(tools, name) && ruleOf(tools, name) !== "deny";
+  return [...custom, ...BUILTIN_TOOLS.filter(({ name }) => isOffered(name))];
+}
+
+/** Whether a tool of the bridge is one of the agent's own that the application runs in its place. */
+export function isBuiltin(tools: ToolSettings | undefined, name: string): boolean {
+  const isClients = tools?.client?.includes(name) ?? false;
+  return isClients && !(tools?.custom?.some((tool) => tool.name === name) ?? false);
 }
 
 /** The same call of the same run is the same request, however often it is made. */

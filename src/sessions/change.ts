@@ -11,12 +11,14 @@ export interface SessionChange {
   readonly settings?: Partial<SessionSpec>;
   /** The agent loses its memory of the conversation: the next message begins a native session of its own. */
   readonly forget?: boolean;
+  /** A dialect takes nothing for it any more; told, and nothing else. */
+  readonly archivedAt?: string;
 }
 
 /** The part of a change that is one. Pure. */
 export function changeOf(
   { row, spec, fold }: Pick<SessionWriter, "row" | "spec" | "fold">,
-  { title, metadata, agent, settings, forget }: SessionChange,
+  { title, metadata, agent, settings, forget, archivedAt }: SessionChange,
 ): EventData<"session.updated"> {
   const { changes } = fold;
   const knownTitle = changes.title === undefined ? (row.spec.title ?? null) : changes.title;
@@ -25,6 +27,7 @@ export function changeOf(
   if (metadata !== undefined && !isDeepStrictEqual(metadata, changes.metadata ?? row.spec.metadata ?? {})) {
     data.metadata = metadata;
   }
+  if (archivedAt !== undefined) data.archived_at = archivedAt;
   if (forget && fold.nativeSessionId !== null) data.native_session_id = null;
   const isOther = (key: keyof SessionSpec): boolean => !isDeepStrictEqual(settings?.[key], spec[key]);
   const others = (Object.keys(settings ?? {}) as (keyof SessionSpec)[]).filter(isOther);

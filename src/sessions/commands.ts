@@ -1,5 +1,5 @@
 import { constants } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { setImmediate as immediate, setTimeout as sleep } from "node:timers/promises";
 import {
   createId,
@@ -9,6 +9,7 @@ import {
   type ProcessExit,
   type RunCommand,
 } from "../contract/index.ts";
+import { isInside, PINNED } from "../sandbox/host/mapping.ts";
 import type { Sandbox } from "../sandbox/port.ts";
 import { createSpool, isAlive, openSpool, type OutputBatch, type Spool } from "../spool/index.ts";
 import type { SessionContext } from "./context.ts";
@@ -80,7 +81,7 @@ export class Commands {
     try {
       const spool = await createSpool(this.#folder(id));
       const { env } = await this.#secrets();
-      const argv = toArgv(command, cwd ?? sandbox.paths.workspace);
+      const argv = toArgv(command, toFolder(cwd, sandbox));
       await sandbox.spawn({ launch: { argv, env }, wrapper: spool.wrapper });
       await this.#follow(spool, sandbox);
     } catch (error) {
@@ -103,6 +104,9 @@ export class Commands {
 
   /** Ends what runs, and answers its id when its end is in the log; undefined where nothing ran. */
   async stop(reason: Reason): Promise<string | undefined> {
+    const { writer, exclusive } = this.#context;
+    // One that is only being started holds the lock until it runs.
+    if (!this.#running && writer.fold.command) await exclusive(async () => {});
     const running = this.#running;
     if (!running) return undefined;
     const isFirst = running.reason === undefined;
@@ -186,6 +190,8 @@ export class Commands {
     clearTimeout(running.alarm);
     if (this.#running === running) this.#running = undefined;
     await running.spool.remove();
+    // An agent that had to be started anew could not be while this ran.
+    this.#runner.advance();
   }
 
   async #signal({ spool, sandbox }: Running, signal: NodeJS.Signals): Promise<void> {
@@ -242,6 +248,12 @@ export class Commands {
     const { deps, writer } = this.#context;
     return join(deps.spoolRoot, writer.row.id, id);
   }
+}
+
+/** Where nothing can be mounted, the workspace has another name than the one that every client knows. */
+function toFolder(cwd: string | undefined, { paths }: Sandbox): string {
+  const root = [PINNED.workspace, "/workspace"].find((root) => cwd !== undefined && isInside(cwd, root));
+  return root === undefined ? (cwd ?? paths.workspace) : join(paths.workspace, relative(root, cwd ?? root));
 }
 
 /** Nobody types: what a command would read from a terminal is empty. */

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { SluiceError, type Launch, type SessionSpec } from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
+import { homeFolder } from "../sandbox/homeFolder.ts";
 import { isSecretName } from "./redact.ts";
 
 /** What of the host a session's agent is given: its keys, by the names that its harness and its session say. */
@@ -23,7 +23,7 @@ export interface CredentialHost {
   readonly home: string;
 }
 
-const THIS_HOST: CredentialHost = { env: process.env, home: homedir() };
+const THIS_HOST: CredentialHost = { env: process.env, home: homeFolder() };
 
 /** Read anew at every start of a process, and stored nowhere. */
 export async function readCredentials(
@@ -61,6 +61,17 @@ export async function readCredentials(
     if (isKey(harness, name)) env[name] = value;
   }
   return { env, secrets, files, addresses: readAddresses(harness, given, host), values };
+}
+
+/** The keys of every agent on this host: one that reads another's, where nothing keeps it from that, tells nobody. */
+export function hostKeys(
+  harnesses: readonly Harness[],
+  { env }: Pick<CredentialHost, "env"> = THIS_HOST,
+): Map<string, string> {
+  const names = harnesses.flatMap(({ credentials = [] }) =>
+    credentials.flatMap((known) => ("env" in known ? [known.env] : [])),
+  );
+  return new Map(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
 }
 
 /** No secrets: an address that holds one is not passed on. */

@@ -6,6 +6,7 @@ import type { FileHooks } from "../sandbox/index.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import type { ToolBridge } from "../tools/index.ts";
 import type { Drafts } from "./drafts.ts";
+import type { Loan } from "./lending.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Session } from "./session.ts";
 
@@ -51,6 +52,8 @@ export interface LogLine {
   readonly [fact: string]: unknown;
 }
 
+export type McpVerdict = "refused" | "unreachable";
+
 export type Logger = (line: LogLine) => void;
 
 /** What a session needs of the engine around it. */
@@ -70,6 +73,10 @@ export interface SessionDeps {
   readonly recorder?: Recorder | undefined;
   /** The spec as a process of the session is started by it. */
   equip(session: string, spec: SessionSpec): Promise<SessionSpec>;
+  /** What became of the session's way to an MCP server, where somebody stands between them who knows. */
+  mcpVerdict(session: string, server: string): McpVerdict | undefined;
+  /** What is lent to the session's sandbox. */
+  lend(session: string): Promise<Loan | undefined>;
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;

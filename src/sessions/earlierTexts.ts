@@ -1,30 +1,33 @@
-import type { ContentPart, Item } from "../contract/index.ts";
+import type { ContentPart, EventDraft, Item } from "../contract/index.ts";
 import { commonToolName } from "../contract/toolNames.ts";
 import type { HarnessFact } from "../harness/port.ts";
 import { toUnifiedDiff } from "../harness/scripted/agent/unified-diff.ts";
-import type { SandboxFiles } from "../sandbox/port.ts";
-
-/** What is longer is not looked at: a diff of it helps nobody who watches. */
-const MOST_BYTES = 128 * 1024;
-const MOST_REMEMBERED = 16;
+import type { Sandbox } from "../sandbox/port.ts";
+import { FileTexts } from "./fileTexts.ts";
 
 type FileRef = Extract<ContentPart, { type: "file_ref" }>;
 
-/**
- * What files held before a tool overwrites them. Few agents say it, so a file is read when the call is heard. A tool
- * that was faster leaves only what an earlier tool's file is remembered as; where that fails too, nothing is said.
- */
+/** Shows what a tool takes away when it overwrites a file: few agents say it by themselves. */
 export class EarlierTexts {
-  readonly #files: SandboxFiles;
+  readonly #texts: FileTexts;
   readonly #hide: (text: string) => string;
   /** What open calls overwrite, by the id of their item. */
   readonly #calls = new Map<string, readonly FileRef[]>();
-  /** The files that tools touched last. */
-  readonly #remembered = new Map<string, string>();
 
-  constructor(files: SandboxFiles, hide: (text: string) => string) {
-    this.#files = files;
+  constructor(sandbox: Sandbox, hide: (text: string) => string) {
+    this.#texts = new FileTexts(sandbox);
     this.#hide = hide;
+  }
+
+  /** Looks at the files before any tool does. */
+  readAhead(): Promise<void> {
+    return this.#texts.readAhead();
+  }
+
+  /** Heeds what the watcher tells of. */
+  async changed(events: readonly EventDraft[]): Promise<void> {
+    const paths = events.flatMap((event) => (event.type === "file.changed" ? [event.data.path] : []));
+    await this.#texts.changed(paths);
   }
 
   /** The same facts, with a diff where a file is overwritten that was there before. */
@@ -38,8 +41,9 @@ export class EarlierTexts {
   }
 
   /** What is open is closed with the turn. */
-  forgetCalls(): void {
+  endTurn(): void {
     this.#calls.clear();
+    this.#texts.pause();
   }
 
   #show(item: Item): Promise<Item> {
@@ -49,9 +53,10 @@ export class EarlierTexts {
   async #showCall(item: Item): Promise<Item> {
     const refs: FileRef[] = [];
     for (const { path, text } of writesOf(item)) {
-      const before = await this.#before(path, text);
+      const before = await this.#texts.before(path, text);
       if (before === undefined) continue;
-      refs.push({ type: "file_ref", path, action: "write", diff: this.#diff(path, before, text) });
+      const diff = this.#hide(toUnifiedDiff(path, before, text));
+      refs.push({ type: "file_ref", path, action: "write", diff });
     }
     if (refs.length === 0) return item;
     this.#calls.set(item.item_id, refs);
@@ -62,7 +67,10 @@ export class EarlierTexts {
   async #showResult(item: Item): Promise<Item> {
     const known = this.#calls.get(item.parent_id ?? "") ?? [];
     this.#calls.delete(item.parent_id ?? "");
-    for (const { path } of fileRefsOf(item)) await this.#remember(path);
+    for (const { path, action } of fileRefsOf(item)) {
+      if (action === "read") await this.#texts.see(path);
+      else await this.#texts.settle(path);
+    }
     if (item.status === "failed" || known.length === 0) return item;
     return {
       ...item,
@@ -72,40 +80,6 @@ export class EarlierTexts {
         return known.find(({ path }) => path === part.path) ?? part;
       }),
     };
-  }
-
-  async #before(path: string, text: string): Promise<string | undefined> {
-    const now = await this.#read(path);
-    if (now !== undefined && now !== text) return now;
-    const remembered = now === undefined ? undefined : this.#remembered.get(path);
-    return remembered === text ? undefined : remembered;
-  }
-
-  #diff(path: string, before: string, after: string): string {
-    return this.#hide(toUnifiedDiff(path, before, after));
-  }
-
-  async #remember(path: string): Promise<void> {
-    this.#remembered.delete(path);
-    const text = await this.#read(path);
-    if (text === undefined) return;
-    this.#remembered.set(path, text);
-    for (const [oldest] of this.#remembered) {
-      if (this.#remembered.size <= MOST_REMEMBERED) return;
-      this.#remembered.delete(oldest);
-    }
-  }
-
-  /** Undefined where there is no file, or none that can be shown. */
-  async #read(path: string): Promise<string | undefined> {
-    try {
-      const { entryType, size } = await this.#files.stat(path);
-      if (entryType !== "file" || size > MOST_BYTES) return undefined;
-      const bytes = await this.#files.read(path);
-      return bytes.includes(0) ? undefined : new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    } catch {
-      return undefined;
-    }
   }
 }
 
@@ -123,7 +97,7 @@ function fileRefsOf(item: Item): FileRef[] {
 /** The files that a call writes whole, and what it writes. */
 function writesOf(item: Item): { path: string; text: string }[] {
   const call = item.content.find((part) => part.type === "tool_call");
-  if (!call || !WRITERS.has(commonToolName(call.name)) || call.arguments.length > 2 * MOST_BYTES) return [];
+  if (!call || !WRITERS.has(commonToolName(call.name)) || call.arguments.length > MOST_ARGUMENTS) return [];
   const input = parse(call.arguments);
   const changes = Array.isArray(input["changes"]) ? input["changes"].map(toFields) : [];
   if (changes.length > 0) return changes.flatMap(toAdded);
@@ -132,6 +106,8 @@ function writesOf(item: Item): { path: string; text: string }[] {
   return typeof path === "string" && typeof text === "string" ? [{ path, text }] : [];
 }
 
+/** What is longer is not looked at. */
+const MOST_ARGUMENTS = 256 * 1024;
 const WRITERS = new Set(["write", "create_file", "edit"]);
 const PATHS = ["file_path", "filePath", "path", "target_file"];
 const TEXTS = ["content", "contents", "file_text"];

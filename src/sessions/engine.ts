@@ -19,12 +19,16 @@ import type { CheckpointInfo, CheckpointStorage } from "../sandbox/checkpoint/po
 import { createFolderStorage, type FileHooks } from "../sandbox/index.ts";
 import { chooseProvider, defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
+import { PINNED } from "../sandbox/host/mapping.ts";
 import { createToolBridge } from "../tools/index.ts";
 import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
 import type { SessionChange } from "./change.ts";
 import { refuseUnknownChoices } from "./choices.ts";
+import { hostKeys } from "./credentials.ts";
 import type { QueuedInput } from "./fold.ts";
+import { refuseUnknownHosts } from "./hosts.ts";
 import { toSessionInfo } from "./info.ts";
+import type { Loan } from "./lending.ts";
 import { loadFold } from "./load.ts";
 import { OpenSessions } from "./openSessions.ts";
 import { ownerName } from "./owner.ts";
@@ -69,6 +73,10 @@ export interface EngineOptions {
    * credentials. Asked at every start, stored nowhere; the same session is given the same for as long as it can be.
    */
   readonly equip?: (session: string, spec: SessionSpec) => Promise<SessionSpec>;
+  /** Whether an MCP server refused the session or was not there, for agents that cannot tell. */
+  readonly mcpVerdict?: SessionDeps["mcpVerdict"];
+  /** Secrets that the session's sandbox may use without having them. Asked at every start; the same placeholders each time. */
+  readonly lend?: (session: string) => Promise<Loan | undefined>;
   /** Told of every commit, after it; with no events where a session was made. It may not throw or wait. */
   readonly onCommit?: (session: string, events: readonly EventDraft[]) => void;
   /** Values that must never reach an event, by name: the server's own token, for one. */
@@ -86,6 +94,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     providers,
     options.defaultSandbox ?? (await choose(providers, options.logger)),
   );
+  await engine.endDeletions();
   await engine.recover();
   await engine.reap();
   engine.watch();
@@ -119,10 +128,12 @@ class LocalEngine implements Engine {
       defaultSandbox,
       limits: { ...DEFAULT_LIMITS, ...options.limits },
       logger,
-      secrets: options.secrets ?? new Map(),
+      secrets: new Map([...hostKeys(this.#harnesses), ...(options.secrets ?? [])]),
       fileHooks: options.fileHooks,
       recorder: options.recorder,
       equip: options.equip ?? (async (_session, spec) => spec),
+      lend: options.lend ?? (async () => undefined),
+      mcpVerdict: options.mcpVerdict ?? (() => undefined),
       tools: createToolBridge({
         folder: join(options.dataDir, "tools"),
         runs: {
@@ -154,6 +165,15 @@ class LocalEngine implements Engine {
     this.#open = new OpenSessions(this.#deps);
   }
 
+  get defaultSandbox(): string {
+    return this.#deps.defaultSandbox;
+  }
+
+  skillsFolder(agent: string): string | undefined {
+    const { skillsFolder } = findHarness(agent, this.#harnesses);
+    return skillsFolder === undefined ? undefined : `${PINNED.home}/${skillsFolder}`;
+  }
+
   async agents(): Promise<AgentInfo[]> {
     return Promise.all(
       this.#harnesses.map(async (harness) => ({
@@ -174,7 +194,7 @@ class LocalEngine implements Engine {
     if (this.#draining)
       throw new SluiceError("draining", "create it again in a moment: the server is restarting");
     const harness = findHarness(spec.agent, this.#harnesses);
-    this.#provider(spec.sandbox ?? this.#deps.defaultSandbox);
+    const provider = this.#provider(spec.sandbox ?? this.#deps.defaultSandbox);
     const detected = await harness.detect();
     if (!detected.installed) {
       throw new SluiceError(
@@ -184,6 +204,9 @@ class LocalEngine implements Engine {
     }
     refuseUnknownChoices(harness, spec);
     refuseUnreachableTools(spec);
+    refuseUnknownHosts(spec);
+    harness.check?.(spec);
+    await provider.check?.(spec);
     const { fork } = spec;
     const origin = fork && (fork.checkpoint ?? (await this.checkpoint(fork.session, { comment: "fork" })).id);
     const row = await this.#store(sessionId, spec);
@@ -242,6 +265,11 @@ class LocalEngine implements Engine {
         this.#open.drop(session);
       }
     });
+    await this.#erase(id);
+  }
+
+  /** What is left of a session when nothing of it runs any more. */
+  async #erase(id: string): Promise<void> {
     await rm(join(this.#deps.spoolRoot, id), { recursive: true, force: true });
     await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
     // Readers at the head get to read `session.deleted` before it is gone.
@@ -340,6 +368,10 @@ class LocalEngine implements Engine {
       turnsRunning: open.filter((session) => session.hasTurn).length,
       processesRunning: open.filter((session) => session.hasProcess).length,
     };
+  }
+
+  async endDeletions(): Promise<void> {
+    for (const id of await this.#open.halfDeleted()) await this.#erase(id);
   }
 
   recover(): Promise<void> {

@@ -21,6 +21,8 @@ export interface SessionFold {
   head: number;
   started: boolean;
   ended: EventData<"session.ended"> | null;
+  /** Its readers were told that it is gone. */
+  deleted?: true;
   /** Why the session has to end as soon as its process is down: a failure that no retry can heal. */
   mustEnd: string | null;
   nativeSessionId: string | null;
@@ -103,7 +105,7 @@ export function statusOf(fold: SessionFold): SessionStatus {
 
 /** Whether a crash now would leave something to pick up. */
 export function isActive(fold: SessionFold): boolean {
-  if (fold.processOpen || fold.turn || fold.command) return true;
+  if (fold.processOpen || fold.turn || fold.command || fold.deleted) return true;
   return !fold.ended && fold.inbox.length > 0;
 }
 
@@ -122,6 +124,9 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       return;
     case "session.ended":
       fold.ended = event.data;
+      return;
+    case "session.deleted":
+      fold.deleted = true;
       return;
     case "session.updated": {
       const { title, model, variant, metadata, settings, native_session_id: native, input_id } = event.data;

@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
-import { homedir, hostname, userInfo } from "node:os";
+import { hostname } from "node:os";
 import { join } from "node:path";
+import { userName } from "../sandbox/host/environment.ts";
+import { homeFolder } from "../sandbox/homeFolder.ts";
 
 /** Whose machine this is: what must not be in something that is given away. */
 export interface Identity {
@@ -13,8 +15,8 @@ export interface Identity {
 }
 
 export function readIdentity(): Identity {
-  const home = homedir();
-  return { home, user: userInfo().username, host: hostname(), ...readSignature(home) };
+  const home = homeFolder();
+  return { home, user: userName(), host: hostname(), ...readSignature(home) };
 }
 
 function readSignature(home: string): { name?: string; email?: string } {

@@ -44,7 +44,7 @@ export class Intake {
     this.#process = process;
     this.#hooks = hooks;
     this.#echo = context.writer.spec.echo === true ? new Echo(process, context) : undefined;
-    this.#earlier = new EarlierTexts(process.sandbox.files, (text) => process.hide(text));
+    this.#earlier = new EarlierTexts(process.sandbox, (text) => process.hide(text));
   }
 
   /** Settles when the process's last words are in the log, or this was detached. */
@@ -57,6 +57,7 @@ export class Intake {
     this.#guard = setInterval(() => this.#context.inBackground(this.#lookAtSize()), GUARD_MS);
     this.#guard.unref();
     this.#echo?.start();
+    this.#context.inBackground(this.#earlier.readAhead());
     this.#done = this.#follow().catch(this.#context.giveUp);
   }
 
@@ -121,7 +122,7 @@ export class Intake {
     process.advance(batch.offset);
     if (batch.exit) await this.#admitExit(drafts, batch.exit);
     await commit(drafts, { ingests: process });
-    if (drafts.endsTurn) this.#earlier.forgetCalls();
+    if (drafts.endsTurn) this.#earlier.endTurn();
     if (drafts.endsTurn) this.#observer?.remember(writer.fold.head);
     if (batch.exit) {
       await this.detach();
@@ -133,11 +134,23 @@ export class Intake {
   #admit(drafts: Drafts, line: SpoolLine, facts: readonly HarnessFact[]): void {
     if (facts.length === 0) return;
     const { fold, spec } = this.#context.writer;
-    const options = { spec, raw: rawOf(line, facts), line };
-    for (const fact of facts) admitFact(fold, drafts, fact, options);
+    const options = { spec, bridges: this.#process.bridges, raw: rawOf(line, facts), line };
+    for (const fact of facts) admitFact(fold, drafts, this.#judged(fact), options);
     // Asked after every line and not after every batch: how output is cut must not show in the log.
     const waiting = waitingChange(fold);
     if (waiting) drafts.add(waiting);
+  }
+
+  /** Agents see that a server does not let them in; why, only who stands between them may know. */
+  #judged(fact: HarnessFact): HarnessFact {
+    if (fact.type !== "error" || !fact.data.code?.startsWith("mcp_")) return fact;
+    const { deps, writer } = this.#context;
+    const { server } = (fact.data.details ?? {}) as { server?: unknown };
+    const verdict = typeof server === "string" ? deps.mcpVerdict(writer.row.id, server) : undefined;
+    const code = verdict && `mcp_${verdict === "refused" ? "authentication" : "connection"}_failed`;
+    if (code === undefined || code === fact.data.code) return fact;
+    const what = verdict === "refused" ? "refuses the credential that it was shown" : "cannot be reached";
+    return { ...fact, data: { ...fact.data, code, message: `The MCP server ${String(server)} ${what}.` } };
   }
 
   async #admitExit(drafts: Drafts, exit: ProcessExit): Promise<void> {
@@ -168,7 +181,9 @@ export class Intake {
     const { writer, keeper, deps } = this.#context;
     await this.#echo?.stderr(drafts, { isLast: true });
     if (!writer.fold.turn) return;
-    if (this.#observer) drafts.addAll((await this.#observer.drain()).map((event) => this.#hide(event)));
+    const changes = (await this.#observer?.drain()) ?? [];
+    this.#context.inBackground(this.#earlier.changed(changes));
+    drafts.addAll(changes.map((event) => this.#hide(event)));
     const isDone = facts.some((fact) => fact.type === "turn.ended" && fact.data.status === "completed");
     if (!isDone || writer.spec.autoCheckpoint !== true) return;
     const comment = writer.fold.turn.options?.checkpointComment;
@@ -220,7 +235,9 @@ export class Intake {
     this.#observer = observer;
     const tell = (): Promise<void> =>
       exclusive(async () => {
-        await commit(writer.drafts(observer.take()));
+        const changes = observer.take();
+        inBackground(this.#earlier.changed(changes));
+        await commit(writer.drafts(changes));
         observer.rememberIfSmall(writer.fold.head);
       });
     inBackground(observer.follow(tell));

@@ -64,6 +64,17 @@ export class OpenSessions {
     );
   }
 
+  /** The sessions whose readers were told that they are gone, by an owner that came no further. */
+  async halfDeleted(): Promise<string[]> {
+    const found: string[] = [];
+    for (const row of await this.#deps.log.active()) {
+      if (!this.#isFree(row)) continue;
+      const [last] = await this.#deps.log.read(row.id, { after: row.head - 1, limit: 1 });
+      if (last?.type === "session.deleted") found.push(row.id);
+    }
+    return found;
+  }
+
   drop(session: Session): void {
     this.#opened.delete(session);
     this.#live.delete(session.id);

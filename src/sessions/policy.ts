@@ -6,19 +6,32 @@ import {
   type ToolRule,
 } from "../contract/index.ts";
 import { ruleOf } from "../harness/toolRule.ts";
+import { BUILTIN_TOOLS } from "../tools/index.ts";
+import { isBuiltin } from "./bridged.ts";
 import type { Pending } from "./turnFold.ts";
 
 const EDITING = new Set(["write", "edit", "patch", "delete"]);
 
 /** What is answered when nobody needs to be asked, or nobody is there; nothing where somebody decides. Pure. */
-export function policyAnswer(spec: SessionSpec, pending: Pending): EventDraft[] {
+export function policyAnswer(
+  spec: SessionSpec,
+  pending: Pending,
+  { bridges = false }: { bridges?: boolean | undefined } = {},
+): EventDraft[] {
   if (pending.kind === "permission") {
-    const rule = ruleFor(spec, pending);
+    const rule = bridges && isReplaced(spec, pending) ? "deny" : ruleFor(spec, pending);
     if (rule === "deny") return [disabled(pending)];
     const by = approver(spec, pending, rule);
     if (by !== undefined) return [resolved(pending, { status: "approved", reply: "once", by })];
   }
-  return spec.unattended === true ? refused(pending) : [];
+  return spec.unattended === true && !isRun(spec, pending) ? refused(pending) : [];
+}
+
+/** A tool that the session's maker named has somebody who runs it, also where nobody answers. */
+function isRun({ tools }: SessionSpec, { kind, prompt }: Pending): boolean {
+  if (kind !== "tool") return false;
+  const isNamed = tools?.custom?.some(({ name }) => name === prompt) ?? false;
+  return isNamed || (tools?.client?.includes(commonToolName(prompt)) ?? false);
 }
 
 function approver(
@@ -35,9 +48,18 @@ function approver(
 }
 
 function ruleFor({ tools }: SessionSpec, pending: Pending): ToolRule | undefined {
-  const rule = ruleOf(tools, commonToolName(pending.prompt, kindOf(pending)));
+  const bridged = bridgedToolName(pending.prompt);
+  const isOwn = bridged !== undefined && isBuiltin(tools, bridged);
+  const rule = ruleOf(tools, isOwn ? bridged : commonToolName(pending.prompt, kindOf(pending)));
   // Whoever runs a tool decides by running it.
-  return rule ?? (bridgedToolName(pending.prompt) === undefined ? undefined : "allow");
+  return rule ?? (bridged === undefined ? undefined : "allow");
+}
+
+/** A tool of the agent's own whose place one of the bridge has taken. */
+function isReplaced({ tools }: SessionSpec, pending: Pending): boolean {
+  if (bridgedToolName(pending.prompt) !== undefined) return false;
+  const name = commonToolName(pending.prompt, kindOf(pending));
+  return BUILTIN_TOOLS.some((tool) => tool.name === name) && isBuiltin(tools, name);
 }
 
 function kindOf({ metadata }: Pending): unknown {
@@ -56,14 +78,32 @@ function disabled(pending: Pending): EventDraft {
 
 /** An unattended session fails closed, and says so to every reader. */
 function refused(pending: Pending): EventDraft[] {
-  const message = `"${pending.prompt}" was refused: nobody answers in an unattended session; choose a permission mode that allows it`;
+  const message = toRefusal(pending);
   const said: EventDraft = { type: "error", source: "daemon", data: { code: "permission_denied", message } };
   if (pending.kind === "permission") {
     return [said, resolved(pending, { status: "denied", reply: "reject", by: "policy:unattended", message })];
   }
   const { id, prompt, options = [] } = pending;
+  if (pending.kind === "tool") {
+    const content = [{ type: "text" as const, text: message }];
+    const data = {
+      request_id: id,
+      name: prompt,
+      status: "failed" as const,
+      content,
+      by: "policy:unattended",
+    };
+    return [said, { type: "tool.resolved", source: "daemon", parent_id: pending.parentId, data }];
+  }
   const data = { question_id: id, prompt, options, status: "rejected" as const };
   return [said, { type: "question.resolved", source: "daemon", data }];
+}
+
+function toRefusal({ kind, prompt }: Pending): string {
+  if (kind === "tool")
+    return `"${prompt}" was not run: nobody runs tools in an unattended session but those that tools.custom names`;
+  const help = kind === "permission" ? "; choose a permission mode that allows it" : "";
+  return `"${prompt}" was refused: nobody answers in an unattended session${help}`;
 }
 
 function resolved(

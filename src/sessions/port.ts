@@ -20,7 +20,11 @@ import type { Submission } from "./submission.ts";
 export interface Engine {
   /** Readers read here; only the engine appends. */
   readonly log: EventLog;
+  /** The provider of sessions that name none. */
+  readonly defaultSandbox: string;
   agents(): Promise<AgentInfo[]>;
+  /** Where an agent looks for skills, in its sandbox; undefined where it knows none. */
+  skillsFolder(agent: string): string | undefined;
 
   create(id: string | undefined, spec: SessionSpec): Promise<SessionInfo>;
   info(id: string): Promise<SessionInfo>;

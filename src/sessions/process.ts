@@ -56,6 +56,11 @@ export class HarnessProcess {
     return this.#harness.oneShot === true;
   }
 
+  /** Whether its own tools give way to those of the bridge. */
+  get bridges(): boolean {
+    return this.#harness.bridgesBuiltins === true;
+  }
+
   /** The `out` offset behind the last decoded line. */
   get offset(): number {
     return this.#offset;

@@ -48,7 +48,12 @@ export class Runner {
     const { fold } = writer;
     const isFree = !fold.turn && !fold.ended && !fold.paused && this.#mustEnd === null;
     const isReady = this.#process !== undefined && this.#stop === undefined && !this.#isSpent;
-    return isReady && isFree && !deps.draining();
+    return isReady && isFree && !this.#isStale && !deps.draining();
+  }
+
+  /** What an agent is to be told as its system's words, it is started with. */
+  get #isStale(): boolean {
+    return this.#context.writer.fold.inbox[0]?.instructions !== undefined;
   }
 
   /** Why the session cannot go on, unless it lasts whatever its agent does. */
@@ -81,9 +86,7 @@ export class Runner {
     if (isClosed() || this.#booting || this.#stop !== undefined || fold.ended) return;
     if (this.#mustEnd !== null) return inBackground(this.shutDown("failure"));
     if (fold.turn || fold.paused || fold.inbox.length === 0 || deps.draining()) return;
-    // What it is to be told as its system's words, it is started with.
-    if (this.#process && fold.inbox[0]?.instructions !== undefined)
-      return inBackground(this.shutDown("idle"));
+    if (this.#process && this.#isStale) return fold.command ? undefined : inBackground(this.shutDown("idle"));
     if (this.#process) return inBackground(this.#startQueued());
     this.#booting = this.#boot().finally(() => {
       this.#booting = undefined;
@@ -285,11 +288,14 @@ export class Runner {
             { type: "process.started", source: "daemon", data: started },
           ]),
         );
+        const told: EventDraft[] = [];
+        const tell = (events: readonly EventDraft[]): void => void told.push(...events);
         await this.#take(
-          await startProcess(deps, { ...row, spec: writer.spec }, sandbox, { ordinal, resumed }),
+          await startProcess(deps, { ...row, spec: writer.spec }, sandbox, { ordinal, resumed, tell }),
         );
         const drafts = writer.drafts();
         if (this.canStartTurn) startTurn(fold, drafts);
+        drafts.addAll(told);
         await commit(drafts);
       });
     } catch (error) {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError, type EventDraft } from "../contract/index.ts";
 import type { CustomTool, ToolAnswer, ToolCall, ToolRun } from "../tools/index.ts";
-import { bridgedRequestId, findBridgedCall, toCancelled } from "./bridged.ts";
+import { bridgedRequestId, bridgedTools, findBridgedCall, isBuiltin, toCancelled } from "./bridged.ts";
 import type { SessionContext } from "./context.ts";
 import { inlineContent } from "./images.ts";
 import type { Runner } from "./runner.ts";
@@ -28,7 +28,7 @@ export class ToolCalls {
 
   async list(run: ToolRun): Promise<readonly CustomTool[]> {
     this.#demand(run);
-    return this.#context.writer.spec.tools?.custom ?? [];
+    return this.#offered;
   }
 
   /** A call that is known is waited for, or answered again; every other is a request from here on. */
@@ -86,6 +86,11 @@ export class ToolCalls {
   close(): void {
     const error = new SluiceError("stream_error", "the session was being reopened; try again");
     for (const id of this.#waiting.keys()) this.#answer(id, error);
+  }
+
+  get #offered(): readonly CustomTool[] {
+    const { deps, writer } = this.#context;
+    return bridgedTools(writer.spec, deps.harness(writer.spec));
   }
 
   #answer(id: string, answer: ToolAnswer | SluiceError): void {
@@ -151,18 +156,26 @@ export class ToolCalls {
   }
 
   #refusal({ name }: ToolCall): ToolAnswer | undefined {
-    const { fold, spec } = this.#context.writer;
+    const { fold } = this.#context.writer;
     if (!fold.turn) return failure(`"${name}" was not called: no turn is running, so nobody would answer.`);
     if (fold.turn.interrupt) return { content: [], status: "cancelled" };
-    if (spec.tools?.custom?.some((tool) => tool.name === name)) return undefined;
+    if (this.#offered.some((tool) => tool.name === name)) return undefined;
     return failure(`There is no tool "${name}".`);
   }
 
   #request(id: string, { name, input }: ToolCall): EventDraft {
-    const { turn } = this.#context.writer.fold;
+    const { spec, fold } = this.#context.writer;
+    const { turn } = fold;
+    const whose = isBuiltin(spec.tools, name) ? { builtin: true as const } : {};
     const callId = turn ? findBridgedCall(turn, name, input) : undefined;
     const parent = callId === undefined ? undefined : turn?.calls[callId]?.parentId;
-    const data = { request_id: id, name, input, ...(callId === undefined ? {} : { call_id: callId }) };
+    const data = {
+      request_id: id,
+      name,
+      input,
+      ...whose,
+      ...(callId === undefined ? {} : { call_id: callId }),
+    };
     return { type: "tool.requested", source: "agent", parent_id: parent, data };
   }
 }

@@ -6,16 +6,17 @@ import {
   type McpServer,
   type SessionSpec,
 } from "../contract/index.ts";
+import type { Harness } from "../harness/port.ts";
 import { findExecutable } from "../harness/scripted/executable.ts";
 import { TOKEN_VARIABLE, URL_VARIABLE, type ToolAccess } from "../tools/index.ts";
-import { hasCustomTools } from "./bridged.ts";
+import { bridgedTools } from "./bridged.ts";
 
 /** An application may ask a person; the turn's own limits end what nobody answers. */
 const CALL_TIMEOUT_MS = 24 * 3_600_000;
 
 /** The session as its harness starts it: with the server of its application's tools, where it has some. Pure. */
-export function withToolServer(spec: SessionSpec): SessionSpec {
-  if (!hasCustomTools(spec)) return spec;
+export function withToolServer(spec: SessionSpec, harness: Harness): SessionSpec {
+  if (bridgedTools(spec, harness).length === 0) return spec;
   const server: McpServer = {
     command: process.execPath,
     args: [programPath()],
@@ -38,7 +39,7 @@ export function withToolAccess(launch: Launch, access: ToolAccess | undefined): 
 
 /** Tools that no agent could call are refused when they are given. */
 export function refuseUnreachableTools(spec: SessionSpec): void {
-  if (!hasCustomTools(spec)) return;
+  if ((spec.tools?.custom?.length ?? 0) === 0) return;
   if (spec.mcp?.[BRIDGE_SERVER] !== undefined) {
     throw new SluiceError(
       "invalid_request",

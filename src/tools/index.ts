@@ -1,3 +1,4 @@
+export { BUILTIN_TOOLS } from "./builtin-tools.ts";
 export { createToolBridge, type ToolBridge, type ToolBridgeOptions } from "./bridge.ts";
 export {
   TOKEN_VARIABLE,

@@ -1,8 +1,20 @@
 import { randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { SessionSpec } from "../../src/contract/index.ts";
 import type { Limits } from "../../src/sessions/deps.ts";
-import { ofType, openEngine, readAll, runTurn, say, type TestEngine, waitFor } from "../support/engine.ts";
+import { scripted } from "../../src/harness/scripted/harness.ts";
+import {
+  ofType,
+  openEngine,
+  readAll,
+  runTurn,
+  say,
+  script,
+  type TestEngine,
+  waitFor,
+} from "../support/engine.ts";
 import { assistantTexts, expectLawful, expectTurnsEnd } from "../support/laws.ts";
 import { END, factAgent, sayVariable, STOPPED, tell } from "./factAgent.ts";
 
@@ -221,9 +233,47 @@ describe("an unattended session", () => {
     ]);
     expect(ofType(events, "turn.waiting")).toEqual([]);
   });
+
+  it("runs no tool that nobody said they would run, and waits for one that somebody did", async () => {
+    test = await openEngine();
+    const asks = script({ custom: { name: "weather", input: {} } }, { say: "done" });
+    await test.engine.create("alone", { agent: "scripted", sandbox: "local", unattended: true });
+    expect((await runTurn(test, "alone", asks)).data.status).toBe("completed");
+    const events = await readAll(test.log, "alone");
+    expectLawful(events);
+    expect(ofType(events, "tool.resolved").map(({ data }) => [data.status, data.by])).toEqual([
+      ["failed", "policy:unattended"],
+    ]);
+    expect(ofType(events, "turn.waiting")).toEqual([]);
+    const custom = [{ name: "weather", description: "", inputSchema: { type: "object" } }];
+    const spec = { agent: "scripted", sandbox: "local", unattended: true, tools: { custom } };
+    await test.engine.create("named", spec);
+    await say(test.engine, "named", asks);
+    const { data } = await waitFor(test.log, "named", "turn.waiting");
+    await test.engine.resolveTool("named", data.actions[0]?.id ?? "", { output: "sunny" });
+    const end = await waitFor(test.log, "named", "turn.ended");
+    expect(end.data.status).toBe("completed");
+  });
 });
 
 describe("what an agent is given of the host", () => {
+  it("is no other agent's key, and one that it finds for itself is in no event", async () => {
+    const value = `key-${randomUUID()}`;
+    process.env["FACTS_KEY"] = value;
+    try {
+      test = await openEngine({ harnesses: [scripted, factAgent("")] });
+      await test.engine.create("s", { agent: "scripted", sandbox: "local" });
+      // As an agent without a sandbox finds it in the environment of the server.
+      await writeFile(join(test.folder, "environ"), `FACTS_KEY=${value}\n`);
+      await runTurn(test, "s", script({ shell: `printenv FACTS_KEY; cat '${test.folder}/environ'` }));
+      const events = await readAll(test.log, "s", true);
+      expect(JSON.stringify(events)).not.toContain(value);
+      expect(JSON.stringify(events)).toContain("FACTS_KEY=[redacted:FACTS_KEY]");
+    } finally {
+      delete process.env["FACTS_KEY"];
+    }
+  });
+
   it("is a secret by reference, which no event shows", async () => {
     const value = `s3cret-${randomUUID()}`;
     process.env["FACTS_TEST_SECRET"] = value;

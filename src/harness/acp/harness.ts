@@ -3,7 +3,7 @@ import { decodeAcp } from "./decode.ts";
 import type { AcpDialect } from "./dialect.ts";
 import { encodeAcp } from "./encode.ts";
 import { greet } from "./handshake.ts";
-import { detect, launch } from "./launch.ts";
+import { check, detect, launch } from "./launch.ts";
 import { overhearAcp } from "./overhear.ts";
 import { sample } from "./sample.ts";
 import { type AcpState, initialState } from "./state.ts";
@@ -26,6 +26,7 @@ export const acp: Harness<AcpState> = {
   id: "acp",
   title: "ACP agent",
   detect,
+  check,
   launch,
   ...speakAcp({}),
   sample,

@@ -1,4 +1,3 @@
-import { homedir } from "node:os";
 import { isAbsolute } from "node:path";
 import { type Launch, type SessionSpec, SluiceError } from "../../contract/index.ts";
 import { findCli } from "../cli.ts";
@@ -10,7 +9,18 @@ const BASE_URL = /_(BASE_URL|API_BASE|ENDPOINT|HOST)$/;
 
 /** The command of the session, with its environment and nothing else. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
-  const [name, ...args] = spec.command ?? [];
+  const program = check(spec);
+  return {
+    argv: [program.path, ...(spec.command ?? []).slice(1)],
+    env: { ...spec.env, HOME: context.home },
+    // Most agents are Node programs, whose first line asks for `node`.
+    needs: [...program.needs, process.execPath],
+    hosts: [...baseHosts(spec), ...mcpHosts(spec)],
+  };
+}
+
+export function check(spec: SessionSpec): { path: string; needs: readonly string[] } {
+  const [name] = spec.command ?? [];
   if (name === undefined) {
     throw new SluiceError(
       "invalid_request",
@@ -18,14 +28,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
     );
   }
   refuseUntold(spec);
-  const program = find(name);
-  return {
-    argv: [program.path, ...args],
-    env: { ...spec.env, HOME: context.home },
-    // Most agents are Node programs, whose first line asks for `node`.
-    needs: [...program.needs, process.execPath],
-    hosts: [...baseHosts(spec), ...mcpHosts(spec)],
-  };
+  return find(name);
 }
 
 /** The protocol has no words for these, and where an agent of unknown make looks for them nobody knows. */
@@ -56,7 +59,7 @@ function find(name: string): { path: string; needs: readonly string[] } {
 function missing(name: string): never {
   throw new SluiceError(
     "agent_not_installed",
-    `there is no program "${name}"; install it, or give its absolute path (~ is ${homedir()})`,
+    `there is no program "${name}"; install it, or give its absolute path (~ is ${process.env["HOME"] ?? "not known"})`,
     { command: name },
   );
 }

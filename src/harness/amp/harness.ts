@@ -1,7 +1,7 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
-import { choices, credentials, detect, launch } from "./launch.ts";
+import { choices, credentials, detect, launch, SKILLS_FOLDER } from "./launch.ts";
 import { overhear } from "./overhear.ts";
 import { sample } from "./sample.ts";
 import { type AmpState, initialState } from "./state.ts";
@@ -10,6 +10,7 @@ import { type AmpState, initialState } from "./state.ts";
 export const amp: Harness<AmpState> = {
   id: "amp",
   title: "Amp",
+  skillsFolder: SKILLS_FOLDER,
   caveat: "tested with a stub that speaks Amp's documented stream: the real agent loop runs on Amp's server",
   choices,
   credentials,

@@ -7,6 +7,8 @@ import { findExecutable } from "../scripted/executable.ts";
 import { toSettings } from "./settings.ts";
 import { skillFiles } from "../skills.ts";
 
+export const SKILLS_FOLDER = ".config/agents/skills";
+
 const INSTALL = "npm install -g @ampcode/cli";
 const GATE = "sluice-amp-gate";
 const GATE_FOLDER = ".sluice/amp";
@@ -79,7 +81,7 @@ function filesOf(spec: SessionSpec, folder: string, gate: string): NonNullable<L
     },
     { path: `${GATE_FOLDER}/${GATE}`, content: gateScript(folder, gate), mode: 0o700 },
     ...(words === "" ? [] : [{ path: `${CONFIG}/AGENTS.md`, content: words, mode: 0o600 }]),
-    ...skillFiles(".config/agents/skills", spec),
+    ...skillFiles(SKILLS_FOLDER, spec),
   ];
 }
 

@@ -7,9 +7,18 @@ import { partText } from "../partText.ts";
 
 type Answer = Extract<HarnessCommand, { type: "permission" | "question" }>;
 
-/** The first words: sub-agents are heard too, which they are not by themselves. */
+/**
+ * The first words: sub-agents are heard too, which they are not by themselves, and a conversation that is resumed has
+ * the system prompt of today, not the one that it began with.
+ */
 export function greet(): readonly string[] {
-  return [control("initialize", { subtype: "initialize", hooks: null, forwardSubagentText: true })];
+  const request = {
+    subtype: "initialize",
+    hooks: null,
+    forwardSubagentText: true,
+    systemPromptSnapshot: false,
+  };
+  return [control("initialize", request)];
 }
 
 /** The lines that carry a command to Claude Code. */

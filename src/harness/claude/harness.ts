@@ -1,7 +1,7 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode, greet } from "./encode.ts";
-import { detect, launch } from "./launch.ts";
+import { detect, launch, SKILLS_FOLDER } from "./launch.ts";
 import { overhear } from "./overhear.ts";
 import { sample } from "./sample.ts";
 import { type ClaudeState, initialState } from "./state.ts";
@@ -10,6 +10,9 @@ import { type ClaudeState, initialState } from "./state.ts";
 export const claude: Harness<ClaudeState> = {
   id: "claude",
   title: "Claude Code",
+  skillsFolder: SKILLS_FOLDER,
+  takesInstructions: true,
+  bridgesBuiltins: true,
   choices: {
     modes: ["default", "plan"],
     models: ["default", "opus", "sonnet", "haiku"],
@@ -24,7 +27,10 @@ export const claude: Harness<ClaudeState> = {
   addresses: ["ANTHROPIC_BASE_URL"],
   detect,
   launch,
-  initial: ({ idPrefix }) => initialState(idPrefix),
+  initial: ({ idPrefix, spec }) => ({
+    ...initialState(idPrefix),
+    ...(spec.tools?.rules === undefined ? {} : { rules: spec.tools.rules }),
+  }),
   greet,
   decode,
   encode,

@@ -8,6 +8,8 @@ import { toKeyFiles } from "./key.ts";
 import { toPermissions } from "./permissions.ts";
 import { skillFiles } from "../skills.ts";
 
+export const SKILLS_FOLDER = ".claude/skills";
+
 const INSTALL = "npm install -g @anthropic-ai/claude-code";
 
 /** Ours, in the agent's home; what the CLI keeps there itself is left alone. */
@@ -23,7 +25,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
     ...toSettingsFiles({ ...key.settings, ...toPermissions(spec.tools) }),
     ...toPromptFiles(spec),
     ...toMcpFiles(spec),
-    ...skillFiles(".claude/skills", spec),
+    ...skillFiles(SKILLS_FOLDER, spec),
   ];
   const placed = (name: string): string[] => {
     const path = `${FOLDER}/${name}`;

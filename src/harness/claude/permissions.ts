@@ -1,9 +1,10 @@
-import type { ToolRule, ToolSettings } from "../../contract/index.ts";
+import { BRIDGE_SERVER, type ToolRule, type ToolSettings } from "../../contract/index.ts";
 import { ruleOf } from "../toolRule.ts";
 
 /**
  * A session's rules as Claude's own, by the names of its tools: it asks by itself for some of them only, and knows no
- * tool that is denied. What is allowed needs none: it asks for it or not, and is answered at once.
+ * tool that is denied. What is allowed needs none: it asks for it or not, and is answered at once. A tool that its
+ * application runs in its place is one of the bridge, and its own is none.
  */
 export function toPermissions(
   tools: ToolSettings | undefined,
@@ -13,7 +14,11 @@ export function toPermissions(
   const add = (rule: ToolRule | undefined, ...names: readonly string[]): void => {
     if (rule === "ask" || rule === "deny") permissions[rule].push(...names);
   };
-  for (const [name, native] of NATIVE) add(ruleOf(tools, name), ...native);
+  for (const [name, native] of NATIVE) {
+    const isBridged = tools?.client?.includes(name) === true && !name.startsWith("web_");
+    add(isBridged ? "deny" : ruleOf(tools, name), ...native);
+    if (isBridged) add(ruleOf(tools, name), `mcp__${BRIDGE_SERVER}__${name}`);
+  }
   for (const [name, rule] of Object.entries(rules)) {
     if (!name.startsWith("mcp__")) continue;
     if (!name.endsWith("__*")) add(rule, name);

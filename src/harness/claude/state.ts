@@ -1,4 +1,4 @@
-import type { PlanEntry, Usage } from "../../contract/index.ts";
+import type { PlanEntry, ToolSettings, Usage } from "../../contract/index.ts";
 import { emptyTranscript, type Transcript } from "../transcript.ts";
 import type { Totals } from "./usage.ts";
 
@@ -45,6 +45,8 @@ export interface ClaudeState {
   readonly failure?: string;
   /** MCP servers that were told to have failed. */
   readonly failedServers: readonly string[];
+  /** The session's rules of its tools. */
+  readonly rules?: ToolSettings["rules"];
 }
 
 export interface Stream {

@@ -81,11 +81,12 @@ function tellFailedServers(
   );
   const news = failed.filter(({ name }) => !state.failedServers.includes(name));
   for (const { name, status } of news) {
-    const why = status === "failed" ? "cannot be reached" : "wants a login";
-    scribe.add({
-      type: "error",
-      data: { code: "mcp_connection_failed", message: `The MCP server ${name} ${why}.` },
-    });
+    const [code, why] =
+      status === "failed"
+        ? ["mcp_connection_failed", "cannot be reached"]
+        : ["mcp_authentication_failed", "wants a login"];
+    const message = `The MCP server ${name} ${why}.`;
+    scribe.add({ type: "error", data: { code, message, details: { server: name } } });
   }
   return news.length === 0 ? state : { ...state, failedServers: failed.map(({ name }) => name) };
 }

@@ -1,5 +1,8 @@
+import { commonToolName } from "../../contract/index.ts";
+import type { PermissionMetadata } from "../scribe.ts";
+import { ruleOf } from "../toolRule.ts";
 import { own, without } from "../transcript.ts";
-import { type Fields, toFields, toList, toText } from "./fields.ts";
+import { type Fields, parentOf, toFields, toList, toText } from "./fields.ts";
 import { changePlan } from "./plan.ts";
 import type { Reader, Reading } from "./reading.ts";
 import type { ClaudeState } from "./state.ts";
@@ -56,12 +59,24 @@ function readToolResult(
   }
   const kept = own(state.inputs, id);
   const failed = block["is_error"] === true;
+  if (failed && isUnknown(state, call.name, block)) {
+    // It asks nobody for a tool that it was not given: that it was denied is said in its place.
+    const metadata: PermissionMetadata = { call_id: id, name: call.name, input: {}, kind: "other" };
+    const data = { permission_id: `perm_${id}`, action: call.name, status: "requested" as const, metadata };
+    scribe.add({ type: "permission.requested", data }, { parent: parentOf(line) });
+  }
   scribe.result(id, toOutcome(block, { name: call.name, result, path: kept?.path }));
   const next = { ...state, inputs: without(state.inputs, id) };
   const tasks = failed ? undefined : changePlan(state.tasks, { name: call.name, input: kept?.value, result });
   if (!tasks) return next;
   scribe.plan(Object.values(tasks));
   return { ...next, tasks };
+}
+
+/** Whether the session's rules have taken the tool away. */
+function isUnknown({ rules }: ClaudeState, name: string, block: Fields): boolean {
+  if (ruleOf({ rules }, commonToolName(name)) !== "deny") return false;
+  return /No such tool available|has been denied/.test(toOutput(block["content"]));
 }
 
 /** A sub-agent's call that comes back at once, the sub-agent going on by itself: the CLI's name for it. */

@@ -29,9 +29,15 @@ export function toConfig(spec: SessionSpec, context: LaunchContext): string {
       default_mode_request_user_input: true,
       // It would write its whole environment into a file, and with it every secret that it was given there.
       shell_snapshot: false,
+      ...withoutShell(spec),
     },
     mcp_servers: toServers(spec),
   });
+}
+
+/** Where its application runs them, its commands are tools of the bridge; a patch it asks for, and is refused. */
+function withoutShell({ tools }: SessionSpec): TomlTable {
+  return tools?.client?.includes("bash") ? { shell_tool: false, unified_exec: false } : {};
 }
 
 /** The session's own: every try of a request is one that Codex tells of, as many as the budget has. */

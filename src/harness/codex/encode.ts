@@ -63,7 +63,7 @@ function startTurn(
   input: readonly Params[],
   mode?: "plan" | "default",
 ): string {
-  const { plans, effort, params } = state.opening;
+  const { plans, effort, params, amended } = state.opening;
   const settings = { model: state.model ?? "", reasoning_effort: effort, developer_instructions: null };
   // What could only read while it planned may now write.
   const isReleased = mode === "default" && plans && params["sandbox"] === "read-only";
@@ -74,6 +74,14 @@ function startTurn(
       threadId: threadOf(state),
       input,
       ...(mode === undefined ? {} : { collaborationMode: { mode, settings } }),
+      ...(mode === undefined && amended !== undefined
+        ? {
+            collaborationMode: {
+              mode: "default",
+              settings: { ...settings, developer_instructions: amended },
+            },
+          }
+        : {}),
       ...(isReleased ? { sandboxPolicy: WRITING } : {}),
     },
   });

@@ -1,7 +1,7 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode, greet } from "./encode.ts";
-import { launch } from "./launch.ts";
+import { launch, SKILLS_FOLDER } from "./launch.ts";
 import { overhear } from "./overhear.ts";
 import { detect } from "./program.ts";
 import { sample } from "./sample.ts";
@@ -11,6 +11,9 @@ import { type CodexState, initialState } from "./state.ts";
 export const codex: Harness<CodexState> = {
   id: "codex",
   title: "Codex",
+  skillsFolder: SKILLS_FOLDER,
+  takesInstructions: true,
+  bridgesBuiltins: true,
   choices: {
     modes: ["default", "plan"],
     models: [

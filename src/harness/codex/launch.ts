@@ -7,6 +7,7 @@ import { findProgram } from "./program.ts";
 import { skillFiles } from "../skills.ts";
 
 const FOLDER = ".codex";
+export const SKILLS_FOLDER: string = `${FOLDER}/skills`;
 /** Codex refuses to work from a home that lies in the folder for temporary files. */
 const TEMPORARY = ".cache/codex-tmp";
 
@@ -33,7 +34,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       { path: `${FOLDER}/config.toml`, content: toConfig(spec, context), mode: 0o600 },
       { path: `${TEMPORARY}/.keep`, content: "" },
       ...(key === undefined ? [] : [auth]),
-      ...skillFiles(`${FOLDER}/skills`, spec),
+      ...skillFiles(SKILLS_FOLDER, spec),
     ],
   };
 }

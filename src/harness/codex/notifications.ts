@@ -77,7 +77,12 @@ function hearServer(reading: Reading, { name, status, error }: Params): void {
   if (status !== "failed") return;
   const why = typeof error === "string" ? error : "it could not be started";
   const message = `the MCP server "${String(name)}" is not there: ${why}`;
-  reading.scribe.add({ type: "error", data: { code: "mcp_connection_failed", message } });
+  // Its own words are all that tells them apart.
+  const isRefused = /\b401\b|unauthorized|auth(entication|orization)? (is )?required|not logged in/i.test(
+    why,
+  );
+  const code = isRefused ? "mcp_authentication_failed" : "mcp_connection_failed";
+  reading.scribe.add({ type: "error", data: { code, message, details: { server: String(name) } } });
 }
 
 function warn(reading: Reading, params: Params): void {

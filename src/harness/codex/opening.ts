@@ -11,6 +11,8 @@ export interface Opening {
   /** Whether a plan is put to somebody, and carried out once it is approved. */
   readonly asksForPlan: boolean;
   readonly effort: string | null;
+  /** A conversation that is resumed keeps the developer's words that it began with: today's go along with its turns. */
+  readonly amended?: string;
 }
 
 export function toOpening(context: DecodeContext): Opening {
@@ -27,7 +29,8 @@ export function toOpening(context: DecodeContext): Opening {
     return { method: "thread/start", params, ...modes };
   }
   const known = { threadId: resume, excludeTurns: true, ...params };
-  return { method: fork === true ? "thread/fork" : "thread/resume", params: known, ...modes };
+  const amended = spec.instructions === undefined ? {} : { amended: spec.instructions };
+  return { method: fork === true ? "thread/fork" : "thread/resume", params: known, ...modes, ...amended };
 }
 
 export function plansFirst({ permissionMode, agentMode }: SessionSpec): boolean {

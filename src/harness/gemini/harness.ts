@@ -4,7 +4,7 @@ import { detectCli } from "../cli.ts";
 import type { SessionSpec } from "../../contract/index.ts";
 import type { Harness } from "../port.ts";
 import { geminiDialect } from "./dialect.ts";
-import { INSTALL, launch } from "./launch.ts";
+import { INSTALL, launch, SKILLS_FOLDER } from "./launch.ts";
 import { sample } from "./sample.ts";
 import { isInSettings } from "./settings.ts";
 
@@ -14,6 +14,7 @@ const acp = speakAcp(geminiDialect);
 export const gemini: Harness<AcpState> = {
   id: "gemini",
   title: "Gemini CLI",
+  skillsFolder: SKILLS_FOLDER,
   choices: {
     modes: ["default", "plan"],
     models: [

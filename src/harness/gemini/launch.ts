@@ -7,6 +7,8 @@ import { skillFiles } from "../skills.ts";
 import { PRELUDE, preludeFile } from "./prelude.ts";
 import { toSettings } from "./settings.ts";
 
+export const SKILLS_FOLDER = ".gemini/skills";
+
 export const INSTALL = "npm install -g @google/gemini-cli";
 
 const SYSTEM_PROMPT = ".gemini/system.md";
@@ -38,7 +40,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       preludeFile(),
       ...(spec.systemPrompt === undefined ? [] : [{ path: SYSTEM_PROMPT, content: spec.systemPrompt }]),
       ...(spec.instructions === undefined ? [] : [{ path: ".gemini/GEMINI.md", content: spec.instructions }]),
-      ...skillFiles(".gemini/skills", spec),
+      ...skillFiles(SKILLS_FOLDER, spec),
     ],
   };
 }

@@ -3,13 +3,14 @@ import type { AcpState } from "../acp/state.ts";
 import { detectCli } from "../cli.ts";
 import type { Harness } from "../port.ts";
 import { grokDialect } from "./dialect.ts";
-import { INSTALL, launch } from "./launch.ts";
+import { INSTALL, launch, SKILLS_FOLDER } from "./launch.ts";
 import { sample } from "./sample.ts";
 
 /** Grok Build over ACP and its own extensions (`grok agent stdio`). */
 export const grok: Harness<AcpState> = {
   id: "grok",
   title: "Grok Build",
+  skillsFolder: SKILLS_FOLDER,
   choices: {
     modes: ["default", "plan"],
     models: ["grok-4.6", "grok-4.5"],

@@ -5,6 +5,8 @@ import type { LaunchContext } from "../port.ts";
 import { skillFiles } from "../skills.ts";
 import { toConfig } from "./config.ts";
 
+export const SKILLS_FOLDER = ".grok/skills";
+
 export const INSTALL = "npm install -g @xai-official/grok";
 
 /** `grok agent stdio`, without the leader process that would outlive it. */
@@ -33,7 +35,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
         mode: 0o600,
       },
       ...rules(spec),
-      ...skillFiles(".grok/skills", spec),
+      ...skillFiles(SKILLS_FOLDER, spec),
     ],
   };
 }

@@ -2,7 +2,7 @@ import type { Harness } from "../port.ts";
 import { AGENTS } from "./agent.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
-import { credentials, detect, launch } from "./launch.ts";
+import { credentials, detect, launch, SKILLS_FOLDER } from "./launch.ts";
 import { overhear } from "./overhear.ts";
 import { sample } from "./sample.ts";
 import { initialState, type OpencodeState } from "./state.ts";
@@ -11,6 +11,8 @@ import { initialState, type OpencodeState } from "./state.ts";
 export const opencode: Harness<OpencodeState> = {
   id: "opencode",
   title: "OpenCode",
+  skillsFolder: SKILLS_FOLDER,
+  takesInstructions: true,
   choices: { modes: AGENTS, variants: ["none", "minimal", "low", "medium", "high", "xhigh", "max"] },
   credentials,
   addresses: ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"],

@@ -9,6 +9,8 @@ import { chooseModel } from "./model.ts";
 import { KEYS, providerHosts } from "./providers.ts";
 import { skillFiles } from "../skills.ts";
 
+export const SKILLS_FOLDER = ".config/opencode/skills";
+
 const INSTALL = "npm install -g opencode-ai";
 const CONFIG = ".sluice/opencode.json";
 const INSTRUCTIONS = ".sluice/instructions.md";
@@ -37,7 +39,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
     files: [
       { path: CONFIG, content: JSON.stringify(config, null, 2), mode: 0o600 },
       ...(spec.instructions === undefined ? [] : [{ path: INSTRUCTIONS, content: spec.instructions }]),
-      ...skillFiles(".config/opencode/skills", spec),
+      ...skillFiles(SKILLS_FOLDER, spec),
       ...INSTALLED,
     ],
   };

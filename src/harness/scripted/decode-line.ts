@@ -47,7 +47,7 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
       content: [{ type: "image", path: `data:${line.mime};base64,${line.data}`, mime: line.mime }],
     }),
   "tool.called"(state, line) {
-    const { id, name, input } = line;
+    const { id, name, input, file } = line;
     const part: ContentPart = {
       type: "tool_call",
       name,
@@ -55,7 +55,8 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
       call_id: id,
     };
     const parent = parentOf(state, line);
-    const whole = wholeItem(state, line, { kind: "tool_call", role: "assistant", content: [part] });
+    const content = file === undefined ? [part] : [part, toFileRef(file)];
+    const whole = wholeItem(state, line, { kind: "tool_call", role: "assistant", content });
     const open = { item: `${state.prefix}${whole.state.count}`, ...(parent === undefined ? {} : { parent }) };
     return { ...whole, state: { ...whole.state, items: { ...state.items, [id]: open } } };
   },

@@ -5,6 +5,8 @@ import type { Detected, LaunchContext } from "../port.ts";
 import { skillFiles } from "../skills.ts";
 import { findExecutable } from "./executable.ts";
 
+export const SKILLS_FOLDER = ".scripted/skills";
+
 const MCP_CONFIG = ".scripted/mcp.json";
 
 /** How the agent is started: the Node that runs us, its bundled file, and what the session asks for. */
@@ -18,7 +20,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   if (rules !== undefined || client !== undefined) argv.push(`--tools=${JSON.stringify({ rules, client })}`);
   const env = { ...spec.env, HOME: context.home };
   const needs = [process.execPath, path];
-  const skills = skillFiles(".scripted/skills", spec);
+  const skills = skillFiles(SKILLS_FOLDER, spec);
   if (spec.mcp === undefined) return { argv, env, needs, files: skills };
   argv.push(`--mcp-config=${join(context.home, MCP_CONFIG)}`);
   // Headers and environments of MCP servers hold secrets.

@@ -10,7 +10,8 @@ export type AgentLine =
   /** `text` is the whole text: the concatenation of the deltas. */
   | { type: "text.ended" | "thinking.ended"; id: string; text: string }
   | { type: "image"; id: string; data: string; mime: string; parent?: string }
-  | { type: "tool.called"; id: string; name: string; input: unknown; parent?: string }
+  /** `file`: what the call will do to a file that is there already. */
+  | { type: "tool.called"; id: string; name: string; input: unknown; file?: AgentFile; parent?: string }
   | { type: "tool.started"; id: string }
   | { type: "tool.output"; id: string; text: string }
   | {

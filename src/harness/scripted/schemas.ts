@@ -8,6 +8,9 @@ const parent = z.string().optional();
 const payload = z
   .unknown()
   .refine((value) => !isNestedDeeper(value, 1_000), "nested more than 1000 levels deep");
+const file = z
+  .object({ path: z.string(), action: z.enum(["read", "write", "patch"]), diff: z.string().optional() })
+  .optional();
 const started = z.object({ id: z.string(), parent });
 const ended = z.object({ id: z.string(), text: z.string() });
 const asked = z.object({ id: z.string(), call: z.string(), name: z.string(), input: payload, parent });
@@ -25,7 +28,7 @@ export const LINE_SCHEMAS = {
   "text.ended": ended,
   "thinking.ended": ended,
   image: z.object({ id: z.string(), data: z.string(), mime: z.string(), parent }),
-  "tool.called": z.object({ id: z.string(), name: z.string(), input: payload, parent }),
+  "tool.called": z.object({ id: z.string(), name: z.string(), input: payload, file, parent }),
   "tool.started": z.object({ id: z.string() }),
   "tool.ended": z.object({
     id: z.string(),
@@ -33,9 +36,7 @@ export const LINE_SCHEMAS = {
     failed: z.boolean(),
     exit_code: z.int().optional(),
     interrupted: z.boolean().optional(),
-    file: z
-      .object({ path: z.string(), action: z.enum(["read", "write", "patch"]), diff: z.string().optional() })
-      .optional(),
+    file,
   }),
   "permission.asked": asked,
   "tool.asked": asked.extend({ builtin: z.literal(true).optional() }),

@@ -33,6 +33,7 @@ const WRITES: readonly Native<Write>[] = [
   { tool: "Write", input: toWrite },
   { tool: "write", input: toWrite },
   { tool: "write_file", input: toWrite },
+  { tool: "mcp__sluice__write", input: ({ path, content }) => ({ file_path: path, content }) },
   ...PATCHES,
 ];
 
@@ -41,6 +42,10 @@ const EDITS: readonly Native<Edit>[] = [
   { tool: "edit", input: toEdit },
   { tool: "replace", input: toEdit },
   { tool: "search_replace", input: toEdit },
+  {
+    tool: "mcp__sluice__edit",
+    input: ({ path, old, new: other }) => ({ file_path: path, old_string: old, new_string: other }),
+  },
   ...PATCHES,
 ];
 
@@ -48,6 +53,7 @@ const READS: readonly Native<Path>[] = [
   { tool: "Read", input: ({ path }, scene) => toPath(path, scene) },
   { tool: "read", input: ({ path }, scene) => toPath(path, scene) },
   { tool: "read_file", input: ({ path }, scene) => toPath(path, scene) },
+  { tool: "mcp__sluice__read", input: ({ path }) => ({ file_path: path }) },
 ];
 
 function toWrite({ path, content }: Write, scene: Scene): Input {

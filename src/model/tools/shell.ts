@@ -14,6 +14,8 @@ const SHELLS: readonly Native<Shell>[] = [
   { tool: "shell_command", input: described },
   { tool: "shell", input: ({ command }) => ({ command: ["bash", "-lc", command] }) },
   { tool: "run_terminal_command", input: described },
+  // Of a client whose tools run elsewhere.
+  { tool: "mcp__sluice__bash", input: described },
   { tool: "run_terminal_cmd", input: (shell) => ({ ...described(shell), is_background: false }) },
 ];
 

@@ -1,15 +1,25 @@
+import { readFileSync, statSync } from "node:fs";
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import type { AgentFile } from "../protocol.ts";
 import type { ToolOutcome } from "./tool.ts";
 import { toUnifiedDiff } from "./unified-diff.ts";
 
 /** The file tools. Relative paths are relative to the workspace, which is where the agent runs. */
 
 export async function writeTool(path: string, content: string): Promise<ToolOutcome> {
+  const file = foreseenWrite(path, content) ?? { path, action: "write" };
   await mkdir(dirname(path), { recursive: true });
   await writeFile(path, content);
   const bytes = Buffer.byteLength(content);
-  return { output: `Wrote ${bytes} bytes to ${path}`, file: { path, action: "write" } };
+  return { output: `Wrote ${bytes} bytes to ${path}`, file };
+}
+
+/** What writing does to a file that is there already; undefined where there is none, or none of text. */
+export function foreseenWrite(path: string, content: string): AgentFile | undefined {
+  const before = readTextSync(path);
+  if (before === undefined || before === content) return undefined;
+  return { path, action: "write", diff: toUnifiedDiff(path, before, content) };
 }
 
 export async function editTool(path: string, edit: { old: string; new: string }): Promise<ToolOutcome> {
@@ -32,4 +42,17 @@ export async function deleteTool(path: string): Promise<ToolOutcome> {
   if (found.isDirectory()) throw new Error(`Cannot delete ${path}: it is a folder`);
   await rm(path);
   return { output: `Deleted ${path}` };
+}
+
+const MOST_BYTES = 256 * 1024;
+
+function readTextSync(path: string): string | undefined {
+  try {
+    const found = statSync(path);
+    if (!found.isFile() || found.size > MOST_BYTES) return undefined;
+    const bytes = readFileSync(path);
+    return bytes.includes(0) ? undefined : bytes.toString("utf8");
+  } catch {
+    return undefined;
+  }
 }

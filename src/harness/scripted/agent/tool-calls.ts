@@ -12,7 +12,9 @@ export interface Called {
 export function callTool(scope: Scope, tool: Tool): Called {
   const id = scope.agent.ids.next("call");
   scope.produce(JSON.stringify(tool.input).length);
-  scope.emit({ type: "tool.called", id, name: tool.name, input: tool.input, ...scope.parent });
+  const { name, input } = tool;
+  const file = tool.file?.();
+  scope.emit({ type: "tool.called", id, name, input, ...(file && { file }), ...scope.parent });
   return { id, tool };
 }
 

@@ -11,6 +11,8 @@ export interface Tool {
   readonly disabled?: boolean;
   /** The application runs it: it has no start of its own here. */
   readonly elsewhere?: boolean;
+  /** What it will do to a file, where that is known before it is done. */
+  file?(): AgentFile | undefined;
   run(execution: Execution): Promise<ToolOutcome>;
 }
 

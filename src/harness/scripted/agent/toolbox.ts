@@ -1,6 +1,6 @@
 import type { ToolSettings } from "../../../contract/index.ts";
 import { commonToolName } from "../../../contract/toolNames.ts";
-import { deleteTool, editTool, readTool, writeTool } from "./files.ts";
+import { deleteTool, editTool, foreseenWrite, readTool, writeTool } from "./files.ts";
 import { Halted } from "./halted.ts";
 import { McpFailure } from "./mcp-connection.ts";
 import { ruleOf } from "../../toolRule.ts";
@@ -44,7 +44,13 @@ function bare(step: BareToolStep): Tool {
       };
     case "write": {
       const { path, content } = step;
-      return { name: "write", input: { path, content }, asks, run: () => writeTool(path, content) };
+      return {
+        name: "write",
+        input: { path, content },
+        asks,
+        file: () => foreseenWrite(path, content),
+        run: () => writeTool(path, content),
+      };
     }
     case "edit": {
       const input = { path: step.path, old: step.old, new: step.new };

@@ -1,0 +1,31 @@
+import { expect, it } from "vitest";
+import { ownerName } from "../../src/sessions/owner.ts";
+import { openEngine, readAll, runTurn, SCRIPTED, script } from "../support/engine.ts";
+
+it("a deletion that was told and not done is done by the next start", async () => {
+  const test = await openEngine();
+  try {
+    for (const id of ["kept", "gone"]) {
+      await test.engine.create(id, SCRIPTED);
+      await runTurn(test, id, script({ say: "hi" }));
+    }
+    const kept = await readAll(test.log, "kept");
+    await test.engine.close();
+
+    // What `kill -9` leaves of a deletion after its last word.
+    const row = await test.log.find("gone");
+    const epoch = await test.log.claim("gone", { owner: ownerName(), from: row?.epoch ?? 0 });
+    const deleted = { type: "session.deleted", source: "daemon", data: {} } as const;
+    await test.log.append("gone", { epoch, time: Date.now(), events: [deleted], active: true });
+    await test.restart();
+
+    expect(await test.log.find("gone")).toBeUndefined();
+    expect((await readAll(test.log, "kept")).slice(0, kept.length)).toEqual(kept);
+    await test.engine.create("gone", SCRIPTED);
+    expect(await runTurn(test, "gone", script({ say: "again" }))).toMatchObject({
+      data: { status: "completed" },
+    });
+  } finally {
+    await test.close();
+  }
+});
