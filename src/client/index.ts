@@ -5,6 +5,7 @@ export { type ClientErrorCode, SluiceClientError } from "./errors.ts";
 export type { FileEntry, FsClient } from "./fs.ts";
 export type { MessageStreamOptions, SendOptions, SentMessage } from "./messages.ts";
 export type { EventPage, EventPageOptions, EventView } from "./paths.ts";
+export { createResumingFetch, type ResumingFetchOptions } from "./resuming-fetch.ts";
 export type { SubscribeOptions } from "./subscribe.ts";
 export type { CallOptions, ClientOptions } from "./transport.ts";
 export type {

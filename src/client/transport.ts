@@ -1,4 +1,4 @@
-import { fromResponse, toUnreachable } from "./errors.ts";
+import { fromResponse, toStreamError, toUnreachable } from "./errors.ts";
 
 export interface ClientOptions {
   /** Where the server is, such as `http://127.0.0.1:7411`; "" is the page's own origin. */
@@ -51,7 +51,16 @@ export class Transport {
 
   async json<T>(path: string, call: Call = {}): Promise<T> {
     const response = await this.call(path, call);
-    return (await response.json()) as T;
+    const text = await response.text().catch((error: unknown) => {
+      if (call.signal?.aborted) throw call.signal.reason;
+      throw toUnreachable(this.url || path, error);
+    });
+    try {
+      return JSON.parse(text) as T;
+    } catch (cause) {
+      const detail = `${this.url || path} answered with no JSON but "${text.trim().slice(0, 80)}". Is it a sluice server?`;
+      throw toStreamError(detail, { cause, retryable: false });
+    }
   }
 
   /** For routes that answer 204: the body, if there is one, is read so that the connection can be used again. */

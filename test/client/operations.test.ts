@@ -96,6 +96,25 @@ describe("the client", () => {
         expect(operation.body.schema.safeParse(JSON.parse(body)).error).toBeUndefined();
     },
   );
+
+  it("says so where the answer is no sluice server's, or breaks off", async () => {
+    const page = createServer((request, response) => {
+      response.writeHead(200, { "content-type": "text/html", "content-length": 100 });
+      response.write("<html>");
+      if (request.url?.startsWith("/v1/agents")) return response.destroy();
+      return response.end(" ".repeat(94));
+    }).listen(0, "127.0.0.1");
+    await new Promise((resolve) => page.once("listening", resolve));
+    const other = createClient({ url: `http://127.0.0.1:${(page.address() as AddressInfo).port}` });
+    try {
+      const answer = { code: "stream_error", retryable: false, detail: expect.stringContaining("<html>") };
+      await expect(other.sessions.list()).rejects.toMatchObject(answer);
+      await expect(other.agents()).rejects.toMatchObject({ code: "unreachable", retryable: true });
+    } finally {
+      page.closeAllConnections();
+      await new Promise((resolve) => page.close(resolve));
+    }
+  });
 });
 
 function key(id: string): keyof typeof operations {

@@ -1,0 +1,76 @@
+import { HttpAgent } from "@ag-ui/client";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createResumingFetch } from "../../src/client/index.ts";
+import { type AgUiBench, input, openAgUi } from "../http/ag-ui/agUiBench.ts";
+import { cuttingFetch } from "../http/ag-ui/cut.ts";
+import { script } from "../support/engine.ts";
+
+let bench: AgUiBench;
+let url: string;
+beforeAll(async () => {
+  bench = await openAgUi();
+  url = `${bench.url}/ag-ui/scripted`;
+});
+afterAll(() => bench.close());
+
+function dataOf(stream: string): string[] {
+  return stream.split("\n").filter((line) => /^(data|id):/.test(line));
+}
+
+function post(fetch: ReturnType<typeof createResumingFetch>, body: object): Promise<Response> {
+  const headers = { "content-type": "application/json" };
+  return fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+describe("a fetch that comes back", () => {
+  it("brings the very bytes of a stream that was never cut, wherever it is cut", async () => {
+    const body = input("cuts", script({ say: "one two three — drei" }, { shell: "echo hi" }));
+    const whole = await (await post(createResumingFetch(), body)).text();
+    for (const bytes of [10, 400, 401, 402, 403, 404, 800, 1200]) {
+      const { fetch, seen } = cuttingFetch(1, bytes);
+      const text = await (await post(createResumingFetch({ fetch }), body)).text();
+      expect(dataOf(text)).toEqual(dataOf(whole));
+      expect(seen).toHaveLength(2);
+    }
+  });
+
+  it("passes on what is no stream", async () => {
+    const answer = await post(createResumingFetch(), { threadId: "x" });
+    expect(answer.status).toBe(400);
+    expect(await answer.json()).toMatchObject({ type: "urn:sluice:error:invalid_request" });
+  });
+
+  it("ends when its client does", async () => {
+    const agent = new HttpAgent({ url, threadId: "aborted", fetch: createResumingFetch() });
+    agent.addMessage({ id: "u1", role: "user", content: script({ say: "a" }, { shell: "sleep 64" }) });
+    const running = agent.runAgent();
+    await vi.waitUntil(() => agent.messages.length > 1, { timeout: 20_000 });
+    agent.abortRun();
+    await running;
+    expect((await bench.test.engine.info("aborted")).status).toBe("running");
+  });
+
+  it("says so when there is nothing to come back to", async () => {
+    const body = input("gone", script({ say: "a b c" }));
+    let calls = 0;
+    const cutOnce = (later: () => Response) => {
+      const { fetch: cut } = cuttingFetch(1, 400);
+      calls = 0;
+      return createResumingFetch({
+        tries: 2,
+        fetch: async (to, init) => {
+          calls += 1;
+          return calls === 1 ? cut(to, init) : later();
+        },
+      });
+    };
+    const unknown = cutOnce(() => new Response("", { status: 404 }));
+    await expect(post(unknown, body).then((answer) => answer.text())).rejects.toThrow("404");
+    expect(calls).toBe(2);
+    const away = cutOnce(() => {
+      throw new TypeError("fetch failed");
+    });
+    await expect(post(away, body).then((answer) => answer.text())).rejects.toThrow("does not come back");
+    expect(calls).toBe(4);
+  });
+});
