@@ -1,3 +1,17 @@
+import "./page.css";
+
+/** The same page for every example: what was said, what is asked, a prompt, and what happens to files. */
+document.body.innerHTML = `
+  <main>
+    <h1></h1>
+    <div id="messages" aria-live="polite"></div>
+    <div id="asks"></div>
+    <form id="form"><input id="prompt" aria-label="Prompt" autofocus /><button>Send</button></form>
+    <p>Files: <span id="files"></span></p>
+    <p>Status: <output id="status">ready</output></p>
+  </main>`;
+document.querySelector("h1").textContent = document.title;
+
 /** An element with a class and a text. */
 export function element(kind, text, className = "") {
   const made = document.createElement(kind);

@@ -3,13 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ensureAgents } from "./agents.mjs";
 import { ensureChromium } from "./chromium.mjs";
+import { ensureClients } from "./clients.mjs";
 import { endAs, ensureBuilt, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
 
 await ensureInstalled();
 await ensureIsolation();
 await ensureChromium();
 await ensureBuilt();
-const env = { ...process.env, PATH: await ensureAgents() };
+const env = { ...process.env, PATH: await ensureAgents(), SLUICE_TEST_CLIENTS: await ensureClients() };
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
 const report = join(folder, "report.json");
 const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");

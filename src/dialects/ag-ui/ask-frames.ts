@@ -1,5 +1,6 @@
 import type { EventOf } from "../../contract/index.ts";
 import { isRecord } from "./payload.ts";
+import { tellStateDelta } from "./shared-state.ts";
 import { type Ask, without } from "./state.ts";
 import type { Teller } from "./teller.ts";
 
@@ -24,8 +25,10 @@ export function keepQuestion(teller: Teller, { data }: EventOf<"question.request
 
 export function forgetAsk(teller: Teller, id: string): void {
   teller.change({ asks: without(teller.state.asks, id) });
+  tellStateDelta(teller, "running");
 }
 
 function keep(teller: Teller, id: string, ask: Ask): void {
   teller.change({ asks: { ...teller.state.asks, [id]: ask } });
+  tellStateDelta(teller, "running");
 }

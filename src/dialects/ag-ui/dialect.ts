@@ -4,7 +4,7 @@ import type { StoredEventText } from "../stored.ts";
 import { forgetAsk, keepPermission, keepQuestion } from "./ask-frames.ts";
 import { toFrames } from "./frame-id.ts";
 import { isRun, RUN_EVENT } from "./payload.ts";
-import { tellTurnEnded, tellTurnStarted, tellWaiting } from "./run-frames.ts";
+import { tellNextRun, tellTurnEnded, tellTurnStarted, tellWaiting } from "./run-frames.ts";
 import { type AgUiState, initialState } from "./state.ts";
 import { attribute } from "./subagent-frames.ts";
 import { Teller } from "./teller.ts";
@@ -110,7 +110,7 @@ const TELL: Tell = {
   },
   "workspace.diffed": (teller, { data: { path, diff } }) => teller.change({ diff: { path, diff } }),
   custom: (teller, { data }) => {
-    if (data.name === RUN_EVENT) return isRun(data.value) ? teller.change({ next: data.value }) : undefined;
+    if (data.name === RUN_EVENT) return isRun(data.value) ? tellNextRun(teller, data.value) : undefined;
     if (teller.state.turn !== null) teller.custom(data.name, data.value ?? null);
   },
 };

@@ -1,6 +1,7 @@
 import type { EventData, EventOf } from "../../contract/index.ts";
 import { type AgUiInterrupt, toInterrupt } from "./interrupt.ts";
-import { fromPayload } from "./payload.ts";
+import { fromPayload, type RunPayload } from "./payload.ts";
+import { tellStateDelta } from "./shared-state.ts";
 import { CLEAN } from "./state.ts";
 import { suspendSubagents } from "./subagent-frames.ts";
 import type { Teller } from "./teller.ts";
@@ -37,16 +38,31 @@ export function tellWaiting(teller: Teller, { data }: EventOf<"turn.waiting">): 
   });
   if (interrupts.length > 0) return tellInterrupts(teller, interrupts);
   const pendingToolCallIds = data.actions.flatMap(({ id }) => asks[id]?.callId ?? []);
+  tellStateDelta(teller, "waiting");
   const outcome = { type: "success", ...(speaksOne(view) ? { pendingToolCallIds } : {}) };
   finish(teller, outcome, "tool_calls");
+}
+
+/** A client that answers its tools while the run goes on, and has let go of it after all: its answer begins the next. */
+export function tellNextRun(teller: Teller, next: RunPayload): void {
+  const { view, run, asks } = teller.state;
+  const open = Object.values(asks);
+  if (view.bridged && run && open.length > 0 && open.every(isTool)) {
+    closeAll(teller, []);
+    tellStateDelta(teller, "waiting");
+    finish(teller, { type: "success" }, "tool_calls");
+  }
+  teller.change({ next });
 }
 
 export function tellTurnEnded(teller: Teller, { data }: EventOf<"turn.ended">): void {
   const { run, next, diff } = teller.state;
   // A turn that ends while it waits for its application has no run to end.
   if (run || next) {
+    teller.begin();
     closeAll(teller, []);
     if (diff) teller.custom("file.changed", diff);
+    tellStateDelta(teller, "idle");
     end(teller, data);
   }
   teller.change({ ...CLEAN, turn: null });
@@ -65,9 +81,7 @@ function end(teller: Teller, data: EventData<"turn.ended">): void {
 }
 
 function tellInterrupts(teller: Teller, interrupts: readonly AgUiInterrupt[]): void {
-  const pending = interrupts.map(({ id, reason, message }) => ({ id, reason, message }));
-  const snapshot = { ...teller.state.clientState, sluice: { status: "waiting", pending } };
-  teller.say("STATE_SNAPSHOT", { snapshot });
+  teller.snapshot("waiting");
   finish(teller, { type: "interrupt", interrupts }, "stop");
 }
 

@@ -15,6 +15,8 @@ export interface AgUiState {
   readonly next: RunPayload | null;
   /** What the client keeps as the agent's state. */
   readonly clientState: Readonly<Record<string, unknown>>;
+  /** What was told of us in it, by this turn's last snapshot and what changed since. */
+  readonly shared: Shared | null;
   /** The user's items that the client has itself, with the ids that it gave them. */
   readonly sent: Readonly<Record<string, string>>;
   /** Messages and thoughts that are not complete, by item id. */
@@ -40,6 +42,11 @@ export interface RunState {
   /** Sub-agents that were told of in this run, by the item of their call. */
   readonly subagents: Readonly<Record<string, Subagent>>;
   readonly usage: Readonly<Record<string, Usage>>;
+}
+
+export interface Shared {
+  readonly status: "running" | "waiting" | "idle";
+  readonly pending: readonly { readonly id: string; readonly reason: string; readonly message: string }[];
 }
 
 export interface OpenText {
@@ -95,6 +102,7 @@ export const CLEAN = {
   runs: 0,
   next: null,
   clientState: {},
+  shared: null,
   sent: {},
   texts: {},
   calls: {},

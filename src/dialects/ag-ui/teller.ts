@@ -1,6 +1,7 @@
 import type { SluiceEvent } from "../../contract/index.ts";
 import { toSessionIdEvent } from "./session-id.ts";
-import type { AgUiState, RunState } from "./state.ts";
+import { needsSnapshot, toShared, toSnapshot } from "./shared-state.ts";
+import type { AgUiState, RunState, Shared } from "./state.ts";
 import { speaksOne } from "./view.ts";
 
 /** Tells one event of the log: the AG-UI events that it becomes, and what is open behind it. */
@@ -70,7 +71,19 @@ export class Teller {
       ...(next?.parentRunId === undefined ? {} : { parentRunId: next.parentRunId }),
       timestamp: this.timestamp,
     });
+    if (needsSnapshot(this.#state, next?.state)) this.snapshot("running");
     for (const event of held) this.#push(event);
+  }
+
+  /** The whole of the agent's state; from then on changes of it are told. */
+  snapshot(status: Shared["status"]): void {
+    const shared = toShared(this.#state, status);
+    this.change({ shared });
+    this.#push({
+      type: "STATE_SNAPSHOT",
+      snapshot: toSnapshot(this.#state, shared),
+      timestamp: this.timestamp,
+    });
   }
 
   /** Once in a run, as soon as it is sure: an agent that resumes may go on under another id. */

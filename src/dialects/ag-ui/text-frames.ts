@@ -58,7 +58,8 @@ function tell(teller: Teller, itemId: string, known: OpenText, delta: string): v
   }
   if (isNew && kind === "text") {
     teller.say("TEXT_MESSAGE_START", { messageId, role: known.role, ...by });
-    teller.change({ speaking: { ...teller.state.speaking, [owner ?? ""]: messageId } });
+    if (known.role === "assistant")
+      teller.change({ speaking: { ...teller.state.speaking, [owner ?? ""]: messageId } });
   }
   teller.say(kind === "text" ? "TEXT_MESSAGE_CONTENT" : "REASONING_MESSAGE_CONTENT", {
     messageId,

@@ -1,89 +1,133 @@
-import type { AgUiMessage } from "./messages.ts";
+import { isFailed, type Told } from "./told.ts";
 
-/** A message as TanStack's client paints it: one with all that belongs to it as parts. */
+/** A message as TanStack's client paints it: all that belongs to it as parts, in the order in which it came. */
 export interface UiMessage {
   readonly id: string;
   readonly role: "user" | "assistant";
   readonly parts: UiPart[];
+  readonly createdAt: string;
 }
 
 export type UiPart =
-  | { type: "text"; content: string }
-  | { type: "thinking"; content: string; stepId: string }
+  | { readonly type: "text"; content: string }
+  | { readonly type: "thinking"; content: string; readonly stepId: string }
+  | UiCall
   | {
-      type: "tool-call";
-      id: string;
-      name: string;
-      arguments: string;
-      input?: unknown;
-      state: "input-complete" | "complete" | "error";
-      output?: unknown;
-    }
-  | { type: "tool-result"; toolCallId: string; content: string; state: "complete" | "error"; error?: string };
+      readonly type: "tool-result";
+      readonly toolCallId: string;
+      readonly content: string;
+      readonly state: "complete" | "error";
+      readonly error?: string;
+    };
 
-/** Thoughts stand before what they led to, results behind their calls. Plans have no part of theirs. */
-export function toUiMessages(messages: readonly AgUiMessage[]): UiMessage[] {
-  const painted: UiMessage[] = [];
-  let thoughts: UiPart[] = [];
-  for (const message of messages) {
-    if (message.role === "activity") continue;
-    const content = typeof message.content === "string" ? message.content : "";
-    if (message.role === "reasoning") {
-      thoughts.push({ type: "thinking", content, stepId: message.id });
-    } else if (message.role === "tool") {
-      addResult(painted, message, content);
-    } else {
-      const text: UiPart[] = content === "" ? [] : [{ type: "text", content }];
-      painted.push({
-        id: message.id,
-        role: message.role,
-        parts: [...thoughts, ...text, ...callsOf(message)],
-      });
-      thoughts = [];
+export interface UiCall {
+  readonly type: "tool-call";
+  readonly id: string;
+  readonly name: string;
+  arguments: string;
+  input?: unknown;
+  state: "awaiting-input" | "input-complete" | "complete" | "error";
+  output?: unknown;
+}
+
+/** What the client's own hand would have painted of a turn, had it heard it. Plans have no part of theirs. */
+export function toUiMessages(told: Iterable<object>): UiMessage[] {
+  const painting = new Painting();
+  for (const event of told) painting.paint(event as Told);
+  return painting.messages;
+}
+
+type Sketch = Omit<UiMessage, "id"> & { id: string };
+
+class Painting {
+  readonly messages: Sketch[] = [];
+  readonly #calls = new Map<string, { message: Sketch; call: UiCall }>();
+  #active: Sketch | undefined;
+  /** The active message began without words of its own: the first ones give it their id. */
+  #isUnnamed = false;
+
+  paint(event: Told): void {
+    const { messageId = "", toolCallId = "", delta = "" } = event;
+    switch (event.type) {
+      case "RUN_STARTED":
+        this.#active = undefined;
+        return;
+      case "TEXT_MESSAGE_START":
+        return event.role === "user"
+          ? void this.#add(event, messageId, "user")
+          : this.#speak(event, messageId);
+      case "TEXT_MESSAGE_CONTENT": {
+        const parts = this.messages.findLast(({ id }) => id === messageId)?.parts;
+        const last = parts?.at(-1);
+        if (last?.type === "text") last.content += delta;
+        else parts?.push({ type: "text", content: delta });
+        return;
+      }
+      case "REASONING_MESSAGE_CONTENT": {
+        const { parts } = this.#ensure(event, messageId);
+        const known = parts.find((part) => part.type === "thinking" && part.stepId === messageId);
+        if (known?.type === "thinking") known.content += delta;
+        else parts.push({ type: "thinking", content: delta, stepId: messageId });
+        return;
+      }
+      case "TOOL_CALL_START":
+        return this.#call(event, toolCallId);
+      case "TOOL_CALL_ARGS": {
+        const known = this.#calls.get(toolCallId);
+        if (known) known.call.arguments += delta;
+        return;
+      }
+      case "TOOL_CALL_END": {
+        const call = this.#calls.get(toolCallId)?.call;
+        if (call) Object.assign(call, { input: parse(call.arguments), state: "input-complete" });
+        return;
+      }
+      case "TOOL_CALL_RESULT":
+        return this.#answer(event, toolCallId);
+      default:
     }
   }
-  if (thoughts.length > 0)
-    painted.push({ id: `${stepOf(thoughts)}_thought`, role: "assistant", parts: thoughts });
-  return painted;
-}
 
-function stepOf([first]: readonly UiPart[]): string {
-  return first?.type === "thinking" ? first.stepId : "message";
-}
+  #speak(event: Told, messageId: string): void {
+    const known = this.messages.find(({ id }) => id === messageId);
+    if (known) this.#active = known;
+    else if (this.#active && this.#isUnnamed) this.#active.id = messageId;
+    else this.#active = this.#add(event, messageId, "assistant");
+    this.#isUnnamed = false;
+  }
 
-function callsOf({ toolCalls = [] }: AgUiMessage): UiPart[] {
-  return toolCalls.map(({ id, function: { name, arguments: text } }) => {
-    const input = parse(text);
-    return {
-      type: "tool-call",
-      id,
-      name,
-      arguments: text,
-      ...(input === undefined ? {} : { input }),
-      state: "input-complete",
-    };
-  });
-}
+  #call(event: Told, id: string): void {
+    if (this.#calls.has(id)) return;
+    const parent = event.parentMessageId;
+    const message = this.messages.find((one) => one.id === parent) ?? this.#ensure(event, id);
+    const name = event.toolCallName ?? "";
+    const call: UiCall = { type: "tool-call", id, name, arguments: "", state: "awaiting-input" };
+    message.parts.push(call);
+    this.#calls.set(id, { message, call });
+  }
 
-function addResult(
-  painted: readonly UiMessage[],
-  { toolCallId = "", error }: AgUiMessage,
-  content: string,
-): void {
-  const isOurs = (part: UiPart): boolean => part.type === "tool-call" && part.id === toolCallId;
-  const owner = painted.findLast(({ parts }) => parts.some(isOurs));
-  const call = owner?.parts.find(isOurs);
-  if (!owner || call?.type !== "tool-call") return;
-  const state = error === undefined ? "complete" : "error";
-  call.state = state;
-  call.output = error === undefined ? (parse(content) ?? content) : { error };
-  owner.parts.push({
-    type: "tool-result",
-    toolCallId,
-    content,
-    state,
-    ...(error === undefined ? {} : { error }),
-  });
+  #answer({ content: given, metadata }: Told, toolCallId: string): void {
+    const known = this.#calls.get(toolCallId);
+    if (!known) return;
+    const content = String(given ?? "");
+    const state = isFailed(metadata) ? "error" : "complete";
+    Object.assign(known.call, { state, output: parse(content) ?? content });
+    const error = state === "error" && content !== "" ? { error: content } : {};
+    known.message.parts.push({ type: "tool-result", toolCallId, content, state, ...error });
+  }
+
+  #ensure(event: Told, id: string): Sketch {
+    if (this.#active) return this.#active;
+    this.#isUnnamed = true;
+    this.#active = this.#add(event, id, "assistant");
+    return this.#active;
+  }
+
+  #add({ timestamp = 0 }: Told, id: string, role: UiMessage["role"]): Sketch {
+    const message: Sketch = { id, role, parts: [], createdAt: new Date(timestamp).toISOString() };
+    this.messages.push(message);
+    return message;
+  }
 }
 
 function parse(text: string): unknown {

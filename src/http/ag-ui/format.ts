@@ -14,6 +14,10 @@ export async function chooseFormat(c: Context<AppEnv>): Promise<StreamFormat> {
   return accept.includes(NDJSON) ? NDJSON_FORMAT : SSE_FORMAT;
 }
 
+export async function speaksProto(): Promise<boolean> {
+  return (await readProto()) !== undefined;
+}
+
 /** Frames before the first one of the log, such as those that open what a late reader has not seen begin. */
 export function withPrelude(format: StreamFormat, frames: readonly Frame[]): StreamFormat {
   const text = frames.map((frame) => format.framing.frame(frame, undefined)).join("");

@@ -1,47 +1,41 @@
-import { agUi, type AgUiInterrupt } from "../../dialects/ag-ui/index.ts";
+import type { AgUiInterrupt, AgUiView } from "../../dialects/ag-ui/index.ts";
 import { toInterrupt } from "../../dialects/ag-ui/interrupt.ts";
-import { toMessages } from "../../dialects/ag-ui/messages.ts";
-import { toUiMessages, type UiMessage } from "../../dialects/ag-ui/ui-messages.ts";
-import { readStateAt } from "../rewind.ts";
-import { readTold, type ToldEvent } from "./history.ts";
+import type { UiMessage } from "../../dialects/ag-ui/ui-messages.ts";
+import { readTurnsBack } from "./history.ts";
+import { type Page, readMessagePage } from "./message-page.ts";
+import type { ReadQuery } from "./query.ts";
 import type { AgUiServices } from "./services.ts";
+import { findSession } from "./thread.ts";
 
 export interface Hydration {
   readonly messages: readonly UiMessage[];
   readonly activeRun: { readonly runId: string } | null;
   readonly interrupts: { readonly runId: string; readonly pending: readonly AgUiInterrupt[] } | null;
+  readonly page: Page;
 }
 
 /** What a page that is opened again paints. The run that is live is not in the messages: it is joined, from its beginning. */
-export async function hydrate({ engine }: AgUiServices, agent: string, threadId: string): Promise<Hydration> {
-  const row = await engine.log.find(threadId);
-  if (row?.spec.agent !== agent) return { messages: [], activeRun: null, interrupts: null };
-  const view = { agent: row.spec.agent, thread: threadId, inputs: true };
-  const state = await readStateAt(engine.log, { session: row.id, dialect: agUi, view }, row.head);
-  const told = await readTold(engine.log, row, view);
-  const last = told.findLast(({ type }) => type === "RUN_FINISHED");
-  const runId = String(last?.["runId"] ?? "");
-  const pending = state.run
-    ? []
-    : Object.entries(state.asks).flatMap(([id, ask]) =>
-        ask.kind === "tool" ? [] : [toInterrupt(id, { ...ask, kind: ask.kind }, runId)],
-      );
-  return {
-    messages: toUiMessages(toMessages(state.run ? settled(told) : told)),
-    activeRun: state.run ? { runId: state.run.id } : null,
-    interrupts: pending.length === 0 ? null : { runId, pending },
-  };
-}
-
-/** All but the live run's own words; what the user said to begin it is history. */
-function settled(told: readonly ToldEvent[]): ToldEvent[] {
-  const begun = told.findLastIndex(({ type }) => type === "RUN_STARTED");
-  const asked = new Set(
-    told.flatMap(({ type, role, messageId }) =>
-      type === "TEXT_MESSAGE_START" && role === "user" ? [messageId] : [],
-    ),
+export async function hydrate(
+  services: AgUiServices,
+  agent: string,
+  { threadId, limit, before }: ReadQuery & { threadId: string },
+): Promise<Hydration> {
+  const { log } = services.engine;
+  const row = await log.find(await findSession(services, threadId));
+  if (row?.spec.agent !== agent)
+    return { messages: [], activeRun: null, interrupts: null, page: { truncated: false } };
+  const view: AgUiView = { agent: row.spec.agent, thread: threadId, inputs: true };
+  const { value: last } = await readTurnsBack(log, row, view).next();
+  const { run = null, asks = {} } = last?.state ?? {};
+  const { messages, page } = await readMessagePage(log, row, view, { limit, before });
+  if (run) return { messages, activeRun: { runId: run.id }, interrupts: null, page };
+  const open = Object.entries(asks).flatMap(([id, ask]) =>
+    ask.kind === "tool" ? [] : [{ id, ask: { ...ask, kind: ask.kind } }],
   );
-  return told.filter(
-    ({ messageId }, index) => index < begun || (messageId !== undefined && asked.has(messageId)),
-  );
+  if (open.length === 0) return { messages, activeRun: null, interrupts: null, page };
+  // What is asked is asked in the last turn, so its last run is the one that was interrupted.
+  const finished = last?.told.findLast(({ type }) => type === "RUN_FINISHED");
+  const runId = String(finished?.["runId"] ?? "");
+  const pending = open.map(({ id, ask }) => toInterrupt(id, ask, runId));
+  return { messages, activeRun: null, interrupts: { runId, pending }, page };
 }

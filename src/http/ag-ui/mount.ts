@@ -11,17 +11,24 @@ import type { AppEnv } from "../env.ts";
 import { parseJson, parseText } from "../json.ts";
 import type { Services } from "../services.ts";
 import { toCapabilities } from "./capabilities.ts";
+import { speaksProto } from "./format.ts";
 import { hydrate } from "./hydrate.ts";
 import { BASE } from "./path.ts";
 import { ReadQuery, RunQuery, toView } from "./query.ts";
 import { readRun, readThread, stopRun } from "./read.ts";
 import { postRun } from "./run.ts";
-import { RunIndex } from "./run-index.ts";
 import type { AgUiServices } from "./services.ts";
+import { SessionIndex } from "./session-index.ts";
+import { findSession } from "./thread.ts";
 
 /** Mounts the AG-UI dialect: any of its clients can be pointed at `/ag-ui/{agent}`. */
 export function mountAgUi(app: Hono<AppEnv>, services: Services, catalog: Catalog | undefined): void {
-  const own: AgUiServices = { ...services, runs: new RunIndex(catalog), threads: new KeyedLock() };
+  const own: AgUiServices = {
+    ...services,
+    runs: new SessionIndex("ag-ui.run", catalog),
+    aliases: new SessionIndex("ag-ui.thread", catalog),
+    threads: new KeyedLock(),
+  };
   const path = `${BASE}/:agent`;
 
   app.post(path, async (c) => {
@@ -40,12 +47,13 @@ export function mountAgUi(app: Hono<AppEnv>, services: Services, catalog: Catalo
     if (threadId === undefined)
       throw new SluiceError("invalid_request", "Say which: threadId, runId, or both.");
     if (seen !== undefined) return readThread(own, { ...reading, agent: agentOf(c), threadId, seen });
-    return c.json(await hydrate(own, agentOf(c), threadId));
+    return c.json(await hydrate(own, agentOf(c), { ...query, threadId }));
   });
 
   app.delete(path, async (c) => {
     const { threadId, runId } = queryOf(c, ReadQuery);
-    const session = (runId === undefined ? undefined : await own.runs.find(runId)) ?? threadId;
+    const session =
+      threadId === undefined ? await own.runs.find(runId ?? "") : await findSession(own, threadId);
     if (session === undefined) throw new SluiceError("not_found", "There is no such run.", { runId });
     await stopRun(own.engine, session, runId);
     return c.body(null, 204);
@@ -53,7 +61,8 @@ export function mountAgUi(app: Hono<AppEnv>, services: Services, catalog: Catalo
 
   app.get(`${path}/capabilities`, async (c) => {
     const agent = await findAgent(own, c);
-    return c.json(toCapabilities(agent, true));
+    const isSandboxed = own.engine.defaultSandbox !== "local";
+    return c.json(toCapabilities(agent, { isSandboxed, speaksProto: await speaksProto() }));
   });
 }
 

@@ -1,24 +1,25 @@
 import type { AgUiState } from "../../dialects/ag-ui/index.ts";
-import { toMessages } from "../../dialects/ag-ui/messages.ts";
+import type { AgUiMessage } from "../../dialects/ag-ui/messages.ts";
+import { toSnapshot } from "../../dialects/ag-ui/shared-state.ts";
 import type { Frame } from "../../dialects/port.ts";
-import type { ToldEvent } from "./history.ts";
+import type { Past, ToldEvent } from "./history.ts";
 
 /** What a reader needs that comes to a run in its middle: that it runs, what was said, and all that is open, opened again. */
-export function toPrelude(state: AgUiState, told: readonly ToldEvent[], session: string): Frame[] {
-  const { run, view } = state;
+export function toPrelude(state: AgUiState, { messages, turn }: Past, session: string): Frame[] {
+  const { run, view, shared } = state;
   if (!run) return [];
-  const timestamp = Number(told.at(-1)?.["timestamp"] ?? 0);
-  const open = openedAgain(told);
+  const timestamp = Number(turn.at(-1)?.["timestamp"] ?? 0);
   const events = [
     { type: "RUN_STARTED", threadId: view.thread ?? session, runId: run.id },
-    { type: "MESSAGES_SNAPSHOT", messages: toMessages(told).filter(isSaid) },
-    ...open,
+    { type: "MESSAGES_SNAPSHOT", messages: messages.filter(isSaid) },
+    ...(shared ? [{ type: "STATE_SNAPSHOT", snapshot: toSnapshot(state, shared) }] : []),
+    ...openedAgain(turn),
   ];
   return events.map((event) => ({ data: JSON.stringify({ ...event, timestamp }), id: null }));
 }
 
 /** Clients take no message without a content that they ask for. */
-function isSaid({ role, content }: { role: string; content?: unknown }): boolean {
+function isSaid({ role, content }: AgUiMessage): boolean {
   return role !== "activity" || content !== undefined;
 }
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { AgUiView } from "../../dialects/ag-ui/index.ts";
 import { RunId } from "../../dialects/ag-ui/input.ts";
-import { flag } from "../../dialects/universal/index.ts";
+import { flag, whole } from "../../dialects/universal/index.ts";
 
 export const RunQuery = z.object({
   cancelOnDisconnect: flag().optional().describe("a client that goes ends its run"),
@@ -18,6 +18,8 @@ export const ReadQuery = z.object({
   runId: RunId.optional(),
   follow: flag().optional().describe("false ends at what there is now"),
   offset: z.string().optional().describe("-1 for the beginning, now, or the id of a frame"),
+  limit: whole(1).optional().describe("of a thread at most so many messages, the last ones"),
+  before: z.string().min(1).optional().describe("the cursor of the page that follows"),
 });
 export type ReadQuery = z.infer<typeof ReadQuery>;
 

@@ -6,12 +6,12 @@ import { readSession } from "../cursor.ts";
 import type { AppEnv } from "../env.ts";
 import { readStateAt } from "../rewind.ts";
 import { chooseFormat, withPrelude } from "./format.ts";
-import { readTold } from "./history.ts";
+import { readPast } from "./history.ts";
 import { toPrelude } from "./prelude.ts";
 import type { RunQuery } from "./query.ts";
 import { findPlace, findRunStart } from "./run-place.ts";
 import type { AgUiServices } from "./services.ts";
-import { readRow, readThreadRow } from "./thread.ts";
+import { findSession, readRow, readThreadRow } from "./thread.ts";
 
 interface Reading {
   readonly c: Context<AppEnv>;
@@ -25,11 +25,9 @@ export async function readRun(
   reading: Reading & { agent: string; threadId?: string | undefined; runId: string; seen: string },
 ): Promise<Response> {
   const { c, query, runId, seen, threadId } = reading;
-  const session = (await services.runs.find(runId)) ?? threadId ?? (await findByTurn(services, runId));
-  const found = session === undefined ? undefined : await services.engine.log.find(session);
-  const row = found?.spec.agent === reading.agent ? found : undefined;
-  const start = row && (await findRunStart(services.engine.log, row, runId));
-  if (!row || start === undefined) throw new SluiceError("not_found", `There is no run ${runId}.`, { runId });
+  const found = await findRun(services, reading);
+  if (!found) throw new SluiceError("not_found", `There is no run ${runId}.`, { runId });
+  const { row, start } = found;
   const view = { ...reading.view, thread: threadId ?? row.id };
   if (seen === "now") return joinRun(services, { c, query, view, runId, row });
   const behind = seen === "-1" ? undefined : parseFrameId(seen);
@@ -68,10 +66,11 @@ export async function respondRun(
 
 /** All runs of a thread, one behind the other, up to the end of the one that is live. */
 export async function readThread(
-  { engine, streams }: AgUiServices,
+  services: AgUiServices,
   { c, view, agent, threadId, seen }: Reading & { agent: string; threadId: string; seen: string },
 ): Promise<Response> {
-  const row = await readThreadRow(engine, agent, threadId);
+  const { engine, streams } = services;
+  const row = await readThreadRow(services, agent, threadId);
   const whole = { ...view, agent: row.spec.agent, thread: threadId, inputs: true };
   const state = await readStateAt(engine.log, { session: row.id, dialect: agUi, view: whole }, row.head);
   const place = seen === "-1" ? { sequence: row.floor } : parseFrameId(seen);
@@ -112,9 +111,10 @@ async function joinRun(
   { engine, streams }: AgUiServices,
   { c, view, runId, row }: Reading & { runId: string; row: SessionRow },
 ): Promise<Response> {
-  const whole = { ...view, agent: row.spec.agent, run: runId };
+  // The messages that it is given are all that it has, so what it said itself is told as well.
+  const whole = { ...view, agent: row.spec.agent, run: runId, inputs: true };
   const state = await readStateAt(engine.log, { session: row.id, dialect: agUi, view: whole }, row.head);
-  const told = await readTold(engine.log, row, { ...whole, inputs: true });
+  const past = await readPast(engine.log, row, whole);
   const format = await chooseFormat(c);
   const isLive = state.run?.id === runId;
   return streams.respond(c, {
@@ -124,8 +124,23 @@ async function joinRun(
     view: whole,
     after: row.head,
     ...(isLive ? {} : { until: row.head }),
-    format: isLive ? withPrelude(format, toPrelude(state, told, row.id)) : format,
+    format: isLive ? withPrelude(format, toPrelude(state, past, row.id)) : format,
   });
+}
+
+/** In its thread, where that is given: ids of runs are the clients' own, and may be the same in two threads. */
+async function findRun(
+  services: AgUiServices,
+  { agent, threadId, runId }: { agent: string; threadId?: string | undefined; runId: string },
+): Promise<{ row: SessionRow; start: number } | undefined> {
+  const session =
+    threadId === undefined
+      ? ((await services.runs.find(runId)) ?? (await findByTurn(services, runId)))
+      : await findSession(services, threadId);
+  const row = session === undefined ? undefined : await services.engine.log.find(session);
+  if (row?.spec.agent !== agent) return undefined;
+  const start = await findRunStart(services.engine.log, row, runId);
+  return start === undefined ? undefined : { row, start };
 }
 
 /** A run that no client of this dialect began is called by its turn, and found by who has it. */

@@ -54,7 +54,7 @@ async function begin(
     isRecord(input.forwardedProps) ? input.forwardedProps : {},
     "body",
   );
-  const row = await openThread(engine, agent, input, forwarded);
+  const row = await openThread(services, agent, input, forwarded);
   const known = await findRunStart(engine.log, row, input.runId);
   if (known !== undefined) return { row, after: known };
   const state = await readStateAt(

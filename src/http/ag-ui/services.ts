@@ -1,10 +1,13 @@
 import type { KeyedLock } from "../anthropic/keyed-lock.ts";
 import type { Services } from "../services.ts";
-import type { RunIndex } from "./run-index.ts";
+import type { SessionIndex } from "./session-index.ts";
 
 /** What the routes of this dialect work with. */
 export interface AgUiServices extends Services {
-  readonly runs: RunIndex;
+  /** Clients that come back may know only the run. */
+  readonly runs: SessionIndex;
+  /** Threads that are another session than the one that is called like them. */
+  readonly aliases: SessionIndex;
   /** One run of a thread is begun at a time. */
   readonly threads: KeyedLock;
 }

@@ -1,19 +1,20 @@
 import { type ContentPart, SessionId, SluiceError, type SessionInfo } from "../../contract/index.ts";
 import { type ForwardedProps, type RunInput, toCustomTools } from "../../dialects/ag-ui/input.ts";
 import { type Attached, toInstructions } from "../../dialects/ag-ui/prompt.ts";
-import { parseWith } from "../../dialects/universal/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { Engine } from "../../sessions/port.ts";
 import { digestOf } from "../anthropic/resend.ts";
+import type { AgUiServices } from "./services.ts";
 
 /** The session that a thread is: the one of that id, the one that the agent knows by `sessionId`, or a new one. */
 export async function openThread(
-  engine: Engine,
+  services: AgUiServices,
   agent: string,
   input: RunInput,
   { sessionId, sluice: wishes }: ForwardedProps,
 ): Promise<SessionRow> {
-  const id = parseWith(SessionId, input.threadId, "body");
+  const { engine, aliases } = services;
+  const id = await findSession(services, input.threadId);
   const row = await engine.log.find(id);
   if (row) {
     if (row.spec.agent !== agent)
@@ -24,7 +25,11 @@ export async function openThread(
     if (sessionId !== undefined) await assertNative(engine, id, sessionId);
     return row;
   }
-  if (sessionId !== undefined) return findNative(engine, agent, sessionId);
+  if (sessionId !== undefined) {
+    const known = await findNative(engine, agent, sessionId);
+    await aliases.remember(input.threadId, known.id);
+    return known;
+  }
   const custom = toCustomTools(input);
   const instructions = wishes?.instructions ?? toInstructions(input);
   const spec = {
@@ -37,6 +42,13 @@ export async function openThread(
   return readRow(engine, id);
 }
 
+/** A thread may be called anything, by `useId()` for one; a session's id stands in paths. */
+export async function findSession({ aliases }: AgUiServices, threadId: string): Promise<string> {
+  const { success } = SessionId.safeParse(threadId);
+  const own = success ? threadId : `thread-${digestOf(threadId).slice(0, 32)}`;
+  return (await aliases.find(threadId)) ?? own;
+}
+
 /** An agent is a part of the path here: one that is unknown is a place that is not there. */
 function toMissing(error: unknown): never {
   if (!(error instanceof SluiceError) || error.code !== "unsupported_agent") throw error;
@@ -44,11 +56,15 @@ function toMissing(error: unknown): never {
 }
 
 /** The thread is only there below its own agent. */
-export async function readThreadRow(engine: Engine, agent: string, id: string): Promise<SessionRow> {
-  const row = await readRow(engine, id);
+export async function readThreadRow(
+  services: AgUiServices,
+  agent: string,
+  threadId: string,
+): Promise<SessionRow> {
+  const row = await readRow(services.engine, await findSession(services, threadId));
   if (row.spec.agent === agent) return row;
-  throw new SluiceError("session_not_found", `There is no thread ${id} of the agent "${agent}".`, {
-    threadId: id,
+  throw new SluiceError("session_not_found", `There is no thread ${threadId} of the agent "${agent}".`, {
+    threadId,
   });
 }
 

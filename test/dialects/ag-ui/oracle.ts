@@ -52,19 +52,26 @@ export function expectRules(told: readonly Told[]): void {
   let run: string | undefined;
   const starts = new Map<string, Told>();
   const results = new Set<unknown>();
-  const args = new Map<unknown, string>();
+  let state: Record<string, unknown> | undefined;
   let time = 0;
   for (const event of told) {
     expect(Number.isSafeInteger(event.timestamp), event.type).toBe(true);
     expect(event.timestamp).toBeGreaterThanOrEqual(time);
     time = event.timestamp;
+    if (event.type === "STATE_SNAPSHOT") state = structuredClone(event["snapshot"]) as typeof state;
+    if (event.type === "STATE_DELTA") for (const patch of event["delta"] as Patch[]) replace(state, patch);
     if (event.type === "RUN_STARTED") {
+      // Whoever reads this run alone gets a whole state before any change of it.
+      state = undefined;
       expect(run).toBeUndefined();
       run = String(event["runId"]);
       continue;
     }
     expect(run, `${event.type} stands in a run`).toBeDefined();
-    if (event.type === "RUN_FINISHED") expect(event["runId"]).toBe(run);
+    if (event.type === "RUN_FINISHED") {
+      expect(event["runId"]).toBe(run);
+      expectState(state, event);
+    }
     if (event.type === "RUN_FINISHED" || event.type === "RUN_ERROR") run = undefined;
     if (event.type === "CUSTOM") expect(event["value"]).not.toBeUndefined();
     if (event.type === "MESSAGES_SNAPSHOT") {
@@ -72,14 +79,41 @@ export function expectRules(told: readonly Told[]): void {
       for (const { id } of messages.flatMap(({ toolCalls = [] }) => toolCalls)) starts.set(id, event);
     }
     if (event.type === "TOOL_CALL_START") starts.set(String(event["toolCallId"]), event);
-    if (event.type === "TOOL_CALL_ARGS")
-      args.set(event["toolCallId"], (args.get(event["toolCallId"]) ?? "") + String(event["delta"]));
     if (event.type === "TOOL_CALL_RESULT") {
       expect(starts.has(String(event["toolCallId"])), "a result has its call").toBe(true);
       expect(results.has(event["toolCallId"]), "one result for each call").toBe(false);
       results.add(event["toolCallId"]);
     }
   }
+}
+
+interface Patch {
+  readonly op: string;
+  readonly path: string;
+  readonly value: unknown;
+}
+
+/** A change that does not apply is dropped by clients with a warning; none of ours may be. */
+function replace(state: Record<string, unknown> | undefined, { op, path, value }: Patch): void {
+  expect(op).toBe("replace");
+  const keys = path.split("/").slice(1);
+  const last = keys.pop() ?? "";
+  let parent: unknown = state;
+  for (const key of keys) parent = (parent as Record<string, unknown>)[key];
+  expect(Object.keys(parent as object), path).toContain(last);
+  (parent as Record<string, unknown>)[last] = value;
+}
+
+/** What the client's copy of the state says behind a run is what the run ended with. */
+function expectState(state: Record<string, unknown> | undefined, { outcome, metadata }: Told): void {
+  const shared = state?.["sluice"] as { status: string; pending: { id: string }[] } | undefined;
+  const { type, interrupts = [] } = outcome as { type: string; interrupts?: { id: string }[] };
+  if (type === "interrupt") expect(shared).toBeDefined();
+  if (!shared) return;
+  const { finishReason } = (metadata as { tanstack: { finishReason: string } }).tanstack;
+  const isWaiting = type === "interrupt" || finishReason === "tool_calls";
+  expect(shared.status).toBe(isWaiting ? "waiting" : "idle");
+  expect(shared.pending.map(({ id }) => id).sort()).toEqual(interrupts.map(({ id }) => id).sort());
 }
 
 /** The names of the spec: whatever else a stream carries, a client drops with a warning for each. */
@@ -104,6 +138,7 @@ const SPEC_KEYS: Readonly<Record<string, readonly string[]>> = {
   TOOL_CALL_END: call,
   TOOL_CALL_RESULT: [...call, "messageId", "content", "role"],
   STATE_SNAPSHOT: [...ofAgent, "snapshot"],
+  STATE_DELTA: [...ofAgent, "delta"],
   MESSAGES_SNAPSHOT: [...base, "messages"],
   ACTIVITY_SNAPSHOT: [...text, "activityType", "content", "replace"],
   SUBAGENT_STARTED: [...ofAgent, "name", "description", "parentSubagentRunId", "parentToolCallId"],

@@ -37,7 +37,7 @@ export function tellStory(happenings: readonly Happening[]): StoredEventText[] {
       add({
         type: "input.accepted",
         source: "daemon",
-        data: { input_id: `inp_${count}`, turn_id: `turn_${count}`, via: "test", content, ...payload },
+        data: { input_id: `inp_u${count}`, turn_id: `turn_${count}`, via: "test", content, ...payload },
       });
       startTurn(fold, drafts);
       open.length = 0;

@@ -1,4 +1,5 @@
 import { createMemoryCatalog } from "../../../src/catalog/index.ts";
+import type { EngineOptions } from "../../../src/sessions/index.ts";
 import type { Told } from "../../dialects/ag-ui/oracle.ts";
 import { type AppBench, openApp } from "../appBench.ts";
 
@@ -15,8 +16,8 @@ export interface PostOptions {
 }
 
 /** The real app with a catalog, and a plain client of this dialect. */
-export async function openAgUi(): Promise<AgUiBench> {
-  const bench = await openApp({ catalog: createMemoryCatalog() });
+export async function openAgUi(engine: Partial<EngineOptions> = {}): Promise<AgUiBench> {
+  const bench = await openApp({ catalog: createMemoryCatalog() }, engine);
   const post: AgUiBench["post"] = (body, { query = "", headers = {} } = {}) =>
     bench.call("POST", `/ag-ui/scripted${query}`, { json: body, headers });
   return {

@@ -1,10 +1,11 @@
 import { type BaseEvent, EventType, HttpAgent } from "@ag-ui/client";
 import { AgentCapabilitiesSchema } from "@ag-ui/core/schemas";
+import { ChatClient, fetchServerSentEvents } from "@tanstack/ai-client";
 import { HttpAgent as HttpAgent0 } from "ag-ui-client-0";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { script, waitFor } from "../../support/engine.ts";
+import { ofType, readAll, script, waitFor } from "../../support/engine.ts";
 import { customs, expectTellable, typesOf } from "../../dialects/ag-ui/oracle.ts";
-import { type AgUiBench, input, openAgUi } from "./agUiBench.ts";
+import { type AgUiBench, input, openAgUi, toTold } from "./agUiBench.ts";
 
 let bench: AgUiBench;
 beforeAll(async () => {
@@ -139,21 +140,70 @@ describe("a run over HTTP", () => {
     ]);
   });
 
-  it("sends protobuf to whoever accepts it (AG-08)", async () => {
-    const agent = new HttpAgent({
-      url: `${bench.url}/ag-ui/scripted`,
-      threadId: "t-proto",
-      headers: { accept: "application/vnd.ag-ui.event+proto" },
-    });
+  it("sends protobuf to whoever accepts it, and says the same in it (AG-08)", async () => {
+    const url = `${bench.url}/ag-ui/scripted`;
+    const headers = { accept: "application/vnd.ag-ui.event+proto" };
+    const agent = new HttpAgent({ url, threadId: "t-proto", headers });
+    const told: BaseEvent[] = [];
+    agent.subscribe({ onEvent: ({ event }) => void told.push(event) });
     agent.addMessage({ id: "u1", role: "user", content: PROMPT });
-    const { newMessages } = await agent.runAgent();
-    expect(newMessages.at(-1)).toMatchObject({ role: "assistant", content: "end" });
-    const response = await bench.post(input("t-proto-2", "hello"), {
-      headers: { accept: "application/vnd.ag-ui.event+proto" },
-    });
+    await agent.runAgent({ runId: "proto-1" });
+    const content = script({ usage: { input_tokens: 1, output_tokens: 2 } }, { ask: { shell: "echo hi" } });
+    agent.addMessage({ id: "u2", role: "user", content });
+    await agent.runAgent({ runId: "proto-2" });
+    const resume = agent.pendingInterrupts.map(({ id }) => ({
+      interruptId: id,
+      status: "resolved" as const,
+      payload: { approved: true },
+    }));
+    expect(resume).toHaveLength(1);
+    await agent.runAgent({ runId: "proto-3", resume });
+    const lines = [];
+    for (const runId of ["proto-1", "proto-2", "proto-3"]) {
+      const query = `offset=-1&runId=${runId}&protocolVersion=1.0`;
+      lines.push(...toTold(await (await bench.call("GET", `/ag-ui/scripted?${query}`)).text()));
+    }
+    expect(JSON.parse(JSON.stringify(told))).toEqual(lines);
+    const response = await bench.post(input("t-proto-2", "hello"), { headers });
     expect(response.headers.get("content-type")).toBe("application/vnd.ag-ui.event+proto");
     await response.body?.cancel();
   });
+
+  it.each([
+    ["1.0.0", HttpAgent, "t-state-1"],
+    ["0.0.59", HttpAgent0, "t-state-0"],
+  ] as const)(
+    "keeps the state of %s as it is here, by snapshots and changes that apply (AG-21)",
+    async (_, Agent, threadId) => {
+      const warn = vi.spyOn(console, "warn");
+      const url = `${bench.url}/ag-ui/scripted`;
+      const agent = new (Agent as typeof HttpAgent)({ url, threadId, initialState: { mine: [1] } });
+      const types: string[] = [];
+      agent.subscribe({ onEvent: ({ event }) => void types.push(event.type) });
+      agent.addMessage({
+        id: "u1",
+        role: "user",
+        content: script({ ask: { shell: "echo x" } }, { say: "y" }),
+      });
+      await agent.runAgent();
+      const [interrupt] = agent.pendingInterrupts;
+      const pending = [{ id: interrupt?.id, reason: "tool_call", message: interrupt?.message }];
+      expect(agent.state).toEqual({ mine: [1], sluice: { status: "waiting", pending } });
+      agent.setState({ ...(agent.state as object), mine: [2] });
+      const resume = [
+        { interruptId: interrupt?.id ?? "", status: "resolved" as const, payload: { approved: false } },
+      ];
+      await agent.runAgent({ resume });
+      expect(agent.state).toEqual({ mine: [2], sluice: { status: "idle", pending: [] } });
+      expect(types.filter((type) => type.startsWith("STATE"))).toEqual([
+        "STATE_SNAPSHOT",
+        "STATE_SNAPSHOT",
+        "STATE_DELTA",
+      ]);
+      expect(warn.mock.calls).toEqual([]);
+      warn.mockRestore();
+    },
+  );
 
   it("ends with the calls that a client has to run, and takes their results as messages (AG-34)", async () => {
     const tools = [{ name: "weather", description: "", parameters: { type: "object", properties: {} } }];
@@ -181,10 +231,41 @@ describe("a run over HTTP", () => {
   });
 
   it("says what it can (AG-35)", async () => {
-    const response = await bench.call("GET", "/ag-ui/scripted/capabilities");
-    const capabilities = AgentCapabilitiesSchema.parse(await response.json());
-    expect(capabilities).toMatchObject({ transport: { resumable: true }, execution: { sandboxed: true } });
+    expect(await readCapabilities(bench)).toMatchObject({
+      transport: { resumable: true, httpBinary: true },
+      state: { snapshots: true, deltas: true },
+      execution: { sandboxed: bench.test.engine.defaultSandbox !== "local" },
+    });
     expect((await bench.call("GET", "/ag-ui/nobody/capabilities")).status).toBe(404);
+    const open = await openAgUi({ defaultSandbox: "local" });
+    try {
+      expect(await readCapabilities(open)).toMatchObject({ execution: { sandboxed: false } });
+    } finally {
+      await open.close();
+    }
+  });
+
+  it("tells all clients of an agent that is not installed (AG-13)", async () => {
+    vi.stubEnv("PATH", "/nowhere");
+    const url = `${bench.url}/ag-ui/claude`;
+    const errors: unknown[] = [];
+    for (const Agent of [HttpAgent, HttpAgent0 as unknown as typeof HttpAgent]) {
+      const agent = new Agent({ url, threadId: "t-none" });
+      agent.subscribe({ onRunErrorEvent: ({ event }) => void errors.push(event) });
+      agent.addMessage({ id: "u1", role: "user", content: "hello" });
+      await agent.runAgent();
+    }
+    const chat = new ChatClient({ connection: fetchServerSentEvents(url), threadId: "t-none" });
+    await chat.sendMessage("hello");
+    vi.unstubAllEnvs();
+    const said = expect.stringMatching(/Claude.* is not installed/) as string;
+    expect(errors).toEqual(
+      [1, 0].map(() => expect.objectContaining({ code: "agent_not_installed", message: said }) as object),
+    );
+    expect(chat.getStatus()).toBe("error");
+    expect(chat.getError()?.message).toEqual(said);
+    chat.dispose();
+    expect(await bench.test.log.find("t-none")).toBeUndefined();
   });
 
   it("gives RAW events to whoever asks, and to nobody else (AG-27, AG-28)", async () => {
@@ -198,9 +279,49 @@ describe("a run over HTTP", () => {
     expect(raw.map(({ event }) => event)).toContain("no json at all");
   });
 
+  it.each([
+    ["1.0.0", HttpAgent, "t-parts-1"],
+    ["0.0.59", HttpAgent0, "t-parts-0"],
+  ] as const)("takes from %s instructions, context, pictures and documents", async (_, Agent, threadId) => {
+    const agent = new (Agent as typeof HttpAgent)({ url: `${bench.url}/ag-ui/scripted`, threadId });
+    agent.addMessages([
+      { id: "s1", role: "system", content: "Be brief." },
+      {
+        id: "u1",
+        role: "user",
+        content: [
+          { type: "text", text: script({ shell: "cat /mnt/session/uploads/*" }) },
+          { type: "image", source: toSource("a picture", "image/png") },
+          { type: "document", source: toSource("a document", "text/plain") },
+        ],
+      },
+    ]);
+    const { newMessages } = await agent.runAgent({
+      context: [{ description: "the user's name", value: "Ada" }],
+    });
+    expect(newMessages).toContainEqual(expect.objectContaining({ role: "tool", content: "a document" }));
+    const { spec } = (await bench.test.log.find(threadId)) ?? {};
+    expect(spec?.instructions).toBe("Be brief.");
+    const [accepted] = ofType(await readAll(bench.test.log, threadId), "input.accepted");
+    expect(accepted?.data.content).toMatchObject([
+      { type: "text" },
+      { type: "image", mime: "image/png" },
+      { type: "file_ref", action: "read" },
+      { type: "text", text: "<context>\nthe user's name: Ada\n</context>" },
+    ]);
+  });
+
   it("tells of a model that fails (AG-13)", async () => {
     const told = await bench.run(input("t-fail", script({ say: "x" }, { fail: { kind: "terminal" } })));
     await expectTellable(told);
     expect(told.at(-1)).toMatchObject({ type: "RUN_ERROR", code: expect.any(String) as string });
   });
 });
+
+async function readCapabilities({ call }: AgUiBench): Promise<object> {
+  return AgentCapabilitiesSchema.parse(await (await call("GET", "/ag-ui/scripted/capabilities")).json());
+}
+
+function toSource(value: string, mimeType: string): { type: "data"; value: string; mimeType: string } {
+  return { type: "data", value: Buffer.from(value).toString("base64"), mimeType };
+}

@@ -1,4 +1,8 @@
+import { HttpAgent } from "@ag-ui/client";
+import { ChatClient, fetchHttpStream, fetchServerSentEvents } from "@tanstack/ai-client";
+import { HttpAgent as HttpAgent0 } from "ag-ui-client-0";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createResumingFetch } from "../../../src/client/index.ts";
 import { script } from "../../support/engine.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { expectTellable } from "../../dialects/ag-ui/oracle.ts";
@@ -53,4 +57,70 @@ describe("a server that is killed in the middle of a run (AG-32)", () => {
     const joined = await server.fetch(`/ag-ui/scripted?offset=-1&runId=${String(body["runId"])}`);
     expect(toFrames(await joined.text())).toEqual([...before, ...rest]);
   });
+
+  it("is come back to by every client by itself, and each has heard all of it once", async () => {
+    const url = `${server.url}/ag-ui/scripted`;
+    const headers = { authorization: `Bearer ${server.token}` };
+    // The server is gone for as long as a start takes, whatever else this machine does meanwhile.
+    const reconnect = { maxAttempts: 400, delayMs: 100 };
+    const agentOf = (Agent: typeof HttpAgent, threadId: string): Listener => {
+      const agent = new Agent({ url, headers, threadId, fetch: createResumingFetch({ tries: 100 }) });
+      return {
+        threadId,
+        send: async (text) => {
+          agent.addMessage({ id: "u1", role: "user", content: text });
+          await agent.runAgent();
+        },
+        heard: () => agent.messages.map(({ content }) => content),
+        close: () => {},
+      };
+    };
+    const chatOf = (connect: typeof fetchServerSentEvents, threadId: string, accept: string): Listener => {
+      const connection = connect(url, { headers: { ...headers, accept }, reconnect });
+      const client = new ChatClient({ connection, threadId });
+      return {
+        threadId,
+        send: (text) => client.sendMessage(text).then(() => {}),
+        heard: () =>
+          client
+            .getMessages()
+            .flatMap(({ parts }) => parts.flatMap((part) => ("content" in part ? [part.content] : []))),
+        close: () => client.dispose(),
+      };
+    };
+    const listeners = [
+      agentOf(HttpAgent, "again-1"),
+      agentOf(HttpAgent0 as unknown as typeof HttpAgent, "again-0"),
+      chatOf(fetchServerSentEvents, "again-sse", "text/event-stream"),
+      chatOf(fetchHttpStream, "again-lines", "application/x-ndjson"),
+    ];
+    const prompt = script(
+      { say: "a b c" },
+      { shell: "until [ -e go ]; do sleep 0.05; done; echo went" },
+      { say: "end" },
+    );
+    const runs = listeners.map(({ send }) => send(prompt));
+    const heard = (words: string) => listeners.every((one) => one.heard().includes(words));
+    await vi.waitUntil(() => heard("a b c"), { timeout: 30_000 });
+    await server.kill();
+    await server.start();
+    for (const { threadId } of listeners) await server.client.fs.write(threadId, "/workspace/go", "");
+    await Promise.all(runs);
+    for (const one of listeners) {
+      expect(one.heard(), one.threadId).toEqual([prompt, "a b c", "went\n", "end"]);
+      const { events } = await server.client.events.page(one.threadId, {
+        extensions: true,
+        types: ["turn.started"],
+      });
+      expect(events).toHaveLength(1);
+      one.close();
+    }
+  });
 });
+
+interface Listener {
+  readonly threadId: string;
+  send(text: string): Promise<void>;
+  heard(): unknown[];
+  close(): void;
+}

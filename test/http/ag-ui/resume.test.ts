@@ -119,6 +119,15 @@ describe("a reader that comes back", () => {
   });
 });
 
+interface PageOfMessages {
+  readonly messages: unknown[];
+  readonly page: { readonly truncated: boolean; readonly cursor?: string };
+}
+
+async function readPage(query: string): Promise<PageOfMessages> {
+  return (await (await bench.call("GET", `/ag-ui/scripted?${query}`)).json()) as PageOfMessages;
+}
+
 describe("what a page paints when it is opened again (TS-38)", () => {
   it("is the messages, the live run and what is asked", async () => {
     const body = input(
@@ -147,14 +156,53 @@ describe("what a page paints when it is opened again (TS-38)", () => {
       page.messages.map(({ role, parts }) => [role as string].concat(parts.map(({ type }) => type))),
     ).toEqual([
       ["user", "text"],
-      ["assistant", "thinking", "text", "tool-call", "tool-result"],
-      ["assistant", "tool-call"],
+      ["assistant", "thinking", "text", "tool-call", "tool-result", "tool-call"],
     ]);
     expect(await (await bench.call("GET", "/ag-ui/scripted?threadId=never")).json()).toEqual({
       messages: [],
       activeRun: null,
       interrupts: null,
+      page: { truncated: false },
     });
+  });
+
+  it("is given in pages from the end, each as long as it was asked for, and nothing twice", async () => {
+    for (const words of ["one", "two", "three"])
+      await bench.run(input("pages", script({ say: words }, { shell: "true" }, { say: `${words} done` })));
+    const whole = await readPage("threadId=pages");
+    expect(whole).toMatchObject({ page: { truncated: false } });
+    expect(whole.messages).toHaveLength(9);
+    for (const limit of [1, 2, 3, 4, 9, 10]) {
+      const pages: unknown[][] = [];
+      for (let before = ""; ;) {
+        const { messages, page } = await readPage(`threadId=pages&limit=${limit}${before}`);
+        pages.unshift(messages);
+        if (!page.truncated) break;
+        expect(messages).toHaveLength(limit);
+        before = `&before=${page.cursor}`;
+      }
+      expect(pages.flat()).toEqual(whole.messages);
+    }
+    const { page } = await readPage("threadId=pages&limit=2");
+    await bench.run(input("pages", script({ say: "four" })));
+    const older = await readPage(`threadId=pages&limit=2&before=${String(page.cursor)}`);
+    expect(older.messages).toEqual(whole.messages.slice(5, 7));
+    const get = async (query: string) =>
+      (await bench.call("GET", `/ag-ui/scripted?threadId=pages&${query}`)).status;
+    expect(await get("limit=0")).toBe(400);
+    expect(await get("before=x")).toBe(400);
+    expect(await get("before=99999.1")).toBe(410);
+  });
+
+  it("costs the turns that it is of, however long the thread", async () => {
+    await bench.run(input("long", script({ flood: { events: 3000, bytes: 10 } })));
+    await bench.run(input("long", script({ say: "a" }, { say: "b" })));
+    const read = vi.spyOn(bench.test.log, "read");
+    const { messages } = await readPage("threadId=long&limit=2");
+    expect(messages).toHaveLength(2);
+    const pages = await Promise.all(read.mock.results.map(({ value }) => value as Promise<unknown[]>));
+    read.mockRestore();
+    expect(pages.flat().length).toBeLessThan(3000);
   });
 
   it("names a live run, whose own words are joined and not painted", async () => {
@@ -224,8 +272,43 @@ describe("the agent's own session id", () => {
       .map(({ delta }) => delta)
       .join("");
     expect(words).toContain("hello");
+    const page = await readPage("threadId=native-2");
+    expect(page.messages.length).toBeGreaterThan(4);
+    expect(page.messages).toEqual((await readPage("threadId=native")).messages);
+    const later = await bench.run(input("native-2", script({ say: "$history" })));
+    expect(JSON.stringify(later)).toContain("hello");
     const unknown = await bench.run(input("native-3", "x", { forwardedProps: { sessionId: "nobody" } }));
     await expectTellable(unknown);
     expect(unknown.at(-1)).toMatchObject({ type: "RUN_ERROR", code: "session_not_found" });
+  });
+});
+
+describe("the client's own ids", () => {
+  it("may be any text, as `useId()` makes them", async () => {
+    for (const threadId of [":r1:", "an/odd thread?", "日本"]) {
+      const body = input(threadId, script({ say: "x" }));
+      const told = await bench.run(body);
+      await expectTellable(told);
+      expect(told[0]).toMatchObject({ threadId, runId: body["runId"] });
+      const query = `threadId=${encodeURIComponent(threadId)}`;
+      expect((await readPage(query)).messages).toHaveLength(2);
+      const replay = await bench.call("GET", `/ag-ui/scripted?${query}&offset=-1`);
+      expect(toTold(await replay.text()).at(-1)).toEqual(told.at(-1));
+      expect((await bench.call("DELETE", `/ag-ui/scripted?${query}`)).status).toBe(204);
+    }
+  });
+
+  it("of runs may be the same in two threads, and each is gone on with in its own", async () => {
+    const bodies = ["same-1", "same-2"].map((threadId) =>
+      input(threadId, script({ say: threadId }), { runId: "run" }),
+    );
+    const [first = [], second = []] = [await bench.run(bodies[0] ?? {}), await bench.run(bodies[1] ?? {})];
+    const path = "/ag-ui/scripted?offset=-1&runId=run&threadId=";
+    const again = await (await bench.call("GET", `${path}same-1`)).text();
+    expect(toTold(again)).toEqual(first);
+    expect(toTold(await (await bench.call("GET", `${path}same-2`)).text())).toEqual(second);
+    const { id } = toFrames(again)[2] ?? {};
+    const rest = await bench.post(bodies[0] ?? {}, { headers: { "last-event-id": id ?? "" } });
+    expect(toTold(await rest.text())).toEqual(first.slice(3));
   });
 });

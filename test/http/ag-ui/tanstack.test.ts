@@ -6,6 +6,7 @@ import { z } from "zod";
 import { PERMISSION_SCHEMA, QUESTION_SCHEMA, SCHEMA_HASHES } from "../../../src/dialects/ag-ui/interrupt.ts";
 import { script, waitFor } from "../../support/engine.ts";
 import { type AgUiBench, openAgUi } from "./agUiBench.ts";
+import { cuttingFetch } from "./cut.ts";
 
 let bench: AgUiBench;
 let url: string;
@@ -26,6 +27,7 @@ const PROMPT = script(
 
 const partsOf = (messages: readonly UIMessage[]): string[][] =>
   messages.map(({ role, parts }) => [role as string].concat(parts.map(({ type }) => type)));
+const withoutTime = (message: UIMessage): UIMessage => ({ ...message, createdAt: undefined as never });
 const wordsOf = (messages: readonly UIMessage[]): string[] =>
   messages
     .slice(1)
@@ -102,13 +104,7 @@ describe("TanStack's ChatClient at our endpoint", () => {
   });
 
   it("comes back to a run whose connection is cut, and hears all of it once", async () => {
-    const cuts: string[] = [];
-    const fetchClient: typeof fetch = async (to, init) => {
-      const response = await fetch(to, init);
-      cuts.push(new Headers(init?.headers).get("last-event-id") ?? "");
-      if (cuts.length > 3) return response;
-      return new Response(response.body?.pipeThrough(cutAfter(700)), response);
-    };
+    const { fetch: fetchClient, seen } = cuttingFetch(3, 700);
     const client = new ChatClient({
       connection: fetchServerSentEvents(url, { fetchClient, reconnect: { delayMs: 0 } }),
       threadId: "chat-cut",
@@ -116,8 +112,8 @@ describe("TanStack's ChatClient at our endpoint", () => {
     await client.sendMessage(
       script({ say: "one two three four five six" }, { shell: "echo hi" }, { say: "end" }),
     );
-    expect(cuts).toHaveLength(4);
-    expect(cuts.slice(1).every((id) => id !== "")).toBe(true);
+    expect(seen).toHaveLength(4);
+    expect(seen.slice(1).every((id) => id !== "")).toBe(true);
     expect(wordsOf(client.getMessages())).toEqual(["one two three four five six", "end"]);
     const turns = await bench.test.log.read("chat-cut", {
       after: 0,
@@ -152,6 +148,38 @@ describe("TanStack's ChatClient at our endpoint", () => {
     second.dispose();
   });
 
+  it("paints a thread that is opened again as it was painted live, page by page (TS-38)", async () => {
+    const live = new ChatClient({ connection: fetchServerSentEvents(url), threadId: "chat-again" });
+    const steps = [
+      [
+        { think: "hm" },
+        { say: "a" },
+        { shell: "echo hi" },
+        { say: "b" },
+        { think: "so" },
+        { shell: "echo bad; false" },
+      ],
+      [{ shell: "echo '{\"x\":1}'" }, { parallel: [{ shell: "echo 1" }, { shell: "echo 2" }] }, { say: "c" }],
+      [{ subagent: { name: "r", steps: [{ say: "inner" }, { shell: "echo sub" }] } }, { say: "d" }],
+    ];
+    for (const each of steps) await live.sendMessage(script(...each));
+    const painted = live.getMessages().map(withoutTime);
+    const again = new ChatClient({
+      connection: fetchServerSentEvents(url),
+      threadId: "chat-again",
+      persistence: true,
+      history: { pageSize: 3 },
+    });
+    again.attach();
+    await vi.waitUntil(() => again.getMessages().length > 0, { timeout: 20_000 });
+    expect(again.getMessages()).toHaveLength(3);
+    while (again.getHasOlderMessages()) await again.loadOlderMessages();
+    expect(again.getMessages().map(withoutTime)).toEqual(painted);
+    expect(again.getMessages().every(({ createdAt }) => createdAt instanceof Date)).toBe(true);
+    live.dispose();
+    again.dispose();
+  });
+
   it("ends its run when it is stopped, where it says so (TS-39)", async () => {
     const connection = fetchServerSentEvents(`${url}?cancelOnDisconnect=1`);
     const client = new ChatClient({ connection, threadId: "chat-stop" });
@@ -177,19 +205,4 @@ async function answer(client: ChatClient, payload: unknown): Promise<void> {
   expect(interrupt).toMatchObject({ kind: "generic", canResolve: true });
   if (interrupt?.kind !== "generic") throw new Error("cannot be answered");
   interrupt.resolveInterrupt(payload);
-}
-
-/** Breaks off in the middle of whatever comes after so many bytes. */
-function cutAfter(limit: number): TransformStream<Uint8Array, Uint8Array> {
-  let seen = 0;
-  return new TransformStream({
-    transform(chunk, controller) {
-      if (seen + chunk.length <= limit) controller.enqueue(chunk);
-      else {
-        controller.enqueue(chunk.slice(0, limit - seen));
-        controller.terminate();
-      }
-      seen += chunk.length;
-    },
-  });
 }

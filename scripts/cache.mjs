@@ -1,0 +1,31 @@
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { run, say } from "./setup.mjs";
+
+/** A folder of what tests need that is large and not ours: a cache beside the package, never a dependency of it. */
+export function cacheFolder(...names) {
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sluice", ...names);
+}
+
+/** Installs packages into a folder of their own, unless `proof` is in it already. False where they cannot be had. */
+export async function ensurePackages(folder, { specs, proof, what, args = [], env = () => ({}) }) {
+  if (existsSync(join(folder, proof))) return true;
+  say(`installing ${what} for the tests …`);
+  // Whole or not at all: an install that is cut short leaves no folder that looks like one.
+  const partial = `${folder}.partial`;
+  rmSync(partial, { recursive: true, force: true });
+  mkdirSync(partial, { recursive: true });
+  writeFileSync(join(partial, "package.json"), "{}\n");
+  const quiet = ["--no-audit", "--no-fund", "--loglevel=error"];
+  const command = ["install", ...specs, "--prefix", partial, ...quiet, ...args];
+  const ended = await run("npm", command, { quiet: true, env: { ...process.env, ...env(partial) } });
+  if (ended.code === 0) {
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(partial, folder);
+    return true;
+  }
+  process.stderr.write(ended.output);
+  say(`could not install ${what}: the tests that need it are skipped, or fail under CI=true`);
+  return false;
+}
