@@ -1,10 +1,21 @@
 import { type PermissionMode, type SessionSpec, SluiceError } from "../contract/index.ts";
 import { findHarness } from "../harness/registry.ts";
 
-/** The agents that can be run. */
+/**
+ * The agents that can be run.
+ *
+ * @example
+ * const type: AgentType = "codex";
+ */
 export type AgentType = "claude" | "codex" | "gemini" | "opencode" | "amp" | "grok" | "acp" | "scripted";
 
-/** Which agent runs, with which model and whose key. */
+/**
+ * Which agent runs, with which model and whose key.
+ *
+ * @example
+ * const agent: AgentConfig = { type: "claude", model: "claude-sonnet-4-5", apiKey: process.env["MY_KEY"] ?? "" };
+ * new Sluice().withAgent(agent);
+ */
 export interface AgentConfig {
   type: AgentType;
   model?: string;

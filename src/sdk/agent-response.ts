@@ -1,4 +1,12 @@
-/** What `run()` and `executeCommand()` resolve with. */
+import { SluiceError } from "../contract/index.ts";
+
+/**
+ * What `run()` and `executeCommand()` resolve with.
+ *
+ * @example
+ * const response: AgentResponse = await sluice.run({ prompt: "Fix the failing test" });
+ * if (response.exitCode !== 0) console.error(response.stderr);
+ */
 export interface AgentResponse {
   /** The session that it ran in; every other dialect knows it by the same id. */
   sandboxId: string;
@@ -11,7 +19,13 @@ export interface AgentResponse {
   checkpoint?: CheckpointInfo;
 }
 
-/** A kept state of the files, and of the agent's memory with them. */
+/**
+ * A kept state of the files, and of the agent's memory with them.
+ *
+ * @example
+ * const newest: CheckpointInfo | undefined = (await sluice.listCheckpoints({ limit: 1 }))[0];
+ * await sluice.run({ prompt: "Try again", from: newest?.id ?? "latest" });
+ */
 export interface CheckpointInfo {
   id: string;
   /** Equal trees have equal hashes. */
@@ -25,7 +39,13 @@ export interface CheckpointInfo {
   model?: string;
 }
 
-/** What `run()` takes. */
+/**
+ * What `run()` takes.
+ *
+ * @example
+ * const options: RunOptions = { prompt: "Write the report", timeoutMs: 15 * 60 * 1000, background: true };
+ * await sluice.run(options);
+ */
 export interface RunOptions {
   prompt: string;
   /** How long it may work; an hour unless said otherwise. */
@@ -38,7 +58,13 @@ export interface RunOptions {
   checkpointComment?: string;
 }
 
-/** What `executeCommand()` takes beside the command. */
+/**
+ * What `executeCommand()` takes beside the command.
+ *
+ * @example
+ * const options: ExecuteOptions = { timeoutMs: 10 * 60 * 1000 };
+ * await sluice.executeCommand("pytest", options);
+ */
 export interface ExecuteOptions {
   /** How long it may run; an hour unless said otherwise. */
   timeoutMs?: number;
@@ -47,4 +73,13 @@ export interface ExecuteOptions {
 }
 
 /** An hour, as the page has it. */
-export const DEFAULT_TIMEOUT_MS = 3_600_000;
+const DEFAULT_TIMEOUT_MS = 3_600_000;
+
+/** How long something may take, in whole milliseconds. */
+export function toTimeout(timeoutMs: number = DEFAULT_TIMEOUT_MS): number {
+  if (Number.isFinite(timeoutMs) && timeoutMs >= 1) return Math.round(timeoutMs);
+  throw new SluiceError(
+    "invalid_request",
+    `timeoutMs is ${timeoutMs}; give a number of milliseconds from 1.`,
+  );
+}

@@ -1,4 +1,9 @@
-/** What a browser-use tool answers, as a JSON string in the text of its update. */
+/**
+ * What a browser-use tool answers, as a JSON string in the text of its update.
+ *
+ * @example
+ * const { task_output, is_success } = JSON.parse(text) as BrowserUseResponse;
+ */
 export interface BrowserUseResponse {
   task_id?: string;
   session_id?: string;

@@ -2,7 +2,8 @@ import { SluiceError, type SluiceEvent } from "../contract/index.ts";
 import type { EventLog } from "../log/index.ts";
 import type { SandboxProvider } from "../sandbox/index.ts";
 import { type Backend, codeOf, type Link, toCheckpointInfo } from "./backend.ts";
-import { acquireEngine, defaultDataFolder, type SharedEngine } from "./engines.ts";
+import { defaultDataFolder } from "../sandbox/dataFolder.ts";
+import { acquireEngine, type SharedEngine } from "./engines.ts";
 import type { Shelf } from "./storage.ts";
 
 export interface EmbeddedOptions {

@@ -1,7 +1,13 @@
 import { EventEmitter } from "node:events";
 import type { LifecycleEvent, OutputEvent, Told } from "../dialects/content/index.ts";
 
-/** What can be listened to, and what a listener is given. */
+/**
+ * What can be listened to, and what a listener is given.
+ *
+ * @example
+ * const log = (...[event]: SluiceListeners["lifecycle"]): void => console.log(event.reason);
+ * sluice.on("lifecycle", log);
+ */
 export interface SluiceListeners {
   /** What the agent says, does and plans. */
   content: [event: OutputEvent];

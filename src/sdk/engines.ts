@@ -1,5 +1,4 @@
 import { mkdir } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { createSqliteLog, type EventLog } from "../log/index.ts";
 import type { CheckpointStorage } from "../sandbox/checkpoint/port.ts";
@@ -15,12 +14,6 @@ export interface SharedEngine {
   shelve(name: string, open: () => CheckpointStorage): void;
   /** The last one to let go closes it. */
   release(): Promise<void>;
-}
-
-/** Where sessions live unless told otherwise: where the command line looks too. */
-export function defaultDataFolder(env: NodeJS.ProcessEnv = process.env): string {
-  const xdg = env["XDG_DATA_HOME"]?.startsWith("/") ? env["XDG_DATA_HOME"] : undefined;
-  return join(xdg ?? join(env["HOME"] || homedir(), ".local", "share"), "sluice");
 }
 
 /** One engine for each data folder, whoever asks for it. */

@@ -1,9 +1,20 @@
 import { SluiceError } from "../contract/index.ts";
 
-/** Files by their path, relative to wherever they go or come from. */
+/**
+ * Files by their path, relative to wherever they go or come from.
+ *
+ * @example
+ * const files: FileMap = { "data/input.csv": "a,b\n", "logo.png": new Uint8Array([137, 80, 78, 71]) };
+ * await sluice.uploadFiles(files);
+ */
 export type FileMap = Record<string, FileContent>;
 
-/** What a file holds. */
+/**
+ * What a file holds.
+ *
+ * @example
+ * const content: FileContent | undefined = (await sluice.getOutputFiles()).files["report.md"];
+ */
 export type FileContent = string | Uint8Array | ArrayBuffer;
 
 export function toBytes(content: FileContent): Uint8Array {

@@ -8,7 +8,8 @@ export type { OutputResult } from "./output-files.ts";
 export type { ResultOf, ResultSchema } from "./result-schema.ts";
 export type { SessionStatus } from "./session-status.ts";
 export type { McpServerConfig } from "./settings.ts";
-export { type EventsOptions, Sluice, type StreamedEvent } from "./sluice.ts";
+export type { EventsOptions, StreamedEvent } from "./event-stream.ts";
+export { Sluice } from "./sluice.ts";
 export type { S3Config, StorageConfig } from "./storage.ts";
 export type {
   AgentMessageChunk,

@@ -2,7 +2,13 @@ import { codeOf, type Link } from "./backend.ts";
 import type { FileMap } from "./file-map.ts";
 import { fitResult, type ResultSchema } from "./result-schema.ts";
 
-/** What the agent left in `output/`. */
+/**
+ * What the agent left in `output/`.
+ *
+ * @example
+ * const { files, data, error, rawData }: OutputResult = await sluice.getOutputFiles(true);
+ * if (data === null) console.error(error, rawData);
+ */
 export interface OutputResult<T = unknown> {
   /** The files that the last run or command made or changed. */
   files: FileMap;

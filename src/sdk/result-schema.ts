@@ -1,6 +1,12 @@
 import { z } from "zod";
 
-/** A zod schema, or JSON Schema. */
+/**
+ * A zod schema, or JSON Schema.
+ *
+ * @example
+ * const schema: ResultSchema = { type: "object", properties: { score: { type: "number" } }, required: ["score"] };
+ * new Sluice().withSchema(schema);
+ */
 export type ResultSchema<T = unknown> = ZodLike<T> | Readonly<Record<string, unknown>>;
 
 /** Any version of zod has these. */
@@ -8,7 +14,13 @@ export interface ZodLike<T> {
   safeParse(value: unknown): { success: true; data: T } | { success: false; error: { message: string } };
 }
 
-/** What a result is once it fits the schema. */
+/**
+ * What a result is once it fits the schema.
+ *
+ * @example
+ * const Score = z.object({ score: z.number() });
+ * const result: ResultOf<typeof Score> = { score: 85 };
+ */
 export type ResultOf<S> = S extends { readonly _output: infer T }
   ? T
   : S extends ZodLike<infer T>

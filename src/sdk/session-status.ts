@@ -1,6 +1,11 @@
 import type { AgentRuntimeState, SandboxLifecycleState } from "../dialects/content/index.ts";
 
-/** A snapshot of the sandbox and of what runs in it. */
+/**
+ * A snapshot of the sandbox and of what runs in it.
+ *
+ * @example
+ * const { sandbox, agent, activeProcessId }: SessionStatus = sluice.status();
+ */
 export interface SessionStatus {
   sandboxId: string | null;
   sandbox: SandboxLifecycleState;

@@ -6,7 +6,14 @@ import type { FileMap } from "./file-map.ts";
 import { type ResultSchema, toResultInstructions } from "./result-schema.ts";
 import type { Shelf } from "./storage.ts";
 
-/** An MCP server that the agent may use: a program, or an address. */
+/**
+ * An MCP server that the agent may use: a program, or an address.
+ *
+ * @example
+ * const docs: McpServerConfig = { command: "npx", args: ["-y", "my-docs-mcp"], env: { LANG: "en" } };
+ * const remote: McpServerConfig = { url: "https://example.com/mcp", headers: { "x-team": "a" } };
+ * new Sluice().withMcpServers({ docs, remote });
+ */
 export interface McpServerConfig {
   type?: "stdio" | "http" | "sse";
   command?: string;

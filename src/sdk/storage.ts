@@ -3,7 +3,13 @@ import { resolve } from "node:path";
 import { SluiceError } from "../contract/index.ts";
 import { createFolderStorage, createS3Storage, type CheckpointStorage } from "../sandbox/index.ts";
 
-/** A bucket of any S3 server. What is left out is taken from the variables that every S3 tool knows. */
+/**
+ * A bucket of any S3 server. What is left out is taken from the variables that every S3 tool knows.
+ *
+ * @example
+ * const s3: S3Config = { bucket: "my-checkpoints", prefix: "team-a", endpoint: "https://s3.example.com" };
+ * new Sluice().withStorage({ s3 });
+ */
 export interface S3Config {
   bucket: string;
   prefix?: string;
@@ -14,7 +20,13 @@ export interface S3Config {
   sessionToken?: string;
 }
 
-/** Where checkpoints are kept: a folder, or a bucket. */
+/**
+ * Where checkpoints are kept: a folder, or a bucket.
+ *
+ * @example
+ * const storage: StorageConfig = { path: "./checkpoints" };
+ * new Sluice().withStorage(storage);
+ */
 export type StorageConfig = string | { path: string } | { s3: S3Config };
 
 export interface Shelf {

@@ -10,7 +10,7 @@ import { codeOf, type Link } from "./backend.ts";
 import { toBytes, toInnerPath, type FileMap } from "./file-map.ts";
 import { Follower } from "./follower.ts";
 import { WORKSPACE } from "./output-files.ts";
-import { hostFolder, type Settings, toSessionSpec } from "./settings.ts";
+import { hostFolder, innerFolder, type Settings, toSessionSpec } from "./settings.ts";
 
 export interface WorkplaceHooks {
   onEvent(event: SluiceEvent, told: readonly Told[]): void;
@@ -184,6 +184,8 @@ export class Workplace {
     if (hostFolder(directory) === undefined) {
       for (const name of FOLDERS) await link.files.mkdir(id, `${WORKSPACE}/${name}`);
     }
+    const inner = innerFolder(directory);
+    if (inner !== undefined) await link.files.mkdir(id, inner);
     await writeFiles(link, id, "context", context);
     await writeFiles(link, id, "", files);
   }

@@ -1,25 +1,55 @@
 /** The text before and after a unified diff: the whole files where it shows them whole, else what its hunks show. */
 export function fromUnifiedDiff(diff: string): { oldText: string | null; newText: string } {
-  const before: string[] = [];
-  const after: string[] = [];
+  const { hunks, isNew } = parse(diff);
+  const oldText = isNew ? null : hunks.flatMap(({ before }) => before).join("");
+  return { oldText, newText: hunks.flatMap(({ after }) => after).join("") };
+}
+
+/** The whole text before a diff, where the whole text after it is known; undefined where the two do not fit. */
+export function undoUnifiedDiff(diff: string, newText: string): string | undefined {
+  const { hunks } = parse(diff);
+  const lines = newText.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+  for (const { at, before, after } of hunks.toReversed()) {
+    if (after.some((line, index) => lines[at + index] !== line)) return undefined;
+    lines.splice(at, after.length, ...before);
+  }
+  return hunks.length === 0 ? undefined : lines.join("");
+}
+
+interface Hunk {
+  /** The index of its first line in the text after. */
+  readonly at: number;
+  readonly before: string[];
+  readonly after: string[];
+}
+
+function parse(diff: string): { hunks: readonly Hunk[]; isNew: boolean } {
+  const hunks: Hunk[] = [];
   let last: string[][] = [];
-  let inHunk = false;
   let isNew = false;
   for (const line of diff.split("\n")) {
+    const hunk = hunks.at(-1);
     if (line.startsWith("@@")) {
-      inHunk = true;
+      hunks.push({ at: startOf(line), before: [], after: [] });
       continue;
     }
-    if (!inHunk) {
+    if (!hunk) {
       if (line.startsWith("--- /dev/null")) isNew = true;
       continue;
     }
     const [sign, text] = [line[0], line.slice(1)];
     if (sign === "\\") for (const lines of last) cutNewline(lines);
+    const { before, after } = hunk;
     last = sign === " " ? [before, after] : sign === "-" ? [before] : sign === "+" ? [after] : [];
     for (const lines of last) lines.push(`${text}\n`);
   }
-  return { oldText: isNew ? null : before.join(""), newText: after.join("") };
+  return { hunks, isNew };
+}
+
+/** An empty span names the line before it. */
+function startOf(header: string): number {
+  const [, start = "1", count] = /\+(\d+)(?:,(\d+))?/.exec(header) ?? [];
+  return count === "0" ? Number(start) : Number(start) - 1;
 }
 
 function cutNewline(lines: string[]): void {

@@ -1,7 +1,13 @@
 import type { ContentPart, EventOf, Item } from "../../contract/index.ts";
-import { fromUnifiedDiff } from "./diff-texts.ts";
+import { fromUnifiedDiff, undoUnifiedDiff } from "./diff-texts.ts";
 import type { Narrator } from "./narrator.ts";
-import type { ContentBlock, SessionUpdate, ToolCallContent, ToolCallLocation } from "./output-event.ts";
+import type {
+  ContentBlock,
+  DiffContent,
+  SessionUpdate,
+  ToolCallContent,
+  ToolCallLocation,
+} from "./output-event.ts";
 import type { OpenCall, OpenItem } from "./state.ts";
 import { isPlanTool, toToolFace } from "./tool-face.ts";
 
@@ -77,7 +83,8 @@ function tellCall(narrator: Narrator, item: Item): void {
   if (!part) return;
   const rawInput = parseInput(part.arguments);
   const silent = isPlanTool(part.name);
-  const { title, kind, content = [], locations } = toToolFace(part.name, rawInput);
+  const { title, kind, content: announced = [], locations } = toToolFace(part.name, rawInput);
+  const content = foreseen(item, announced);
   const call: OpenCall = { callId: part.call_id, name: part.name, content, silent, said: [] };
   narrator.change({ calls: { ...narrator.state.calls, [item.item_id]: call } });
   if (silent) return;
@@ -128,12 +135,30 @@ function tellSubagent(narrator: Narrator, item: Item, parent: string): void {
 /** The change itself as the agent reports it, else as the call announced it; of a failed call nothing was changed. */
 function toDiffs(item: Item, call: OpenCall | undefined): ToolCallContent[] {
   if (item.status === "failed") return [];
-  const reported = item.content.flatMap((part): ToolCallContent[] =>
-    part.type === "file_ref" && part.diff !== undefined
-      ? [{ type: "diff", path: part.path, ...fromUnifiedDiff(part.diff) }]
-      : [],
-  );
-  return reported.length > 0 ? reported : (call?.content ?? []).filter((part) => part.type === "diff");
+  const announced = (call?.content ?? []).filter((part) => part.type === "diff");
+  const reported = diffsIn(item, announced);
+  return reported.length > 0 ? reported : announced;
+}
+
+/** What a call announces, with what is known of the files that it will overwrite. */
+function foreseen(item: Item, announced: readonly ToolCallContent[]): readonly ToolCallContent[] {
+  const diffs = announced.filter((part) => part.type === "diff");
+  const known = new Map(diffsIn(item, diffs).map((diff) => [diff.path, diff]));
+  return announced.map((part) => (part.type === "diff" ? (known.get(part.path) ?? part) : part));
+}
+
+/** Hunks show a part of a file; where the call says what it writes, both texts are whole. */
+function diffsIn(item: Item, announced: readonly DiffContent[]): DiffContent[] {
+  return item.content.flatMap((part): DiffContent[] => {
+    if (part.type !== "file_ref" || part.diff === undefined) return [];
+    const { path, diff } = part;
+    const newText = announced.find((known) => known.path === path)?.newText;
+    const oldText = newText === undefined ? undefined : undoUnifiedDiff(diff, newText);
+    const shown = fromUnifiedDiff(diff);
+    if (newText === undefined || oldText === undefined || shown.oldText === null)
+      return [{ type: "diff", path, ...shown }];
+    return [{ type: "diff", path, oldText, newText }];
+  });
 }
 
 function toShown(part: ContentPart): ToolCallContent[] {

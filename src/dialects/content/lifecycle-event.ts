@@ -1,6 +1,11 @@
 /** The lifecycle events of the SDK, as its page has them. */
 
-/** A change of the sandbox or of what runs in it. */
+/**
+ * A change of the sandbox or of what runs in it.
+ *
+ * @example
+ * sluice.on("lifecycle", (event: LifecycleEvent) => console.log(event.reason, event.sandbox, event.agent));
+ */
 export interface LifecycleEvent {
   sandboxId: string | null;
   sandbox: SandboxLifecycleState;
@@ -10,13 +15,31 @@ export interface LifecycleEvent {
   reason: LifecycleReason;
 }
 
-/** What a sandbox is. */
+/**
+ * What a sandbox is.
+ *
+ * @example
+ * const isThere = (state: SandboxLifecycleState): boolean => state === "ready" || state === "running";
+ * isThere(sluice.status().sandbox);
+ */
 export type SandboxLifecycleState = "booting" | "error" | "ready" | "running" | "paused" | "stopped";
 
-/** What the agent, or a command in its place, is. */
+/**
+ * What the agent, or a command in its place, is.
+ *
+ * @example
+ * const agent: AgentRuntimeState = sluice.status().agent;
+ * if (agent === "running") await sluice.interrupt();
+ */
 export type AgentRuntimeState = "idle" | "running" | "interrupted" | "error";
 
-/** Why a lifecycle event was emitted. */
+/**
+ * Why a lifecycle event was emitted.
+ *
+ * @example
+ * const ends: LifecycleReason[] = ["run_background_complete", "run_background_failed", "run_interrupted"];
+ * sluice.on("lifecycle", ({ reason }) => ends.includes(reason) && console.log("over"));
+ */
 export type LifecycleReason =
   | "sandbox_boot"
   | "sandbox_ready"

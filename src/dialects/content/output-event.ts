@@ -1,13 +1,24 @@
 /** The content events of the SDK, shape for shape as its page has them. */
 
-/** One parsed event of a run: what an agent says, does and plans. */
+/**
+ * One parsed event of a run: what an agent says, does and plans.
+ *
+ * @example
+ * sluice.on("content", (event: OutputEvent) => console.log(event.sessionId, event.update.sessionUpdate));
+ */
 export interface OutputEvent {
   /** The agent's own id of the conversation, once it is known. */
   sessionId?: string;
   update: SessionUpdate;
 }
 
-/** What happened; told apart by `sessionUpdate`. */
+/**
+ * What happened; told apart by `sessionUpdate`.
+ *
+ * @example
+ * const label = (update: SessionUpdate): string => (update.sessionUpdate === "tool_call" ? update.title : "");
+ * sluice.on("content", ({ update }) => console.log(label(update)));
+ */
 export type SessionUpdate =
   | AgentMessageChunk
   | AgentThoughtChunk
@@ -16,25 +27,50 @@ export type SessionUpdate =
   | ToolCallUpdate
   | Plan;
 
-/** A piece of the agent's answer. The pieces together are the answer. */
+/**
+ * A piece of the agent's answer. The pieces together are the answer.
+ *
+ * @example
+ * const show = ({ content }: AgentMessageChunk): unknown => content.type === "text" && process.stdout.write(content.text);
+ * sluice.on("content", ({ update }) => update.sessionUpdate === "agent_message_chunk" && show(update));
+ */
 export interface AgentMessageChunk {
   sessionUpdate: "agent_message_chunk";
   content: ContentBlock;
 }
 
-/** A piece of the agent's reasoning. */
+/**
+ * A piece of the agent's reasoning.
+ *
+ * @example
+ * const thought: AgentThoughtChunk = {
+ *   sessionUpdate: "agent_thought_chunk",
+ *   content: { type: "text", text: "Where is the test?" },
+ * };
+ */
 export interface AgentThoughtChunk {
   sessionUpdate: "agent_thought_chunk";
   content: ContentBlock;
 }
 
-/** What the user said, where the agent repeats it (Gemini). */
+/**
+ * What the user said, where the agent repeats it (Gemini).
+ *
+ * @example
+ * const echo: UserMessageChunk = { sessionUpdate: "user_message_chunk", content: { type: "text", text: "Hello" } };
+ */
 export interface UserMessageChunk {
   sessionUpdate: "user_message_chunk";
   content: ContentBlock;
 }
 
-/** A tool begins. */
+/**
+ * A tool begins.
+ *
+ * @example
+ * const cards = new Map<string, ToolCall>();
+ * sluice.on("content", ({ update }) => update.sessionUpdate === "tool_call" && cards.set(update.toolCallId, update));
+ */
 export interface ToolCall {
   sessionUpdate: "tool_call";
   toolCallId: string;
@@ -46,7 +82,13 @@ export interface ToolCall {
   locations?: ToolCallLocation[];
 }
 
-/** A tool goes on or is done; what is given here replaces what was known. */
+/**
+ * A tool goes on or is done; what is given here replaces what was known.
+ *
+ * @example
+ * const isOver = ({ status }: ToolCallUpdate): boolean => status === "completed" || status === "failed";
+ * sluice.on("content", ({ update }) => update.sessionUpdate === "tool_call_update" && console.log(isOver(update)));
+ */
 export interface ToolCallUpdate {
   sessionUpdate: "tool_call_update";
   toolCallId: string;
@@ -56,29 +98,55 @@ export interface ToolCallUpdate {
   locations?: ToolCallLocation[];
 }
 
-/** The agent's list of tasks; each one replaces the list before. */
+/**
+ * The agent's list of tasks; each one replaces the list before.
+ *
+ * @example
+ * const done = ({ entries }: Plan): number => entries.filter(({ status }) => status === "completed").length;
+ * sluice.on("content", ({ update }) => update.sessionUpdate === "plan" && console.log(done(update)));
+ */
 export interface Plan {
   sessionUpdate: "plan";
   entries: PlanEntry[];
 }
 
-/** One task of a plan. */
+/**
+ * One task of a plan.
+ *
+ * @example
+ * const entry: PlanEntry = { content: "Write the test", status: "in_progress", priority: "high" };
+ */
 export interface PlanEntry {
   content: string;
   status: "pending" | "in_progress" | "completed";
   priority: "high" | "medium" | "low";
 }
 
-/** Text or an image. */
+/**
+ * Text or an image.
+ *
+ * @example
+ * const words = (block: ContentBlock): string => (block.type === "text" ? block.text : `[${block.mimeType}]`);
+ */
 export type ContentBlock = TextContent | ImageContent;
 
-/** Text. */
+/**
+ * Text.
+ *
+ * @example
+ * const text: TextContent = { type: "text", text: "Hello" };
+ */
 export interface TextContent {
   type: "text";
   text: string;
 }
 
-/** An image, its bytes in base64. */
+/**
+ * An image, its bytes in base64.
+ *
+ * @example
+ * const image: ImageContent = { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" };
+ */
 export interface ImageContent {
   type: "image";
   data: string;
@@ -86,7 +154,12 @@ export interface ImageContent {
   uri?: string;
 }
 
-/** The category of a tool, for icons. Tools of MCP servers are `other`. */
+/**
+ * The category of a tool, for icons. Tools of MCP servers are `other`.
+ *
+ * @example
+ * const icons: Partial<Record<ToolKind, string>> = { read: "📖", edit: "✏️", execute: "⌨️" };
+ */
 export type ToolKind =
   | "read"
   | "edit"
@@ -99,19 +172,39 @@ export type ToolKind =
   | "switch_mode"
   | "other";
 
-/** How far a tool is. */
+/**
+ * How far a tool is.
+ *
+ * @example
+ * const marks: Record<ToolCallStatus, string> = { pending: "·", in_progress: "…", completed: "✓", failed: "✗" };
+ */
 export type ToolCallStatus = "pending" | "in_progress" | "completed" | "failed";
 
-/** A file that a tool works on. */
+/**
+ * A file that a tool works on.
+ *
+ * @example
+ * const location: ToolCallLocation = { path: "src/main.ts", line: 12 };
+ */
 export interface ToolCallLocation {
   path: string;
   line?: number;
 }
 
-/** What a tool shows: text, an image, or what it changed in a file. */
+/**
+ * What a tool shows: text, an image, or what it changed in a file.
+ *
+ * @example
+ * const isDiff = (part: ToolCallContent): boolean => part.type === "diff";
+ */
 export type ToolCallContent = { type: "content"; content: ContentBlock } | DiffContent;
 
-/** A change of a file; `oldText` is null where the file is new. */
+/**
+ * A change of a file; `oldText` is null where the file is new.
+ *
+ * @example
+ * const diff: DiffContent = { type: "diff", path: "a.txt", oldText: "one\n", newText: "two\n" };
+ */
 export interface DiffContent {
   type: "diff";
   path: string;

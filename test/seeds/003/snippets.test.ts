@@ -13,7 +13,7 @@ import {
   uploadSnippets,
 } from "./snippets.ts";
 
-/** EV-45, EV-76: the page's code, compiled with this project in strict mode, and run. */
+/** The page's code, compiled with this project in strict mode, and run. */
 describe.each(named(PLACES))("the page's own code, %s", (_name, place) => {
   let bench: SdkBench;
   beforeEach(async () => {
@@ -54,7 +54,7 @@ describe.each(named(PLACES))("the page's own code, %s", (_name, place) => {
     expect(sluice.getSession()).toBeNull();
   });
 
-  it("the UI example, on a transcript of everything", async () => {
+  it("EV-45 EV-76: the UI example, on a transcript of everything", async () => {
     const calls: [string, ...unknown[]][] = [];
     const ui = new Proxy(
       {},

@@ -1,0 +1,134 @@
+import { readFileSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { extractBrowserUseUrls, isBrowserUseTool } from "../../../src/sdk/index.ts";
+import { CORNERS, hear, named, next, openBench, type SdkBench } from "../../sdk/bench.ts";
+import { script as steps } from "../../support/engine.ts";
+
+const write = (path: string, content: string): unknown => ({ write: { path, content } });
+
+/** What the page says in half a sentence, and what it leaves to the reader. */
+describe.each(named(CORNERS))("%s", (_name, place) => {
+  let bench: SdkBench;
+  beforeAll(async () => {
+    bench = await openBench(place);
+  });
+  afterAll(() => bench.close());
+
+  it("EV-43: writing over a file shows what it held, when it is called and when it is done", async () => {
+    const old = Array.from({ length: 12 }, (_, line) => `line ${line}\n`).join("");
+    const sluice = bench.make().withFiles({ "a.txt": old });
+    const heard = hear(sluice);
+    await sluice.run({
+      prompt: steps(write("a.txt", old.replace("line 6", "six")), write("new.txt", "new\n"), {
+        edit: { path: "a.txt", old: "six", new: "6" },
+      }),
+    });
+    const shown = heard.content.flatMap(({ update }) => {
+      if (update.sessionUpdate !== "tool_call" && update.sessionUpdate !== "tool_call_update") return [];
+      const diffs = (update.content ?? []).filter((part) => part.type === "diff");
+      return diffs.map(({ path, oldText, newText }) => [update.sessionUpdate, path, oldText, newText]);
+    });
+    const context = (line: string): string =>
+      old.split("\n").slice(3, 10).join("\n").replace("line 6", line).concat("\n");
+    expect(shown).toEqual([
+      ["tool_call", "a.txt", old, old.replace("line 6", "six")],
+      ["tool_call_update", "a.txt", old, old.replace("line 6", "six")],
+      ["tool_call", "new.txt", null, "new\n"],
+      ["tool_call_update", "new.txt", null, "new\n"],
+      ["tool_call", "a.txt", "six", "6"],
+      ["tool_call_update", "a.txt", context("six"), context("6")],
+    ]);
+  });
+
+  it("EV-77: there is a browser-use server where one is named, and none otherwise", async () => {
+    const call = steps(
+      { mcp: { server: "browser-use", tool: "browser_task", input: { task: "look" } } },
+      { mcp: { server: "browser-use", tool: "monitor_task", input: { task: "look again" } } },
+    );
+    const play = async (sluice: ReturnType<SdkBench["make"]>): Promise<(string | undefined)[][]> => {
+      const titles = new Map<string, string>();
+      const told: (string | undefined)[][] = [];
+      sluice.on("content", ({ update }) => {
+        if (update.sessionUpdate === "tool_call") titles.set(update.toolCallId, update.title);
+        if (update.sessionUpdate !== "tool_call_update" || update.status === "in_progress") return;
+        const title = titles.get(update.toolCallId) ?? "";
+        expect(isBrowserUseTool(title)).toBe(true);
+        const [first] = update.content ?? [];
+        const text = first?.type === "content" && first.content.type === "text" ? first.content.text : "";
+        const { liveUrl, screenshotUrl } = extractBrowserUseUrls(text);
+        told.push([title, update.status, liveUrl && `${liveUrl} ${screenshotUrl}`]);
+      });
+      await sluice.run({ prompt: call });
+      return told;
+    };
+    expect(await play(bench.make())).toEqual([
+      ["browser-use: browser_task", "failed", undefined],
+      ["browser-use: monitor_task", "failed", undefined],
+    ]);
+    const program = readFileSync(join(import.meta.dirname, "../../sdk/browser-use-mcp.mjs"), "utf8");
+    const sluice = bench
+      .make()
+      .withFiles({ "mcp/server.mjs": program })
+      .withMcpServers({ "browser-use": { command: process.execPath, args: ["mcp/server.mjs"] } });
+    const urls = "https://live.example/1 https://shots.example/last.png";
+    expect(await play(sluice)).toEqual([
+      ["browser-use: browser_task", "completed", urls],
+      ["browser-use: monitor_task", "completed", urls],
+    ]);
+  });
+
+  it("EV-72: a checkpoint that cannot be kept costs no run; who runs the program is warned", async () => {
+    const file = join(await bench.temporary(), "file");
+    await writeFile(file, "in the way");
+    // A server keeps them in its own storage, wherever the program says.
+    const sluice = bench.make().withStorage(join(file, "checkpoints"));
+    if (place.backend === "remote") await writeFile(join(bench.folder, "data/checkpoints"), "in the way");
+    const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
+    const heard = hear(sluice);
+    const result = await sluice.run({ prompt: steps({ say: "done" }), checkpointComment: "lost" });
+    expect(result.exitCode).toBe(0);
+    expect(result).not.toHaveProperty("checkpoint");
+    expect(heard.reasons().at(-1)).toBe("run_complete");
+    expect(await warned).toMatchObject({ code: "SLUICE_NO_CHECKPOINT" });
+    await expect(sluice.checkpoint()).rejects.toThrow();
+    expect((await sluice.run({ prompt: steps({ say: "on" }) })).exitCode).toBe(0);
+  });
+
+  it("kill in the moment in which a command begins: it is interrupted, and nothing comes behind the end", async () => {
+    const sluice = bench.make();
+    const heard = hear(sluice);
+    const command = sluice.executeCommand("sleep 60");
+    await next(sluice, "command_start");
+    const id = sluice.getSession() ?? "";
+    await sluice.kill();
+    expect((await command).exitCode).toBe(130);
+    expect(heard.reasons().slice(-3)).toEqual(["command_start", "command_interrupted", "sandbox_killed"]);
+    expect((await bench.log(id)).at(-1)?.type).toBe("session.ended");
+  });
+
+  it("refuses what is no time and no port, before anything is made", async () => {
+    const sluice = bench.make();
+    const refused = { code: "invalid_request" };
+    for (const timeoutMs of [0, -1, Number.NaN, Infinity]) {
+      await expect(sluice.run({ prompt: "x", timeoutMs })).rejects.toMatchObject(refused);
+      await expect(sluice.executeCommand("true", { timeoutMs })).rejects.toMatchObject(refused);
+    }
+    for (const port of [0, -1, 1.5, 65_536])
+      await expect(sluice.getHost(port)).rejects.toMatchObject(refused);
+    expect(sluice.getSession()).toBeNull();
+  });
+
+  it("commands work in a folder below the workspace, where one is named", async () => {
+    const sluice = bench.make().withWorkingDirectory("/home/user/workspace/sub");
+    expect((await sluice.executeCommand("echo here > a.txt; basename $PWD")).stdout).toBe("sub\n");
+    expect((await sluice.run({ prompt: steps({ shell: "cp sub/a.txt output/" }) })).exitCode).toBe(0);
+    expect((await sluice.getOutputFiles()).files).toEqual({ "a.txt": "here\n" });
+    const folder = join(await bench.temporary(), "mine");
+    await mkdir(folder);
+    const own = bench.make().withWorkingDirectory(folder);
+    expect((await own.executeCommand("echo here > a.txt; cat a.txt")).stdout).toBe("here\n");
+    expect(readFileSync(join(folder, "a.txt"), "utf8")).toBe("here\n");
+  });
+});
