@@ -5,7 +5,7 @@ export * from "./contract/index.ts";
 export { createApp, listen } from "./http/index.ts";
 export { createMemoryLog, createSqliteLog } from "./log/index.ts";
 export type { EventLog, SqliteLogOptions, StoredEvent } from "./log/index.ts";
-export { createEngine } from "./sessions/index.ts";
+export { createEngine, createSandboxDebug } from "./sessions/index.ts";
 export type {
   AcceptedInput,
   AgentInfo,

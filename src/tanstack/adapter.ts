@@ -1,6 +1,7 @@
 import type {
   AdapterYieldChunk,
   DefaultMessageMetadataByModality,
+  ModelMessage,
   RunAgentResumeItem,
   StreamChunk,
   TextOptions,
@@ -13,11 +14,15 @@ import {
 import { restoreInboundChunk } from "@tanstack/ai/client";
 import type { SessionSpec, ToolReply } from "../contract/index.ts";
 import type { Transport } from "../client/transport.ts";
+import { SandboxDebug } from "./debug.ts";
 import { Mailbox } from "./mailbox.ts";
+import { offsetOf, withOffset } from "./offset.ts";
 import { type RunRequest, toRunRequest } from "./request.ts";
 import { followRun } from "./run.ts";
+import { RunCounter } from "./runCounter.ts";
 import { createTransport, pathOf, type SluiceServer } from "./server.ts";
-import { executeTool, isOwn, isRecord, type RequestedCall, toRequestedCall } from "./tools.ts";
+import { isOthers, toToolTurn } from "./toolTurn.ts";
+import { executeTool, isOwn, type RequestedCall, toRequestedCall } from "./tools.ts";
 
 export interface SluiceTextOptions extends SluiceServer {}
 
@@ -46,6 +51,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
   readonly name = "sluice";
   readonly #server: SluiceServer;
   readonly #transport: Transport;
+  readonly #runs = new RunCounter();
 
   constructor(options: SluiceTextOptions) {
     super({ baseUrl: options.baseUrl }, options.agent);
@@ -54,7 +60,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
   }
 
   async *chatStream(options: TextOptions<SluiceModelOptions>): AsyncGenerator<AdapterYieldChunk, void> {
-    const request = toRunRequest(options);
+    const request = toRunRequest(options, this.#runs.count(options.runId, options.messages));
     const { logger } = options;
     logger.request(`sluice: ${this.#server.agent} run ${request.runId}`, { threadId: request.threadId });
     const abort = new AbortController();
@@ -65,8 +71,11 @@ export class SluiceTextAdapter extends BaseTextAdapter<
     const given = signalOf(options);
     given?.addEventListener("abort", stop, { once: true });
     if (given?.aborted) stop();
+    const debug = new SandboxDebug({ transport: this.#transport, logger, session: request.threadId });
     try {
+      await debug.begin();
       for await (const chunk of this.#run(request, options, abort.signal)) {
+        debug.reached(offsetOf(chunk));
         logger.provider(`sluice: ${chunk.type}`, { chunk });
         yield toYield(chunk, options.runId);
       }
@@ -74,6 +83,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
       logger.errors("sluice: the run could not be read", { error });
       yield toFailure(error, request);
     } finally {
+      await debug.end();
       given?.removeEventListener("abort", stop);
       abort.abort();
     }
@@ -84,11 +94,8 @@ export class SluiceTextAdapter extends BaseTextAdapter<
     chatOptions,
     outputSchema,
   }: StructuredOutputOptions<SluiceModelOptions>): Promise<StructuredOutputResult<unknown>> {
-    const content =
-      "Give the result of our conversation as JSON that fits this JSON Schema. " +
-      `Answer with the JSON alone, without any other word:\n${JSON.stringify(outputSchema)}`;
     const runId = `${chatOptions.runId ?? crypto.randomUUID()}.json`;
-    const messages = [...chatOptions.messages, { role: "user" as const, content }];
+    const messages = withSchema(chatOptions.messages, outputSchema);
     const texts = new Map<string, string>();
     for await (const chunk of this.chatStream({ ...chatOptions, messages, runId, tools: [] })) {
       if (chunk.type === "RUN_ERROR") throw new Error(chunk.message);
@@ -123,9 +130,8 @@ export class SluiceTextAdapter extends BaseTextAdapter<
         if (isEcho(chunk, echoes)) continue;
         const requested = toRequestedCall(chunk);
         if (!requested) mailbox.put(withOffset(chunk, id));
-        else if (isOwn(options.tools?.find(({ name }) => name === requested.toolName)))
-          void run(requested).catch((error: unknown) => mailbox.fail(error));
-        else return mailbox.put(toToolTurn(request));
+        else if (isOthers(requested, options.tools)) return mailbox.put(toToolTurn(request));
+        else void run(requested).catch((error: unknown) => mailbox.fail(error));
       }
     };
     read().then(
@@ -163,10 +169,16 @@ function toYield(chunk: StreamChunk, runId: string | undefined): AdapterYieldChu
   return restored;
 }
 
-function withOffset(chunk: StreamChunk, offset: string | undefined): StreamChunk {
-  if (offset === undefined) return chunk;
-  const metadata: unknown = (chunk as { metadata?: unknown }).metadata;
-  return { ...chunk, metadata: { ...(isRecord(metadata) ? metadata : {}), sluice: { offset } } };
+/** Asks for what fits the schema: with the user's own words where nobody has heard them yet, else behind all that was said. */
+function withSchema(messages: readonly ModelMessage[], schema: unknown): ModelMessage[] {
+  const wish =
+    "Give the result of our conversation as JSON that fits this JSON Schema. " +
+    `Answer with the JSON alone, without any other word:\n${JSON.stringify(schema)}`;
+  const last = messages.at(-1);
+  if (last?.role !== "user") return [...messages, { role: "user", content: wish }];
+  const { content } = last;
+  const words = Array.isArray(content) ? content : [{ type: "text" as const, content: content ?? "" }];
+  return [...messages.slice(0, -1), { ...last, content: [...words, { type: "text", content: wish }] }];
 }
 
 /** What a tool told was heard when it told it; the log tells it again. */
@@ -180,17 +192,6 @@ function isEcho(chunk: StreamChunk, echoes: string[]): boolean {
 
 function echoOf(name: string, value: unknown): string {
   return JSON.stringify([name, value ?? null]);
-}
-
-/** A tool that is not ours to run: the engine asks whoever has it, and calls us again with the answer. */
-function toToolTurn({ threadId, runId }: RunRequest): StreamChunk {
-  return {
-    type: "RUN_FINISHED",
-    threadId,
-    runId,
-    timestamp: Date.now(),
-    metadata: { tanstack: { finishReason: "tool_calls" } },
-  } as StreamChunk;
 }
 
 function toFailure(error: unknown, { threadId, runId }: RunRequest): AdapterYieldChunk {

@@ -9,10 +9,11 @@ export interface RunRequest {
   readonly body: Record<string, unknown>;
 }
 
-export function toRunRequest(options: TextOptions<SluiceModelOptions>): RunRequest {
+/** `nth` is above 1 where one call of `chat()` comes to several runs here, as the engine ran tools in between. */
+export function toRunRequest(options: TextOptions<SluiceModelOptions>, nth: number): RunRequest {
   const { messages, tools = [], modelOptions = {}, state, parentRunId } = options;
   const threadId = options.threadId ?? `thread-${crypto.randomUUID()}`;
-  const runId = toRunId(options.runId ?? `run-${crypto.randomUUID()}`, messages);
+  const runId = toNthRun(options.runId ?? `run-${crypto.randomUUID()}`, nth);
   const { sessionId, session, resume = options.resume } = modelOptions;
   const body = {
     threadId,
@@ -31,11 +32,14 @@ export function toRunRequest(options: TextOptions<SluiceModelOptions>): RunReque
   return { threadId, runId, body };
 }
 
-/** One call of `chat()` may come to several runs here: one more for each time that the engine ran tools in between. */
-function toRunId(runId: string, messages: readonly ModelMessage[]): string {
+export function toNthRun(runId: string, nth: number): string {
+  return nth === 1 ? runId : `${runId}.${nth}`;
+}
+
+/** How many tools were answered since the user spoke. */
+export function countAnswers(messages: readonly ModelMessage[]): number {
   const begun = messages.findLastIndex(({ role }) => role === "user");
-  const answers = messages.slice(begun + 1).filter(({ role }) => role === "tool").length;
-  return answers === 0 ? runId : `${runId}.${answers + 1}`;
+  return messages.slice(begun + 1).filter(({ role }) => role === "tool").length;
 }
 
 function toSystem(prompts: TextOptions["systemPrompts"] = []): object[] {

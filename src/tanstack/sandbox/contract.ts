@@ -1,0 +1,123 @@
+/**
+ * What TanStack's sandbox layer asks of a provider (`@tanstack/ai-sandbox` 0.2 and later), in its own words. Written
+ * here because that package asks for one exact `@tanstack/ai`; a test compiles ours against its types.
+ */
+export interface TanStackCapabilities {
+  readonly fs: boolean;
+  readonly exec: boolean;
+  readonly env: boolean;
+  readonly ports: boolean;
+  readonly backgroundProcesses: boolean;
+  readonly writableStdin: boolean;
+  readonly snapshots: boolean;
+  readonly networkPolicy: boolean;
+  readonly durableFilesystem: boolean;
+  readonly fork: boolean;
+  /** Asked for since 0.5. */
+  readonly killableProcesses: boolean;
+}
+
+export interface TanStackProcessOptions {
+  cwd?: string;
+  env?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+export interface TanStackExecResult {
+  stdout: string;
+  stderr: string;
+  exitCode: number;
+}
+
+export interface TanStackSpawn {
+  readonly pid: number;
+  readonly stdout: AsyncIterable<string>;
+  readonly stderr: AsyncIterable<string>;
+  readonly stdin: { write: (data: string) => Promise<void>; end: () => Promise<void> };
+  wait: () => Promise<number>;
+  kill: (signal?: NodeJS.Signals | number) => Promise<void>;
+}
+
+export interface TanStackProcess {
+  exec: (command: string, options?: TanStackProcessOptions) => Promise<TanStackExecResult>;
+  spawn: (command: string, options?: TanStackProcessOptions) => Promise<TanStackSpawn>;
+}
+
+export interface TanStackFiles {
+  read: (path: string) => Promise<string>;
+  readBytes: (path: string) => Promise<Uint8Array>;
+  write: (path: string, data: string | Uint8Array) => Promise<void>;
+  list: (path: string) => Promise<{ name: string; path: string; type: "file" | "dir" }[]>;
+  mkdir: (path: string) => Promise<void>;
+  remove: (path: string) => Promise<void>;
+  rename: (from: string, to: string) => Promise<void>;
+  exists: (path: string) => Promise<boolean>;
+  watch?: (
+    path: string,
+    onEvent: (event: { type: string; path: string }) => void,
+  ) => Promise<{ stop: () => Promise<void> }>;
+}
+
+export interface TanStackClone {
+  url: string;
+  dir?: string;
+  ref?: string;
+  auth?: { username?: string; token: string };
+  depth?: number | "full";
+}
+
+export interface TanStackGit {
+  clone: (input: TanStackClone) => Promise<void>;
+  status: (dir?: string) => Promise<string>;
+  add: (paths: string[], dir?: string) => Promise<void>;
+  commit: (message: string, dir?: string) => Promise<void>;
+  push: (dir?: string) => Promise<void>;
+  pull: (dir?: string) => Promise<void>;
+  branch: (dir?: string) => Promise<string>;
+}
+
+export interface TanStackSnapshot {
+  id: string;
+  label?: string;
+}
+
+export interface TanStackHandle {
+  readonly id: string;
+  readonly provider: string;
+  readonly workspaceRoot?: string;
+  readonly capabilities: TanStackCapabilities;
+  readonly fs: TanStackFiles;
+  readonly git: TanStackGit;
+  readonly process: TanStackProcess;
+  readonly ports: { connect: (port: number) => Promise<{ url: string }> };
+  readonly env: { set: (vars: Record<string, string>) => Promise<void> };
+  snapshot: (label?: string) => Promise<TanStackSnapshot>;
+  fork: () => Promise<TanStackHandle>;
+  destroy: () => Promise<void>;
+}
+
+/** Of a workspace and a policy only what a provider has to know. */
+export interface TanStackMakeInput {
+  workspace?: { source?: { type: string; path?: string } };
+  policy?: { capabilities?: { network?: string } };
+  env?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+export interface TanStackCreateInput extends TanStackMakeInput {
+  id?: string;
+}
+
+export interface TanStackRestoreInput extends TanStackMakeInput {
+  snapshotId: string;
+}
+
+export interface TanStackProvider {
+  readonly name: string;
+  capabilities: () => TanStackCapabilities;
+  create: (input: TanStackCreateInput) => Promise<TanStackHandle>;
+  /** Null where it is gone. */
+  resume: (input: { id: string; signal?: AbortSignal }) => Promise<TanStackHandle | null>;
+  restoreSnapshot: (input: TanStackRestoreInput) => Promise<TanStackHandle>;
+  destroy: (input: { id: string; signal?: AbortSignal }) => Promise<void>;
+}
