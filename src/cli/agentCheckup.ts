@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { coverageOf } from "../harness/index.ts";
 import type { Choices, Credential, Detected, Harness } from "../harness/port.ts";
+import { homeFolder } from "../sandbox/homeFolder.ts";
 
 /** What this machine has of one agent: its CLI, a key for it, and what may be chosen. */
 export interface AgentCheckup {
@@ -47,7 +47,7 @@ function findCredentials(
   credentials: readonly Credential[],
   env: NodeJS.ProcessEnv,
 ): NonNullable<AgentCheckup["credentials"]> {
-  const home = env["HOME"] || homedir();
+  const home = homeFolder(env);
   const isThere = (credential: Credential): boolean =>
     "env" in credential ? Boolean(env[credential.env]) : existsSync(join(home, credential.file));
   return { found: credentials.filter(isThere).map(nameOf), known: credentials.map(nameOf) };

@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { harnesses } from "../harness/index.ts";
 import type { Harness } from "../harness/port.ts";
 import { createDriver } from "../sqlite/driver.ts";
@@ -68,16 +68,23 @@ function checkSqlite(): Checkup["sqlite"] {
 
 async function checkData(folder: string): Promise<Checkup["data"]> {
   const token = existsSync(tokenFile(folder));
-  if (!existsSync(folder)) return { ok: true, folder, token, hint: "made at the first use" };
+  const isThere = existsSync(folder);
   try {
-    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+    accessSync(isThere ? folder : nearest(folder), constants.R_OK | constants.W_OK | constants.X_OK);
   } catch {
     return { ok: false, folder, token, hint: "this user may not write there; choose another with --data" };
   }
+  if (!isThere) return { ok: true, folder, token, hint: "made at the first use" };
   if ((statSync(folder).mode & 0o077) !== 0) {
     return { ok: false, folder, token, hint: `others can read it; chmod 700 ${folder}` };
   }
   return { ...(await countSessions(folder)), folder, token };
+}
+
+/** The folder in which the first of those that are missing would be made. */
+function nearest(folder: string): string {
+  const parent = dirname(folder);
+  return parent === folder || existsSync(parent) ? parent : nearest(parent);
 }
 
 async function countSessions(folder: string): Promise<Finding & { sessions?: number }> {

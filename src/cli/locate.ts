@@ -1,5 +1,5 @@
 import { createClient, type SluiceClient, SluiceClientError } from "../client/index.ts";
-import { dataDirOf } from "./dataDir.ts";
+import { dataDirOf, isHidden } from "./dataDir.ts";
 import { CliFailure, EXIT } from "./failure.ts";
 import { createFolderSandboxes } from "./folderSandboxes.ts";
 import { createFolderSource } from "./folderSource.ts";
@@ -45,6 +45,12 @@ export async function locateSandboxes(
 }
 
 function nothingThere(folder: string): CliFailure {
+  if (isHidden(folder)) {
+    return new CliFailure(
+      `No server answers at ${DEFAULT_URL}, and this user may not look into ${folder}. ` +
+        "Name a server with --server URL, or another folder with --data.",
+    );
+  }
   return new CliFailure(
     `No server answers at ${DEFAULT_URL}, and there is no data in ${folder}. ` +
       "Start one with `sluice serve`, name one with --server URL, or run something with `sluice run`.",

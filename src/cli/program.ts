@@ -12,7 +12,7 @@ import { addRun } from "./commands/run.ts";
 import { addServe } from "./commands/serve.ts";
 import { addSessions } from "./commands/sessions.ts";
 import { addTail } from "./commands/tail.ts";
-import { describeFailure, EXIT } from "./failure.ts";
+import { CliFailure, describeFailure, EXIT } from "./failure.ts";
 import { Screen } from "./screen.ts";
 import { readVersion } from "./version.ts";
 
@@ -50,6 +50,7 @@ export async function runProgram(argv: readonly string[], screen = new Screen())
   const program = createProgram({ screen, exit, argv });
   try {
     await program.parseAsync(argv);
+    if (screen.failure) throw new CliFailure(`The output could not be written: ${screen.failure.message}`);
     return exitCode;
   } catch (error) {
     const failure = describeFailure(error);

@@ -10,6 +10,7 @@ export class Screen {
   readonly #err: Writable & { isTTY?: boolean };
   readonly #closed = new AbortController();
   #hasStatus = false;
+  #failure: Error | undefined;
 
   constructor(out: NodeJS.WriteStream = process.stdout, err: NodeJS.WriteStream = process.stderr) {
     this.#out = out;
@@ -19,7 +20,7 @@ export class Screen {
       width: out.isTTY ? Math.max(40, Math.min(out.columns || 80, 120)) : Infinity,
     };
     out.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EPIPE") throw error;
+      if (error.code !== "EPIPE") this.#failure = error;
       this.#closed.abort();
     });
     err.on("error", () => {});
@@ -28,6 +29,11 @@ export class Screen {
   /** Aborts once the reader of our output is gone, as with `| head -1`. */
   get closed(): AbortSignal {
     return this.#closed.signal;
+  }
+
+  /** Why the output could not be written, where that is not its reader's choice, as on a full disk. */
+  get failure(): Error | undefined {
+    return this.#failure;
   }
 
   /** Waits for a slow reader, so that a long log does not pile up in memory. */

@@ -28,7 +28,10 @@ export function hasLog(folder: string): boolean {
  */
 export async function openEngine(
   dataDir: string,
-  settle: () => Pick<EngineOptions, "secrets" | "logger" | "recorder" | "equip" | "onCommit"> = () => ({}),
+  settle: () => Pick<
+    EngineOptions,
+    "secrets" | "logger" | "recorder" | "equip" | "lend" | "mcpVerdict" | "onCommit"
+  > = () => ({}),
 ): Promise<Engine> {
   const log = openLog(ensureDataDir(dataDir));
   try {
@@ -44,11 +47,19 @@ export interface ServerSettings {
   readonly host: string;
   readonly port: number;
   readonly token: string | undefined;
+  /** Further names that it is called by. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /** Pages of other origins that may call it. */
+  readonly allowedOrigins?: readonly string[] | undefined;
   /** What clients keep beside their sessions; the caller's to close. */
   readonly catalog: Catalog;
   /** The agent of sessions that name none. */
   readonly defaultAgent?: string | undefined;
   readonly webhooks?: Webhooks | undefined;
+  /** Further keys of the Anthropic dialect, each with its workspace. */
+  readonly workspaces?: Readonly<Record<string, string>> | undefined;
+  /** How many requests a minute each key may send there. */
+  readonly rateLimit?: number | undefined;
 }
 
 export function openCatalog(dataDir: string): Catalog {
@@ -56,15 +67,24 @@ export function openCatalog(dataDir: string): Catalog {
 }
 
 export function startServer(engine: Engine, settings: ServerSettings): Promise<Listening> {
-  const { host, port, token, catalog, defaultAgent, webhooks } = settings;
+  const { host, port, token, catalog, defaultAgent, webhooks, workspaces, rateLimit } = settings;
   // Bound to every address, a server cannot know the names that it is called by.
-  const allowedHosts = ["0.0.0.0", "::"].includes(host) ? ["*"] : [host];
-  const options = { engine, token: token ?? false, version: readVersion(), allowedHosts } as const;
+  const allowedHosts = ["0.0.0.0", "::"].includes(host) ? ["*"] : [host, ...(settings.allowedHosts ?? [])];
+  const { allowedOrigins = [] } = settings;
+  const options = {
+    engine,
+    token: token ?? false,
+    version: readVersion(),
+    allowedHosts,
+    allowedOrigins,
+  } as const;
   const app = createApp({
     ...options,
     catalog,
     ...(defaultAgent === undefined ? {} : { defaultAgent }),
     ...(webhooks && { webhooks }),
+    ...(workspaces && { workspaces }),
+    ...(rateLimit !== undefined && { rateLimit: { perMinute: rateLimit } }),
   });
   return listen({ app, host, port });
 }

@@ -1,9 +1,10 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SluiceEvent } from "../../src/contract/index.ts";
 import { ended, lines, printed, script, Workbench } from "./workbench.ts";
 
+const BIN = join(import.meta.dirname, "../../bin/sluice");
 let bench: Workbench;
 
 beforeEach(() => {
@@ -168,13 +169,37 @@ describe("sluice run", () => {
       "-c",
       `"$0" run --session s '${script({ say: "one" }, { write: { path: "late.txt", content: "x" } })}' | head -1`,
     ];
-    const { err } = await bench.run([], { argv: [...argv, join(import.meta.dirname, "../../bin/sluice")] });
+    const { err } = await bench.run([], { argv: [...argv, BIN] });
     expect(err).toBe("");
+    expect(existsSync(join(bench.work, "late.txt"))).toBe(true);
+  });
+
+  it.each(["local", "bwrap"])("gives its agent nothing of what it was started with (%s)", async (sandbox) => {
+    const file = join(bench.work, "open-file");
+    writeFileSync(file, "");
+    const shell = "ls -l /proc/self/fd";
+    const command = `exec 40< '${file}'; exec "$0" run --as universal --sandbox ${sandbox} '${script({ shell })}'`;
+    const { out, code } = await bench.run([], { argv: ["bash", "-c", command, BIN] });
+    expect(code).toBe(0);
+    expect(out).toContain("/proc/");
+    expect(out).not.toContain("open-file");
+  });
+
+  it.skipIf(!existsSync("/dev/full"))("says that its output cannot be written, after the work", async () => {
+    const steps = script({ say: "one" }, { write: { path: "late.txt", content: "x" } });
+    const argv = ["sh", "-c", `"$0" run '${steps}' > /dev/full`, BIN];
+    const { code, err } = await bench.run([], { argv });
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(/^sluice: The output could not be written: ENOSPC.*\n$/),
+    ]);
     expect(existsSync(join(bench.work, "late.txt"))).toBe(true);
   });
 
   it.each([
     ["no prompt", ["run"], 2, /There is no prompt/],
+    ["a folder that is not there", ["run", "--cwd", "/sluice/none", "hi"], 1, /no directory \/sluice\/none/],
+    ["an ACP agent without its command", ["run", "--agent", "acp", "hi"], 1, /needs the command/],
     ["an unknown format", ["run", "--as", "klingon", "hi"], 2, /no format "klingon"\. Formats: universal/],
     ["an unknown agent", ["run", "--agent", "scriptde", "hi"], 1, /Did you mean "scripted"\?/],
     ["an unknown sandbox", ["run", "--sandbox", "moon", "hi"], 1, /no sandbox provider "moon"/],

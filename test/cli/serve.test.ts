@@ -1,4 +1,6 @@
-import { readFileSync, statSync } from "node:fs";
+import Anthropic, { AuthenticationError, NotFoundError } from "@anthropic-ai/sdk";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -69,6 +71,31 @@ describe("sluice serve", () => {
     const open = await serve(["--no-token"]);
     expect(await createClient({ url: open.url }).sessions.list()).toEqual({ sessions: [] });
     await stop(open.child);
+  });
+
+  it("lets pages and names in that it was told of, and no others", async () => {
+    const page = "http://localhost:3000";
+    const { url, child, token } = await serve(["--allow-origin", page, "--allow-host", "agents.example"]);
+    const call = (headers: Record<string, string>): Promise<[number, string | undefined]> =>
+      new Promise((resolve, reject) => {
+        const sent = { ...headers, authorization: `Bearer ${token}` };
+        get(`${url}/v1/sessions`, { headers: sent }, (answer) => {
+          answer.resume();
+          resolve([answer.statusCode ?? 0, answer.headers["access-control-allow-origin"]]);
+        }).once("error", reject);
+      });
+    expect(await call({ origin: page })).toEqual([200, page]);
+    expect(await call({ origin: "http://localhost:3001" })).toEqual([403, undefined]);
+    expect(await call({ host: "agents.example" })).toEqual([200, undefined]);
+    expect(await call({ host: "evil.example" })).toEqual([421, undefined]);
+    await stop(child);
+    for (const [args, message] of [
+      [["--allow-origin", "localhost"], /looks like http/],
+      [["--allow-origin", "*", "--no-token"], /every page/],
+    ] as const) {
+      const refused = await bench.run(["serve", "--port", "0", ...args]);
+      expect([refused.code, refused.err]).toEqual([2, expect.stringMatching(message)]);
+    }
   });
 
   it("refuses to open the door to everybody", async () => {
@@ -218,4 +245,47 @@ describe("finding the server", () => {
     expect(out).toContain("done now");
     await stop(child);
   });
+});
+
+describe("A10: sluice serve --keys", () => {
+  function keep(text: string, mode = 0o600): string {
+    const file = join(bench.work, "keys.json");
+    writeFileSync(file, text, { mode });
+    return file;
+  }
+
+  it("gives each workspace its own shelf, and nothing beside /anthropic", async () => {
+    const file = keep('{"sk-a": "team-a", "sk-b": "team-b"}');
+    const { child, url, token } = await serve(["--keys", file, "--rate-limit", "600"]);
+    const betaOf = (apiKey: string) => new Anthropic({ apiKey, baseURL: `${url}/anthropic` }).beta;
+    const agent = await betaOf("sk-a").agents.create({ name: "ours", model: "scripted" });
+    expect((await betaOf("sk-a").agents.retrieve(agent.id)).name).toBe("ours");
+    await expect(betaOf("sk-b").agents.retrieve(agent.id)).rejects.toThrow(NotFoundError);
+    await expect(betaOf("sk-c").agents.retrieve(agent.id)).rejects.toThrow(AuthenticationError);
+    const statusOf = async (key: string): Promise<number> =>
+      (await fetch(`${url}/v1/sessions`, { headers: { authorization: `Bearer ${key}` } })).status;
+    expect([await statusOf("sk-a"), await statusOf(token)]).toEqual([401, 200]);
+    expect((await stop(child)).code).toBe(0);
+  });
+
+  it.each([
+    ["that others can read", '{"sk-a": "team-a"}', 0o644, "chmod 600"],
+    ["that is no JSON", "sk-a", 0o600, "JSON object"],
+    ["with a key that no client can send", '{"sk a": "team-a"}', 0o600, "a bad key"],
+  ])("refuses a file %s", async (_, text, mode, help) => {
+    const end = await ended(bench.start(["serve", "--port", "0", "--keys", keep(text, mode)]));
+    expect(end.code).toBe(2);
+    expect(end.err).toContain(help);
+    expect(end.err).not.toContain("sk-a");
+  });
+});
+
+it("A8: sluice serve --rate-limit tells a client when to come again", async () => {
+  const { child, url, token } = await serve(["--rate-limit", "2"]);
+  const list = () => fetch(`${url}/anthropic/v1/files`, { headers: { authorization: `Bearer ${token}` } });
+  expect([(await list()).status, (await list()).status]).toEqual([200, 200]);
+  const refused = await list();
+  expect(refused.status).toBe(429);
+  expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  await stop(child);
 });

@@ -1,13 +1,17 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import Database from "libsql";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createClient } from "../../src/client/index.ts";
 import { ended, printed, script, Workbench } from "../cli/workbench.ts";
 
+const BIN = join(import.meta.dirname, "../../bin/sluice");
+/** Whether this test can run the command as a user without any right. */
+const canBeAnother =
+  process.getuid?.() === 0 && parentsOf(BIN).every((folder) => (statSync(folder).mode & 0o005) === 0o005);
 let bench: Workbench;
 beforeEach(() => {
   bench = new Workbench();
@@ -54,6 +58,38 @@ describe("a data folder that cannot be used", () => {
       expect(err).not.toContain("    at ");
     }
     expect(readFileSync(join(bench.work, "file"), "utf8")).toBe("mine");
+  });
+
+  it("that holds other people's things is not closed to them", async () => {
+    const shared = join(bench.work, "shared");
+    mkdirSync(shared);
+    chmodSync(shared, 0o755);
+    expect((await bench.run(["run", "--data", shared, script({ say: "x" })])).code).toBe(0);
+    expect(statSync(shared).mode & 0o777).toBe(0o700);
+    const used = join(bench.work, "used");
+    mkdirSync(used);
+    writeFileSync(join(used, "notes"), "mine");
+    chmodSync(used, 0o755);
+    const { code, err } = await bench.run(["run", "--data", used, "hello"]);
+    expect([code, err]).toEqual([1, expect.stringContaining("holds other things")]);
+    expect(statSync(used).mode & 0o777).toBe(0o755);
+    expect(readdirSync(used)).toEqual(["notes"]);
+  });
+
+  it.runIf(canBeAnother)("that this user may not see is not called empty", async () => {
+    await bench.run(["run", script({ say: "x" })]);
+    chmodSync(bench.folder, 0o755);
+    const argv = "setpriv --reuid 20001 --regid 20001 --clear-groups".split(" ");
+    const sessions = await bench.run([], { argv: [...argv, BIN, "sessions"] });
+    expect([sessions.code, sessions.err]).toEqual([1, expect.stringContaining("may not look into")]);
+    const checkup = await bench.run([], { argv: [...argv, BIN, "doctor", "--json"] });
+    expect(JSON.parse(checkup.out)).toMatchObject({ data: { ok: false } });
+  });
+
+  it.runIf(canBeAnother)("of a user whom nobody knows is looked for, without a home", async () => {
+    const argv = "env -u HOME -u XDG_DATA_HOME setpriv --reuid 20001 --regid 20001 --clear-groups".split(" ");
+    const { code, err } = await bench.run([], { argv: [...argv, BIN, "run", "hello"] });
+    expect([code, err]).toEqual([1, expect.stringMatching(/^sluice: The data folder .* Choose another one/)]);
   });
 
   it("whose log.db is something else is left alone", async () => {
@@ -172,4 +208,9 @@ function fingerprintOf(folder: string): Record<string, string> {
       .map((entry) => join(entry.parentPath, entry.name))
       .map((path) => [path, createHash("sha256").update(readFileSync(path)).digest("hex")]),
   );
+}
+
+function parentsOf(path: string): string[] {
+  const parent = dirname(path);
+  return parent === path ? [] : [parent, ...parentsOf(parent)];
 }

@@ -3,18 +3,23 @@ import { findHarness } from "../../harness/index.ts";
 import { dataDirOf } from "../dataDir.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import type { CommandContext } from "../program.ts";
+import { readKeysFile } from "../keysFile.ts";
 import { onInterrupt } from "../signals.ts";
 import { ensureToken, isSendable, tokenFile } from "../token.ts";
 import { openCatalog, openEngine, startServer } from "../wiring.ts";
 import type { Catalog } from "../../catalog/port.ts";
 import {
+  createCredentialDesk,
   createMcpRelay,
   createWebhooks,
+  type CredentialDesk,
   type McpRelay,
   readWebhookKey,
+  stderrLogger,
   webhookKeyFile,
   type Webhooks,
 } from "../../http/index.ts";
+import { createSandboxDebug, type EngineOptions } from "../../sessions/index.ts";
 
 const EXAMPLES = `
 Every request needs the token: "Authorization: Bearer <token>". It is made on the first start and kept in the
@@ -23,6 +28,10 @@ the next start picks them up again.
 
 Checkpoints are kept in the data folder, or where SLUICE_CHECKPOINTS says: a folder, or s3://bucket/prefix with
 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_REGION or AWS_ENDPOINT_URL where they are needed.
+
+With --keys, teams share a server: the file, closed to others (chmod 600), is a JSON object of keys and the names of
+their workspaces, {"sk-team-a": "team-a"}. A key opens /anthropic alone, and there only what its workspace made.
+The server's own token opens all sessions.
 
 With --webhook, endpoints are told what happens to the sessions, in the form that client.beta.webhooks.unwrap of
 @anthropic-ai/sdk takes. The key that it asks for is made on first use: webhook.key in the data folder. What an
@@ -45,8 +54,14 @@ interface ServeOptions {
   /** `false` is `--no-token`. */
   readonly token?: string | false;
   readonly insecure?: boolean;
+  readonly allowOrigin?: readonly string[];
+  readonly allowHost?: readonly string[];
   readonly agent?: string;
   readonly webhook?: readonly string[];
+  readonly debug?: readonly string[];
+  /** Workspaces by their keys. */
+  readonly keys?: Readonly<Record<string, string>>;
+  readonly rateLimit?: number;
 }
 
 export function addServe(program: Command, context: CommandContext): void {
@@ -58,7 +73,12 @@ export function addServe(program: Command, context: CommandContext): void {
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
     .option("--token <token>", "this token instead of the data folder's own")
     .option("--no-token", "ask for no token")
+    .option("--allow-origin <origin>", "let pages of this origin call; may be repeated", addOrigin)
+    .option("--allow-host <name>", "answer to this name too, as behind a proxy; may be repeated", addHost)
     .option("--agent <agent>", "the agent of sessions that name none (a Managed Agents model may not tell)")
+    .option("--keys <file>", "further API keys of /anthropic, each for a workspace of its own", readKeysFile)
+    .option("--rate-limit <n>", "how many requests a minute one key may send to /anthropic", parseRate)
+    .addOption(new Option("--debug <what...>", "log what happens inside, to stderr").choices(["sandbox"]))
     .option("--webhook <url>", "tell this endpoint what happens to the sessions; may be repeated", addUrl)
     .addOption(new Option("--insecure", "allow --no-token beyond this machine").hideHelp())
     .addHelpText("after", EXAMPLES)
@@ -72,29 +92,39 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   let token: string | undefined;
   let catalog: Catalog | undefined;
   let relay: McpRelay | undefined;
+  let desk: CredentialDesk | undefined;
   let webhooks: Webhooks | undefined;
   const closeBeside = async (): Promise<void> => {
     await webhooks?.close();
     await relay?.close();
+    await desk?.close();
     await catalog?.close();
   };
   const engine = await openEngine(dataDir, () => {
     token = tokenOf(options, dataDir);
     catalog = openCatalog(dataDir);
     relay = createMcpRelay({ catalog, folder: dataDir });
-    const { equip } = relay;
-    const onCommit: Webhooks["committed"] = (session, events) => webhooks?.committed(session, events);
-    return { equip, onCommit, ...(token !== undefined && { secrets: new Map([["token", token]]) }) };
+    desk = createCredentialDesk({ catalog, folder: dataDir });
+    const { equip, verdict: mcpVerdict } = relay;
+    const { lend } = desk;
+    const debug = options.debug?.includes("sandbox") ? createSandboxDebug(stderrLogger) : undefined;
+    const onCommit: NonNullable<EngineOptions["onCommit"]> = (session, events) => {
+      webhooks?.committed(session, events);
+      debug?.(session, events);
+    };
+    return { equip, mcpVerdict, lend, onCommit, secrets: secretsOf(token, options.keys) };
   }).catch(async (error: unknown) => {
     await closeBeside();
     throw error;
   });
   try {
     if (!catalog) throw new Error("the catalog was not opened");
-    const { host, port, agent: defaultAgent, webhook: urls = [] } = options;
+    const { host, port, agent: defaultAgent, webhook: urls = [], keys: workspaces, rateLimit } = options;
     if (urls.length > 0)
       webhooks = createWebhooks({ log: engine.log, catalog, urls, key: readWebhookKey(dataDir) });
-    const server = await startServer(engine, { host, port, token, catalog, defaultAgent, webhooks });
+    const settings = { host, port, token, catalog, defaultAgent, webhooks, workspaces, rateLimit };
+    const { allowHost: allowedHosts, allowOrigin: allowedOrigins } = options;
+    const server = await startServer(engine, { ...settings, allowedHosts, allowedOrigins });
     const stopped = untilStopped();
     await screen.line(`sluice listening on ${server.url}`);
     screen.note(toHint(options, dataDir));
@@ -110,8 +140,16 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   }
 }
 
-function refuseOpenDoor({ host, token, insecure }: ServeOptions): void {
-  if (token !== false || insecure || isLoopback(host)) return;
+function refuseOpenDoor({ host, token, insecure, allowOrigin }: ServeOptions): void {
+  if (token !== false || insecure) return;
+  if (allowOrigin?.includes("*")) {
+    throw new CliFailure(
+      "--no-token with --allow-origin '*' would let every page in your browser run programs on this machine. " +
+        "Leave --no-token out, name the origins, or say --insecure if you mean it.",
+      EXIT.usage,
+    );
+  }
+  if (isLoopback(host)) return;
   throw new CliFailure(
     `--no-token on ${host} would let everybody who can reach this machine run programs on it. ` +
       "Leave --no-token out, listen on 127.0.0.1, or say --insecure if you mean it.",
@@ -133,6 +171,12 @@ function tokenOf(options: ServeOptions, dataDir: string): string | undefined {
     "No client could send this token: it has to be one word of visible ASCII characters.",
     EXIT.usage,
   );
+}
+
+/** What opens this server must never stand in an event of it. */
+function secretsOf(token: string | undefined, keys: ServeOptions["keys"] = {}): Map<string, string> {
+  const named = Object.entries(keys).map(([key, workspace]) => [`key of ${workspace}`, key] as const);
+  return new Map([...(token === undefined ? [] : [["token", token] as const]), ...named]);
 }
 
 function toHint(options: ServeOptions, dataDir: string): string {
@@ -159,6 +203,22 @@ function addUrl(text: string, before: readonly string[] = []): readonly string[]
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && /^https?:$/.test(url.protocol) && url.username === "") return [...before, text];
   throw new InvalidArgumentError("A webhook endpoint is an http or https URL without a user name.");
+}
+
+function addOrigin(text: string, before: readonly string[] = []): readonly string[] {
+  const isOrigin = URL.canParse(text) && /^[a-z][a-z0-9+.-]*:\/\/[^/?#@]+\/?$/i.test(text);
+  if (text === "*" || isOrigin) return [...before, text];
+  throw new InvalidArgumentError("An origin looks like http://localhost:3000; * is any.");
+}
+
+function addHost(text: string, before: readonly string[] = []): readonly string[] {
+  if (/^[^\s/@]+$/.test(text)) return [...before, text];
+  throw new InvalidArgumentError("A host is a name, such as sluice.example.com.");
+}
+
+function parseRate(text: string): number {
+  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("A rate is a number of requests from 1 to 999999.");
 }
 
 function parsePort(text: string): number {

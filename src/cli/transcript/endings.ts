@@ -13,7 +13,7 @@ export function writeTurnEnd(pen: Pen, event: EventOf<"turn.ended">, startedAt: 
   const behind = facts.filter(Boolean).join(" · ");
   pen.space();
   pen.line(`${toVerdict(pen, data)} ${pen.paint.dim(behind)}`.trimEnd());
-  const help = data.status === "failed" ? HELP[data.stop_reason] : undefined;
+  const help = data.status === "failed" ? helpFor(data) : undefined;
   if (help) pen.line(`  ${help}`);
   pen.line(pen.paint.dim(`  session ${session} · replay it: sluice tail ${session}`));
 }
@@ -41,11 +41,16 @@ const HELP: Partial<Record<EventOf<"turn.ended">["data"]["stop_reason"], string>
   retries_exhausted:
     "The model stayed unavailable. Try again later, or give the session a larger retry budget.",
   timeout: "The turn took longer than its limit (1 hour unless the session says otherwise).",
-  agent_exited:
-    "The agent's process ended by itself; what it said last is above. `sluice doctor` checks the agents.",
+  agent_exited: "The agent's process ended by itself. `sluice doctor` checks the agents.",
   agent_lost:
     "The agent's process was gone when sluice came back to it. Send the message again to start anew.",
 };
+
+/** An agent that could not be started was never there to be lost; its error says what to do. */
+function helpFor({ stop_reason: reason, error }: EventOf<"turn.ended">["data"]): string | undefined {
+  const wasThere = error === undefined || error.code === "agent_process_exited";
+  return reason !== "agent_lost" || wasThere ? HELP[reason] : undefined;
+}
 
 function toVerdict(pen: Pen, data: EventOf<"turn.ended">["data"]): string {
   if (data.status === "interrupted") return pen.paint.yellow("■ interrupted");
