@@ -14,7 +14,7 @@ export function requireHost(allowed: readonly string[]): MiddlewareHandler<AppEn
     if (names.has("*") || names.has(toHostname(host))) return next();
     throw new SluiceError(
       "foreign_host",
-      `This server does not answer for ${JSON.stringify(host)}. Use localhost, or start it with that name among the allowed hosts.`,
+      `This server does not answer for ${JSON.stringify(host)}. Use localhost, or start it with that name among the allowed hosts (sluice serve --allow-host).`,
     );
   };
 }
@@ -27,7 +27,7 @@ export function requireOrigin(allowed: readonly string[]): MiddlewareHandler<App
     if (origin === undefined) return next();
     const listed = origins.has("*") || origins.has(origin.toLowerCase());
     if (!listed && !isSameHost(origin, hostOf(c))) {
-      const detail = `The origin ${JSON.stringify(origin)} is not allowed here. Start the server with it among the allowed origins.`;
+      const detail = `The origin ${JSON.stringify(origin)} is not allowed here. Start the server with it among the allowed origins (sluice serve --allow-origin).`;
       throw new SluiceError("foreign_origin", detail);
     }
     if (!listed) return next();

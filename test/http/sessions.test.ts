@@ -69,6 +69,31 @@ describe("sessions", () => {
       "invalid_request",
       "permissionMode",
     ],
+    [
+      "a folder that is not there",
+      "x",
+      { agent: "scripted", directory: "/sluice/none" },
+      400,
+      "invalid_request",
+      "/sluice/none",
+    ],
+    [
+      "a folder by a relative path",
+      "x",
+      { agent: "scripted", sandbox: "local", directory: "src" },
+      400,
+      "invalid_request",
+      "absolute",
+    ],
+    ["an ACP agent without its command", "x", { agent: "acp" }, 400, "invalid_request", "command"],
+    [
+      "an ACP agent that is not there",
+      "x",
+      { agent: "acp", command: ["/sluice/none"] },
+      404,
+      "agent_not_installed",
+      "/sluice/none",
+    ],
     ["a bad server", "x", { agent: "scripted", mcp: { m: { url: 1 } } }, 400, "invalid_request", "mcp.m"],
   ])("refuse %s and say why", async (_, id, spec, status, code, word) => {
     const response = await create(id, spec);

@@ -26,6 +26,19 @@ describe("POST /ndjson/stream", () => {
     expect(lines.at(-1)).toMatchObject({ type: "result", message: expect.stringContaining("hello") });
   });
 
+  it("lets a silent run be told from a dead one, by spaces before the next line", async () => {
+    const quick = await openNdjson({ pingMs: 20 });
+    try {
+      const { text: body, lines } = await quick.run("silent", { shell: "sleep 1" }, { say: "done" });
+      expect(body).toMatch(/^ +\{/m);
+      expect(body).not.toMatch(/\n *\n/);
+      expectTurn(lines);
+      for (const line of body.trimEnd().split("\n")) expect(JSON.parse(line)).toEqual(parseLine(line));
+    } finally {
+      await quick.close();
+    }
+  });
+
   it("tells a tool call twice, with its arguments and what came back (ND-07, ND-11, ND-12)", async () => {
     const { lines } = await bench.run(undefined, { shell: "printf 'a\\nb'" }, { say: "done" });
     const [running, succeeded] = stepsOf(lines);

@@ -294,11 +294,15 @@ describe("where the peer's daemon failed", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("a `directory` that is not there is said, and the sender gets an end", async () => {
-    await create(server, "nowhere", { directory: "/no/such/folder" });
+  it("a `directory` that is not there is refused; one that is gone by then is said, and the sender gets an end", async () => {
+    const refused = await post(server, "nowhere", { agent: "scripted", directory: "/no/such/folder" });
+    expect(refused.status).toBe(400);
+    const folder = await mkdtemp(join(tmpdir(), "sluice-gone-"));
+    await create(server, "nowhere", { directory: folder });
+    await rm(folder, { recursive: true });
     const events = await runTurn(server, "nowhere", { say: "x" });
     expect(ofType(events, "turn.ended")[0]?.data.status).toBe("failed");
-    expect(ofType(events, "error")[0]?.data.message).toContain("/no/such/folder");
+    expect(ofType(events, "error")[0]?.data.message).toContain(folder);
   });
 
   it("creating the same id many times at once makes one session", async () => {
