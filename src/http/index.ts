@@ -1,3 +1,8 @@
+export {
+  createCredentialDesk,
+  type CredentialDesk,
+  type CredentialDeskOptions,
+} from "./anthropic/credential-desk.ts";
 export { createMcpRelay, type McpRelay, type McpRelayOptions } from "./anthropic/mcp-relay.ts";
 export { readWebhookKey, webhookKeyFile } from "./anthropic/webhooks/secret.ts";
 export { createWebhooks, type Webhooks, type WebhooksOptions } from "./anthropic/webhooks/webhooks.ts";

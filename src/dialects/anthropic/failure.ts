@@ -11,6 +11,12 @@ export function toSessionError(
   const type = TYPES[error.code ?? ""] ?? "unknown_error";
   const said = { type, message: error.message, retry_status: { type: retry } };
   if (type.startsWith("mcp_")) return { ...said, mcp_server_name: readText(details, "server") ?? "" };
+  if (type.startsWith("credential_")) {
+    const [credential_id, vault_id] = ["credential_id", "vault_id"].map(
+      (key) => readText(details, key) ?? "",
+    );
+    return { ...said, credential_id, vault_id };
+  }
   if (type.startsWith("repository_"))
     return { ...said, repository_url: readText(details, "repository_url") ?? null };
   return said;
@@ -18,7 +24,7 @@ export function toSessionError(
 
 /** Failures beside the run: it goes on, so they are told as they come. */
 export function isBesideRun(code: string | undefined): boolean {
-  return RUNNER_ERROR.test(code ?? "") || /^(mcp|repository)_/.test(TYPES[code ?? ""] ?? "");
+  return RUNNER_ERROR.test(code ?? "") || /^(mcp|repository|credential)_/.test(TYPES[code ?? ""] ?? "");
 }
 
 /** What a remote runner reports. */
@@ -38,6 +44,7 @@ const TYPES: Readonly<Record<string, string>> = {
   max_turns: "tool_use_limit_reached_error",
   mcp_connection_failed: "mcp_connection_failed_error",
   mcp_authentication_failed: "mcp_authentication_failed_error",
+  credential_host_unreachable: "credential_host_unreachable_error",
   repository_authentication: "repository_authentication_error",
   repository_forbidden: "repository_forbidden_error",
   repository_not_found: "repository_not_found_error",

@@ -45,10 +45,8 @@ export function toHanded(block: MessageBlock | ResultBlock): Handed | undefined 
   }
 }
 
-/** The system's words stand in the conversation itself: there they hold for this turn and for every later one. */
-export function toSystemPart({ content }: SystemMessage): ContentPart {
-  const words = content.map(({ text }) => text).join("\n");
-  return { type: "text", text: `<system-message>\n${words}\n</system-message>` };
+export function toSystemWords({ content }: SystemMessage): string {
+  return content.map(({ text }) => text).join("\n");
 }
 
 function text(words: string): Handed {

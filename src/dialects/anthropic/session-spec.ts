@@ -96,7 +96,13 @@ function toNetwork(agent: Pick<SessionAgent, "mcp_servers">, config: Environment
   if (config.type === "self_hosted") return { allow: [] };
   const { networking } = config;
   if (networking.type === "unrestricted") return { allow: ["*"] };
-  const servers = networking.allow_mcp_servers ? agent.mcp_servers.map(({ url }) => new URL(url).host) : [];
+  const servers = networking.allow_mcp_servers ? agent.mcp_servers.map(({ url }) => toHost(url)) : [];
   const registries = networking.allow_package_managers ? REGISTRIES : [];
   return { allow: [...new Set([...networking.allowed_hosts, ...servers, ...registries])] };
+}
+
+/** With its port, also where the URL leaves it out: this machine is never open as a whole. */
+function toHost(url: string): string {
+  const { hostname, port, protocol } = new URL(url);
+  return `${hostname}:${port || (protocol === "http:" ? 80 : 443)}`;
 }

@@ -46,6 +46,8 @@ export interface SessionBody {
   readonly vault_ids: readonly string[];
   readonly resources: readonly SessionResource[];
   readonly archived_at: string | null;
+  /** It is not yet all that was asked for. */
+  readonly making?: boolean;
   /** A change that holds once the log says so: whoever wrote it may not have come to say that it did. */
   readonly pending?: PendingChange | null;
 }
@@ -53,7 +55,7 @@ export interface SessionBody {
 export interface PendingChange {
   /** The log's last event when it was asked for. */
   readonly after: number;
-  readonly change: Partial<Pick<SessionBody, "title" | "metadata" | "agent">>;
+  readonly change: Partial<Pick<SessionBody, "title" | "metadata" | "agent" | "archived_at">>;
 }
 
 export function toStatus({ status, queued }: Pick<SessionInfo, "status" | "queued">): Status {
@@ -64,7 +66,12 @@ export function toStatus({ status, queued }: Pick<SessionInfo, "status" | "queue
   return "idle";
 }
 
-export function toSession(body: SessionBody, info: SessionInfo, updatedAt = 0): object {
+/** Where it has a document, that one's times count: lists are filtered by them. */
+export function toSession(
+  body: SessionBody,
+  info: SessionInfo,
+  document?: { readonly createdAt: number; readonly updatedAt: number },
+): object {
   return {
     id: toSessionId(info.sessionId),
     type: "session",
@@ -73,8 +80,8 @@ export function toSession(body: SessionBody, info: SessionInfo, updatedAt = 0): 
     title: body.title,
     metadata: body.metadata,
     status: toStatus(info),
-    created_at: toTimestamp(info.createdAt),
-    updated_at: toTimestamp(Math.max(info.updatedAt, updatedAt)),
+    created_at: toTimestamp(document?.createdAt ?? info.createdAt),
+    updated_at: toTimestamp(Math.max(info.updatedAt, document?.updatedAt ?? 0)),
     archived_at: body.archived_at,
     resources: body.resources,
     vault_ids: body.vault_ids,

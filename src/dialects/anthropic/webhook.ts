@@ -11,6 +11,7 @@ export type WebhookType =
   | "session.status_idled"
   | "session.requires_action"
   | "session.status_terminated"
+  | "session.archived"
   | "session.deleted";
 
 /** The events that a webhook may come of. */
@@ -39,7 +40,8 @@ export function toWebhookTypes(event: SluiceEvent): readonly WebhookType[] {
     case "session.ended":
       return ["session.status_terminated"];
     case "session.updated": {
-      const { title, metadata, agent } = event.data;
+      const { title, metadata, agent, archived_at } = event.data;
+      if (archived_at !== undefined) return ["session.archived"];
       return [title, metadata, agent].some((field) => field !== undefined) ? ["session.updated"] : [];
     }
     default:

@@ -14,6 +14,7 @@ import {
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import { toTimestamp } from "../../dialects/anthropic/resources/stored.ts";
 import { createId } from "./ids.ts";
+import { type Labels, madeOnce } from "./made-once.ts";
 import * as params from "./query.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
@@ -36,18 +37,23 @@ const ListAgents = z.object({
 const ListVersions = z.object({ limit: params.limitOf(20), page: params.page });
 
 /** Every version stays readable: each is a document of its own, beside the one that changes. */
-export function mountAgents(route: Route, { catalog, shelves }: AnthropicServices): void {
+export function mountAgents(route: Route, services: AnthropicServices): void {
+  const { catalog, shelves } = services;
   const { agents, agentVersions: versions } = shelves;
 
-  route("POST", "/agents", { body: CreateAgent }, async ({ owner, body: given }) => {
-    const body = createAgentBody(given);
-    await assertSkills(shelves, owner, body.skills);
-    const id = createId("agent");
-    const [agent] = await catalog.write(owner, [
-      { op: "create", kind: agents.kind, id, body },
-      toVersion(id, body),
-    ]);
-    return toAgent(agent as Document<AgentBody>);
+  route("POST", "/agents", { body: CreateAgent }, (call) => {
+    const { owner, body: said } = call;
+    const make = async (labels: Labels): Promise<Agent> => {
+      const body = createAgentBody(said);
+      await assertSkills(shelves, owner, body.skills);
+      const id = createId("agent");
+      const [agent] = await catalog.write(owner, [
+        { op: "create", kind: agents.kind, id, body, labels },
+        toVersion(id, body),
+      ]);
+      return toAgent(agent as Document<AgentBody>);
+    };
+    return madeOnce(services, call, { shelf: agents, said, make, tell: toAgent });
   });
 
   route("GET", "/agents", { query: ListAgents }, async ({ owner, query }) => {
@@ -59,15 +65,21 @@ export function mountAgents(route: Route, { catalog, shelves }: AnthropicService
     readAgent(shelves, owner, { id: param("id"), version: query.version }),
   );
 
-  route("POST", "/agents/:id", { body: UpdateAgent }, async ({ owner, body: given, param }) => {
+  // Made once: sent again, it would be refused for the version that it has made itself.
+  route("POST", "/agents/:id", { body: UpdateAgent }, (call) => {
+    const { owner, body: said, param } = call;
     const id = param("id");
-    const updated = await agents.update(owner, id, async ({ body: stored }) => {
-      const body = updateAgentBody(stored, given);
-      if (body === stored) return undefined;
-      if (given.skills) await assertSkills(shelves, owner, body.skills);
-      return { replace: { body }, also: [toVersion(id, body)] };
-    });
-    return toAgent(updated);
+    const make = async (labels: Labels): Promise<Agent> => {
+      const updated = await agents.update(owner, id, async ({ body: stored }) => {
+        const body = updateAgentBody(stored, said);
+        if (body === stored) return undefined;
+        if (said.skills) await assertSkills(shelves, owner, body.skills);
+        return { replace: { body }, also: [{ ...toVersion(id, body), labels }] };
+      });
+      return toAgent(updated);
+    };
+    const tell = async (version: Document<AgentBody>) => toAgentOf(await agents.get(owner, id), version);
+    return madeOnce(services, call, { shelf: versions, said, make, tell });
   });
 
   route("POST", "/agents/:id/archive", {}, async ({ owner, param }) => {

@@ -1,18 +1,17 @@
 import { randomBytes } from "node:crypto";
-import type { Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
-import { fromSessionId } from "../../dialects/anthropic/ids.ts";
-import { Callback, type CallbackRunBody } from "../../dialects/anthropic/resources/callback.ts";
+import { Callback } from "../../dialects/anthropic/resources/callback.ts";
 import { parseWith } from "../../dialects/universal/index.ts";
 import type { Submission } from "../../sessions/submission.ts";
 import { readBody } from "../body.ts";
 import { parseJson, parseText } from "../json.ts";
 import type { Meter } from "../meter.ts";
+import { findRun, takeOver } from "./callback-runs.ts";
 import { isSignedBy, isTimely, readCallbackHeaders, secretOf } from "./callback-signature.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
 import { readOpenRecord } from "./session-record.ts";
-import { readSigningKey, SYSTEM_OWNER } from "./signing-key.ts";
+import { readSigningKey } from "./signing-key.ts";
 
 /** It is held before anybody knows who sent it. */
 const MAX_BYTES = 1024 * 1024;
@@ -56,40 +55,6 @@ export function mountCallbacks(route: Route, services: AnthropicServices): void 
     else meter.callbacksAccepted += 1;
     return { type: "callback", accepted: duplicate ? 0 : events.length, duplicate, ignored: false };
   });
-}
-
-export async function forgetCallbacks(
-  { catalog, shelves }: AnthropicServices,
-  session: string,
-): Promise<void> {
-  const { kind } = shelves.callbackRuns;
-  if (await shelves.callbackRuns.find(SYSTEM_OWNER, session))
-    await catalog.write(SYSTEM_OWNER, [{ op: "remove", kind, id: session }]);
-}
-
-/** Whoever was registered before is not heard any more. */
-function takeOver(
-  { catalog, locks, shelves }: AnthropicServices,
-  session: string,
-  body: CallbackRunBody,
-): Promise<void> {
-  return locks.run(`callbacks ${session}`, async () => {
-    const { callbackRuns } = shelves;
-    if (await callbackRuns.find(SYSTEM_OWNER, session))
-      return void (await callbackRuns.update(SYSTEM_OWNER, session, () => ({ replace: { body } })));
-    await catalog.write(SYSTEM_OWNER, [{ op: "create", kind: callbackRuns.kind, id: session, body }]);
-  });
-}
-
-async function findRun(
-  { shelves }: AnthropicServices,
-  id: string,
-): Promise<Document<CallbackRunBody> | undefined> {
-  for (const session of fromSessionId(id)) {
-    const found = await shelves.callbackRuns.find(SYSTEM_OWNER, session);
-    if (found) return found;
-  }
-  return undefined;
 }
 
 /** Its own codes cannot be taken for those of the agent or of its model. */

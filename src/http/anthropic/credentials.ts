@@ -4,6 +4,7 @@ import { SluiceError } from "../../contract/index.ts";
 import {
   CreateCredential,
   createCredential,
+  type Credential,
   type CredentialBody,
   toCredential,
   UpdateCredential,
@@ -12,9 +13,12 @@ import {
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import { toTimestamp } from "../../dialects/anthropic/resources/stored.ts";
 import { probeCredential } from "./credential-probe.ts";
-import { keepRenewed, openCredential } from "./credential-secrets.ts";
+import { refreshCredential } from "./credential-refresh.ts";
+import { openCredential } from "./credential-secrets.ts";
 import { createId } from "./ids.ts";
+import { type Labels, madeOnce } from "./made-once.ts";
 import * as params from "./query.ts";
+import { removedOnce } from "./resend.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
 import { toList } from "./shelf.ts";
@@ -29,7 +33,8 @@ const ListCredentials = z.object({
 });
 
 /** Secrets go in by these routes and come out by none. */
-export function mountCredentials(route: Route, { catalog, shelves }: AnthropicServices): void {
+export function mountCredentials(route: Route, services: AnthropicServices): void {
+  const { catalog, shelves } = services;
   const { vaults, credentials } = shelves;
   const { kind } = credentials;
   const path = "/vaults/:vault/credentials";
@@ -41,24 +46,22 @@ export function mountCredentials(route: Route, { catalog, shelves }: AnthropicSe
     throw new SluiceError("not_found", `There is no credential ${id} in the vault ${vault}.`);
   };
 
-  route("POST", path, { body: CreateCredential }, async ({ owner, body: given, param }) => {
-    const vault = await vaults.get(owner, param("vault"));
-    if (vault.archived) throw refuse("The vault is archived, so it takes no credentials.");
-    const active = await credentials.list(owner, { parent: vault.id, limit: MAX_CREDENTIALS });
-    if (active.length === MAX_CREDENTIALS)
-      throw refuse(`A vault has at most ${MAX_CREDENTIALS} credentials.`);
-    const { body, secrets } = createCredential(vault.id, given, Date.now());
-    const [made] = await catalog.write(owner, [
-      {
-        op: "create",
-        kind,
-        id: createId("credential"),
-        parent: vault.id,
-        body,
-        secret: JSON.stringify(secrets),
-      },
-    ]);
-    return toCredential(made as Document<CredentialBody>);
+  route("POST", path, { body: CreateCredential }, (call) => {
+    const { owner, body: said, param } = call;
+    const make = async (labels: Labels): Promise<Credential> => {
+      const vault = await vaults.get(owner, param("vault"));
+      if (vault.archived) throw refuse("The vault is archived, so it takes no credentials.");
+      const active = await credentials.list(owner, { parent: vault.id, limit: MAX_CREDENTIALS });
+      if (active.length === MAX_CREDENTIALS)
+        throw refuse(`A vault has at most ${MAX_CREDENTIALS} credentials.`);
+      const { body, secrets } = createCredential(vault.id, said, Date.now());
+      const [id, secret] = [createId("credential"), JSON.stringify(secrets)];
+      const [made] = await catalog.write(owner, [
+        { op: "create", kind, id, parent: vault.id, body, labels, secret },
+      ]);
+      return toCredential(made as Document<CredentialBody>);
+    };
+    return madeOnce(services, call, { shelf: credentials, said, make, tell: toCredential });
   });
 
   route("GET", path, { query: ListCredentials }, async ({ owner, query, param }) => {
@@ -91,11 +94,12 @@ export function mountCredentials(route: Route, { catalog, shelves }: AnthropicSe
     return toCredential(archived);
   });
 
-  route("DELETE", `${path}/:id`, {}, async ({ owner, param }) => {
-    const { id } = await get(owner, param("vault"), param("id"));
-    await catalog.write(owner, [{ op: "remove", kind, id }]);
-    return { id, type: "vault_credential_deleted" };
-  });
+  route("DELETE", `${path}/:id`, {}, ({ c, owner, param }) =>
+    removedOnce(c, { id: param("id"), type: "vault_credential_deleted" }, async () => {
+      const { id } = await get(owner, param("vault"), param("id"));
+      await catalog.write(owner, [{ op: "remove", kind, id }]);
+    }),
+  );
 
   route("POST", `${path}/:id/mcp_oauth_validate`, {}, async ({ owner, param, c }) => {
     const found = await get(owner, param("vault"), param("id"));
@@ -103,8 +107,10 @@ export function mountCredentials(route: Route, { catalog, shelves }: AnthropicSe
     if (body.auth.type !== "mcp_oauth")
       throw refuse(`Only mcp_oauth credentials can be validated; this one is ${body.auth.type}.`);
     const secrets = await openCredential(catalog, owner, id);
-    const { renewed, ...verdict } = await probeCredential(body.auth, secrets, { signal: c.req.raw.signal });
-    if (renewed) await keepRenewed({ catalog, shelves }, owner, id, renewed);
+    const verdict = await probeCredential(body.auth, secrets, {
+      signal: c.req.raw.signal,
+      refresh: () => refreshCredential({ catalog, shelves }, owner, id, secrets.access_token),
+    });
     const validated_at = toTimestamp(Date.now());
     return {
       type: "vault_credential_validation",

@@ -1,8 +1,9 @@
 import { z } from "zod";
-import type { Catalog, Document } from "../../catalog/port.ts";
+import type { Catalog, CreateDocument, Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
 import {
   type FileBody,
+  type FileMetadata,
   isExpired,
   parseExpiry,
   toFileMetadata,
@@ -15,9 +16,11 @@ import type { HeldBytes, StoredBytes } from "../../catalog/bytes/port.ts";
 import { streamBody } from "../body.ts";
 import { readField, readParts } from "../multipart.ts";
 import { createId } from "./ids.ts";
+import { type Labels, madeOnce } from "./made-once.ts";
 import { collectOutputs } from "./outputs.ts";
 import type { Page } from "./page.ts";
 import * as params from "./query.ts";
+import { removedOnce } from "./resend.ts";
 import type { AnthropicCall, Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
 import type { Shelf } from "./shelf.ts";
@@ -39,12 +42,20 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
   const { catalog, shelves, limits } = services;
   const { files } = shelves;
 
-  route("POST", "/files", {}, async ({ c, owner }) => {
-    const upload = await readUpload(c, catalog, limits.upload);
+  route("POST", "/files", {}, async (call) => {
+    const { c, owner } = call;
+    const { held, ...file } = await readUpload(c, catalog, limits.upload);
     try {
-      return toFileMetadata(await addFile(catalog, owner, upload));
+      const make = async (labels: Labels): Promise<FileMetadata> => {
+        const [made] = await catalog.write(owner, [{ ...toNewFile(file), labels }]);
+        return toFileMetadata(made as Document<FileBody>);
+      };
+      // A form is another text each time that it is sent; what it holds is the same.
+      const { filename, mimeType, content, expiresInSeconds } = file;
+      const said = { filename, mimeType, hash: content.hash, expiresInSeconds };
+      return await madeOnce(services, call, { shelf: files, said, make, tell: toFileMetadata });
     } finally {
-      await upload.held.release();
+      await held.release();
     }
   });
 
@@ -83,11 +94,12 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
     });
   });
 
-  route("DELETE", "/files/:id", {}, async ({ owner, param }) => {
-    const { id } = await files.get(owner, param("id"));
-    await catalog.write(owner, [{ op: "remove", kind: files.kind, id }]);
-    return { id, type: "file_deleted" };
-  });
+  route("DELETE", "/files/:id", {}, ({ c, owner, param }) =>
+    removedOnce(c, { id: param("id"), type: "file_deleted" }, async () => {
+      const { id } = await files.get(owner, param("id"));
+      await catalog.write(owner, [{ op: "remove", kind: files.kind, id }]);
+    }),
+  );
 }
 
 export interface NewFile {
@@ -99,8 +111,8 @@ export interface NewFile {
   readonly scope?: string | undefined;
 }
 
-/** A file of what the catalog already holds, whether it was uploaded, copied for a session or made by one. */
-export async function addFile(catalog: Catalog, owner: string, file: NewFile): Promise<Document<FileBody>> {
+/** A file of what the catalog already holds, uploaded or copied for a session. */
+export function toNewFile(file: NewFile): CreateDocument {
   const { filename, mimeType, content, expiresInSeconds, scope } = file;
   const until = expiresInSeconds === undefined ? undefined : Date.now() + expiresInSeconds * 1000;
   const body: FileBody = {
@@ -112,18 +124,15 @@ export async function addFile(catalog: Catalog, owner: string, file: NewFile): P
     scope: scope === undefined ? null : { type: "session", id: scope },
     content: content.hash,
   };
-  const [made] = await catalog.write(owner, [
-    {
-      op: "create",
-      kind: "file",
-      id: createId("file"),
-      parent: scope,
-      body,
-      bytes: [content.hash],
-      bytesUntil: until ?? null,
-    },
-  ]);
-  return made as Document<FileBody>;
+  return {
+    op: "create",
+    kind: "file",
+    id: createId("file"),
+    parent: scope,
+    body,
+    bytes: [content.hash],
+    bytesUntil: until ?? null,
+  };
 }
 
 /** The bytes of a file, or why there are none. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { TimeRange } from "../../catalog/port.ts";
+import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import { parseWith } from "../../dialects/universal/index.ts";
 
 /** Query parameters as the SDKs write them: `a[]=1&a[]=2`, `a=1&a=2` and `a=1,2` are one list. */
@@ -10,6 +11,8 @@ export function parseParams<T>(schema: z.ZodType<T>, search: URLSearchParams): T
     const before = values[key];
     values[key] = before === undefined && key === name ? value : [before ?? [], value].flat();
   }
+  for (const key of Object.keys(values))
+    if (isMisspelt(key)) throw refuse(`query: there is no filter ${key}.`);
   return parseWith(schema, values, "query");
 }
 
@@ -60,6 +63,11 @@ export const createdAt = {
   "created_at[lt]": moment,
   "created_at[lte]": moment,
 };
+
+/** A range that is misspelt must not become none at all. */
+function isMisspelt(key: string): boolean {
+  return /^created_at(\[|$)/.test(key) && !Object.hasOwn(createdAt, key);
+}
 
 export function toTimeRange(query: {
   readonly [Name in keyof typeof createdAt]?: number | undefined;

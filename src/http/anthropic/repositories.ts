@@ -27,11 +27,12 @@ export function checkRepository(owner: string, { url, mount_path }: RepositoryPa
 /** A repository that cannot be had is told of, and the session begins without it. */
 export async function addRepository(
   services: AnthropicServices,
-  { session, resource }: { session: string; resource: RepositoryParams },
+  { session, resource, place: at }: { session: string; resource: RepositoryParams; place: number },
 ): Promise<RepositoryResource> {
   const { url, checkout, authorization_token: token } = resource;
   const mount_path = resource.mount_path ?? toRepositoryPath(url);
-  await place(services, { session, mount_path, url, checkout: checkout ?? undefined, token });
+  const key = `resource:${at}`;
+  await place(services, { session, mount_path, url, checkout: checkout ?? undefined, token, key });
   const now = toTimestamp(Date.now());
   return {
     id: createId("resource"),
@@ -61,12 +62,14 @@ export async function renewRepository(
 interface Placed extends Wanted {
   readonly session: string;
   readonly mount_path: string;
+  /** That it cannot be had is told once under this key, however often it is tried. */
+  readonly key?: string;
 }
 
 /** Cloned on this side, so that the token never comes near the agent; then copied to where it works. */
 async function place(
   { engine }: AnthropicServices,
-  { session, mount_path, ...wanted }: Placed,
+  { session, mount_path, key, ...wanted }: Placed,
 ): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-clone-"));
   try {
@@ -75,8 +78,10 @@ async function place(
     await copyFolder(files, folder, mount_path);
   } catch (error) {
     if (!(error instanceof RepositoryFailure)) throw error;
-    const details = { repository_url: wanted.url };
-    await engine.report(session, { code: error.code, message: error.message, details });
+    const { code, message } = error;
+    const failed = { code, message, details: { repository_url: wanted.url } };
+    const options = { via: "anthropic", ...(key !== undefined && { key }) };
+    await engine.submit(session, [{ kind: "error", error: failed }], options);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -100,5 +105,7 @@ async function copyFolder(files: SandboxFiles, from: string, to: string): Promis
 /** Where there are no links, a file says where it would have led: so does git. */
 async function copyLink(files: SandboxFiles, from: string, to: string): Promise<void> {
   const target = await readlink(from);
+  // A link takes nobody's place, and a copy may be made again over one that was cut short.
+  await files.remove(to).catch(() => {});
   await (files.symlink ? files.symlink(to, target) : files.write(to, target));
 }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Context } from "hono";
+import { SluiceError } from "../../contract/index.ts";
 import type { EventLog, Remembered } from "../../log/port.ts";
 import type { AppEnv } from "../env.ts";
 
@@ -9,7 +10,8 @@ import type { AppEnv } from "../env.ts";
  * and how many of its kind came before it, and a resend takes the newest key that there is.
  */
 
-const WINDOW_MS = 5 * 60_000;
+/** How long after it a request may be sent again. */
+export const WINDOW_MS = 5 * 60_000;
 
 export function isResend(c: Context<AppEnv>): boolean {
   return Number(c.req.header("x-stainless-retry-count") ?? 0) > 0;
@@ -67,28 +69,17 @@ async function findNewest(
   return { count: unknown, key: `${prefix}:${known}`, known: newest };
 }
 
-/** Things that were made a moment ago, so that a resend is told of the same thing. */
-export class CreatedOnce {
-  readonly #made = new Map<string, { at: number; answer: Promise<unknown> }>();
-
-  async run(
-    c: Context<AppEnv>,
-    owner: string,
-    body: unknown,
-    make: () => Promise<{ id: string; answer: unknown }>,
-  ): Promise<unknown> {
-    const now = Date.now();
-    for (const [key, { at }] of this.#made) {
-      if (now - at < WINDOW_MS) break;
-      this.#made.delete(key);
-    }
-    const key = digestOf(owner, body);
-    const before = isResend(c) ? this.#made.get(key) : undefined;
-    if (before) return before.answer;
-    const answer = make().then((made) => made.answer);
-    this.#made.delete(key);
-    this.#made.set(key, { at: now, answer });
-    answer.catch(() => this.#made.delete(key));
-    return answer;
+/** A deletion whose answer was lost finds nothing left to delete: that is what it wanted. */
+export async function removedOnce<Answer>(
+  c: Context<AppEnv>,
+  answer: Answer,
+  remove: () => Promise<unknown>,
+): Promise<Answer> {
+  try {
+    await remove();
+  } catch (error) {
+    const isGone = error instanceof SluiceError && error.status === 404;
+    if (!isGone || !isResend(c)) throw error;
   }
+  return answer;
 }

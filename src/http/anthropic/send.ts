@@ -1,8 +1,9 @@
 import type { SluiceEvent } from "../../contract/index.ts";
-import { toSystemPart } from "../../dialects/anthropic/handing.ts";
+import { toSystemWords } from "../../dialects/anthropic/handing.ts";
 import { toEventId, toThreadId } from "../../dialects/anthropic/ids.ts";
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import { type Accompanied, type Sendable, toAccompanied } from "../../dialects/anthropic/sendable.ts";
+import { toSystemPart } from "../../sessions/instructions.ts";
 import type { Submitted } from "../../sessions/port.ts";
 import type { Submission } from "../../sessions/submission.ts";
 import { toParts } from "./attachments.ts";
@@ -14,15 +15,16 @@ import type { SessionRecord } from "./session-record.ts";
 export interface Sent {
   readonly record: SessionRecord;
   readonly events: readonly Sendable[];
-  /** What tells a resend from a second message. */
+  /** What tells a resend from a second message: what was said, or a key of its own. */
   readonly request?: { readonly digest: string; readonly resent: boolean };
+  readonly key?: string;
 }
 
 /** A client's events into its session, all of them or none; answers them as they will be told. */
 export async function send(
   services: AnthropicServices,
   owner: string,
-  { record, events, request }: Sent,
+  { record, events, request, key }: Sent,
 ): Promise<object[]> {
   const { engine, locks } = services;
   const { session } = record;
@@ -35,7 +37,8 @@ export async function send(
     const now = { ...record, info: await engine.info(session) };
     const submissions: Submission[] = [];
     for (const one of batch) submissions.push(await toSubmission(services, owner, { record: now, one }));
-    const options = { via: "anthropic", ...(keyed && { key: keyed.key }) };
+    const own = keyed?.key ?? key;
+    const options = { via: "anthropic", ...(own !== undefined && { key: own }) };
     return echo(services, session, batch, await engine.submit(session, submissions, options));
   });
 }
@@ -47,11 +50,11 @@ async function toSubmission(
 ): Promise<Submission> {
   const { session } = record;
   const payload = system ? [event, system] : event;
-  const systemParts = system ? [toSystemPart(system)] : [];
   switch (event.type) {
     case "user.message": {
       const parts = await toParts(services, owner, { session, blocks: event.content });
-      return { kind: "message", content: [...parts, ...systemParts], payload };
+      const instructions = system && { instructions: toSystemWords(system) };
+      return { kind: "message", content: parts, payload, ...instructions };
     }
     case "user.interrupt":
       return { kind: "interrupt", by: "user", payload };
@@ -67,7 +70,8 @@ async function toSubmission(
       const pending = await findPending(services.engine, record, { id: asked as string, by: event.type });
       const blocks = event.content ?? [];
       const parts = await toParts(services, owner, { session, blocks, inline: true });
-      const content = [...parts, ...systemParts];
+      // A turn that runs cannot be told otherwise: what comes with an answer stands behind it.
+      const content = system ? [...parts, toSystemPart(toSystemWords(system))] : parts;
       if (pending.kind !== "question")
         return {
           kind: "tool",

@@ -5,6 +5,7 @@ import { fromSessionId } from "../../dialects/anthropic/ids.ts";
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import { type SessionBody, toStatus } from "../../dialects/anthropic/session.ts";
 import { DEFAULT_OWNER } from "../auth.ts";
+import { forgetCallbacks } from "./callback-runs.ts";
 import type { AnthropicServices } from "./services.ts";
 
 /** A session as this dialect knows it: what its log says, and what stands beside it. */
@@ -27,10 +28,8 @@ export async function readRecord(
   if (document) {
     const info = await find(services, document.id);
     if (info) return { session: document.id, info, body: await settle(services, document), document };
-    // It was deleted through another dialect.
-    await services.catalog.write(owner, [
-      { op: "remove", kind: shelves.sessions.kind, id: document.id, children: true },
-    ]);
+    // It was deleted through another dialect, or by a server that came no further.
+    if (!document.body.making) await forgetSession(services, owner, document.id);
     throw notFound(id);
   }
   if (owner !== DEFAULT_OWNER) throw notFound(id);
@@ -51,6 +50,24 @@ export async function readOpenRecord(
   const record = await readRecord(services, owner, id);
   if (record.body.archived_at === null) return record;
   throw refuse(`The session ${id} is archived: it can be read, and nothing else.`);
+}
+
+/** All that stands beside a session's log: its record, its own files, and whatever workers were wanted for. */
+export async function forgetSession(services: AnthropicServices, owner: string, id: string): Promise<void> {
+  const { catalog, shelves } = services;
+  await forgetCallbacks(services, id);
+  if (!(await shelves.sessions.find(owner, id))) return;
+  const work = await shelves.work.list(owner, { labels: { session: id }, limit: 1000 });
+  await catalog.write(owner, [
+    { op: "remove", kind: shelves.sessions.kind, id, children: true },
+    ...work.map((item) => ({ op: "remove", kind: shelves.work.kind, id: item.id }) as const),
+  ]);
+}
+
+/** The session and all that stands beside it. */
+export async function discardSession(services: AnthropicServices, owner: string, id: string): Promise<void> {
+  if (await services.engine.log.find(id)) await services.engine.remove(id);
+  await forgetSession(services, owner, id);
 }
 
 /** The log is the truth: a change that it tells of has happened, whether or not the document says so yet. */

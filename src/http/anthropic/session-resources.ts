@@ -1,5 +1,7 @@
 import { z } from "zod";
+import type { Change, Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
+import type { FileBody } from "../../dialects/anthropic/resources/file.ts";
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import {
   FileResourceParams,
@@ -8,11 +10,13 @@ import {
   UPLOADS,
 } from "../../dialects/anthropic/resources/session-resource.ts";
 import { toTimestamp } from "../../dialects/anthropic/resources/stored.ts";
-import { addFile, readContent } from "./files.ts";
+import { readContent, toNewFile } from "./files.ts";
 import { createId } from "./ids.ts";
+import { type Labels, madeOnce } from "./made-once.ts";
 import * as params from "./query.ts";
 import { readPage } from "./page.ts";
 import { addRepository, checkRepository, renewRepository } from "./repositories.ts";
+import { removedOnce } from "./resend.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
 import { readOpenRecord, readRecord } from "./session-record.ts";
@@ -21,12 +25,22 @@ const ListResources = z.object({ limit: params.limitOf(20), page: params.page })
 const UpdateResource = z.object({ authorization_token: z.string().min(1) });
 
 export function mountSessionResources(route: Route, services: AnthropicServices): void {
-  const { catalog, engine, shelves } = services;
+  const { engine, shelves } = services;
 
-  route("POST", "/sessions/:id/resources", { body: FileResourceParams }, async ({ owner, body, param }) => {
-    const { session } = await readOpenRecord(services, owner, param("id"));
-    await mountResources.check(services, owner, [body]);
-    return mountResources.add(services, owner, { session, resource: body });
+  route("POST", "/sessions/:id/resources", { body: FileResourceParams }, (call) => {
+    const { owner, body: said, param } = call;
+    const make = async (labels: Labels): Promise<SessionResource> => {
+      const { session } = await readOpenRecord(services, owner, param("id"));
+      await mountResources.check(services, owner, [said]);
+      return addFileResource(services, owner, { session, resource: said, labels });
+    };
+    const tell = async (copy: Document<FileBody>): Promise<SessionResource> => {
+      const { body } = await readRecord(services, owner, param("id"));
+      const added = body.resources.find((one) => one.type === "file" && one.file_id === copy.id);
+      if (added) return added;
+      throw noResource(copy.id);
+    };
+    return madeOnce(services, call, { shelf: shelves.files, said, make, tell });
   });
 
   route("GET", "/sessions/:id/resources", { query: ListResources }, async ({ owner, query, param }) => {
@@ -61,23 +75,26 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
         throw refuse("authorization_token: only a github_repository has one.");
       const updated = { ...resource, updated_at: toTimestamp(Date.now()) };
       await renewRepository(services, { session, resource, token: given.authorization_token });
-      await rewrite(services, owner, session, (all) =>
-        all.map((one) => (one.id === resource.id ? updated : one)),
-      );
+      const change = (all: Resources): Resources =>
+        all.map((one) => (one.id === resource.id ? updated : one));
+      await rewrite(services, owner, session, { change });
       return updated;
     },
   );
 
-  route("DELETE", "/sessions/:id/resources/:resource", {}, async ({ owner, param }) => {
-    const { session, body } = await readOpenRecord(services, owner, param("id"));
-    const resource = find(body.resources, param("resource"));
-    const files = await engine.files(session);
-    await files.remove(resource.mount_path, { recursive: true }).catch(() => {});
-    if (resource.type === "file")
-      await catalog.write(owner, [{ op: "remove", kind: shelves.files.kind, id: resource.file_id }]);
-    await rewrite(services, owner, session, (all) => all.filter(({ id }) => id !== resource.id));
-    return { id: resource.id, type: "session_resource_deleted" };
-  });
+  route("DELETE", "/sessions/:id/resources/:resource", {}, ({ c, owner, param }) =>
+    removedOnce(c, { id: param("resource"), type: "session_resource_deleted" }, async () => {
+      const { session, body } = await readOpenRecord(services, owner, param("id"));
+      const resource = find(body.resources, param("resource"));
+      const files = await engine.files(session);
+      await files.remove(resource.mount_path, { recursive: true }).catch(() => {});
+      const { kind } = shelves.files;
+      const isKept = resource.type === "file" && (await shelves.files.find(owner, resource.file_id));
+      const also = isKept ? [{ op: "remove", kind, id: isKept.id } as const] : [];
+      const without = (all: Resources): Resources => all.filter(({ id }) => id !== resource.id);
+      await rewrite(services, owner, session, { change: without, also });
+    }),
+  );
 }
 
 /** What a session is given to work on: looked at before anything happens, then put where the agent finds it. */
@@ -98,17 +115,18 @@ export const mountResources = {
     return resources;
   },
 
+  /** `place` is its number among those that the session is given when it is made. */
   async add(
     services: AnthropicServices,
     owner: string,
-    { session, resource }: { session: string; resource: ResourceParams },
-  ): Promise<SessionResource> {
-    const added =
-      resource.type === "file"
-        ? await addFileResource(services, owner, { session, resource })
-        : await addRepository(services, { session, resource });
-    await rewrite(services, owner, session, (all) => [...all, added]);
-    return added;
+    { session, resource, place }: { session: string; resource: ResourceParams; place: number },
+  ): Promise<void> {
+    if (resource.type === "file") {
+      await addFileResource(services, owner, { session, resource });
+      return;
+    }
+    const added = await addRepository(services, { session, resource, place });
+    await rewrite(services, owner, session, { change: (all) => [...all, added] });
   },
 };
 
@@ -116,27 +134,22 @@ export const mountResources = {
 async function addFileResource(
   services: AnthropicServices,
   owner: string,
-  { session, resource }: { session: string; resource: FileResourceParams },
+  { session, resource, labels }: { session: string; resource: FileResourceParams; labels?: Labels },
 ): Promise<SessionResource> {
   const { catalog, engine, shelves } = services;
   const { body } = await shelves.files.get(owner, resource.file_id);
   const content = await readContent(catalog, body);
-  const copy = await addFile(catalog, owner, {
+  const copy = toNewFile({
     filename: body.filename,
     mimeType: body.mime_type,
     content: { hash: body.content, size: body.size_bytes },
     scope: session,
   });
   const mount_path = resource.mount_path ?? `${UPLOADS}/${copy.id}`;
-  try {
-    const bytes = new Uint8Array(await new Response(content.stream()).arrayBuffer());
-    await (await engine.files(session)).write(mount_path, bytes);
-  } catch (error) {
-    await catalog.write(owner, [{ op: "remove", kind: shelves.files.kind, id: copy.id }]);
-    throw error;
-  }
+  const bytes = new Uint8Array(await new Response(content.stream()).arrayBuffer());
+  await (await engine.files(session)).write(mount_path, bytes);
   const now = toTimestamp(Date.now());
-  return {
+  const added: SessionResource = {
     id: createId("resource"),
     type: "file",
     file_id: copy.id,
@@ -144,21 +157,31 @@ async function addFileResource(
     created_at: now,
     updated_at: now,
   };
+  const also = [{ ...copy, ...(labels && { labels }) }];
+  await rewrite(services, owner, session, { change: (all) => [...all, added], also });
+  return added;
 }
+
+type Resources = readonly SessionResource[];
 
 async function rewrite(
   { shelves }: AnthropicServices,
   owner: string,
   session: string,
-  change: (resources: readonly SessionResource[]) => readonly SessionResource[],
+  { change, also = [] }: { change: (resources: Resources) => Resources; also?: readonly Change[] },
 ): Promise<void> {
   await shelves.sessions.update(owner, session, ({ body }) => ({
     replace: { body: { ...body, resources: change(body.resources) } },
+    also,
   }));
 }
 
-function find(resources: readonly SessionResource[], id: string): SessionResource {
+function find(resources: Resources, id: string): SessionResource {
   const found = resources.find((resource) => resource.id === id);
   if (found) return found;
-  throw new SluiceError("not_found", `The session has no resource ${id}.`);
+  throw noResource(id);
+}
+
+function noResource(id: string): SluiceError {
+  return new SluiceError("not_found", `The session has no resource ${id}.`);
 }

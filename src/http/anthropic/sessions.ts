@@ -1,10 +1,9 @@
 import { z } from "zod";
 import type { Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
-import { toSessionId } from "../../dialects/anthropic/ids.ts";
-import { patchMetadata, toMetadata } from "../../dialects/anthropic/resources/metadata.ts";
-import { refuse, unsupported } from "../../dialects/anthropic/resources/refusal.ts";
-import { toSessionAgent, updateSessionAgent } from "../../dialects/anthropic/resources/session-agent.ts";
+import { patchMetadata } from "../../dialects/anthropic/resources/metadata.ts";
+import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
+import { updateSessionAgent } from "../../dialects/anthropic/resources/session-agent.ts";
 import { toTimestamp } from "../../dialects/anthropic/resources/stored.ts";
 import {
   CreateSession,
@@ -14,26 +13,23 @@ import {
   toStatus,
   UpdateSession,
 } from "../../dialects/anthropic/session.ts";
-import { toHarness, toSessionSpec, toSettings } from "../../dialects/anthropic/session-spec.ts";
-import { readAgent } from "./agents.ts";
-import { forgetCallbacks } from "./callbacks.ts";
-import { createId } from "./ids.ts";
+import { toSettings } from "../../dialects/anthropic/session-spec.ts";
 import * as params from "./query.ts";
 import { readPage, type Stretch } from "./page.ts";
-import { CreatedOnce } from "./resend.ts";
+import { removedOnce } from "./resend.ts";
 import type { Route } from "./route.ts";
-import { send } from "./send.ts";
 import type { AnthropicServices } from "./services.ts";
+import { createSession } from "./session-creation.ts";
 import {
   assertNotRunning,
+  discardSession,
+  forgetSession,
   readOpenRecord,
   readRecord,
   settle,
   type SessionRecord,
 } from "./session-record.ts";
-import { mountResources } from "./session-resources.ts";
-import { readSkills } from "./session-skills.ts";
-import { queueWork } from "./work-queue.ts";
+import { assertNoBudget, assertVaults } from "./session-wishes.ts";
 
 const ListSessions = z.object({
   agent_id: params.text,
@@ -50,17 +46,15 @@ const ListSessions = z.object({
 
 /** How many documents are looked at for one page's worth of a status. */
 const STRIDE = 100;
+/** Nobody sends a creation again that was cut short so long ago. */
+const ABANDONED_MS = 3_600_000;
 
 export function mountSessions(route: Route, services: AnthropicServices): void {
   const { engine, locks, shelves } = services;
   const { sessions } = shelves;
-  const created = new CreatedOnce();
 
-  route("POST", "/sessions", { body: CreateSession }, async ({ c, owner, body }) =>
-    created.run(c, owner, body, async () => {
-      const record = await createSession(services, owner, body);
-      return { id: record.session, answer: toWire(record) };
-    }),
+  route("POST", "/sessions", { body: CreateSession }, async (call) =>
+    toWire(await createSession(services, call)),
   );
 
   route("GET", "/sessions", { query: ListSessions }, async ({ owner, query }) => {
@@ -77,7 +71,7 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
       for (let from = after; found.length < wanted;) {
         const documents = await sessions.list(owner, { ...filter, order, after: from, limit: STRIDE });
         for (const document of documents) {
-          const listed = await toListed(services, document);
+          const listed = await toListed(services, owner, document);
           if (listed && (statuses === undefined || statuses.includes(toStatus(listed.info))))
             found.push(listed);
           if (found.length === wanted) break;
@@ -104,40 +98,35 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
     }),
   );
 
-  route("POST", "/sessions/:id/archive", {}, async ({ owner, param }) => {
-    const record = await readRecord(services, owner, param("id"));
-    if (record.body.archived_at !== null) return toWire(record);
-    assertNotRunning(record, "archived");
-    const archived_at = toTimestamp(Date.now());
-    return toWire(await rewrite(services, owner, { record, change: { archived_at } }));
-  });
+  route("POST", "/sessions/:id/archive", {}, async ({ owner, param }) =>
+    locks.run(`update ${param("id")}`, async () => {
+      const record = await readRecord(services, owner, param("id"));
+      return toWire(record.document?.archived ? record : await archiveSession(services, owner, record));
+    }),
+  );
 
-  route("DELETE", "/sessions/:id", {}, async ({ owner, param }) => {
-    const record = await readRecord(services, owner, param("id"));
-    assertNotRunning(record, "deleted");
-    await engine.remove(record.session);
-    const { document } = record;
-    if (document) await forget(services, owner, document.id);
-    await forgetCallbacks(services, record.session);
-    return { id: toSessionId(record.session), type: "session_deleted" };
-  });
-}
-
-/** The record, the session's own files, and whatever workers were wanted for. */
-async function forget({ catalog, shelves }: AnthropicServices, owner: string, id: string): Promise<void> {
-  const work = await shelves.work.list(owner, { labels: { session: id }, limit: 1000 });
-  await catalog.write(owner, [
-    { op: "remove", kind: shelves.sessions.kind, id, children: true },
-    ...work.map((item) => ({ op: "remove", kind: shelves.work.kind, id: item.id }) as const),
-  ]);
+  route("DELETE", "/sessions/:id", {}, async ({ c, owner, param }) =>
+    removedOnce(c, { id: param("id"), type: "session_deleted" }, async () => {
+      const record = await readRecord(services, owner, param("id"));
+      assertNotRunning(record, "deleted");
+      await engine.remove(record.session);
+      await forgetSession(services, owner, record.session);
+    }),
+  );
 }
 
 type Listed = SessionRecord & { readonly document: Document<SessionBody> };
 
 async function toListed(
   services: AnthropicServices,
+  owner: string,
   document: Document<SessionBody>,
 ): Promise<Listed | undefined> {
+  if (document.body.making) {
+    const isAbandoned = Date.now() - document.updatedAt > ABANDONED_MS;
+    if (isAbandoned) await discardSession(services, owner, document.id);
+    return undefined;
+  }
   try {
     const info = await services.engine.info(document.id);
     return { session: document.id, info, body: await settle(services, document), document };
@@ -148,59 +137,26 @@ async function toListed(
 }
 
 export function toWire({ body, info, document }: SessionRecord): object {
-  return toSession(body, info, document?.updatedAt);
+  return toSession(body, info, document);
 }
 
-/** All that can be refused is refused before there is anything. */
-async function createSession(
+/** It is an event first, where there can still be one; a document that did not come to say so does it now. */
+async function archiveSession(
   services: AnthropicServices,
   owner: string,
-  given: CreateSession,
+  record: SessionRecord,
 ): Promise<SessionRecord> {
-  const { catalog, engine, shelves } = services;
-  assertNoBudget(given);
-  const agent = await readAgent(shelves, owner, given.agent);
-  if (agent.archived_at !== null) throw refuse(`agent: ${agent.id} is archived. Use another one.`);
-  const environment = await shelves.environments.get(owner, given.environment_id);
-  if (environment.body.archived_at !== null)
-    throw refuse(`environment_id: ${environment.id} is archived. Use another one.`, "environment_archived");
-  await assertVaults(services, owner, given.vault_ids ?? []);
-  const { config } = environment.body;
-  const snapshot = toSessionAgent(agent, given.agent);
-  const harness = toHarness({ model: snapshot.model.id, metadata: agent.metadata }, services.defaultAgent);
-  const metadata = toMetadata(given.metadata);
-  const body: SessionBody = {
-    agent: snapshot,
-    environment_id: environment.id,
-    config,
-    title: given.title ?? null,
-    metadata,
-    vault_ids: given.vault_ids ?? [],
-    resources: [],
-    archived_at: null,
-  };
-  const id = createId("session");
-  const resources = await mountResources.check(services, owner, given.resources ?? []);
-  const skills = await readSkills(services, owner, snapshot.skills);
-  const title = body.title === null ? {} : { title: body.title };
-  const spec = toSessionSpec(snapshot, { harness, config, skills });
-  await engine.create(id, { ...spec, ...title, metadata });
-  const labels = { agent_id: agent.id, agent_version: String(snapshot.version) };
-  try {
-    await catalog.write(owner, [{ op: "create", kind: shelves.sessions.kind, id, body, labels }]);
-    for (const resource of resources) await mountResources.add(services, owner, { session: id, resource });
-    const events = given.initial_events ?? [];
-    if (events.length > 0)
-      await send(services, owner, { record: await readRecord(services, owner, id), events });
-    if (config.type === "self_hosted")
-      await queueWork(services, owner, { session: id, environment: environment.id });
-  } catch (error) {
-    // A session that could not begin as it was asked for is none.
-    await engine.remove(id);
-    await forget(services, owner, id).catch(() => {});
-    throw error;
+  const { body, info, session } = record;
+  const { title, metadata, agent, archived_at = null } = body;
+  const at = archived_at ?? toTimestamp(Date.now());
+  if (archived_at === null) assertNotRunning(record, "archived");
+  if (archived_at === null && record.document && !info.ended) {
+    const pending = { after: info.eventCount, change: { archived_at: at } };
+    await rewrite(services, owner, { record, change: { title, metadata, agent, pending } });
+    await services.engine.update(session, { archivedAt: at });
   }
-  return readRecord(services, owner, id);
+  const change = { title, metadata, agent, archived_at: at, pending: null };
+  return rewrite(services, owner, { record, change });
 }
 
 async function updateSession(
@@ -255,19 +211,4 @@ async function rewrite(
   }));
   const info = await services.engine.info(record.session);
   return { session: record.session, info, body: document.body, document };
-}
-
-async function assertVaults(
-  { shelves }: AnthropicServices,
-  owner: string,
-  ids: readonly string[],
-): Promise<void> {
-  for (const id of ids) {
-    const vault = await shelves.vaults.get(owner, id);
-    if (vault.body.archived_at !== null) throw refuse(`vault_ids: ${id} is archived.`);
-  }
-}
-
-function assertNoBudget({ budget }: { budget?: unknown }): void {
-  if (budget !== undefined && budget !== null) throw unsupported("budget: limits of cost are");
 }

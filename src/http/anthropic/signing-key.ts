@@ -6,8 +6,10 @@ export const SYSTEM_OWNER = "sluice";
 
 const KIND = "signing_key";
 
+type Purpose = "mcp" | "callbacks" | "lending" | "requests";
+
 /** The key that tokens of one purpose are made from: made on first use, and sealed like every other secret. */
-export async function readSigningKey(catalog: Catalog, purpose: "mcp" | "callbacks"): Promise<string> {
+export async function readSigningKey(catalog: Catalog, purpose: Purpose): Promise<string> {
   const known = await catalog.openSecret(SYSTEM_OWNER, KIND, purpose);
   if (known !== undefined) return known;
   const secret = randomBytes(32).toString("hex");

@@ -5,8 +5,10 @@ import { SluiceError } from "../../contract/index.ts";
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import {
   parseSkillText,
+  type Skill,
   type SkillBody,
   type SkillFile,
+  type SkillVersion,
   type SkillVersionBody,
   toSkill,
   toSkillPath,
@@ -15,7 +17,9 @@ import {
 import { streamBody } from "../body.ts";
 import { readField, readParts } from "../multipart.ts";
 import { createId } from "./ids.ts";
+import { type Labels, madeOnce } from "./made-once.ts";
 import * as params from "./query.ts";
+import { removedOnce } from "./resend.ts";
 import type { AnthropicCall, Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
 import { toList } from "./shelf.ts";
@@ -28,7 +32,8 @@ const MAX_FILES = 500;
 const ListSkills = z.object({ limit: params.limitOf(20), page: params.page, source: params.text });
 const ListVersions = z.object({ limit: params.limitOf(20), page: params.page });
 
-export function mountSkills(route: Route, { catalog, shelves }: AnthropicServices): void {
+export function mountSkills(route: Route, services: AnthropicServices): void {
+  const { catalog, shelves } = services;
   const { skills, skillVersions: versions } = shelves;
 
   /** By its id, or as `latest`. */
@@ -40,19 +45,23 @@ export function mountSkills(route: Route, { catalog, shelves }: AnthropicService
     const skill = await skills.get(owner, id);
     const found = await versions.find(owner, version === "latest" ? skill.body.latest_version_id : version);
     if (found?.parent === id) return found;
-    throw new SluiceError("not_found", `The skill ${id} has no version ${version}.`);
+    throw noVersion(id, version);
   };
 
-  route("POST", "/skills", {}, ({ c, owner }) =>
-    withUpload(c, catalog, async (upload) => {
-      const [id, version] = [createId("skill"), createId("skillVersion")];
-      const { name } = upload.version;
-      const body: SkillBody = { display_name: upload.displayName ?? name, name, latest_version_id: version };
-      const [skill] = await catalog.write(owner, [
-        { op: "create", kind: skills.kind, id, body },
-        toNewVersion(id, version, upload),
-      ]);
-      return toSkill(skill as Document<SkillBody>);
+  route("POST", "/skills", {}, (call) =>
+    withUpload(call.c, catalog, (upload) => {
+      const make = async (labels: Labels): Promise<Skill> => {
+        const [id, version] = [createId("skill"), createId("skillVersion")];
+        const { name } = upload.version;
+        const display_name = upload.displayName ?? name;
+        const body: SkillBody = { display_name, name, latest_version_id: version };
+        const [skill] = await catalog.write(call.owner, [
+          { op: "create", kind: skills.kind, id, body, labels },
+          toNewVersion(id, version, upload),
+        ]);
+        return toSkill(skill as Document<SkillBody>);
+      };
+      return madeOnce(services, call, { shelf: skills, said: upload, make, tell: toSkill });
     }),
   );
 
@@ -63,24 +72,29 @@ export function mountSkills(route: Route, { catalog, shelves }: AnthropicService
 
   route("GET", "/skills/:id", {}, async ({ owner, param }) => toSkill(await skills.get(owner, param("id"))));
 
-  route("DELETE", "/skills/:id", {}, async ({ owner, param }) => {
-    const { id } = await skills.get(owner, param("id"));
-    await catalog.write(owner, [{ op: "remove", kind: skills.kind, id, children: true }]);
-    return { id, type: "skill_deleted" };
-  });
+  route("DELETE", "/skills/:id", {}, ({ c, owner, param }) =>
+    removedOnce(c, { id: param("id"), type: "skill_deleted" }, async () => {
+      const { id } = await skills.get(owner, param("id"));
+      await catalog.write(owner, [{ op: "remove", kind: skills.kind, id, children: true }]);
+    }),
+  );
 
-  route("POST", "/skills/:id/versions", {}, async ({ c, owner, param }) => {
+  route("POST", "/skills/:id/versions", {}, async (call) => {
+    const { c, owner, param } = call;
     const { id } = await skills.get(owner, param("id"));
-    return withUpload(c, catalog, async (upload) => {
-      const version = createId("skillVersion");
-      await skills.update(owner, id, ({ body }) => {
-        const { name } = upload.version;
-        if (name !== body.name)
-          throw refuse(`files: the skill is called ${body.name}, and this one ${name}.`);
-        const replace = { body: { ...body, latest_version_id: version } };
-        return { replace, also: [toNewVersion(id, version, upload)] };
-      });
-      return toSkillVersion(await versions.get(owner, version));
+    return withUpload(c, catalog, (upload) => {
+      const make = async (labels: Labels): Promise<SkillVersion> => {
+        const version = createId("skillVersion");
+        await skills.update(owner, id, ({ body }) => {
+          const { name } = upload.version;
+          if (name !== body.name)
+            throw refuse(`files: the skill is called ${body.name}, and this one ${name}.`);
+          const replace = { body: { ...body, latest_version_id: version } };
+          return { replace, also: [{ ...toNewVersion(id, version, upload), labels }] };
+        });
+        return toSkillVersion(await versions.get(owner, version));
+      };
+      return madeOnce(services, call, { shelf: versions, said: upload, make, tell: toSkillVersion });
     });
   });
 
@@ -98,7 +112,7 @@ export function mountSkills(route: Route, { catalog, shelves }: AnthropicService
     const entries = [];
     for (const file of body.files) {
       const content = await readSkillFile(catalog, file);
-      entries.push({ path: `${body.name}/${file.path}`, content });
+      entries.push({ path: `${body.name}/${file.path}`, content, mode: modeOf(content) });
     }
     const zip = toZip(entries, new Date(createdAt));
     return new Response(zip as Uint8Array<ArrayBuffer>, {
@@ -110,18 +124,24 @@ export function mountSkills(route: Route, { catalog, shelves }: AnthropicService
     });
   });
 
-  route("DELETE", "/skills/:id/versions/:version", {}, async ({ owner, param }) => {
-    const { id } = await getVersion(owner, param("id"), param("version"));
-    await skills.update(owner, param("id"), async ({ body }) => {
-      const newest = await versions.list(owner, { parent: param("id"), order: "desc", limit: 2 });
-      const other = newest.find((version) => version.id !== id);
-      if (!other) throw refuse("A skill has at least one version. Delete the skill instead.");
-      const latest_version_id = body.latest_version_id === id ? other.id : body.latest_version_id;
-      const also = [{ op: "remove", kind: versions.kind, id }] as const;
-      return { replace: { body: { ...body, latest_version_id } }, also };
-    });
-    return { id, type: "skill_version_deleted" };
-  });
+  route("DELETE", "/skills/:id/versions/:version", {}, ({ c, owner, param }) =>
+    removedOnce(c, { id: param("version"), type: "skill_version_deleted" }, async () => {
+      const { id, parent } = await versions.get(owner, param("version"));
+      if (parent !== param("id")) throw noVersion(param("id"), id);
+      await skills.update(owner, param("id"), async ({ body }) => {
+        const newest = await versions.list(owner, { parent: param("id"), order: "desc", limit: 2 });
+        const other = newest.find((version) => version.id !== id);
+        if (!other) throw refuse("A skill has at least one version. Delete the skill instead.");
+        const latest_version_id = body.latest_version_id === id ? other.id : body.latest_version_id;
+        const also = [{ op: "remove", kind: versions.kind, id }] as const;
+        return { replace: { body: { ...body, latest_version_id } }, also };
+      });
+    }),
+  );
+}
+
+function noVersion(skill: string, version: string): SluiceError {
+  return new SluiceError("not_found", `The skill ${skill} has no version ${version}.`);
 }
 
 /** A file of a skill, for an archive or for where an agent looks for it. */
@@ -130,6 +150,11 @@ export async function readSkillFile(catalog: Catalog, file: SkillFile): Promise<
   if (!stored)
     throw new SluiceError("internal", `The content of ${file.path} is missing from the data folder.`);
   return new Uint8Array(await new Response(stored.stream()).arrayBuffer());
+}
+
+/** An upload says of no file that it is a program; a program says so itself. */
+export function modeOf([first, second]: Uint8Array): number {
+  return first === 0x23 && second === 0x21 ? 0o755 : 0o644;
 }
 
 interface Upload {

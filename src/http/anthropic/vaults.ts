@@ -8,25 +8,35 @@ import {
   toVault,
   UpdateVault,
   updateVaultBody,
+  type Vault,
   type VaultBody,
 } from "../../dialects/anthropic/resources/vault.ts";
 import { MAX_CREDENTIALS } from "./credentials.ts";
 import { createId } from "./ids.ts";
+import { type Labels, madeOnce } from "./made-once.ts";
 import * as params from "./query.ts";
+import { removedOnce } from "./resend.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
 import { toList } from "./shelf.ts";
 
 const ListVaults = z.object({ limit: params.limitOf(20), page: params.page, include_archived: params.flag });
 
-export function mountVaults(route: Route, { catalog, shelves }: AnthropicServices): void {
+export function mountVaults(route: Route, services: AnthropicServices): void {
+  const { catalog, shelves } = services;
   const { vaults, credentials } = shelves;
   const { kind } = vaults;
 
-  route("POST", "/vaults", { body: CreateVault }, async ({ owner, body: given }) => {
-    const body = createVaultBody(given);
-    const [made] = await catalog.write(owner, [{ op: "create", kind, id: createId("vault"), body }]);
-    return toVault(made as Document<VaultBody>);
+  route("POST", "/vaults", { body: CreateVault }, (call) => {
+    const { owner, body: said } = call;
+    const make = async (labels: Labels): Promise<Vault> => {
+      const body = createVaultBody(said);
+      const [made] = await catalog.write(owner, [
+        { op: "create", kind, id: createId("vault"), body, labels },
+      ]);
+      return toVault(made as Document<VaultBody>);
+    };
+    return madeOnce(services, call, { shelf: vaults, said, make, tell: toVault });
   });
 
   route("GET", "/vaults", { query: ListVaults }, async ({ owner, query }) =>
@@ -54,11 +64,12 @@ export function mountVaults(route: Route, { catalog, shelves }: AnthropicService
     return toVault(archived);
   });
 
-  route("DELETE", "/vaults/:id", {}, async ({ owner, param }) => {
-    const { id } = await vaults.get(owner, param("id"));
-    await catalog.write(owner, [{ op: "remove", kind, id, children: true }]);
-    return { id, type: "vault_deleted" };
-  });
+  route("DELETE", "/vaults/:id", {}, ({ c, owner, param }) =>
+    removedOnce(c, { id: param("id"), type: "vault_deleted" }, async () => {
+      const { id } = await vaults.get(owner, param("id"));
+      await catalog.write(owner, [{ op: "remove", kind, id, children: true }]);
+    }),
+  );
 }
 
 function toArchived({ kind, id, revision, body }: Document<CredentialBody>, archived_at: string): Change {

@@ -101,12 +101,23 @@ export function changeWork(
   });
 }
 
+export const NO_HEARTBEAT = "NO_HEARTBEAT";
+
+export interface Beat {
+  readonly ttlSeconds?: number;
+  /** The last one that the worker knows of. */
+  readonly expected?: string | undefined;
+  /** Its answer was lost: then it knows of the one before the last. */
+  readonly resent?: boolean;
+}
+
 export function beat(
   body: WorkBody,
-  { ttlSeconds = DEFAULT_TTL_SECONDS, expected }: { ttlSeconds?: number; expected?: string | undefined },
+  { ttlSeconds = DEFAULT_TTL_SECONDS, expected, resent = false }: Beat,
 ): Partial<WorkBody> | undefined {
-  const known = body.latest_heartbeat_at ?? "NO_HEARTBEAT";
-  if (expected !== undefined && expected !== known) {
+  const known = body.latest_heartbeat_at ?? NO_HEARTBEAT;
+  const before = resent && expected === body.heartbeat_before ? expected : undefined;
+  if (expected !== undefined && expected !== known && before === undefined) {
     const detail = `The last heartbeat was ${known}, and not ${expected}: another worker has the lease.`;
     throw new SluiceError("precondition_failed", detail, { errorCode: "heartbeat_precondition_failed" });
   }
@@ -118,6 +129,7 @@ export function beat(
   return {
     state,
     latest_heartbeat_at,
+    heartbeat_before: before ?? known,
     started_at: body.started_at ?? latest_heartbeat_at,
     lease_until: now + ttlSeconds * 1000,
   };

@@ -9,10 +9,11 @@ import {
   UpdateWork,
 } from "../../dialects/anthropic/resources/work.ts";
 import * as params from "./query.ts";
+import { isResend } from "./resend.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
 import { toList } from "./shelf.ts";
-import { beat, changeWork, claimWork, queueWork } from "./work-queue.ts";
+import { beat, changeWork, claimWork, NO_HEARTBEAT, queueWork } from "./work-queue.ts";
 
 const whole = (min: number, max: number) =>
   z
@@ -110,18 +111,19 @@ export function mountWork(route: Route, services: AnthropicServices): void {
     "POST",
     "/environments/:id/work/:work/heartbeat",
     { query: Beat },
-    async ({ owner, query, param }) => {
+    async ({ c, owner, query, param }) => {
       const { id } = await find(owner, param);
       const ttlSeconds = query.desired_ttl_seconds ?? DEFAULT_TTL_SECONDS;
       let lease_extended = false;
       const { body } = await changeWork(services, owner, id, (found) => {
-        const change = beat(found, { ttlSeconds, expected: query.expected_last_heartbeat });
+        const expected = query.expected_last_heartbeat;
+        const change = beat(found, { ttlSeconds, expected, resent: isResend(c) });
         lease_extended = change !== undefined;
         return change;
       });
       return {
         type: "work_heartbeat",
-        last_heartbeat: body.latest_heartbeat_at ?? "NO_HEARTBEAT",
+        last_heartbeat: body.latest_heartbeat_at ?? NO_HEARTBEAT,
         lease_extended,
         state: body.state,
         ttl_seconds: ttlSeconds,
@@ -133,9 +135,11 @@ export function mountWork(route: Route, services: AnthropicServices): void {
     "POST",
     "/environments/:id/work/:work/stop",
     { body: StopWork },
-    async ({ owner, body: given, param }) => {
+    async ({ c, owner, body: given, param }) => {
       const { id, parent: environment = "" } = await find(owner, param);
       const stopped = await changeWork(services, owner, id, ({ state }) => {
+        if (isResend(c) && (state === "stopped" || (state === "stopping" && given.force !== true)))
+          return undefined;
         if (state === "stopped") throw conflict("The work is stopped already.");
         const now = toTimestamp(Date.now());
         const isDone = given.force === true || state === "queued" || state === "stopping";

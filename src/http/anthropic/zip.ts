@@ -4,6 +4,8 @@ export interface ZipEntry {
   /** With `/` between its parts. */
   readonly path: string;
   readonly content: Uint8Array;
+  /** Who may do what with it, as Unix says it. */
+  readonly mode: number;
 }
 
 /** A zip archive of stored entries: small text files, for which nothing is gained by packing them. */
@@ -11,13 +13,13 @@ export function toZip(entries: readonly ZipEntry[], time: Date): Uint8Array {
   const locals: Uint8Array[] = [];
   const directory: Uint8Array[] = [];
   let offset = 0;
-  for (const { path, content } of entries) {
+  for (const { path, content, mode } of entries) {
     const name = Buffer.from(path, "utf8");
     const head = toHead(name, content, time);
     const local = Buffer.concat([Buffer.from("PK\x03\x04", "latin1"), head, name, content]);
     const central = Buffer.alloc(16);
-    // Regular file, readable by all, as Unix says it.
-    central.writeUInt32LE(0o100644 * 0x1_0000, 8);
+    // A regular file.
+    central.writeUInt32LE((0o100000 | mode) * 0x1_0000, 8);
     central.writeUInt32LE(offset, 12);
     directory.push(Buffer.from("PK\x01\x02\x14\x03", "latin1"), head, central.subarray(2), name);
     locals.push(local);

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Anthropic, { APIError } from "@anthropic-ai/sdk";
 import { type Catalog, createCatalog } from "../../../src/catalog/index.ts";
-import { type AppOptions, createMcpRelay } from "../../../src/http/index.ts";
+import { type AppOptions, createCredentialDesk, createMcpRelay } from "../../../src/http/index.ts";
 import { type AppBench, openApp } from "../appBench.ts";
 
 export const KEY = "sk-test-correct-horse";
@@ -32,7 +32,11 @@ export async function openAnthropic(options: Partial<AppOptions> = {}): Promise<
   const folder = await mkdtemp(join(tmpdir(), "sluice-anthropic-"));
   const catalog = createCatalog({ folder });
   const relay = createMcpRelay({ catalog, folder });
-  const bench = await openApp({ token: KEY, catalog, ...options }, { equip: relay.equip });
+  const desk = createCredentialDesk({ catalog, folder });
+  const bench = await openApp(
+    { token: KEY, catalog, ...options },
+    { equip: relay.equip, mcpVerdict: relay.verdict, lend: desk.lend },
+  );
   let requests = 0;
   const clientOf = (apiKey: string): Anthropic =>
     new Anthropic({
@@ -62,6 +66,7 @@ export async function openAnthropic(options: Partial<AppOptions> = {}): Promise<
     async close() {
       await bench.close();
       await relay.close();
+      await desk.close();
       await catalog.close();
       await rm(folder, { recursive: true });
     },

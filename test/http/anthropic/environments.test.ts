@@ -1,6 +1,7 @@
 import { BadRequestError, ConflictError, NotFoundError } from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type AnthropicBench, collect, failureOf, openAnthropic } from "./anthropicBench.ts";
+import { makeSession } from "./sessionBench.ts";
 
 let bench: AnthropicBench;
 beforeAll(async () => {
@@ -123,6 +124,45 @@ describe("B5: an environment", () => {
     const many = Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`m${n}`, "x"]));
     const { error } = await failureOf(bench, () => bench.beta.environments.update(id, { metadata: many }));
     expect(error.errorCode).toBe("invalid_metadata");
+  });
+
+  it.each([
+    ["https://api.example.com", "it is a URL"],
+    ["api.example.com/v1", "it has a path"],
+    ["10.0.0.0/8", "it has a path or a mask"],
+    ["a.*.example.com", "a wildcard stands only at the beginning"],
+    ["localhost", "named with a port"],
+  ])("cannot be open to %s, which is said when it is made and when it is changed", async (host, why) => {
+    const config = {
+      type: "cloud" as const,
+      networking: { type: "limited" as const, allowed_hosts: [host] },
+    };
+    const name = `open to ${host}`;
+    const made = await failureOf(bench, () => bench.beta.environments.create({ name, config }));
+    expect(made.error).toBeInstanceOf(BadRequestError);
+    expect(made.error.message).toContain("config.networking.allowed_hosts");
+    expect(made.error.message).toContain(why);
+    const { id } = await bench.beta.environments.create({ name });
+    const changed = await failureOf(bench, () => bench.beta.environments.update(id, { config }));
+    expect(changed.error.message).toContain(why);
+  });
+
+  it("stays while a session is in it, and archived it lets them go on", async () => {
+    const { id, environmentId } = await makeSession(bench);
+    const { error, requests } = await failureOf(bench, () => bench.beta.environments.delete(environmentId));
+    expect(error).toBeInstanceOf(BadRequestError);
+    expect([error.message.includes(id), requests]).toEqual([true, 1]);
+    await bench.beta.sessions.archive(id);
+    await expect(bench.beta.environments.delete(environmentId)).rejects.toMatchObject({ status: 400 });
+    await bench.beta.environments.archive(environmentId);
+    await bench.beta.sessions.delete(id);
+    expect(await bench.beta.environments.delete(environmentId)).toMatchObject({ id: environmentId });
+  });
+
+  it("is free of a session that another dialect has deleted", async () => {
+    const { id, environmentId } = await makeSession(bench);
+    await bench.test.engine.remove(id);
+    expect(await bench.beta.environments.delete(environmentId)).toMatchObject({ id: environmentId });
   });
 
   it("is gone when it was deleted", async () => {

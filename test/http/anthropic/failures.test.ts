@@ -3,6 +3,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type AnthropicBench, collect, failureOf, openAnthropic } from "./anthropicBench.ts";
+import { startMcpServer } from "./mcpServer.ts";
 import {
   type Event,
   expectListed,
@@ -140,30 +141,10 @@ describe("H5: an MCP server that cannot be reached", () => {
 
 describe("G6: a tool of an MCP server", () => {
   it.each(["allow", "deny"])("is asked for by default: %s", async (result) => {
-    const server = createServer((request, response) => {
-      let body = "";
-      request.on("data", (chunk: Buffer) => (body += chunk.toString()));
-      request.on("end", () => {
-        const { id, method } = (body === "" ? {} : JSON.parse(body)) as { id?: number; method?: string };
-        if (id === undefined) return response.writeHead(202).end();
-        const results: Record<string, unknown> = {
-          initialize: {
-            protocolVersion: "2025-06-18",
-            capabilities: { tools: {} },
-            serverInfo: { name: "docs", version: "1" },
-          },
-          "tools/call": { content: [{ type: "text", text: "page 7" }] },
-        };
-        response.writeHead(200, { "content-type": "application/json" });
-        response.end(JSON.stringify({ jsonrpc: "2.0", id, result: results[method ?? ""] ?? {} }));
-      });
-    });
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
+    const server = await startMcpServer(() => true);
     const { id } = await makeSession(bench, {
       tools: [{ type: "mcp_toolset", mcp_server_name: "docs" }],
-      mcp_servers: [{ type: "url", name: "docs", url: `http://127.0.0.1:${port}/mcp` }],
+      mcp_servers: [{ type: "url", name: "docs", url: server.url }],
     });
     const first = await turn(bench, id, { mcp: { server: "docs", tool: "find", input: { q: "x" } } });
     const [use] = ofType(first, "agent.mcp_tool_use");
@@ -176,7 +157,6 @@ describe("G6: a tool of an MCP server", () => {
     const confirmation = { type: "user.tool_confirmation", tool_use_id: use?.id, result };
     const second = await watch(bench, id, () => send(id, confirmation), isEnd);
     server.close();
-    server.closeAllConnections();
     expect(second[0]).toMatchObject(confirmation);
     const [answer] = ofType(second, "agent.mcp_tool_result");
     expect(answer).toMatchObject({ mcp_tool_use_id: use?.id, is_error: result === "deny" });

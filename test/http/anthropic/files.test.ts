@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { BadRequestError, NotFoundError, toFile } from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { addFile } from "../../../src/http/anthropic/files.ts";
+import { toNewFile } from "../../../src/http/anthropic/files.ts";
 import { type AnthropicBench, collect, envelopeOf, failureOf, KEY, openAnthropic } from "./anthropicBench.ts";
 
 let bench: AnthropicBench;
@@ -159,12 +159,8 @@ describe("J1: a file's time", () => {
 
   it("over, leaves its metadata and no content", async () => {
     const content = await bench.catalog.bytes.write(sourceOf("short-lived"));
-    const file = await addFile(bench.catalog, "default", {
-      filename: "x",
-      mimeType: "text/plain",
-      content,
-      expiresInSeconds: -1,
-    });
+    const file = toNewFile({ filename: "x", mimeType: "text/plain", content, expiresInSeconds: -1 });
+    await bench.catalog.write("default", [file]);
     await content.release();
     expect((await bench.beta.files.retrieveMetadata(file.id)).filename).toBe("x");
     const { error } = await failureOf(bench, () => bench.beta.files.download(file.id));
@@ -224,8 +220,9 @@ describe("J5: lists of files", () => {
 
   it("by scope have what belongs to a session", async () => {
     const content = await own.catalog.bytes.write(sourceOf("output"));
-    const file = { filename: "out.txt", mimeType: "text/plain", content, scope: "sesn_1" };
-    const { id } = await addFile(own.catalog, "default", file);
+    const file = toNewFile({ filename: "out.txt", mimeType: "text/plain", content, scope: "sesn_1" });
+    const { id } = file;
+    await own.catalog.write("default", [file]);
     await content.release();
     const page = await own.beta.files.list({ scope_id: "sesn_1" });
     expect(page.data).toMatchObject([{ id, scope: { type: "session", id: "sesn_1" } }]);

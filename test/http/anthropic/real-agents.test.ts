@@ -44,13 +44,12 @@ describe.each(AGENTS)("$id, by the official SDK", ({ id: agentId, model: modelId
   });
 
   let count = 0;
-  const open = async (given: { tools?: object[]; system?: string } = {}): Promise<string> => {
+  const open = async (given: { tools?: object[] } = {}): Promise<string> => {
     count += 1;
     const agent = await beta.agents.create({
       name: `real ${count}`,
       model: modelId,
       tools: (given.tools ?? [{ type: "agent_toolset_20260401" }]) as never,
-      ...(given.system === undefined ? {} : { system: given.system }),
     });
     const environment = await beta.environments.create({ name: `real ${agentId} ${count}` });
     return (await beta.sessions.create({ agent: agent.id, environment_id: environment.id })).id;
@@ -159,31 +158,13 @@ describe.each(AGENTS)("$id, by the official SDK", ({ id: agentId, model: modelId
   );
 
   it.skipIf(reason !== undefined)(
-    "hears the system's words in this turn and in the next",
-    async () => {
-      const session = await open({ system: "You are the agent of this test." });
-      model.reset();
-      const system = {
-        type: "system.message",
-        content: [{ type: "text", text: "Speak softly from now on." }],
-      };
-      await watch({ beta }, session, () => send(session, message(text({ say: "One." })), system));
-      expect(sentToModel()).toContain("Speak softly from now on.");
-      expect(sentToModel()).toContain("You are the agent of this test.");
-      model.reset();
-      expect(words(await turn(session, { say: "Two." }))).toEqual(["Two."]);
-      expect(sentToModel()).toContain("Speak softly from now on.");
-    },
-    120_000,
-  );
-
-  it.skipIf(reason !== undefined)(
     "does not run what is switched off",
     async () => {
       const configs = [{ name: "bash", enabled: false }];
       const session = await open({ tools: [{ type: "agent_toolset_20260401", configs }] });
       const events = await turn(session, { shell: "touch /workspace/ran.txt" }, { say: "Well." });
       const use = ofType(events, "agent.tool_use").find(({ name }) => name === "bash");
+      expect(use).toMatchObject({ evaluated_permission: "deny" });
       const result = ofType(events, "agent.tool_result").find(({ tool_use_id: id }) => id === use?.id);
       expect(result).toMatchObject({ is_error: true });
       expect(events.at(-1)).toMatchObject({ stop_reason: { type: "end_turn" } });

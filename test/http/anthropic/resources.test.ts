@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { toFile } from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openGitHost } from "./gitHost.ts";
 import { type AnthropicBench, collect, failureOf, openAnthropic } from "./anthropicBench.ts";
 import { history, makeSession, ofType, turn } from "./sessionBench.ts";
 
@@ -134,6 +135,48 @@ describe("J4: a repository", () => {
     const updated = await bench.beta.sessions.resources.update(resource?.id ?? "", update);
     expect(JSON.stringify([session, updated, await history(bench, id)])).not.toContain("secret_token");
     await rm(origin, { recursive: true });
+  });
+
+  it("is cloned over HTTP with its token, which is sent and never shown", async () => {
+    const token = "ghp_another_secret_token";
+    const host = await openGitHost(token);
+    const repository = { type: "github_repository", url: `${host.url}/team/project.git` };
+    const resources = [{ ...repository, authorization_token: token }];
+    const { id } = await makeSession(bench, { session: { resources } });
+    const events = await turn(
+      bench,
+      id,
+      {
+        shell: "cat /workspace/project/a.txt; git -C /workspace/project -c safe.directory='*' log --oneline",
+      },
+      { shell: "cat /workspace/project/.git/config; env" },
+    );
+    const told = JSON.stringify(events);
+    expect(told).toContain("over http");
+    expect(host.authorizations()).toContain(`Basic ${btoa(`x-access-token:${token}`)}`);
+    const session = await bench.beta.sessions.retrieve(id);
+    expect(session.resources).toMatchObject([{ url: repository.url, mount_path: "/workspace/project" }]);
+    const seen = JSON.stringify([session, await history(bench, id)]);
+    for (const secret of [token, btoa(`x-access-token:${token}`)]) expect(seen).not.toContain(secret);
+
+    // Without it, and with a wrong one: told of, the run goes on, and the right one is tried when it comes.
+    for (const authorization_token of [undefined, "ghp_wrong_secret_token"]) {
+      const given = authorization_token === undefined ? {} : { authorization_token };
+      const refused = await makeSession(bench, { session: { resources: [{ ...repository, ...given }] } });
+      const after = await turn(bench, refused.id, { say: "on" });
+      expect(after.at(-1)).toMatchObject({ stop_reason: { type: "end_turn" } });
+      const all = await history(bench, refused.id);
+      expect(ofType(all, "session.error").map(({ error }) => error)).toMatchObject([
+        { type: "repository_authentication_error", repository_url: repository.url },
+      ]);
+      expect(JSON.stringify(all)).not.toContain("wrong_secret");
+      const [resource] = (await bench.beta.sessions.retrieve(refused.id)).resources as { id: string }[];
+      const renewed = { session_id: refused.id, authorization_token: token };
+      await bench.beta.sessions.resources.update(resource?.id ?? "", renewed);
+      const read = await turn(bench, refused.id, { shell: "cat /workspace/project/a.txt" });
+      expect(JSON.stringify(ofType(read, "agent.tool_result"))).toContain("over http");
+    }
+    await host.close();
   });
 
   it("that cannot be had is told of, and the session goes on", async () => {

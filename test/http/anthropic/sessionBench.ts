@@ -20,15 +20,15 @@ export async function makeSession(
   { beta }: Pick<AnthropicBench, "beta">,
   wish: SessionWish = {},
 ): Promise<{ id: string; agentId: string; environmentId: string }> {
-  count += 1;
+  const number = (count += 1);
   const agent = await beta.agents.create({
-    name: `agent ${count}`,
+    name: `agent ${number}`,
     model: "scripted",
     tools: (wish.tools ?? [{ type: "agent_toolset_20260401" }]) as never,
     ...(wish.mcp_servers && { mcp_servers: wish.mcp_servers as never }),
   });
   const environment = await beta.environments.create({
-    name: `environment ${count} ${process.pid}`,
+    name: `environment ${number} ${process.pid}`,
     ...(wish.selfHosted && { config: { type: "self_hosted" } }),
   });
   const session = await beta.sessions.create({

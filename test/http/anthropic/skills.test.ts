@@ -18,7 +18,7 @@ const skillText = (name: string, description = "Greets people.") =>
   `---\nname: ${name}\ndescription: ${description}\n---\n# Greeting\n`;
 const files = (name: string, text = skillText(name), folder = name): File[] => [
   new File([text], `${folder}/SKILL.md`),
-  new File(["echo ü\n"], `${folder}/scripts/greet.sh`),
+  new File(["#!/bin/sh\necho ü\n"], `${folder}/scripts/greet.sh`),
 ];
 
 describe("K6: a skill", () => {
@@ -79,11 +79,12 @@ describe("K6: a skill", () => {
     try {
       await writeFile(join(folder, "x.zip"), Buffer.from(await response.arrayBuffer()));
       const program =
-        "import zipfile,sys; z=zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; z.extractall(sys.argv[2])";
-      await promisify(execFile)("python3", ["-c", program, join(folder, "x.zip"), folder]);
+        "import zipfile,sys; z=zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; z.extractall(sys.argv[2]); print([oct(i.external_attr >> 16) for i in z.infolist()])";
+      const { stdout } = await promisify(execFile)("python3", ["-c", program, join(folder, "x.zip"), folder]);
+      expect(stdout).toBe("['0o100644', '0o100755']\n");
       expect((await readdir(join(folder, "zipped"))).sort()).toEqual(["SKILL.md", "scripts"]);
       expect(await readFile(join(folder, "zipped/SKILL.md"), "utf8")).toBe(skillText("zipped"));
-      expect(await readFile(join(folder, "zipped/scripts/greet.sh"), "utf8")).toBe("echo ü\n");
+      expect(await readFile(join(folder, "zipped/scripts/greet.sh"), "utf8")).toBe("#!/bin/sh\necho ü\n");
     } finally {
       await rm(folder, { recursive: true });
     }
@@ -115,6 +116,10 @@ describe("K6: a skill", () => {
     await bench.beta.skills.versions.create(skill, {
       files: files("at-hand", skillText("at-hand", "Too late.")),
     });
+    const inside = "cd ~/.scripted/skills/at-hand";
+    const all = await turn(bench, id, { shell: `${inside} && find . -type f | sort && ./scripts/greet.sh` });
+    expect(JSON.stringify(ofType(all, "agent.tool_result"))).toContain("./SKILL.md");
+    expect(JSON.stringify(ofType(all, "agent.tool_result"))).toContain("ü");
     const events = await turn(bench, id, { shell: "cat ~/.scripted/skills/at-hand/SKILL.md" });
     const [result] = ofType(events, "agent.tool_result");
     expect(result?.content).toEqual([

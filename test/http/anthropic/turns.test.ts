@@ -540,6 +540,21 @@ describe("a session from another dialect", () => {
     ]);
     await expectListed(bench, id, events);
     expect(words(await turn(bench, id, { say: "from here" }))).toEqual(["from here"]);
+    const [thread] = await collect(bench.beta.sessions.threads.list(id));
+    expect(thread).toMatchObject({ session_id: id, parent_thread_id: null });
+    await bench.beta.sessions.update(id, { title: "known here too" });
+    expect((await bench.test.engine.info("from-elsewhere")).title).toBe("known here too");
+  });
+
+  it("is found by its id, and not among those that have an agent and an environment", async () => {
+    await bench.test.engine.create("unlisted", { agent: "scripted" });
+    const own = await makeSession(bench);
+    const ids = (await collect(bench.beta.sessions.list({ limit: 100 }))).map(({ id }) => id);
+    expect(ids).toContain(own.id);
+    expect(ids).not.toContain("sesn_unlisted");
+    expect((await bench.test.engine.info(own.id)).agent).toBe("scripted");
+    expect(await bench.beta.sessions.delete("sesn_unlisted")).toMatchObject({ type: "session_deleted" });
+    await expect(bench.test.engine.info("unlisted")).rejects.toMatchObject({ code: "session_not_found" });
   });
 });
 

@@ -61,6 +61,8 @@ describe("K5: webhooks of a server", () => {
     await watch({ beta }, id, () => beta.sessions.events.send(id, { events: [allow] }), isEnd);
     await beta.sessions.update(id, { title: "renamed" });
     await told(id, "session.updated");
+    await beta.sessions.archive(id);
+    await told(id, "session.archived");
     await beta.sessions.delete(id);
     await told(id, "session.deleted");
     expect(typesOf(receiver.taken(id))).toEqual([
@@ -71,6 +73,7 @@ describe("K5: webhooks of a server", () => {
       "session.status_run_started",
       "session.status_idled",
       "session.updated",
+      "session.archived",
       "session.deleted",
     ]);
     const ids = receiver.taken(id).map((one) => one.id);

@@ -18,6 +18,8 @@ export interface WorkBody {
   readonly acknowledged_at: string | null;
   readonly started_at: string | null;
   readonly latest_heartbeat_at: string | null;
+  /** What the worker knew of when it sent that. */
+  readonly heartbeat_before?: string;
   readonly stop_requested_at: string | null;
   readonly stopped_at: string | null;
   /** When it was given out, and until when its worker has it; milliseconds since 1970. */
@@ -50,7 +52,7 @@ export function isClaimable(
 }
 
 export function toWork(stored: Stored<WorkBody> & { parent: string | undefined }): object {
-  const { session, polled_at: _, lease_until: __, ...body } = stored.body;
+  const { session, polled_at: _, lease_until: __, heartbeat_before: ___, ...body } = stored.body;
   return {
     id: stored.id,
     type: "work",

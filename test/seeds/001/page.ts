@@ -1,0 +1,61 @@
+import Anthropic from "@anthropic-ai/sdk";
+import { startServer, type TestServer } from "../../support/server.ts";
+import { type Event, isHalt, message, ofType, text, watch } from "../../http/anthropic/sessionBench.ts";
+
+/** What a reader of the page has: the official SDK, unmodified, and a server of their own. */
+export interface Reader {
+  readonly server: TestServer;
+  readonly client: Anthropic;
+  readonly beta: Anthropic["beta"];
+  send(session: string, ...events: object[]): Promise<Sent[]>;
+  /** Sends these and collects what is told until the turn is over or needs somebody. */
+  tell(session: string, events: object[], isLast?: (event: Event) => boolean): Promise<Event[]>;
+  /** The same with a script for the agent. */
+  run(session: string, ...steps: unknown[]): Promise<Event[]>;
+  /** A direct HTTP caller. */
+  get(path: string, headers?: Record<string, string>): Promise<Response>;
+}
+
+export type Sent = Record<string, unknown> & { id: string; type: string };
+
+export async function openReader(options: Parameters<typeof startServer>[0] = {}): Promise<Reader> {
+  const server = await startServer(options);
+  const client = new Anthropic({ apiKey: server.token, baseURL: `${server.url}/anthropic` });
+  const { beta } = client;
+  const send = async (session: string, ...events: object[]): Promise<Sent[]> => {
+    const { data = [] } = await beta.sessions.events.send(session, { events: events as never });
+    return data as unknown as Sent[];
+  };
+  const tell: Reader["tell"] = (session, events, isLast = isHalt) =>
+    watch({ beta }, session, () => send(session, ...events), isLast);
+  return {
+    server,
+    client,
+    beta,
+    send,
+    tell,
+    run: (session, ...steps) => tell(session, [message(text(...steps))]),
+    get: (path, headers = {}) =>
+      server.fetch(`/anthropic/v1${path}`, {
+        headers: { "anthropic-beta": "managed-agents-2026-04-01", ...headers },
+      }),
+  };
+}
+
+export const TOOLSET = { type: "agent_toolset_20260401" };
+export const ASKING = {
+  type: "agent_toolset_20260401",
+  default_config: { permission_policy: { type: "always_ask" } },
+};
+export const WEATHER = {
+  type: "custom",
+  name: "weather",
+  description: "Tells the weather of a city.",
+  input_schema: { type: "object", properties: { city: { type: "string" } } },
+};
+
+export function wordsOf(events: readonly Event[]): string[] {
+  return ofType(events, "agent.message").flatMap(({ content }) =>
+    content.map((block) => (block.type === "text" ? block.text : "")),
+  );
+}
