@@ -11,76 +11,95 @@ type FileRef = Extract<ContentPart, { type: "file_ref" }>;
 export class EarlierTexts {
   readonly #texts: FileTexts;
   readonly #hide: (text: string) => string;
-  /** What open calls overwrite, by the id of their item. */
-  readonly #calls = new Map<string, readonly FileRef[]>();
+  /** What open calls write, by the id of their item. */
+  readonly #calls = new Map<string, readonly Write[]>();
 
   constructor(sandbox: Sandbox, hide: (text: string) => string) {
     this.#texts = new FileTexts(sandbox);
     this.#hide = hide;
   }
 
-  /** Looks at the files before any tool does. */
-  readAhead(): Promise<void> {
-    return this.#texts.readAhead();
+  /** Looks at the files that nobody has changed since. */
+  readAhead(since: number): Promise<void> {
+    return this.#texts.readAhead(since);
   }
 
   /** Heeds what the watcher tells of. */
-  async changed(events: readonly EventDraft[]): Promise<void> {
+  async changed(events: readonly EventDraft[], turn: { inTurn: boolean }): Promise<void> {
     const paths = events.flatMap((event) => (event.type === "file.changed" ? [event.data.path] : []));
-    await this.#texts.changed(paths);
+    await this.#texts.changed(paths, turn);
   }
 
-  /** The same facts, with a diff where a file is overwritten that was there before. */
-  async shownIn(facts: readonly HarnessFact[]): Promise<readonly HarnessFact[]> {
+  /** The same facts of a turn that began then, with a diff where a file is overwritten that was there before. */
+  async shownIn(facts: readonly HarnessFact[], since: number): Promise<readonly HarnessFact[]> {
     const shown: HarnessFact[] = [];
     for (const fact of facts) {
       if (!isToolItem(fact)) shown.push(fact);
-      else shown.push({ ...fact, data: { item: await this.#show(fact.data.item) } });
+      else shown.push({ ...fact, data: { item: await this.#show(fact.data.item, since) } });
     }
     return shown;
   }
 
   /** What is open is closed with the turn. */
-  endTurn(): void {
+  async endTurn(): Promise<void> {
     this.#calls.clear();
-    this.#texts.pause();
+    await this.#texts.settle();
   }
 
-  #show(item: Item): Promise<Item> {
-    return item.kind === "tool_call" ? this.#showCall(item) : this.#showResult(item);
+  async #show(item: Item, since: number): Promise<Item> {
+    return item.kind === "tool_call" ? this.#showCall(item, since) : this.#showResult(item);
   }
 
-  async #showCall(item: Item): Promise<Item> {
-    const refs: FileRef[] = [];
+  async #showCall(item: Item, since: number): Promise<Item> {
+    const writes: Write[] = [];
     for (const { path, text } of writesOf(item)) {
-      const before = await this.#texts.before(path, text);
-      if (before === undefined) continue;
-      const diff = this.#hide(toUnifiedDiff(path, before, text));
-      refs.push({ type: "file_ref", path, action: "write", diff });
+      const before = await this.#texts.before(path, text, since);
+      const diff = before === undefined ? undefined : this.#hide(toUnifiedDiff(path, before, text));
+      writes.push({ path, text, ...(diff === undefined ? {} : { ref: toRef(path, diff) }) });
     }
-    if (refs.length === 0) return item;
-    this.#calls.set(item.item_id, refs);
+    if (writes.length === 0) return item;
+    this.#calls.set(item.item_id, writes);
     const told = new Set(fileRefsOf(item).map(({ path }) => path));
-    return { ...item, content: [...item.content, ...refs.filter(({ path }) => !told.has(path))] };
+    const refs = refsOf(writes).filter(({ path }) => !told.has(path));
+    return refs.length === 0 ? item : { ...item, content: [...item.content, ...refs] };
   }
 
-  async #showResult(item: Item): Promise<Item> {
-    const known = this.#calls.get(item.parent_id ?? "") ?? [];
+  #showResult(item: Item): Item {
+    const writes = this.#calls.get(item.parent_id ?? "") ?? [];
     this.#calls.delete(item.parent_id ?? "");
-    for (const { path, action } of fileRefsOf(item)) {
-      if (action === "read") await this.#texts.see(path);
-      else await this.#texts.settle(path);
-    }
-    if (item.status === "failed" || known.length === 0) return item;
+    const isDone = item.status !== "failed";
+    for (const { path, action } of fileRefsOf(item))
+      if (action !== "read") this.#texts.wrote(path, textOf(isDone ? writes : [], path));
+    const refs = refsOf(writes);
+    if (!isDone || refs.length === 0) return item;
     return {
       ...item,
       content: item.content.map((part) => {
         // An agent that calls it a new file did not look.
         if (part.type !== "file_ref" || (part.diff && !part.diff.startsWith("--- /dev/null"))) return part;
-        return known.find(({ path }) => path === part.path) ?? part;
+        return refs.find(({ path }) => path === part.path) ?? part;
       }),
     };
   }
+}
+
+/** A file that a call writes whole, and what it so takes away. */
+interface Write {
+  readonly path: string;
+  readonly text: string;
+  readonly ref?: FileRef;
+}
+
+function toRef(path: string, diff: string): FileRef {
+  return { type: "file_ref", path, action: "write", diff };
+}
+
+function refsOf(writes: readonly Write[]): FileRef[] {
+  return writes.flatMap(({ ref }) => (ref ? [ref] : []));
+}
+
+function textOf(writes: readonly Write[], path: string): string | undefined {
+  return writes.find((write) => write.path === path)?.text;
 }
 
 /** A tool was called, or has answered. */

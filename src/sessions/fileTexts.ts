@@ -6,84 +6,95 @@ const MOST_BYTES = 128 * 1024;
 const AHEAD = { folders: 24, files: 64, fileBytes: 32 * 1024, bytes: 256 * 1024 };
 const MOST_CHARS = 512 * 1024;
 const MOST_AT_ONCE = 32;
+const MOST_TOUCHED = 256;
+/** The kernel stamps files by a clock that ticks, and may be so much behind. */
+const TICK_MS = 20;
 
-/** Before a change that was seen since the last pause, the text that the change took away. */
-interface Versions {
-  readonly now: string;
-  readonly before?: string;
-}
-
-/** The texts of a workspace's files as they were last seen: the small ones, and those that were touched. */
+/**
+ * The texts of a workspace's files as the agent's own words have it: the small ones, and those that were touched.
+ * An agent may be ahead of its words. So a file that was changed since the turn began is looked at when the turn is
+ * over, and until then holds what it held before, or what a tool said that it wrote.
+ */
 export class FileTexts {
   readonly #sandbox: Sandbox;
-  readonly #seen = new Map<string, Versions>();
+  readonly #known = new Map<string, string>();
+  readonly #touched = new Set<string>();
   #chars = 0;
 
   constructor(sandbox: Sandbox) {
     this.#sandbox = sandbox;
   }
 
-  /** Reads the small files, the newest first. Only where that is a matter of the host's own disk. */
-  async readAhead(): Promise<void> {
+  /** Reads the small files that were not changed since, the newest first. Only where they lie on the host's own disk. */
+  async readAhead(since: number): Promise<void> {
     if (!this.#sandbox.folders) return;
     let left = AHEAD.bytes;
-    for (const { path, size } of await this.#smallFiles()) {
+    for (const { path, size, modified } of await this.#smallFiles()) {
+      if (!isOlder(modified, since)) continue;
       left -= size;
       if (left < 0) return;
-      await this.see(path);
+      await this.#learn(path);
     }
   }
 
-  /** These files have changed. What they held before stays known until the next pause. */
-  async changed(paths: readonly string[]): Promise<void> {
+  /** These files have changed, in a turn or between two. */
+  async changed(paths: readonly string[], { inTurn }: { inTurn: boolean }): Promise<void> {
     // What cannot be looked at is not known any more.
     for (const path of paths.slice(MOST_AT_ONCE)) this.#forget(path);
-    for (const path of paths.slice(0, MOST_AT_ONCE)) await this.see(path);
+    for (const path of paths.slice(0, MOST_AT_ONCE)) {
+      if (inTurn) this.#touch(path);
+      else await this.#learn(path);
+    }
   }
 
-  /** A tool is done with it. */
-  async settle(path: string): Promise<void> {
-    const now = await this.see(path);
-    if (now !== undefined) this.#keep(this.#keyOf(path), { now });
-  }
-
-  async see(path: string): Promise<string | undefined> {
+  /** A tool has written this text, or has changed the file in a way of its own. */
+  wrote(path: string, text?: string): void {
     const key = this.#keyOf(path);
-    const text = await this.#read(key);
-    const known = this.#seen.get(key);
     if (text === undefined) this.#forget(key);
-    else if (known?.now !== text) this.#keep(key, { now: text, ...(known ? { before: known.now } : {}) });
-    return text;
+    else this.#keep(key, text);
+    this.#touch(key);
   }
 
   /** What the file held before it was made to hold `text`; undefined where it is new, or where nobody knows. */
-  async before(path: string, text: string): Promise<string | undefined> {
-    const earlier = this.#seen.get(this.#keyOf(path));
-    const now = await this.see(path);
-    // Who has written it already was faster than its own words.
-    if (now === undefined || now !== text) return now;
-    return [earlier?.now, earlier?.before].find((known) => known !== undefined && known !== text);
+  async before(path: string, text: string, since: number): Promise<string | undefined> {
+    const key = this.#keyOf(path);
+    const found = await this.#read(key);
+    const before = found && isOlder(found.modified, since) ? found.text : this.#known.get(key);
+    return before === text ? undefined : before;
   }
 
-  /** From here on, what was seen last is what was before. */
-  pause(): void {
-    for (const [path, { now, before }] of this.#seen) if (before !== undefined) this.#keep(path, { now });
+  /** The turn is over, and nobody writes any more: what was touched is looked at. */
+  async settle(): Promise<void> {
+    const touched = [...this.#touched];
+    this.#touched.clear();
+    for (const path of touched) await this.#learn(path);
   }
 
-  #keep(path: string, versions: Versions): void {
+  async #learn(path: string): Promise<void> {
+    const found = await this.#read(path);
+    if (found) this.#keep(path, found.text);
+    else this.#forget(path);
+  }
+
+  #touch(path: string): void {
+    if (this.#touched.size < MOST_TOUCHED) this.#touched.add(path);
+    else this.#forget(path);
+  }
+
+  #keep(path: string, text: string): void {
     this.#forget(path);
-    this.#seen.set(path, versions);
-    this.#chars += costOf(versions);
-    for (const [oldest] of this.#seen) {
+    this.#known.set(path, text);
+    this.#chars += costOf(text);
+    for (const [oldest] of this.#known) {
       if (this.#chars <= MOST_CHARS) return;
       this.#forget(oldest);
     }
   }
 
   #forget(path: string): void {
-    const known = this.#seen.get(path);
-    if (!known) return;
-    this.#seen.delete(path);
+    const known = this.#known.get(path);
+    if (known === undefined) return;
+    this.#known.delete(path);
     this.#chars -= costOf(known);
   }
 
@@ -107,21 +118,26 @@ export class FileTexts {
   }
 
   /** Undefined where there is no file, or none of text. */
-  async #read(path: string): Promise<string | undefined> {
+  async #read(path: string): Promise<{ text: string; modified: number } | undefined> {
     const { files, paths } = this.#sandbox;
     // An agent's own home holds what is nobody's business.
     if (!path.startsWith(`${paths.workspace}/`) && !path.startsWith("/workspace/")) return undefined;
     try {
-      const { entryType, size } = await files.stat(path);
+      const { entryType, size, modified } = await files.stat(path);
       if (entryType !== "file" || size > MOST_BYTES) return undefined;
       const bytes = await files.read(path);
-      return bytes.includes(0) ? undefined : new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+      if (bytes.includes(0)) return undefined;
+      return { text: new TextDecoder("utf-8", { fatal: true }).decode(bytes), modified };
     } catch {
       return undefined;
     }
   }
 }
 
-function costOf({ now, before = "" }: Versions): number {
-  return now.length + before.length + 200;
+function isOlder(modified: number, since: number): boolean {
+  return modified < since - TICK_MS;
+}
+
+function costOf(text: string): number {
+  return text.length + 200;
 }

@@ -57,7 +57,8 @@ export class Intake {
     this.#guard = setInterval(() => this.#context.inBackground(this.#lookAtSize()), GUARD_MS);
     this.#guard.unref();
     this.#echo?.start();
-    this.#context.inBackground(this.#earlier.readAhead());
+    // Before its first turn an agent has written nothing.
+    this.#context.inBackground(this.#earlier.readAhead(this.#turnStart() ?? Number.POSITIVE_INFINITY));
     this.#done = this.#follow().catch(this.#context.giveUp);
   }
 
@@ -115,20 +116,29 @@ export class Intake {
       const { facts, replies } = process.decode(line, lines[index + 1]?.at ?? batch.offset);
       if (facts.some(mayEndTurn)) await this.#drain(drafts, facts);
       // Nothing is awaited for a line that says nothing of tools: a flood of words must not pay for it.
-      this.#admit(drafts, line, facts.some(isToolItem) ? await this.#earlier.shownIn(facts) : facts);
+      this.#admit(drafts, line, facts.some(isToolItem) ? await this.#shown(facts) : facts);
       // Said before the commit, under an id that decoding again would give again: told exactly once.
       if (replies && replies.length > 0) await process.send(`reply:${line.at}`, replies);
     }
     process.advance(batch.offset);
     if (batch.exit) await this.#admitExit(drafts, batch.exit);
     await commit(drafts, { ingests: process });
-    if (drafts.endsTurn) this.#earlier.endTurn();
+    if (drafts.endsTurn) this.#context.inBackground(this.#earlier.endTurn());
     if (drafts.endsTurn) this.#observer?.remember(writer.fold.head);
     if (batch.exit) {
       await this.detach();
       await this.#hooks.ended();
     }
     await this.#hooks.moved(drafts.endsTurn);
+  }
+
+  #shown(facts: readonly HarnessFact[]): Promise<readonly HarnessFact[]> {
+    // Outside of a turn nobody knows since when the agent is at it.
+    return this.#earlier.shownIn(facts, this.#turnStart() ?? 0);
+  }
+
+  #turnStart(): number | undefined {
+    return this.#context.writer.fold.turn?.startedAt;
   }
 
   #admit(drafts: Drafts, line: SpoolLine, facts: readonly HarnessFact[]): void {
@@ -182,7 +192,7 @@ export class Intake {
     await this.#echo?.stderr(drafts, { isLast: true });
     if (!writer.fold.turn) return;
     const changes = (await this.#observer?.drain()) ?? [];
-    this.#context.inBackground(this.#earlier.changed(changes));
+    this.#context.inBackground(this.#earlier.changed(changes, { inTurn: true }));
     drafts.addAll(changes.map((event) => this.#hide(event)));
     const isDone = facts.some((fact) => fact.type === "turn.ended" && fact.data.status === "completed");
     if (!isDone || writer.spec.autoCheckpoint !== true) return;
@@ -236,7 +246,7 @@ export class Intake {
     const tell = (): Promise<void> =>
       exclusive(async () => {
         const changes = observer.take();
-        inBackground(this.#earlier.changed(changes));
+        inBackground(this.#earlier.changed(changes, { inTurn: this.#turnStart() !== undefined }));
         await commit(writer.drafts(changes));
         observer.rememberIfSmall(writer.fold.head);
       });

@@ -16,6 +16,7 @@ import type { SessionFold } from "./fold.ts";
 /** The turn that runs: what is open in it, whom it waits for, and what the harness must have been told. */
 export interface TurnFold {
   id: string;
+  startedAt: number;
   options?: TurnOptions;
   inputIds: string[];
   open: Record<string, OpenItem>;
@@ -64,6 +65,7 @@ export function startTurnFold(fold: SessionFold, data: EventData<"turn.started">
   fold.inbox = fold.inbox.filter((input) => !data.input_ids.includes(input.inputId));
   fold.turn = {
     id: data.turn_id,
+    startedAt: time,
     ...(data.options === undefined ? {} : { options: data.options }),
     inputIds: data.input_ids,
     open: {},

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ContentPart, Item } from "../../src/contract/index.ts";
 import { createLocalProvider, type Sandbox } from "../../src/sandbox/index.ts";
@@ -34,6 +35,12 @@ const ref = (path: string, diff: string): ContentPart => ({
   diff,
 });
 
+/** What was written before is older by all clocks. */
+async function beginTurn(): Promise<number> {
+  await sleep(50);
+  return Date.now();
+}
+
 describe("what a write takes away", () => {
   let folder: string;
   let sandbox: Sandbox;
@@ -49,35 +56,63 @@ describe("what a write takes away", () => {
   });
 
   const put = (path: string, text: string): Promise<void> => sandbox.files.write(path, text);
+  let turn: number;
   const shown = async (item: Item): Promise<ContentPart[]> => {
-    const [fact] = await earlier.shownIn([{ type: "item.completed", data: { item } }]);
+    const [fact] = await earlier.shownIn([{ type: "item.completed", data: { item } }], turn);
     if (fact?.type !== "item.completed") throw new Error("no item");
     return fact.data.item.content;
   };
-  const changed = (path: string): Promise<void> => {
+  const changed = (path: string, inTurn: boolean): Promise<void> => {
     const data = { type: "change", path: `${sandbox.paths.workspace}/${path}`, timestamp: 1 } as const;
-    return earlier.changed([{ type: "file.changed", source: "daemon", data }]);
+    return earlier.changed([{ type: "file.changed", source: "daemon", data }], { inTurn });
   };
 
   it("is what the file holds when the call is heard, or what it held before a tool that was faster", async () => {
     await put("a.txt", "old\n");
+    turn = await beginTurn();
     expect((await shown(call("1", "a.txt", "new\n")))[1]).toEqual(ref("a.txt", DIFF));
     expect((await shown(result("1", "a.txt")))[1]).toEqual(ref("a.txt", DIFF));
-    await earlier.readAhead();
+
+    await put("a.txt", "old\n");
+    await earlier.readAhead(await beginTurn());
+    turn = await beginTurn();
     await put("a.txt", "new\n");
     // The watcher may have seen it before the call was heard.
-    await changed("a.txt");
+    await changed("a.txt", true);
     expect((await shown(call("2", "a.txt", "new\n")))[1]).toEqual(ref("a.txt", DIFF));
     // One that calls it a new file did not look; one that knows better is believed.
-    expect((await shown(result("2", "a.txt", "--- /dev/null\n+++ b/a.txt\n")))[1]).toEqual(
-      ref("a.txt", DIFF),
-    );
-    await put("a.txt", "old\n");
-    await shown(call("3", "a.txt", "new\n"));
+    const asNew = await shown(result("2", "a.txt", "--- /dev/null\n+++ b/a.txt\n"));
+    expect(asNew[1]).toEqual(ref("a.txt", DIFF));
+    expect((await shown(call("3", "a.txt", "newer\n")))[1]).toMatchObject({
+      diff: expect.stringContaining("-new\n+newer\n"),
+    });
     expect((await shown(result("3", "a.txt", "its own")))[1]).toEqual(ref("a.txt", "its own"));
   });
 
+  it("is what was put there between two turns", async () => {
+    turn = await beginTurn();
+    await shown(call("1", "a.txt", "first\n"));
+    await shown(result("1", "a.txt"));
+    await earlier.endTurn();
+    await put("a.txt", "old\n");
+    await changed("a.txt", false);
+    turn = await beginTurn();
+    await put("a.txt", "new\n");
+    expect((await shown(call("2", "a.txt", "new\n")))[1]).toEqual(ref("a.txt", DIFF));
+  });
+
+  it("is what the turn before has left there", async () => {
+    turn = await beginTurn();
+    await put("a.txt", "old\n");
+    await changed("a.txt", true);
+    await earlier.endTurn();
+    turn = await beginTurn();
+    await put("a.txt", "new\n");
+    expect((await shown(call("1", "a.txt", "new\n")))[1]).toEqual(ref("a.txt", DIFF));
+  });
+
   it("is nothing for a new file, for the same text again, and for a call that failed", async () => {
+    turn = await beginTurn();
     expect(await shown(call("1", "a.txt", "new\n"))).toHaveLength(1);
     await put("a.txt", "new\n");
     expect((await shown(result("1", "a.txt")))[1]).not.toHaveProperty("diff");
@@ -87,19 +122,30 @@ describe("what a write takes away", () => {
     expect((await shown(failed))[1]).not.toHaveProperty("diff");
   });
 
+  it("is never what the file holds in the middle of a write, or after what the agent did next", async () => {
+    turn = await beginTurn();
+    for (const later of ["", "much later\n"]) {
+      await put("new.txt", later);
+      await changed("new.txt", true);
+      expect(await shown(call(`at ${later}`, "new.txt", "new\n"))).toHaveLength(1);
+    }
+  });
+
   it("looks at nothing that is large, binary or outside, and tells no secret", async () => {
+    await put("key.txt", "sesame\n");
     await put("large.txt", "x".repeat(200_000));
     await put("binary", "a\0b");
     await writeFile(join(folder, "outside.txt"), "mine");
+    turn = await beginTurn();
     for (const path of ["large.txt", "binary", join(folder, "outside.txt"), "../outside.txt"])
       expect(await shown(call(path, path, "new\n")), path).toHaveLength(1);
-    await put("key.txt", "sesame\n");
     expect(JSON.stringify(await shown(call("k", "key.txt", "new\n")))).not.toContain("sesame");
   });
 
   it("knows what Codex writes whole, and leaves its patches alone", async () => {
     await put("a.txt", "old\n");
     await put("b.txt", "old\n");
+    turn = await beginTurn();
     const changes = [
       { path: "a.txt", kind: { type: "add" }, diff: "new\n" },
       { path: "b.txt", kind: { type: "update" }, diff: "@@ -1 +1 @@\n-old\n+new\n" },
