@@ -187,8 +187,9 @@ export async function said(child: ChildProcess, text: string): Promise<void> {
   let output = "";
   child.stdout?.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
   await waitFor(async () => {
+    if (output.includes(text)) return true;
     if (child.exitCode !== null) throw new Error(`it ended before it said ${text}: ${output}`);
-    return output.includes(text);
+    return false;
   });
 }
 
