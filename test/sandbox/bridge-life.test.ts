@@ -41,7 +41,7 @@ describeWithBwrap("a bridge's life", () => {
     lab.adopt(host, wrapper);
     await waitFor(async () => answered.length > 0);
     starter.kill("SIGKILL");
-    await new Promise((resolve) => starter.once("close", resolve));
+    await new Promise((resolve) => starter.once("exit", resolve));
     const before = answered.length;
     await waitFor(async () => answered.length > before + 3);
 
