@@ -8,6 +8,6 @@ export default defineConfig({
     // Two cores: more files at once only make real processes slower.
     maxWorkers: 2,
     // Hundreds of real processes on a shared machine: one that was starved gets another chance, a fault fails each time.
-    retry: process.env["CI"] === "true" ? 2 : 0,
+    retry: process.env["CI"] === "true" ? 1 : 0,
   },
 });

@@ -118,6 +118,18 @@ describeWithBwrap("a bridge's life", () => {
     expect((await outcome).stdout).toBe("herehere");
   });
 
+  it("leaves soon after a sandbox that came through and ended before it told of itself", async () => {
+    const port = await lab.serve((_request, response) => response.end("here"));
+    const { bridge } = await lab.bridge({ extraHosts: [`127.0.0.1:${port}`], graceMs: 500 });
+    // The guest looks for its host once, finds none, and looks again a second later: by then all is over.
+    const sandbox = lab.startSandbox(bridge, `echo ready; curl -sS http://127.0.0.1:${port}/`);
+    const outcome = collect(sandbox);
+    await said(sandbox, "ready");
+    const host = await lab.startHost(bridge);
+    expect((await outcome).stdout).toBe("ready\nhere");
+    expect(await new Promise((resolve) => host?.once("close", resolve))).toBe(0);
+  });
+
   it("leaves when its folder is gone", async () => {
     const { bridge, folder } = await lab.bridge({ extraHosts: ["model.test"] });
     const host = await lab.startHost(bridge);

@@ -31,13 +31,14 @@ async function main(): Promise<void> {
     ...ways,
     interceptor: lent && new Interceptor({ ...ways, authority: lent.authority }),
     fingerprint,
-    onGuest: (guest) => presence.add(guest),
+    onGuest: (guest) => presence.welcome(guest),
   });
   const own = `egress.${process.pid}.tmp`;
   rmSync(own, { force: true });
   // The folder keeps others out. Set before and not by chmod after, whose path the agent could have swapped.
   process.umask(0);
   proxy.on("error", leave);
+  proxy.on("connection", (socket) => presence.add(socket));
   proxy.listen(own, () => {
     const { ino } = lstatSync(own);
     // In one step: whoever starts at the same time ends up as the one or the other, never as half of it.

@@ -1,12 +1,13 @@
 import type { Socket } from "node:net";
 
-/** For the first guest: its sandbox may be slow to start. */
+/** For the first connection: its sandbox may be slow to start. */
 const FIRST_MS = 60_000;
 
-/** Counts the guests, and tells when there has been none for a while. */
+/** Counts the connections, guests' and others', and tells when there has been none for a while. */
 export class Presence {
   readonly #graceMs: number;
   readonly #onGone: () => void;
+  readonly #open = new Set<Socket>();
   readonly #guests = new Set<Socket>();
   #timer: NodeJS.Timeout;
   #dismissed = false;
@@ -17,23 +18,30 @@ export class Presence {
     this.#timer = setTimeout(onGone, Math.max(graceMs, FIRST_MS));
   }
 
-  add(guest: Socket): void {
+  /** Somebody came; a sandbox may end before its guest ever tells of itself. */
+  add(connection: Socket): void {
     clearTimeout(this.#timer);
-    this.#guests.add(guest);
-    guest.on("close", () => this.#remove(guest));
-    if (guest.destroyed) this.#remove(guest);
+    this.#open.add(connection);
+    connection.on("close", () => this.#remove(connection));
+    if (connection.destroyed) this.#remove(connection);
   }
 
-  /** Sends the guests to a successor, and waits for none any more. */
+  /** The connection is one that a guest keeps open as long as it lives. */
+  welcome(guest: Socket): void {
+    this.#guests.add(guest);
+  }
+
+  /** Sends the guests to a successor, and waits for nobody any more. */
   dismiss(): void {
     this.#dismissed = true;
     clearTimeout(this.#timer);
     for (const guest of this.#guests) guest.destroy();
   }
 
-  #remove(guest: Socket): void {
-    this.#guests.delete(guest);
-    if (this.#guests.size > 0 || this.#dismissed) return;
+  #remove(connection: Socket): void {
+    this.#guests.delete(connection);
+    this.#open.delete(connection);
+    if (this.#open.size > 0 || this.#dismissed) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(this.#onGone, this.#graceMs);
   }
