@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { createDriver } from "../src/sqlite/driver.ts";
-import { openStore } from "../src/log/sqlite/open.ts";
+import { openStore, WAL_BYTES } from "../src/log/sqlite/open.ts";
 
 /** The rows of one transaction. */
 export type BareBatch = readonly {
@@ -20,12 +20,12 @@ export interface BareLog {
  * The bare limit on this machine, in a database that lives as long as the one that it is compared with: a fresh one
  * for each round would leave the checkpoints of its write-ahead log, which every log has to pay for, behind the clock.
  */
-export function openBareLog(folder: string): BareLog {
+export async function openBareLog(folder: string): Promise<BareLog> {
   // The tables and settings of the log itself; only the statements here are bare.
-  openStore({ folder }).close();
+  await openStore({ folder }).close();
   const driver = createDriver(join(folder, "log.db"));
   driver.exec("PRAGMA synchronous = NORMAL");
-  driver.prepare("PRAGMA wal_autocheckpoint = 8000").all();
+  driver.prepare(`PRAGMA wal_autocheckpoint = ${WAL_BYTES / 4096}`).all();
   const begin = driver.prepare("BEGIN IMMEDIATE");
   const commit = driver.prepare("COMMIT");
   const checkpoint = driver.prepare("PRAGMA wal_checkpoint(PASSIVE)");
@@ -45,7 +45,7 @@ export function openBareLog(folder: string): BareLog {
         commit.run();
       }
       const seconds = (performance.now() - begun) / 1000;
-      // The log makes a checkpoint in the lull behind a turn, and so does its limit.
+      // As the log has one behind a turn; SQLite's own stand within it.
       checkpoint.all();
       return seconds;
     },

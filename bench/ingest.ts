@@ -12,7 +12,7 @@ export const ingest: Measurement = {
   title: "native lines to committed events",
   async measure(plan) {
     // So many that each round of both has a checkpoint of the write-ahead log in it.
-    const task = { lines: 100_000, rounds: plan.quick ? 5 : 9 };
+    const task = { lines: 200_000, rounds: plan.quick ? 5 : 9 };
     const { real, limit, batches } = await ingestLines(task, plan.profile);
     const alone = await measureAppends({ batch: 1_000, events: task.lines, rounds: task.rounds });
     return [

@@ -58,7 +58,7 @@ function limitSeconds(batches: readonly EventDraft[][]): Promise<number> {
   });
   const lines = batches.flat().map((draft) => draft.raw ?? "null");
   return withFolder(async (folder) => {
-    const bare = openBareLog(folder);
+    const bare = await openBareLog(folder);
     const seconds = bare.insert(rows, lines);
     bare.close();
     return seconds;

@@ -39,7 +39,7 @@ async function measure(task: IngestTask): Promise<IngestResult> {
     harnesses: [printing(file)],
     defaultSandbox: "local",
   });
-  const bare = openBareLog(join(folder, "bare"));
+  const bare = await openBareLog(join(folder, "bare"));
   const real: number[] = [];
   const limit: number[] = [];
   try {

@@ -67,6 +67,8 @@ export interface SessionRow {
 
 export interface Batch {
   readonly epoch: number;
+  /** The head that it follows. What follows from an append that failed fails, too, with `fenced`. */
+  readonly after?: number;
   readonly time: number;
   readonly events: readonly EventDraft[];
   readonly spool?: SpoolMark;

@@ -73,3 +73,11 @@ export function logClosed(): SluiceError {
     "The log is closed: its process is shutting down. Try again when it is back.",
   );
 }
+
+export function outOfStep(session: string, facts: { head: number; after: number | undefined }): SluiceError {
+  return new SluiceError(
+    "fenced",
+    `Session ${session} stands at ${facts.head}, and this was to follow ${facts.after}. Nothing was appended; open it again.`,
+    { session, ...facts },
+  );
+}

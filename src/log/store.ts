@@ -2,7 +2,10 @@ import type { Blob } from "./outline.ts";
 import type { Batch, NewSession, Remembered, SessionRow } from "./port.ts";
 import type { NewSegment, Segment } from "./segment.ts";
 
-/** What a log keeps its rows in. Its methods do all their work before they return; each write is one transaction. */
+/**
+ * What a log keeps its rows in. Its methods do all their work before they return, but for a long commit; each write is
+ * one transaction.
+ */
 export interface SegmentStore {
   create(session: NewSession): SessionRow;
   find(session: string): SessionRow | undefined;
@@ -12,8 +15,11 @@ export interface SegmentStore {
   place(session: string): Place | undefined;
 
   claim(session: string, claim: { owner: string; from: number }): number;
-  /** False, with nothing written, when the head is no longer where `commit.place` says. */
-  commit(commit: Commit): boolean;
+  /**
+   * False, with nothing written, when the head is no longer where `commit.place` says. Where it answers a promise,
+   * nothing else may be called until that settles.
+   */
+  commit(commit: Commit): boolean | Promise<boolean>;
   recall(session: string, key: string): Remembered | undefined;
   trim(session: string, through: number): void;
   remove(session: string): void;
@@ -26,7 +32,7 @@ export interface SegmentStore {
   version(): number;
   /** Calls `look` soon after somebody else may have written. */
   watch(): ForeignWatch;
-  close(): void;
+  close(): void | Promise<void>;
 }
 
 export interface Place {

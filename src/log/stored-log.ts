@@ -9,15 +9,15 @@ import type {
   SessionRow,
   StoredEvent,
 } from "./port.ts";
-import { blobMissing, cursorGone, invalidCursor, logClosed, sessionNotFound } from "./refusals.ts";
+import { Gate } from "./gate.ts";
+import { Page } from "./page.ts";
+import { cursorGone, invalidCursor, logClosed, outOfStep, sessionNotFound } from "./refusals.ts";
 import { Sealer } from "./seal.ts";
-import { fromSegment, toSegments } from "./segment.ts";
+import { toSegments, type NewSegment } from "./segment.ts";
 import type { ForeignWatch, Place, SegmentStore } from "./store.ts";
 import { Tail } from "./tail.ts";
 import { Wakes } from "./wakes.ts";
 
-const PAGE_LENGTH = 8 * 1024 * 1024;
-const SCANNED_EVENTS = 8192;
 const KNOWN_SESSIONS = 4096;
 const TAIL_TRUST_MS = 100;
 
@@ -31,6 +31,8 @@ export class StoredLog implements EventLog {
   #version: number;
   #versionTold: number;
   #versionSeen = performance.now();
+  /** Held by a long commit: nobody may come near the store before it settles. */
+  readonly #gate = new Gate();
   #closed = false;
 
   constructor(store: SegmentStore) {
@@ -40,61 +42,48 @@ export class StoredLog implements EventLog {
     this.#versionTold = this.#version;
   }
 
-  async create(session: NewSession): Promise<SessionRow> {
-    this.#mustBeOpen();
-    const row = this.#store.create(session);
-    this.#forget(session.id);
-    return row;
+  create(session: NewSession): Promise<SessionRow> {
+    return this.#calmly(() => {
+      const row = this.#store.create(session);
+      this.#forget(session.id);
+      return row;
+    });
   }
 
-  async find(session: string): Promise<SessionRow | undefined> {
-    this.#mustBeOpen();
-    return this.#store.find(session);
+  find(session: string): Promise<SessionRow | undefined> {
+    return this.#calmly(() => this.#store.find(session));
   }
 
-  async list(page: { before?: number; limit: number }): Promise<SessionRow[]> {
-    this.#mustBeOpen();
-    return this.#store.list(page);
+  list(page: { before?: number; limit: number }): Promise<SessionRow[]> {
+    return this.#calmly(() => this.#store.list(page));
   }
 
-  async active(): Promise<SessionRow[]> {
-    this.#mustBeOpen();
-    return this.#store.active();
+  active(): Promise<SessionRow[]> {
+    return this.#calmly(() => this.#store.active());
   }
 
-  async claim(session: string, claim: { owner: string; from: number }): Promise<number> {
-    this.#mustBeOpen();
-    return this.#store.claim(session, claim);
+  claim(session: string, claim: { owner: string; from: number }): Promise<number> {
+    return this.#calmly(() => this.#store.claim(session, claim));
   }
 
   async append(session: string, batch: Batch): Promise<Appended> {
-    this.#mustBeOpen();
+    // Where the place is known beforehand, it need not be waited for.
+    let sealed = batch.after === undefined ? undefined : this.#seal(session, batch, batch.after + 1);
     for (;;) {
-      const known = this.#place(session);
-      if (known === undefined) throw sessionNotFound(session);
-      const first = known.place.head + 1;
-      const last = known.place.head + batch.events.length;
-      const texts = known.sealer.seal(batch.events, { first, time: batch.time });
-      const segments = toSegments(batch.events, texts, first);
-      if (!this.#store.commit({ session, place: known.place, batch, segments })) {
-        this.#forget(session);
-        continue;
-      }
-      known.place = { ...known.place, head: last };
-      this.#tail.extend(session, segments);
-      this.#wakes.moved(session, last);
-      return { first, last };
+      const appended = await this.#calmly(() => this.#tryAppend(session, batch, sealed));
+      if (appended) return appended;
+      sealed = undefined;
     }
   }
 
-  async recall(session: string, key: string): Promise<Remembered | undefined> {
-    this.#mustBeOpen();
-    return this.#store.recall(session, key);
+  recall(session: string, key: string): Promise<Remembered | undefined> {
+    return this.#calmly(() => this.#store.recall(session, key));
   }
 
   peek(session: string, range: ReadRange): StoredEvent[] | undefined {
     if (this.#closed) return undefined;
-    if (performance.now() - this.#versionSeen > TAIL_TRUST_MS) this.#lookForOthers();
+    const isFresh = performance.now() - this.#versionSeen <= TAIL_TRUST_MS;
+    if (!isFresh && !this.#gate.isHeld) this.#lookForOthers();
     const newest = this.#newest(session, range);
     return newest?.length === 0 ? undefined : newest;
   }
@@ -105,34 +94,38 @@ export class StoredLog implements EventLog {
     const newest = this.peek(session, range);
     if (newest !== undefined) return newest;
 
-    this.#lookForOthers();
-    const place = this.#place(session)?.place;
-    if (place === undefined) throw sessionNotFound(session);
-    if (range.after < place.floor || range.after > place.head) throw cursorGone(session, range.after, place);
-    if (range.after === place.head) return [];
-    return this.#newest(session, range) ?? this.#page(session, place, range);
+    const page = await this.#calmly(() => this.#open(session, range));
+    while (!page.isWhole) {
+      await this.#calmly(() => page.readOn());
+      // A filter may skip over a long history; others want to run meanwhile.
+      if (range.types) await nextTurn();
+    }
+    return page.events;
   }
 
-  async moved(session: string, after: number, options: { signal: AbortSignal }): Promise<void> {
-    options.signal.throwIfAborted();
-    this.#mustBeOpen();
-    this.#lookForOthers();
-    const known = this.#place(session);
-    if (known === undefined || known.place.head > after) return;
-    await this.#wakes.wait(session, after, options.signal);
+  moved(session: string, after: number, options: { signal: AbortSignal }): Promise<void> {
+    return this.#calmly(() => {
+      options.signal.throwIfAborted();
+      this.#lookForOthers();
+      const known = this.#place(session);
+      if (known === undefined || known.place.head > after) return;
+      return this.#wakes.wait(session, after, options.signal);
+    });
   }
 
-  async trim(session: string, through: number): Promise<void> {
-    this.#mustBeOpen();
-    this.#store.trim(session, through);
-    this.#forget(session);
+  trim(session: string, through: number): Promise<void> {
+    return this.#calmly(() => {
+      this.#store.trim(session, through);
+      this.#forget(session);
+    });
   }
 
-  async remove(session: string): Promise<void> {
-    this.#mustBeOpen();
-    this.#store.remove(session);
-    this.#forget(session);
-    this.#wakes.removed(session);
+  remove(session: string): Promise<void> {
+    return this.#calmly(() => {
+      this.#store.remove(session);
+      this.#forget(session);
+      this.#wakes.removed(session);
+    });
   }
 
   async close(): Promise<void> {
@@ -140,9 +133,11 @@ export class StoredLog implements EventLog {
     this.#closed = true;
     this.#wakes.close(logClosed());
     this.#watch.close();
-    this.#tail.clear();
-    this.#known.clear();
-    this.#store.close();
+    await this.#gate.pass(() => {
+      this.#tail.clear();
+      this.#known.clear();
+      return this.#store.close();
+    });
   }
 
   #newest(session: string, range: ReadRange): StoredEvent[] | undefined {
@@ -150,34 +145,68 @@ export class StoredLog implements EventLog {
     return this.#tail.read(session, range);
   }
 
-  async #page(session: string, place: Place, range: ReadRange): Promise<StoredEvent[]> {
-    const page: StoredEvent[] = [];
-    const readBlob = (hash: string, sequence: number): string => {
-      const text = this.#store.blob(hash);
-      if (text === undefined) throw blobMissing(session, sequence, hash);
-      return text;
-    };
-    let length = 0;
-    let after = range.after;
-    while (page.length < range.limit && after < place.head) {
-      const limit = range.types ? SCANNED_EVENTS : range.limit - page.length;
-      const wanted = { after, limit, raw: range.raw ?? false };
-      const segments = this.#store.segments(place.ordinal, wanted);
-      for (const segment of segments) {
-        for (const event of fromSegment(segment, { ...range, after }, readBlob)) {
-          length += event.body.length + (event.raw?.length ?? 0);
-          if (page.length > 0 && length > PAGE_LENGTH) return page;
-          page.push(event);
-          if (page.length === range.limit) return page;
-        }
-        after = segment.last;
+  /** The page behind a cursor: what of it is at hand, or what has to be read. */
+  #open(session: string, range: ReadRange): Pick<Page, "events" | "isWhole" | "readOn"> {
+    this.#lookForOthers();
+    const place = this.#place(session)?.place;
+    if (place === undefined) throw sessionNotFound(session);
+    if (range.after < place.floor || range.after > place.head) throw cursorGone(session, range.after, place);
+    const events = range.after === place.head ? [] : this.#newest(session, range);
+    if (events) return { events, isWhole: true, readOn: () => {} };
+    return new Page(this.#store, { id: session, place }, range);
+  }
+
+  #seal(session: string, batch: Batch, first: number): Sealed | undefined {
+    const texts = this.#known.get(session)?.sealer.seal(batch.events, { first, time: batch.time });
+    return texts && { first, segments: toSegments(batch.events, texts, first) };
+  }
+
+  /** Undefined when somebody else was faster. */
+  #tryAppend(
+    session: string,
+    batch: Batch,
+    before: Sealed | undefined,
+  ): Appended | undefined | Promise<Appended | undefined> {
+    const known = this.#placeAt(session, batch.after);
+    const { place } = known;
+    const first = place.head + 1;
+    const sealed = before?.first === first ? before : this.#seal(session, batch, first);
+    const segments = sealed?.segments ?? [];
+    const settle = (committed: boolean): Appended | undefined => {
+      if (!committed) {
+        this.#forget(session);
+        return undefined;
       }
-      if (segments.length === 0) return page;
-      // A filter may skip over a long history; others want to run meanwhile.
-      if (range.types) await nextTurn();
-      if (this.#closed) throw logClosed();
-    }
-    return page;
+      const last = place.head + batch.events.length;
+      known.place = { ...place, head: last };
+      this.#tail.extend(session, segments);
+      this.#wakes.moved(session, last);
+      return { first, last };
+    };
+    const committed = this.#store.commit({ session, place, batch, segments });
+    if (typeof committed === "boolean") return settle(committed);
+    const settled = committed.then(settle);
+    this.#gate.hold(settled);
+    return settled;
+  }
+
+  /** The place that an append expects. What is known of it may be old: another process may have written. */
+  #placeAt(session: string, expected: number | undefined): Known {
+    const isThere = (known: Known | undefined): boolean =>
+      expected === undefined || known?.place.head === expected;
+    if (!isThere(this.#place(session))) this.#forget(session);
+    const known = this.#place(session);
+    if (known === undefined) throw sessionNotFound(session);
+    if (!isThere(known)) throw outOfStep(session, { after: expected, head: known.place.head });
+    return known;
+  }
+
+  /** Runs the work when no commit is under way. */
+  #calmly<T>(work: () => T | Promise<T>): Promise<T> {
+    return this.#gate.pass(() => {
+      this.#mustBeOpen();
+      return work();
+    });
   }
 
   /** Where a session stands, from memory as long as nobody else has written. */
@@ -219,21 +248,30 @@ export class StoredLog implements EventLog {
       this.#watch.pause();
       return;
     }
-    this.#watch.start(() => {
-      this.#lookForOthers();
-      if (this.#version === this.#versionTold) return;
-      this.#versionTold = this.#version;
-      for (const session of this.#wakes.sessions()) {
-        const known = this.#place(session);
-        if (known) this.#wakes.moved(session, known.place.head);
-        else this.#wakes.removed(session);
-      }
-    });
+    // What fails here fails whoever asks next, too.
+    this.#watch.start(() => void this.#calmly(() => this.#wakeForOthers()).catch(() => {}));
+  }
+
+  #wakeForOthers(): void {
+    this.#lookForOthers();
+    if (this.#version === this.#versionTold) return;
+    this.#versionTold = this.#version;
+    for (const session of this.#wakes.sessions()) {
+      const known = this.#place(session);
+      if (known) this.#wakes.moved(session, known.place.head);
+      else this.#wakes.removed(session);
+    }
   }
 
   #mustBeOpen(): void {
     if (this.#closed) throw logClosed();
   }
+}
+
+/** A batch as it will stand in the log, where its first event has this sequence. */
+interface Sealed {
+  readonly first: number;
+  readonly segments: readonly NewSegment[];
 }
 
 interface Known {

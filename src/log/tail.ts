@@ -10,7 +10,7 @@ export interface TailLimits {
 const LIMITS: TailLimits = {
   // A few batches of a flood: a reader whose socket is full for a moment still finds its place here.
   eventsPerSession: 16_384,
-  lengthPerSession: 4 * 1024 * 1024,
+  lengthPerSession: 1024 * 1024,
   length: 64 * 1024 * 1024,
 };
 

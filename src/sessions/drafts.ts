@@ -7,7 +7,7 @@ export class Drafts {
   readonly events: EventDraft[] = [];
   /** Whether a turn ended in here: a clean cut, where snapshots belong. */
   endsTurn = false;
-  /** Whether there is anything beyond items, so that alarms may have changed. */
+  /** Whether there is anything beyond the agent's words: only then is there something to be done about it. */
   movesTurn = false;
   readonly #fold: SessionFold;
 
@@ -26,7 +26,7 @@ export class Drafts {
     }
     applyEvent(fold, event, fold.head + 1, this.time);
     this.events.push(event);
-    this.movesTurn = true;
+    if (!isWords(event)) this.movesTurn = true;
     if (event.type === "turn.ended") this.endsTurn = true;
   }
 
@@ -51,4 +51,9 @@ export class Drafts {
   addAll(events: readonly EventDraft[]): void {
     for (const event of events) this.add(event);
   }
+}
+
+function isWords(event: EventDraft): boolean {
+  if (event.type !== "item.started" && event.type !== "item.completed") return false;
+  return event.source === "agent" && event.data.item.kind === "message";
 }

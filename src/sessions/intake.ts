@@ -38,6 +38,8 @@ export class Intake {
   readonly #echo: Echo | undefined;
   readonly #earlier: EarlierTexts;
   #done: Promise<void> = Promise.resolve();
+  /** The commit of the newest batch. */
+  #committing: Promise<void> = Promise.resolve();
 
   constructor(context: SessionContext, process: HarnessProcess, hooks: IntakeHooks) {
     this.#context = context;
@@ -96,16 +98,17 @@ export class Intake {
   async #follow(): Promise<void> {
     const { exclusive, isClosed } = this.#context;
     for await (const batch of this.#process.follow(this.#abort.signal)) {
-      if (isClosed() || this.#abort.signal.aborted) return;
+      if (isClosed() || this.#abort.signal.aborted) break;
       await exclusive(() => this.#ingest(batch));
       // Between two batches everybody else gets the thread: sockets, other sessions, timers.
       await immediate();
     }
+    await this.#committing;
   }
 
   /** Native lines become committed events: one batch, one transaction, the spool's offset in it. */
   async #ingest(batch: SpoolBatch): Promise<void> {
-    const { writer, commit } = this.#context;
+    const { writer } = this.#context;
     const process = this.#process;
     const drafts = writer.drafts();
     await this.#echo?.stdout(drafts, process.offset, batch.offset);
@@ -122,7 +125,7 @@ export class Intake {
     }
     process.advance(batch.offset);
     if (batch.exit) await this.#admitExit(drafts, batch.exit);
-    await commit(drafts, { ingests: process });
+    await this.#commit(drafts, batch);
     if (drafts.endsTurn) this.#context.inBackground(this.#earlier.endTurn());
     if (drafts.endsTurn) this.#observer?.remember(writer.fold.head);
     if (batch.exit) {
@@ -130,6 +133,18 @@ export class Intake {
       await this.#hooks.ended();
     }
     await this.#hooks.moved(drafts.endsTurn);
+  }
+
+  /** Nothing follows from mere words but more of them: while they are written, the next batch is decoded. */
+  async #commit(drafts: Drafts, batch: SpoolBatch): Promise<void> {
+    const before = this.#committing;
+    const committing = this.#context.commit(drafts, { ingests: this.#process });
+    this.#committing = committing;
+    // Whoever comes next hears of a failure; until then nobody listens.
+    committing.catch(() => {});
+    await before;
+    const isWords = !drafts.movesTurn && !batch.exit && !this.#process.owesCheckpoint;
+    if (!isWords) await committing;
   }
 
   #shown(facts: readonly HarnessFact[]): Promise<readonly HarnessFact[]> {

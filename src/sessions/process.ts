@@ -153,10 +153,14 @@ export class HarnessProcess {
     await this.spool.killed();
   }
 
+  /** Whether its next mark will hold the decoder's state, which must not move on before that is written. */
+  get owesCheckpoint(): boolean {
+    return this.#offset - this.#checkpointAt >= CHECKPOINT_BYTES;
+  }
+
   /** The mark to commit with a batch; with the decoder's state at a turn's end, and now and then. */
   mark(options: { checkpoint: boolean }): SpoolMark {
-    const isDue = options.checkpoint || this.#offset - this.#checkpointAt >= CHECKPOINT_BYTES;
-    if (!isDue) return { process: this.ordinal, offset: this.#offset };
+    if (!options.checkpoint && !this.owesCheckpoint) return { process: this.ordinal, offset: this.#offset };
     const checkpoint: Checkpoint = { state: this.#state, fed: this.#fed };
     return { process: this.ordinal, offset: this.#offset, checkpoint };
   }

@@ -24,6 +24,8 @@ export class SessionWriter {
   #lastTime: number;
   #spec: { settings: Partial<SessionSpec> | undefined; whole: SessionSpec };
   #wasActive: boolean;
+  /** The newest append. */
+  #last: Promise<unknown> = Promise.resolve();
 
   private constructor(deps: SessionDeps, row: SessionRow, fold: SessionFold, epoch: number) {
     this.#deps = deps;
@@ -64,26 +66,30 @@ export class SessionWriter {
     return drafts;
   }
 
-  /** The one place where this session's events become facts. */
+  /** The one place where this session's events become facts, in the order of asking. */
   async commit(drafts: Drafts, extra: CommitExtra): Promise<void> {
     const { fold } = this;
     drafts.addAll(withdrawnRequests(fold));
     const waiting = waitingChange(fold);
     if (waiting) drafts.add(waiting);
     const spool = extra.ingests?.mark({ checkpoint: drafts.endsTurn });
-    if (drafts.events.length === 0 && spool === undefined) return;
+    if (drafts.events.length === 0 && spool === undefined) return void (await this.#last);
     const active = isActive(fold);
     const isCut = drafts.endsTurn || (drafts.movesTurn && !fold.turn);
-    await this.#deps.log.append(this.row.id, {
+    const batch: Batch = {
       epoch: this.#epoch,
+      after: fold.head - drafts.events.length,
       time: drafts.time,
       events: drafts.events,
       ...(spool === undefined ? {} : { spool }),
       ...(isCut ? { snapshot: fold } : {}),
       ...(active === this.#wasActive ? {} : { active }),
       ...(extra.key === undefined ? {} : { key: extra.key }),
-    });
+    };
     this.#wasActive = active;
+    const append = this.#deps.log.append(this.row.id, batch);
+    this.#last = append;
+    await append;
     this.#deps.count(this.row.id, drafts);
     if (spool) await extra.ingests?.committed(spool);
   }

@@ -1,8 +1,11 @@
 import Database from "libsql";
+import BesideDatabase from "libsql/promise";
 
 /** The little of SQLite that we need; another binding can take over here. */
 export interface Driver {
   exec(sql: string): void;
+  /** The same beside this thread. Until it settles nobody may use the connection. */
+  execBeside(sql: string): Promise<void>;
   prepare(sql: string): Statement;
   close(): void;
 }
@@ -26,6 +29,8 @@ export function createDriver(path: string): Driver {
   const database = new Database(path);
   return {
     exec: (sql) => void database.exec(sql),
+    // Both faces of the binding stand before the same connection; only this one's `exec` runs on its own thread.
+    execBeside: (sql) => BesideDatabase.prototype.exec.call(database, sql),
     prepare: (sql) => {
       const statement = database.prepare(sql);
       // As one array: spread, a lone null would be taken for named parameters.

@@ -19,7 +19,7 @@ describe.skipIf(!isRoot || (!process.env.CI && !canMount()))(
     beforeAll(async () => (filler = await buildProgram("filler")));
     afterAll(() => filler.dispose());
 
-    it.each(["rows", "blobs"])(
+    it.each(["rows", "long rows", "blobs"])(
       "fails the append as a whole, loses nothing and recovers: %s",
       async (kind) => {
         disk = await mkdtemp(join(tmpdir(), "sluice-disk-"));

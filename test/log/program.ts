@@ -30,7 +30,10 @@ export async function buildProgram(name: string): Promise<Program> {
     input: resolve(import.meta.dirname, "programs", `${name}.ts`),
     platform: "node",
     plugins: [
-      { name: "native", resolveId: (id) => (id === "libsql" ? { id: LIBSQL, external: true } : null) },
+      {
+        name: "native",
+        resolveId: (id) => (/^libsql\b/.test(id) ? { id: NATIVE.resolve(id), external: true } : null),
+      },
     ],
   });
   await build.write({ file, format: "esm" });
@@ -53,7 +56,7 @@ export async function buildProgram(name: string): Promise<Program> {
   };
 }
 
-const LIBSQL = createRequire(import.meta.url).resolve("libsql");
+const NATIVE = createRequire(import.meta.url);
 
 function follow(child: ChildProcess): RunningProgram {
   const lines: string[] = [];

@@ -31,7 +31,7 @@ async function buildProgram(): Promise<string> {
   const bundle = await rolldown({
     input,
     platform: "node",
-    external: ["libsql", "dockerode"],
+    external: [/^libsql\b/, "dockerode"],
     logLevel: "silent",
   });
   await bundle.write({ file: join(folder, "engine.mjs"), format: "esm" });

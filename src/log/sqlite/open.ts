@@ -8,6 +8,10 @@ import { toSluiceError } from "../../sqlite/failures.ts";
 import { checkVersion, migrate, notOurs } from "./migrations.ts";
 import { SqliteStore } from "./store.ts";
 
+/** How long the write-ahead log may become. */
+export const WAL_BYTES = 64 * 1024 * 1024;
+const PAGE_BYTES = 4096;
+
 export interface SqliteLogOptions {
   /** Created with its parents, closed to others. */
   readonly folder: string;
@@ -36,12 +40,12 @@ export function openStore(
     driver.prepare("PRAGMA journal_mode = WAL").all();
     driver.exec(`PRAGMA synchronous = ${synchronous === "full" ? "FULL" : "NORMAL"}`);
     // After a very large batch the WAL gives its space back.
-    driver.prepare("PRAGMA journal_size_limit = 67108864").all();
-    // Every checkpoint waits for the disk. Most are made in a lull; with 32 MB between the others a flood of deltas
-    // is seldom held up by one.
-    driver.prepare("PRAGMA wal_autocheckpoint = 8000").all();
+    driver.prepare(`PRAGMA journal_size_limit = ${WAL_BYTES}`).all();
+    // Checkpoints are made beside. In a flood, whose end they never reach, SQLite makes one by itself when so much has
+    // come together; little is left to be done for it by then.
+    driver.prepare(`PRAGMA wal_autocheckpoint = ${WAL_BYTES / PAGE_BYTES}`).all();
     migrate(driver, { folder });
-    return new SqliteStore(driver, { folder, sync: synchronous === "full" });
+    return new SqliteStore(driver, { folder, sync: synchronous === "full", another: () => open(path) });
   } catch (error) {
     driver?.close();
     if (sqliteCode(error) === "SQLITE_NOTADB") throw notOurs(folder, error);

@@ -16,7 +16,6 @@ const SEGMENTS = (raws: string): string => `
 
 const SQL = {
   version: "PRAGMA data_version",
-  checkpoint: "PRAGMA wal_checkpoint(PASSIVE)",
 
   addSession: "INSERT INTO sessions (id, created_at, spec) VALUES (?, ?, ?)",
   addPlace: `

@@ -1,22 +1,34 @@
 import type { NewSession, Remembered, SessionRow } from "../port.ts";
 import { fenced, keyTaken, sessionExists, sessionNotFound } from "../refusals.ts";
 import type { Segment } from "../segment.ts";
+import type { Blob } from "../outline.ts";
 import { blobsOf } from "../store.ts";
 import type { Commit, ForeignWatch, Place, SegmentStore } from "../store.ts";
 import { BlobFiles } from "./blob-files.ts";
 import { Blobs } from "./blobs.ts";
+import { Checkpoints } from "./checkpoints.ts";
 import { sqliteCode } from "../../sqlite/driver.ts";
 import type { Driver } from "../../sqlite/driver.ts";
 import { toSluiceError } from "../../sqlite/failures.ts";
 import { FolderWatch } from "./folder-watch.ts";
-import { Lull } from "./lull.ts";
 import { toSessionRow } from "./session-row.ts";
 import { prepareStatements } from "./statements.ts";
 import type { Statements } from "./statements.ts";
-import { createTransact } from "../../sqlite/transact.ts";
-import type { Transact } from "../../sqlite/transact.ts";
+import { createTransact, createTransactBeside } from "../../sqlite/transact.ts";
+import type { Transact, TransactBeside } from "../../sqlite/transact.ts";
 
 const END = Number.MAX_SAFE_INTEGER;
+
+/** So much text takes longer to commit than to hand over to another thread. */
+const LONG_TEXT = 64 * 1024;
+
+export interface StoreOptions {
+  readonly folder: string;
+  /** Whether each commit waits for the disk. */
+  readonly sync: boolean;
+  /** Opens another connection to the same database. */
+  readonly another: () => Driver;
+}
 
 /** The log's rows in SQLite. Expects a database that is open and migrated. */
 export class SqliteStore implements SegmentStore {
@@ -24,14 +36,19 @@ export class SqliteStore implements SegmentStore {
   readonly #folder: string;
   readonly #sql: Statements;
   readonly #transact: Transact;
+  readonly #transactBeside: TransactBeside;
+  readonly #waitsForDisk: boolean;
   readonly #blobs: Blobs;
-  readonly #lull = new Lull(() => this.#checkpoint());
+  readonly #checkpoints: Checkpoints;
 
-  constructor(driver: Driver, options: { folder: string; sync: boolean }) {
+  constructor(driver: Driver, options: StoreOptions) {
     this.#driver = driver;
+    this.#checkpoints = new Checkpoints(options.another);
     this.#folder = options.folder;
     this.#sql = prepareStatements(driver);
     this.#transact = createTransact(driver);
+    this.#transactBeside = createTransactBeside(driver);
+    this.#waitsForDisk = options.sync;
     this.#blobs = new Blobs(new BlobFiles(options.folder, options), this.#sql, this.#transact);
     this.#blobs.settle();
   }
@@ -83,19 +100,12 @@ export class SqliteStore implements SegmentStore {
     });
   }
 
-  commit(commit: Commit): boolean {
+  commit(commit: Commit): boolean | Promise<boolean> {
     const blobs = blobsOf(commit.segments);
-    if (blobs.length === 0) return this.#attempt(() => this.#commitRows(commit));
-    let committed = false;
-    try {
-      committed = this.#attempt(() => {
-        this.#blobs.write(blobs);
-        return this.#commitRows(commit);
-      });
-    } finally {
-      if (!committed) this.#blobs.settle();
-    }
-    return committed;
+    if (blobs.length > 0) return this.#commitWith(blobs, commit);
+    const length = lengthOf(commit.segments);
+    if (this.#waitsForDisk || length >= LONG_TEXT) return this.#commitBeside(commit, length);
+    return this.#commitHere(commit, length);
   }
 
   recall(session: string, key: string): Remembered | undefined {
@@ -150,8 +160,8 @@ export class SqliteStore implements SegmentStore {
     return new FolderWatch(this.#folder);
   }
 
-  close(): void {
-    this.#lull.close();
+  async close(): Promise<void> {
+    await this.#checkpoints.close();
     try {
       this.#driver.exec("PRAGMA busy_timeout = 0");
       this.#driver.prepare("PRAGMA wal_checkpoint(TRUNCATE)").all();
@@ -161,47 +171,63 @@ export class SqliteStore implements SegmentStore {
     this.#driver.close();
   }
 
-  #commitRows({ session, place, batch, segments }: Commit): boolean {
+  #commitHere(commit: Commit, length: number): boolean {
+    const committed = this.#attempt(() => this.#transact(() => this.#write(commit)));
+    if (committed) this.#checkpoints.wrote(length);
+    return committed;
+  }
+
+  async #commitBeside(commit: Commit, length: number): Promise<boolean> {
+    try {
+      const committed = await this.#transactBeside(() => this.#write(commit));
+      if (committed) this.#checkpoints.wrote(length);
+      return committed;
+    } catch (error) {
+      throw toSluiceError(error, this.#folder);
+    }
+  }
+
+  /** On the spot, as their files are written. */
+  #commitWith(blobs: readonly Blob[], commit: Commit): boolean {
+    let committed = false;
+    try {
+      this.#attempt(() => this.#blobs.write(blobs));
+      committed = this.#commitHere(commit, lengthOf(commit.segments));
+    } finally {
+      if (!committed) this.#blobs.settle();
+    }
+    return committed;
+  }
+
+  /** The rows of one append; call it in a transaction. */
+  #write({ session, place, batch, segments }: Commit): boolean {
+    const sql = this.#sql;
     const { ordinal } = place;
     const head = place.head + batch.events.length;
     const active = batch.active === undefined ? null : Number(batch.active);
     const { process = null, offset = null } = batch.spool ?? {};
-    const committed = this.#transact(() => {
-      const sql = this.#sql;
-      const moved = sql.move.run(head, batch.time, active, process, offset, ordinal, batch.epoch, place.head);
-      if (moved.changes === 0) {
-        const row = sql.owner.get(ordinal);
-        if (row === undefined || row.epoch === batch.epoch) return false;
-        throw fenced(session, { epoch: Number(row.epoch), owner: String(row.owner), given: batch.epoch });
-      }
-      for (const segment of segments) {
-        sql.addSegment.run(ordinal, segment.first, segment.last, segment.bodies, segment.raws);
-        if (segment.blobs.length > 0) this.#blobs.use(ordinal, segment);
-      }
-      if (batch.snapshot !== undefined) {
-        sql.setState.run(ordinal, "snapshot", head, null, JSON.stringify(batch.snapshot));
-      }
-      if (batch.spool?.checkpoint !== undefined) {
-        const { process, offset, checkpoint } = batch.spool;
-        sql.setState.run(ordinal, "checkpoint", offset, process, JSON.stringify(checkpoint));
-      }
-      if (batch.key) {
-        const { key, fingerprint, answer } = batch.key;
-        if (sql.addKey.run(ordinal, key, fingerprint, answer).changes === 0) throw keyTaken(session, key);
-      }
-      return true;
-    });
-    if (committed) this.#lull.wrote(lengthOf(segments));
-    return committed;
-  }
-
-  /** Waits for the disk: better now than in the middle of the next flood of deltas. */
-  #checkpoint(): void {
-    try {
-      this.#sql.checkpoint.all();
-    } catch {
-      // A full disk, or somebody else is at it; SQLite tries again by itself when much has come together.
+    const moved = sql.move.run(head, batch.time, active, process, offset, ordinal, batch.epoch, place.head);
+    if (moved.changes === 0) {
+      const row = sql.owner.get(ordinal);
+      if (row === undefined || row.epoch === batch.epoch) return false;
+      throw fenced(session, { epoch: Number(row.epoch), owner: String(row.owner), given: batch.epoch });
     }
+    for (const segment of segments) {
+      sql.addSegment.run(ordinal, segment.first, segment.last, segment.bodies, segment.raws);
+      if (segment.blobs.length > 0) this.#blobs.use(ordinal, segment);
+    }
+    if (batch.snapshot !== undefined) {
+      sql.setState.run(ordinal, "snapshot", head, null, JSON.stringify(batch.snapshot));
+    }
+    if (batch.spool?.checkpoint !== undefined) {
+      const { process, offset, checkpoint } = batch.spool;
+      sql.setState.run(ordinal, "checkpoint", offset, process, JSON.stringify(checkpoint));
+    }
+    if (batch.key) {
+      const { key, fingerprint, answer } = batch.key;
+      if (sql.addKey.run(ordinal, key, fingerprint, answer).changes === 0) throw keyTaken(session, key);
+    }
+    return true;
   }
 
   #mustFind(session: string): SessionRow {

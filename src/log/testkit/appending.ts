@@ -31,6 +31,46 @@ export function appending(suite: Suite): void {
     }
   });
 
+  suite.it("appends in the order of asking, however long each of them is", async ({ log }) => {
+    await createSession(log, "s");
+    const sizes = [3, 2000, 5, 2000, 2000, 1, 7];
+    const appends = sizes.map((size, batch) => append(log, "s", toDeltas(size, { from: batch * 10_000 })));
+    // Whoever asks behind an append sees it.
+    const row = await log.find("s");
+    assert.equal(row?.head, 6016);
+    let expected = 1;
+    for (const [index, appended] of (await Promise.all(appends)).entries()) {
+      assert.equal(appended.first, expected);
+      expected += sizes[index] as number;
+    }
+    isGapless(await readAll(log, "s"), 1);
+  });
+
+  suite.it("wakes a reader that waits at the head of a long append", async ({ log }) => {
+    await createSession(log, "s");
+    const { signal } = new AbortController();
+    const waiting = log.moved("s", 0, { signal });
+    const appending = append(log, "s", toDeltas(3000));
+    const late = log.moved("s", 2999, { signal });
+    await Promise.all([waiting, late, appending]);
+    assert.equal((await log.read("s", { after: 2999, limit: 10 })).length, 1);
+  });
+
+  suite.it("refuses what follows from something that is not in the log", async ({ log }) => {
+    await createSession(log, "s");
+    await append(log, "s", toDeltas(2000), { after: 0 });
+    await failsWith("fenced", append(log, "s", toDeltas(5), { after: 2001 }));
+    // One that fails takes with it all that was to follow.
+    const chain = [
+      append(log, "s", toDeltas(2000), { after: 2000, epoch: 7 }),
+      append(log, "s", toDeltas(2000), { after: 4000 }),
+      append(log, "s", toDeltas(3), { after: 6000 }),
+    ];
+    await Promise.all(chain.map((each) => failsWith("fenced", each)));
+    assert.equal((await log.find("s"))?.head, 2000);
+    assert.equal((await append(log, "s", toDeltas(3), { after: 2000 })).last, 2003);
+  });
+
   suite.it("writes the contract's envelope, once and for all", async ({ log }) => {
     await createSession(log, "s");
     const drafts: EventDraft[] = [

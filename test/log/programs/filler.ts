@@ -5,11 +5,13 @@ import type { EventDraft } from "../../../src/contract/index.ts";
 import { createSqliteLog } from "../../../src/log/index.ts";
 
 /** Appends until the disk is full, makes room, goes on, opens it again; prints what it saw as JSON. */
-const [folder = "", kind] = process.argv.slice(2);
+const [folder = "", kind = ""] = process.argv.slice(2);
 const ballast = join(folder, "..", "ballast");
 writeFileSync(ballast, Buffer.alloc(512 * 1024));
 let log = createSqliteLog({ folder });
 await log.create({ id: "s", spec: { agent: "x" }, owner: "o", time: 1 });
+
+const TIMES: Record<string, number> = { rows: 500, "long rows": 5_000, blobs: 10_000 };
 
 const toEvents = (n: number): EventDraft[] =>
   Array.from({ length: 20 }, (_, i) => ({
@@ -17,7 +19,7 @@ const toEvents = (n: number): EventDraft[] =>
     source: "agent",
     data: {
       item_id: "i",
-      delta: (kind === "blobs" && i === 7 ? "blob " : "x").repeat(kind === "blobs" ? 10_000 : 500) + n + i,
+      delta: (kind === "blobs" && i === 7 ? "blob " : "x").repeat(TIMES[kind] ?? 1) + n + i,
     },
   }));
 
