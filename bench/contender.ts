@@ -14,6 +14,8 @@ export interface RunningServer {
   readonly readyMs: number;
   /** All processes of the server itself, without the agents. */
   pids(): readonly number[];
+  /** Asks it whether it is well, and waits for the answer. */
+  probe(): Promise<void>;
   /** Collects garbage, where there is a way to ask for it. */
   collect(): Promise<void>;
   /** A new session whose agent runs and has answered once. */

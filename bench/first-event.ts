@@ -5,6 +5,9 @@ import { alternate, Servers, type Measurement } from "./plan.ts";
 import { quantile, toRow, withoutPeer, type Row } from "./row.ts";
 import type { PromptResult, PromptTask } from "./workers/prompt-worker.ts";
 
+/** So many turns a server that has just been started needs until its code is compiled. */
+const WARM_UP = 150;
+
 /** (a) From a message to its first event on an open stream, with an agent that runs already. */
 export const firstEvent: Measurement = {
   id: "a",
@@ -17,7 +20,7 @@ export const firstEvent: Measurement = {
         const session = await (await servers.of(contender)).openSession();
         const { stream, prompt, endMark } = session;
         const after = await session.head();
-        return prompts({ session: { stream, prompt, endMark }, after, warmUp: 30, turns });
+        return prompts({ session: { stream, prompt, endMark }, after, warmUp: WARM_UP, turns });
       });
       const rows: Row[] = [];
       for (const [kind, what] of KINDS) {

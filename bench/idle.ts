@@ -1,8 +1,14 @@
+import type { RunningServer } from "./contender.ts";
+import { inParallel } from "./http.ts";
 import { settledBytes } from "./memory.ts";
 import { alternate, type Measurement } from "./plan.ts";
 import { median, toRow, type Row } from "./row.ts";
 
 const SESSIONS = 1_000;
+const KB = SESSIONS * 1024;
+
+/** Whatever a server is first asked for, it fills the places where it makes new objects, and keeps them. */
+const PROBES = 4_000;
 
 /** (f) Sessions that nobody has spoken to: how long they take to make, and what they cost to have. */
 export const idle: Measurement = {
@@ -12,17 +18,16 @@ export const idle: Measurement = {
     const { own, peer, absent } = await alternate(plan, plan.rounds, async (contender) => {
       const server = await contender.start();
       try {
-        await server.collect();
-        const before = await settledBytes(server.pids());
+        const started = await memoryOf(server);
+        await inParallel(PROBES, 8, () => server.probe());
+        const before = await memoryOf(server);
         const begun = performance.now();
         await server.createIdle(SESSIONS);
         const seconds = (performance.now() - begun) / 1000;
-        await server.collect();
-        const first = await settledBytes(server.pids());
+        const first = await memoryOf(server);
         await server.createIdle(SESSIONS);
-        await server.collect();
-        const second = await settledBytes(server.pids());
-        return { seconds, kb: (first - before) / SESSIONS / 1024, more: (second - first) / SESSIONS / 1024 };
+        const second = await memoryOf(server);
+        return { seconds, once: before - started, kb: (first - before) / KB, more: (second - first) / KB };
       } finally {
         await server.stop();
       }
@@ -46,6 +51,13 @@ export const idle: Measurement = {
       }),
       toRow({
         id: "f",
+        what: `memory that the first ${PROBES} answers bring, whatever is asked`,
+        unit: "MB",
+        rounds: own.map((round) => round.once / 1024 / 1024),
+        ...against((round) => round.once / 1024 / 1024),
+      }),
+      toRow({
+        id: "f",
         what: "memory of each, the first 1000",
         unit: "KB",
         rounds: own.map((round) => round.kb),
@@ -65,5 +77,10 @@ export const idle: Measurement = {
     ];
   },
 };
+
+async function memoryOf(server: RunningServer): Promise<number> {
+  await server.collect();
+  return settledBytes(server.pids());
+}
 
 const PEER_NOTE = "The peer's sessions live in one agent process, whose memory is not counted.";

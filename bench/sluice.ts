@@ -48,6 +48,7 @@ async function startSluice(start: StartOptions, nodeFlags: readonly string[]): P
   return {
     readyMs,
     pids: () => [child.pid ?? 0],
+    probe: async () => void (await call("GET", `${url}/v1/health`)),
     async collect() {
       if (!child.connected) return;
       const collected = once(child, "message");

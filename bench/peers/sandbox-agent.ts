@@ -90,6 +90,7 @@ async function startPeer(folder: string, binary: string, options: StartOptions):
   return {
     readyMs,
     pids: () => [pid, ...launched()],
+    probe: async () => void (await call("GET", `${url}/v1/health`)),
     collect: async () => {},
     openSession: () => openSession(`${url}/v1/acp/bench-${++servers}`),
     async createIdle(count) {
