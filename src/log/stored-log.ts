@@ -11,14 +11,14 @@ import type {
 } from "./port.ts";
 import { Gate } from "./gate.ts";
 import { Page } from "./page.ts";
-import { cursorGone, invalidCursor, logClosed, outOfStep, sessionNotFound } from "./refusals.ts";
-import { Sealer } from "./seal.ts";
+import { cursorGone, invalidCursor, logClosed, sessionNotFound } from "./refusals.ts";
+import { Places } from "./places.ts";
+import type { Sealer } from "./seal.ts";
 import { toSegments, type NewSegment } from "./segment.ts";
-import type { ForeignWatch, Place, SegmentStore } from "./store.ts";
+import type { ForeignWatch, SegmentStore } from "./store.ts";
 import { Tail } from "./tail.ts";
 import { Wakes } from "./wakes.ts";
 
-const KNOWN_SESSIONS = 4096;
 const TAIL_TRUST_MS = 100;
 
 /** The log over any store: what sequence, seal, tail and wake have in common. */
@@ -27,10 +27,9 @@ export class StoredLog implements EventLog {
   readonly #watch: ForeignWatch;
   readonly #tail = new Tail();
   readonly #wakes = new Wakes((idle) => this.#watchOthers(!idle));
-  readonly #known = new Map<string, Known>();
-  #version: number;
+  readonly #places: Places;
+  /** The version of the places when the waiting readers last heard of others. */
   #versionTold: number;
-  #versionSeen = performance.now();
   /** Held by a long commit: nobody may come near the store before it settles. */
   readonly #gate = new Gate();
   #closed = false;
@@ -38,14 +37,14 @@ export class StoredLog implements EventLog {
   constructor(store: SegmentStore) {
     this.#store = store;
     this.#watch = store.watch();
-    this.#version = store.version();
-    this.#versionTold = this.#version;
+    this.#places = new Places(store, (session) => this.#tail.forget(session));
+    this.#versionTold = this.#places.version;
   }
 
   create(session: NewSession): Promise<SessionRow> {
     return this.#calmly(() => {
       const row = this.#store.create(session);
-      this.#forget(session.id);
+      this.#places.forget(session.id);
       return row;
     });
   }
@@ -67,12 +66,12 @@ export class StoredLog implements EventLog {
   }
 
   async append(session: string, batch: Batch): Promise<Appended> {
-    // Where the place is known beforehand, it need not be waited for.
-    let sealed = batch.after === undefined ? undefined : this.#seal(session, batch, batch.after + 1);
+    // Whoever knows where it will stand need not wait with the sealing.
+    const sealer = this.#places.recall(session)?.sealer;
+    const ahead = sealer && batch.after !== undefined ? seal(batch, sealer, batch.after + 1) : undefined;
     for (;;) {
-      const appended = await this.#calmly(() => this.#tryAppend(session, batch, sealed));
+      const appended = await this.#calmly(() => this.#tryAppend(session, batch, ahead));
       if (appended) return appended;
-      sealed = undefined;
     }
   }
 
@@ -82,8 +81,7 @@ export class StoredLog implements EventLog {
 
   peek(session: string, range: ReadRange): StoredEvent[] | undefined {
     if (this.#closed) return undefined;
-    const isFresh = performance.now() - this.#versionSeen <= TAIL_TRUST_MS;
-    if (!isFresh && !this.#gate.isHeld) this.#lookForOthers();
+    if (this.#places.age > TAIL_TRUST_MS && !this.#gate.isHeld) this.#places.look();
     const newest = this.#newest(session, range);
     return newest?.length === 0 ? undefined : newest;
   }
@@ -106,8 +104,8 @@ export class StoredLog implements EventLog {
   moved(session: string, after: number, options: { signal: AbortSignal }): Promise<void> {
     return this.#calmly(() => {
       options.signal.throwIfAborted();
-      this.#lookForOthers();
-      const known = this.#place(session);
+      this.#places.look();
+      const known = this.#places.of(session);
       if (known === undefined || known.place.head > after) return;
       return this.#wakes.wait(session, after, options.signal);
     });
@@ -116,14 +114,14 @@ export class StoredLog implements EventLog {
   trim(session: string, through: number): Promise<void> {
     return this.#calmly(() => {
       this.#store.trim(session, through);
-      this.#forget(session);
+      this.#places.forget(session);
     });
   }
 
   remove(session: string): Promise<void> {
     return this.#calmly(() => {
       this.#store.remove(session);
-      this.#forget(session);
+      this.#places.forget(session);
       this.#wakes.removed(session);
     });
   }
@@ -135,20 +133,19 @@ export class StoredLog implements EventLog {
     this.#watch.close();
     await this.#gate.pass(() => {
       this.#tail.clear();
-      this.#known.clear();
+      this.#places.clear();
       return this.#store.close();
     });
   }
 
   #newest(session: string, range: ReadRange): StoredEvent[] | undefined {
-    if (this.#known.get(session)?.version !== this.#version) return undefined;
-    return this.#tail.read(session, range);
+    return this.#places.holds(session) ? this.#tail.read(session, range) : undefined;
   }
 
   /** The page behind a cursor: what of it is at hand, or what has to be read. */
   #open(session: string, range: ReadRange): Pick<Page, "events" | "isWhole" | "readOn"> {
-    this.#lookForOthers();
-    const place = this.#place(session)?.place;
+    this.#places.look();
+    const place = this.#places.of(session)?.place;
     if (place === undefined) throw sessionNotFound(session);
     if (range.after < place.floor || range.after > place.head) throw cursorGone(session, range.after, place);
     const events = range.after === place.head ? [] : this.#newest(session, range);
@@ -156,25 +153,20 @@ export class StoredLog implements EventLog {
     return new Page(this.#store, { id: session, place }, range);
   }
 
-  #seal(session: string, batch: Batch, first: number): Sealed | undefined {
-    const texts = this.#known.get(session)?.sealer.seal(batch.events, { first, time: batch.time });
-    return texts && { first, segments: toSegments(batch.events, texts, first) };
-  }
-
   /** Undefined when somebody else was faster. */
   #tryAppend(
     session: string,
     batch: Batch,
-    before: Sealed | undefined,
+    ahead: Sealed | undefined,
   ): Appended | undefined | Promise<Appended | undefined> {
-    const known = this.#placeAt(session, batch.after);
-    const { place } = known;
+    const known = this.#places.at(session, batch.after);
+    const { place, sealer } = known;
     const first = place.head + 1;
-    const sealed = before?.first === first ? before : this.#seal(session, batch, first);
-    const segments = sealed?.segments ?? [];
+    const isSealed = ahead?.sealer === sealer && ahead.first === first;
+    const { segments } = isSealed ? ahead : seal(batch, sealer, first);
     const settle = (committed: boolean): Appended | undefined => {
       if (!committed) {
-        this.#forget(session);
+        this.#places.forget(session);
         return undefined;
       }
       const last = place.head + batch.events.length;
@@ -190,57 +182,12 @@ export class StoredLog implements EventLog {
     return settled;
   }
 
-  /** The place that an append expects. What is known of it may be old: another process may have written. */
-  #placeAt(session: string, expected: number | undefined): Known {
-    const isThere = (known: Known | undefined): boolean =>
-      expected === undefined || known?.place.head === expected;
-    if (!isThere(this.#place(session))) this.#forget(session);
-    const known = this.#place(session);
-    if (known === undefined) throw sessionNotFound(session);
-    if (!isThere(known)) throw outOfStep(session, { after: expected, head: known.place.head });
-    return known;
-  }
-
   /** Runs the work when no commit is under way. */
   #calmly<T>(work: () => T | Promise<T>): Promise<T> {
     return this.#gate.pass(() => {
       this.#mustBeOpen();
       return work();
     });
-  }
-
-  /** Where a session stands, from memory as long as nobody else has written. */
-  #place(session: string): Known | undefined {
-    const known = this.#known.get(session);
-    if (known?.version === this.#version) return known;
-    const place = this.#store.place(session);
-    if (known && place && isSame(known.place, place)) {
-      known.version = this.#version;
-      return known;
-    }
-    this.#forget(session);
-    if (place === undefined) return undefined;
-    const fresh = {
-      place,
-      version: this.#version,
-      sealer: new Sealer({ id: session, createdAt: place.createdAt }),
-    };
-    this.#known.set(session, fresh);
-    for (const [oldest] of this.#known) {
-      if (this.#known.size <= KNOWN_SESSIONS) break;
-      this.#forget(oldest);
-    }
-    return fresh;
-  }
-
-  #forget(session: string): void {
-    this.#known.delete(session);
-    this.#tail.forget(session);
-  }
-
-  #lookForOthers(): void {
-    this.#version = this.#store.version();
-    this.#versionSeen = performance.now();
   }
 
   #watchOthers(on: boolean): void {
@@ -253,11 +200,11 @@ export class StoredLog implements EventLog {
   }
 
   #wakeForOthers(): void {
-    this.#lookForOthers();
-    if (this.#version === this.#versionTold) return;
-    this.#versionTold = this.#version;
+    this.#places.look();
+    if (this.#places.version === this.#versionTold) return;
+    this.#versionTold = this.#places.version;
     for (const session of this.#wakes.sessions()) {
-      const known = this.#place(session);
+      const known = this.#places.of(session);
       if (known) this.#wakes.moved(session, known.place.head);
       else this.#wakes.removed(session);
     }
@@ -270,16 +217,12 @@ export class StoredLog implements EventLog {
 
 /** A batch as it will stand in the log, where its first event has this sequence. */
 interface Sealed {
+  readonly sealer: Sealer;
   readonly first: number;
   readonly segments: readonly NewSegment[];
 }
 
-interface Known {
-  place: Place;
-  version: number;
-  readonly sealer: Sealer;
-}
-
-function isSame(a: Place, b: Place): boolean {
-  return a.ordinal === b.ordinal && a.head === b.head && a.floor === b.floor;
+function seal(batch: Batch, sealer: Sealer, first: number): Sealed {
+  const texts = sealer.seal(batch.events, { first, time: batch.time });
+  return { sealer, first, segments: toSegments(batch.events, texts, first) };
 }
