@@ -15,11 +15,14 @@ export interface CommitExtra {
   readonly ingests?: HarnessProcess;
 }
 
+/** What a writer needs of the engine around it. */
+export type WriterDeps = Pick<SessionDeps, "log" | "owner" | "count">;
+
 /** A session's only writer: its place in the log, and the fold of all that it has written. */
 export class SessionWriter {
   readonly row: SessionRow;
   readonly fold: SessionFold;
-  readonly #deps: SessionDeps;
+  readonly #deps: WriterDeps;
   readonly #epoch: number;
   #lastTime: number;
   #spec: { settings: Partial<SessionSpec> | undefined; whole: SessionSpec };
@@ -27,7 +30,7 @@ export class SessionWriter {
   /** The newest append. */
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(deps: SessionDeps, row: SessionRow, fold: SessionFold, epoch: number) {
+  private constructor(deps: WriterDeps, row: SessionRow, fold: SessionFold, epoch: number) {
     this.#deps = deps;
     this.row = row;
     this.fold = fold;
@@ -38,7 +41,7 @@ export class SessionWriter {
   }
 
   /** Takes the session over: whoever wrote it before is fenced from here on. */
-  static async claim(deps: SessionDeps, row: SessionRow): Promise<SessionWriter> {
+  static async claim(deps: WriterDeps, row: SessionRow): Promise<SessionWriter> {
     const isOurs = row.owner === deps.owner;
     const epoch = isOurs ? row.epoch : await deps.log.claim(row.id, { owner: deps.owner, from: row.epoch });
     // What the last owner wrote between our look and our claim counts.
@@ -87,10 +90,20 @@ export class SessionWriter {
       ...(extra.key === undefined ? {} : { key: extra.key }),
     };
     this.#wasActive = active;
-    const append = this.#deps.log.append(this.row.id, batch);
+    const append = this.#append(batch, this.#last);
     this.#last = append;
     await append;
     this.#deps.count(this.row.id, drafts);
     if (spool) await extra.ingests?.committed(spool);
+  }
+
+  /** What follows from an append that failed is out of step, and fails for the same reason: nobody took us over. */
+  async #append(batch: Batch, before: Promise<unknown>): Promise<void> {
+    try {
+      await this.#deps.log.append(this.row.id, batch);
+    } catch (error) {
+      await before;
+      throw error;
+    }
   }
 }

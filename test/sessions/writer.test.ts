@@ -1,0 +1,49 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import type { EventDraft } from "../../src/contract/index.ts";
+import { createSqliteLog, type EventLog } from "../../src/log/index.ts";
+import { SessionWriter } from "../../src/sessions/writer.ts";
+import { readAll, SCRIPTED } from "../support/engine.ts";
+
+let folder: string;
+let log: EventLog;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sluice-writer-"));
+  log = await createSqliteLog({ folder });
+});
+
+afterEach(async () => {
+  await log.close();
+  await rm(folder, { recursive: true });
+});
+
+it("says of all that follows from a failed append why that one failed, and never that another took over", async () => {
+  const writer = await writerOf("s");
+  const busy = await writerOf("busy");
+  const key = { key: "k", fingerprint: "f", answer: "{}" };
+  await writer.commit(writer.drafts([said("first")]), { key });
+
+  // Another session's long commit is under way: what comes now waits together, and is answered together.
+  const long = busy.commit(busy.drafts(Array.from({ length: 2_000 }, () => said("x".repeat(100)))), {});
+  const failing = writer.commit(writer.drafts([said("a key that was used before")]), { key });
+  const following = writer.commit(writer.drafts([said("follows")]), {});
+  const last = writer.commit(writer.drafts([said("follows that")]), {});
+
+  const [, ...settled] = await Promise.allSettled([long, failing, following, last]);
+  expect(settled.map((one) => one.status === "rejected" && one.reason.code)).toEqual(
+    Array(3).fill("idempotency_conflict"),
+  );
+  expect(await readAll(log, "s")).toHaveLength(1);
+});
+
+async function writerOf(id: string): Promise<SessionWriter> {
+  const row = await log.create({ id, time: 1_000, spec: SCRIPTED, owner: "us" });
+  return SessionWriter.claim({ log, owner: "us", count: () => {} }, row);
+}
+
+function said(message: string): EventDraft {
+  return { type: "error", source: "daemon", data: { message } };
+}
