@@ -1,4 +1,5 @@
-import type { Place, Scribe } from "../scribe.ts";
+import type { Place } from "../pen.ts";
+import type { Scribe } from "../scribe.ts";
 import { own } from "../transcript.ts";
 import type { Ask, CodexState, SubAgent } from "./state.ts";
 

@@ -1,5 +1,6 @@
 import type { Decoded } from "../port.ts";
-import { type Place, Scribe } from "../scribe.ts";
+import type { Place } from "../pen.ts";
+import { Scribe } from "../scribe.ts";
 import { own } from "../transcript.ts";
 import type { Ask, Message, OpencodeState, Turn, Work } from "./state.ts";
 

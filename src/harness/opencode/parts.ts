@@ -1,6 +1,6 @@
 import type { ContentPart, Usage } from "../../contract/index.ts";
 import { isRecord } from "../rpc.ts";
-import type { Place } from "../scribe.ts";
+import type { Place } from "../pen.ts";
 import { own, type TextKind } from "../transcript.ts";
 import { readSummary } from "./compaction.ts";
 import type { Properties } from "./events.ts";

@@ -1,5 +1,5 @@
 import { isRecord } from "../rpc.ts";
-import type { Place } from "../scribe.ts";
+import type { Place } from "../pen.ts";
 import { own, without } from "../transcript.ts";
 import type { Properties } from "./events.ts";
 import { fileRefs } from "./files.ts";

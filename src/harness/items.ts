@@ -1,0 +1,68 @@
+import type { ContentPart, Item } from "../contract/index.ts";
+import type { OpenText } from "./transcript.ts";
+
+/** What a decoder makes of a CLI's texts, calls and results: the items, in one shape for all. */
+
+export function messageItem(
+  native: string,
+  open: Pick<OpenText, "item" | "kind" | "parent">,
+  { status, text }: { status: Item["status"]; text: string },
+): Item {
+  const part: ContentPart =
+    open.kind === "text" ? { type: "text", text } : { type: "reasoning", text, visibility: "public" };
+  return {
+    item_id: open.item,
+    native_item_id: native,
+    ...(open.parent === undefined ? {} : { parent_id: open.parent }),
+    kind: "message",
+    role: "assistant",
+    status,
+    content: [part],
+  };
+}
+
+export function callItem(
+  native: string,
+  call: { item: string; name: string; parent?: string | undefined },
+  text: string,
+): Item {
+  return {
+    item_id: call.item,
+    native_item_id: native,
+    ...(call.parent === undefined ? {} : { parent_id: call.parent }),
+    kind: "tool_call",
+    role: "assistant",
+    status: "in_progress",
+    content: [{ type: "tool_call", name: call.name, arguments: text, call_id: native }],
+  };
+}
+
+export function resultItem(
+  native: string,
+  ids: { call: string; result: string },
+  rest: Pick<Item, "status" | "content">,
+): Item {
+  return {
+    item_id: ids.result,
+    native_item_id: native,
+    parent_id: ids.call,
+    kind: "tool_result",
+    role: "tool",
+    ...rest,
+  };
+}
+
+/** An item that is complete as soon as it is there. */
+export function wholeItem(
+  id: string,
+  native: string | undefined,
+  { parent, ...rest }: Pick<Item, "kind" | "role" | "content"> & { parent: string | undefined },
+): Item {
+  return {
+    item_id: id,
+    ...(native === undefined ? {} : { native_item_id: native }),
+    ...(parent === undefined ? {} : { parent_id: parent }),
+    ...rest,
+    status: "completed",
+  };
+}

@@ -1,0 +1,133 @@
+import { messageItem } from "./items.ts";
+import { Pen, type Place } from "./pen.ts";
+import { own, type OpenText, type TextKind, without } from "./transcript.ts";
+
+/** Writes texts and thoughts down as they stream; one that was cut and is said again is shown once. */
+export class TextScribe<Ask> extends Pen<Ask> {
+  startText(native: string, options: Place & { kind?: TextKind } = {}): boolean {
+    const { texts, torn } = this.transcript;
+    if (own(texts, native)) return false;
+    const kind = options.kind ?? "text";
+    const parent = this.itemOf(options);
+    if (torn && torn.text.kind === kind && torn.text.parent === parent) {
+      const replay = shownOf(torn.text);
+      this.forgetTorn();
+      this.#keepText(native, { ...torn.text, text: "", replay });
+      return true;
+    }
+    this.dropTorn();
+    this.#openText(native, { kind, parent });
+    return true;
+  }
+
+  /** More of a text or a thought. */
+  delta(native: string, delta: string): boolean {
+    const open = own(this.transcript.texts, native);
+    if (!open) return false;
+    if (open.replay !== undefined) return this.#replayed(native, open, delta);
+    this.#keepText(native, { ...open, text: open.text + delta });
+    if (delta !== "") this.putDelta(open.item, native, delta, open.parent);
+    return true;
+  }
+
+  /** The text's end; `text` is the whole of it where the CLI says it again. */
+  endText(native: string, text?: string, options: { failed?: boolean } = {}): boolean {
+    let open = own(this.transcript.texts, native);
+    if (!open) return false;
+    const whole = text ?? open.text;
+    // Nothing may be told at the end that was not told on the way: the deltas add up to the text.
+    if (whole.length > open.text.length && whole.startsWith(open.text)) {
+      this.delta(native, whole.slice(open.text.length));
+      open = own(this.transcript.texts, native) ?? open;
+    }
+    if (open.replay !== undefined && open.text !== open.replay) open = this.#diverge(native, open, "");
+    const status = options.failed === true ? "failed" : "completed";
+    this.put(
+      { type: "item.completed", data: { item: messageItem(native, open, { status, text: whole }) } },
+      open.parent,
+    );
+    this.remember({ texts: without(this.transcript.texts, native) });
+    return true;
+  }
+
+  /** A text that comes in one piece. */
+  sayWhole(native: string, text: string, options: Place & { kind?: TextKind } = {}): void {
+    if (this.startText(native, options)) this.endText(native, text);
+  }
+
+  /** The stream was cut, and the CLI will say the open texts again from their beginning: shown once. */
+  tear(place?: Place): void {
+    const parent = place && this.itemOf(place);
+    const cut = Object.entries(this.transcript.texts).filter(([, text]) => !place || text.parent === parent);
+    const [first, ...others] = cut;
+    for (const [native] of others) this.endText(native, undefined, { failed: true });
+    if (!first) return;
+    const [native, text] = first;
+    this.remember({ texts: without(this.transcript.texts, native), torn: { native, text } });
+  }
+
+  #openText(native: string, { kind, parent }: { kind: TextKind; parent: string | undefined }): OpenText {
+    const open: OpenText = {
+      item: this.nextId(),
+      kind,
+      text: "",
+      ...(parent === undefined ? {} : { parent }),
+    };
+    const item = messageItem(native, open, { status: "in_progress", text: "" });
+    this.put({ type: "item.started", data: { item } }, parent);
+    this.#keepText(native, open);
+    return open;
+  }
+
+  /** Swallows what was shown before the cut; a model that says something else is heard from the beginning. */
+  #replayed(native: string, open: OpenText, delta: string): boolean {
+    const { replay = "" } = open;
+    const text = open.text + delta;
+    if (text.length <= replay.length && replay.startsWith(text)) {
+      this.#keepText(native, { ...open, text });
+      return true;
+    }
+    if (!text.startsWith(replay)) {
+      this.#diverge(native, open, delta);
+      return true;
+    }
+    const { replay: _, ...rest } = open;
+    this.#keepText(native, { ...rest, text });
+    this.putDelta(open.item, native, text.slice(replay.length), open.parent);
+    return true;
+  }
+
+  #diverge(native: string, open: OpenText, delta: string): OpenText {
+    const { kind, parent, replay = "" } = open;
+    const cut = messageItem(native, open, { status: "failed", text: replay });
+    this.put({ type: "item.completed", data: { item: cut } }, parent);
+    const next = { ...this.#openText(native, { kind, parent }), text: open.text + delta };
+    this.#keepText(native, next);
+    if (next.text !== "") this.putDelta(next.item, native, next.text, parent);
+    return next;
+  }
+
+  /** What was cut and is not said again stays as it was: a piece. */
+  protected dropTorn(): void {
+    const { torn } = this.transcript;
+    if (!torn) return;
+    const { native, text } = torn;
+    this.put(
+      {
+        type: "item.completed",
+        data: { item: messageItem(native, text, { status: "failed", text: shownOf(text) }) },
+      },
+      text.parent,
+    );
+    this.forgetTorn();
+  }
+
+  #keepText(native: string, text: OpenText): void {
+    this.remember({ texts: { ...this.transcript.texts, [native]: text } });
+  }
+}
+
+/** All that readers have seen: cut again while it was said again, it is more than what was said last. */
+function shownOf(text: OpenText): string {
+  return text.replay ?? text.text;
+}
