@@ -3,7 +3,7 @@ import { fromResponse, toStreamError, toUnreachable } from "./errors.ts";
 export interface ClientOptions {
   /** Where the server is, such as `http://127.0.0.1:7411`; "" is the page's own origin. */
   readonly url: string;
-  readonly token?: string;
+  readonly token?: string | undefined;
   readonly fetch?: typeof fetch;
 }
 

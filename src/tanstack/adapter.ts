@@ -28,9 +28,9 @@ export interface SluiceTextOptions extends SluiceServer {}
 
 export interface SluiceModelOptions {
   /** The agent's own id of the conversation that goes on, as `<harness>.session-id` told it. */
-  readonly sessionId?: string;
+  readonly sessionId?: string | undefined;
   /** Answers to what the agent asked, by the ids of its interrupts: the engine of `chat()` takes only those that are its own. */
-  readonly resume?: readonly RunAgentResumeItem[];
+  readonly resume?: readonly RunAgentResumeItem[] | undefined;
   /** What else the session should be that the first run of a thread creates: its model, its directory, its sandbox… */
   readonly session?: Partial<Omit<SessionSpec, "agent" | "fork">>;
 }

@@ -6,7 +6,7 @@ export interface SluiceServer {
   readonly baseUrl: string;
   /** The agent of the sessions: `claude`, `codex`, `opencode`, `grok`, `scripted`… */
   readonly agent: string;
-  readonly token?: string;
+  readonly token?: string | undefined;
   readonly fetch?: typeof fetch;
 }
 
