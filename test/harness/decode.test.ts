@@ -1,15 +1,13 @@
 import { createHash } from "node:crypto";
 import * as fc from "fast-check";
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { EVENT_DATA, type EventType, type SpoolLine } from "../../src/contract/index.ts";
 import type { HarnessFact } from "../../src/harness/port.ts";
 import { scripted } from "../../src/harness/scripted/harness.ts";
 import { recordedContext } from "../../src/harness/recording.ts";
-import { AgentLab } from "./scripted-agent.ts";
+import { openLab } from "./scripted-agent.ts";
 
-const lab = new AgentLab();
-afterEach(() => lab.stopAll());
-afterAll(() => lab.remove());
+const lab = openLab();
 
 type State = ReturnType<typeof scripted.initial>;
 

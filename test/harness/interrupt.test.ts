@@ -1,12 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { AgentLine } from "../../src/harness/scripted/protocol.ts";
-import { AgentLab, ofType, type RunningAgent } from "./scripted-agent.ts";
+import { ofType, openLab, type RunningAgent } from "./scripted-agent.ts";
 
-const lab = new AgentLab();
-afterEach(() => lab.stopAll());
-afterAll(() => lab.remove());
+const lab = openLab();
 
 interface Moment {
   readonly name: string;

@@ -2,12 +2,10 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { AgentLab, ofType, type RunningAgent } from "./scripted-agent.ts";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ofType, openLab, type RunningAgent } from "./scripted-agent.ts";
 
-const lab = new AgentLab();
-afterEach(() => lab.stopAll());
-afterAll(() => lab.remove());
+const lab = openLab();
 
 const TINY = resolve(import.meta.dirname, "fixtures/mcp-server.mjs");
 

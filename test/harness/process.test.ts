@@ -1,11 +1,9 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { AgentLab, ofType } from "./scripted-agent.ts";
+import { describe, expect, it } from "vitest";
+import { ofType, openLab } from "./scripted-agent.ts";
 
-const lab = new AgentLab();
-afterEach(() => lab.stopAll());
-afterAll(() => lab.remove());
+const lab = openLab();
 
 describe("a script that cannot be performed", () => {
   it.each([

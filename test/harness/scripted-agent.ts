@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { rolldown } from "rolldown";
+import { afterAll, afterEach } from "vitest";
 import type { SpoolLine } from "../../src/contract/index.ts";
 import type { HarnessCommand, HarnessFact } from "../../src/harness/port.ts";
 import { recordedContext } from "../../src/harness/recording.ts";
@@ -28,8 +29,16 @@ export async function bundleAgent(folder: string): Promise<string> {
   return file;
 }
 
+/** A lab for the tests of a file: after each no child lives, and nothing is left behind the last. */
+export function openLab(): AgentLab {
+  const lab = new AgentLab();
+  afterEach(() => lab.stopAll());
+  afterAll(() => lab.remove());
+  return lab;
+}
+
 /** A home, a workspace and a bundled agent for one test file. */
-export class AgentLab {
+class AgentLab {
   readonly folder = mkdtempSync(join(tmpdir(), "sluice-scripted-"));
   readonly #started: RunningAgent[] = [];
   #bundle: Promise<string> | undefined;
@@ -44,6 +53,12 @@ export class AgentLab {
     this.#started.push(agent);
     if (options.ready !== false) await agent.next("session");
     return agent;
+  }
+
+  /** Performs a script with an agent of its own. */
+  async perform(steps: unknown[]): Promise<{ agent: RunningAgent; lines: AgentLine[] }> {
+    const agent = await this.start();
+    return { agent, lines: await agent.turn(steps) };
   }
 
   /** After each test: no live child. */

@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createScriptedModel, type ScriptedModel } from "../../src/model/index.ts";
-import { AgentLab } from "../harness/scripted-agent.ts";
+import { openLab } from "../harness/scripted-agent.ts";
 import { post, say, toEvents, WIRES, type TestWire } from "./wires.ts";
 
 let model: ScriptedModel;
@@ -110,12 +110,7 @@ it("OpenAI's responses tell of a full context in the stream", async () => {
 });
 
 describe("the scripted agent", () => {
-  let lab: AgentLab;
-  beforeAll(() => {
-    lab = new AgentLab();
-  });
-  afterEach(() => lab.stopAll());
-  afterAll(() => lab.remove());
+  const lab = openLab();
 
   it("says that a failure is the model's alone", async () => {
     const agent = await lab.start();
