@@ -1,5 +1,6 @@
 import { SluiceError } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
+import { cursorGone } from "../log/refusals.ts";
 import type { Engine } from "../sessions/port.ts";
 
 /** A session as a reader finds it; `until` is set once it has ended, where its log ends for good. */
@@ -12,11 +13,6 @@ export async function readSession(engine: Engine, id: string): Promise<{ row: Se
 }
 
 /** Says so before anything is sent: a cursor is served from exactly, or not at all. */
-export function assertCursor({ head, floor }: SessionRow, cursor: number): void {
-  if (cursor >= floor && cursor <= head) return;
-  const detail =
-    cursor < floor
-      ? `The events up to ${floor} were removed, so ${cursor} cannot be read on from. Start again with after=${floor}.`
-      : `The log ends at ${head}, so ${cursor} is a cursor of another log. Start again with after=${floor}.`;
-  throw new SluiceError("cursor_gone", detail, { cursor, floor, head });
+export function assertCursor(row: SessionRow, cursor: number): void {
+  if (cursor < row.floor || cursor > row.head) throw cursorGone(row.id, cursor, row);
 }

@@ -136,7 +136,7 @@ describe("the stream of events", () => {
     await runTurn(bench.test, "t", script({ say: "x" }));
     await bench.test.log.trim("t", 4);
     const response = await bench.call("GET", "/v1/sessions/t/events/sse?after=2");
-    expect(await problemOf(response)).toMatchObject({ status: 410, floor: 4, cursor: 2 });
+    expect(await problemOf(response)).toMatchObject({ status: 410, oldest: 5 });
     const reader = await SseReader.open(`${bench.url}/v1/sessions/t/events/sse?after=4&extensions=true`);
     await reader.untilId(5);
     reader.cut();
