@@ -220,7 +220,12 @@ describe("asks", () => {
     expect((await bench.call("POST", path, { json: { reply: "perhaps" } })).status).toBe(400);
     expect((await bench.call("POST", path, { json: { reply: "once" } })).status).toBe(204);
     const again = await bench.call("POST", path, { json: { reply: "reject" } });
-    expect([again.status, await codeOf(again)]).toEqual([409, "already_resolved"]);
+    expect(await problemOf(again)).toMatchObject({
+      type: "urn:sluice:error:already_resolved",
+      status: 409,
+      resolution: "approved",
+      by: "universal",
+    });
     const unknown = await bench.call("POST", "/v1/sessions/mine/permissions/nope/reply", {
       json: { reply: "once" },
     });
