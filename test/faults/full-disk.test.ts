@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { type ChildProcess, execFileSync } from "node:child_process";
 import { mkdtempSync, rmdirSync } from "node:fs";
 import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -19,11 +19,12 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
     let bench: Workbench;
     let disk: string;
     let client: SluiceClient;
+    let server: ChildProcess;
     beforeEach(async () => {
       bench = new Workbench();
       disk = await mkdtemp(join(tmpdir(), "sluice-disk-"));
       execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", disk]);
-      const server = bench.start(["serve", "--port", "0", "--no-token", "--data", join(disk, "data")]);
+      server = bench.start(["serve", "--port", "0", "--no-token", "--data", join(disk, "data")]);
       const url = (await printed(server, /\n/)).trim().split(" ").at(-1) ?? "";
       client = createClient({ url });
     });
@@ -49,6 +50,7 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
       );
       await follow(client, (event) => event.type === "item.delta" && event.data.delta.includes("waiting"));
       await fill(disk);
+      const told = printed(server, /"the session will be reopened"/, "stderr");
 
       const turns = [first.turnId];
       const refused: { status: number; code: string; detail: string }[] = [];
@@ -65,6 +67,7 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
         Array(3).fill("507 storage_full"),
       );
       expect(String(refused[0])).toContain("free space");
+      expect(await told, "whoever runs the server reads it in its log").toContain('"session":"s"');
       expect((await client.sessions.get("s")).status, "readers are served all the same").toBe("running");
 
       await rm(join(disk, "filler"));

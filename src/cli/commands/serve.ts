@@ -112,7 +112,8 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
       webhooks?.committed(session, events);
       debug?.(session, events);
     };
-    return { equip, mcpVerdict, lend, onCommit, secrets: secretsOf(token, options.keys) };
+    const secrets = secretsOf(token, options.keys);
+    return { logger: stderrLogger, equip, mcpVerdict, lend, onCommit, secrets };
   }).catch(async (error: unknown) => {
     await closeBeside();
     throw error;
