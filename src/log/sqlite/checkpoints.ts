@@ -28,8 +28,9 @@ export class Checkpoints {
   }
 
   async close(): Promise<void> {
-    clearTimeout(this.#lull);
+    // The one that runs sets the timer once more at its end.
     await this.#running;
+    clearTimeout(this.#lull);
     this.#driver?.close();
   }
 
