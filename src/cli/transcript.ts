@@ -1,4 +1,4 @@
-import type { SluiceEvent } from "../contract/index.ts";
+import type { EventOf, SluiceEvent } from "../contract/index.ts";
 import {
   writePermission,
   writePermissionAnswer,
@@ -9,10 +9,13 @@ import {
   writeToolRequest,
 } from "./transcript/asks.ts";
 import { toOneLine } from "./transcript/clean.ts";
-import { writeError, writeRetry, writeSessionEnd, writeTurnEnd } from "./transcript/endings.ts";
+import { writeError, writeRetry, writeSessionEnd, writeTurnEnd, writeUnread } from "./transcript/endings.ts";
 import { endItem, growItem, startItem } from "./transcript/items.ts";
 import { Pen } from "./transcript/pen.ts";
-import type { TranscriptState } from "./transcript/state.ts";
+import { initialTranscript, type TranscriptState } from "./transcript/state.ts";
+
+/** An agent that prints garbage must not bury its transcript under what is said of it. */
+const UNREAD_SHOWN = 5;
 
 /** One event of a session as a person reads it. Pure: the same events give the same text, live or replayed. */
 export function renderEvent(
@@ -29,19 +32,25 @@ function write(state: TranscriptState, event: SluiceEvent, pen: Pen): Transcript
   if (event.type === "item.delta") return growItem(state, event, pen);
   if (event.type === "item.completed") return endItem(state, event, pen);
   if (event.type === "turn.started") return { ...state, turnStarted: event.time };
+  const unread = state.unread + (event.type === "agent.unparsed" ? 1 : 0);
+  if (event.type === "agent.unparsed" && unread > UNREAD_SHOWN) return { ...state, unread };
+  if (event.type === "turn.ended") return endTurn(state, event, pen);
   if (!writeBlock(state, event, pen)) return state;
-  if (event.type === "turn.ended")
-    return { ...state, owner: undefined, items: {}, calls: {}, turnStarted: undefined, shadowed: [] };
   const plan = event.type === "plan.updated" ? event.data.entries : state.plan;
   // What asks about a call stands inside of its block: the result that follows needs no second header.
   const owner = /^(permission|tool)\./.test(event.type) ? state.owner : event.type;
-  return { ...state, owner, plan, shadowed: shadowsOf(state, event) };
+  return { ...state, owner, plan, unread, shadowed: shadowsOf(state, event) };
+}
+
+function endTurn(state: TranscriptState, event: EventOf<"turn.ended">, pen: Pen): TranscriptState {
+  if (state.unread > UNREAD_SHOWN) writeUnread(pen, state.unread - UNREAD_SHOWN, event.session_id);
+  writeTurnEnd(pen, event, state.turnStarted);
+  return { ...initialTranscript(state.page), plan: state.plan };
 }
 
 /** Whether the event shows at all. */
 function writeBlock(state: TranscriptState, event: SluiceEvent, pen: Pen): boolean {
-  if (event.type === "turn.ended") writeTurnEnd(pen, event, state.turnStarted);
-  else if (event.type === "turn.retrying") writeRetry(pen, event.data);
+  if (event.type === "turn.retrying") writeRetry(pen, event.data);
   else if (event.type === "permission.requested") writePermission(pen, event.data);
   else if (event.type === "permission.resolved") writePermissionAnswer(pen, event.data);
   else if (event.type === "question.requested") writeQuestion(pen, event.data);

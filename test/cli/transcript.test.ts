@@ -214,6 +214,38 @@ describe("the transcript", () => {
     );
   });
 
+  it("shows what a call would overwrite, and does not show it again when it is done", () => {
+    const diff = "@@ -1 +1 @@\n-old\n+new\n";
+    const file = { type: "file_ref" as const, path: "a.txt", action: "write" as const, diff };
+    const call = called("c", "write", { path: "a.txt" });
+    if (call.type === "item.completed") call.data.item.content.push(file);
+    const content: Item["content"] = [{ type: "tool_result", call_id: "c", output: "Wrote 3 bytes" }, file];
+    const permission = { permission_id: "p", action: "write" };
+    const text = render([
+      call,
+      event("permission.requested", { ...permission, status: "requested" }),
+      event("permission.resolved", { ...permission, status: "approved" }),
+      ...result("c", "", { content }),
+    ]);
+    expect(text.match(/\+new/g)).toHaveLength(1);
+    expect(text.match(/✎ wrote a\.txt/g)).toHaveLength(1);
+    expect(text.indexOf("+new")).toBeLessThan(text.indexOf("? permission"));
+    expect(text.indexOf("? permission")).toBeLessThan(text.indexOf("✎ wrote"));
+  });
+
+  it("counts what cannot be read rather than fill the screen with it", () => {
+    const garbage = (): SluiceEvent =>
+      event("agent.unparsed", { error: "not JSON", location: "out:1", raw_hash: "x" });
+    const end = (): SluiceEvent =>
+      event("turn.ended", { turn_id: "t", status: "completed", stop_reason: "end_turn" });
+    const text = render([...Array.from({ length: 1_200 }, garbage), end(), garbage(), end()]);
+    expect(text.match(/· a line that could not be read/g)).toHaveLength(6);
+    expect(text).toContain(
+      "· 1,195 more lines that could not be read, sluice tail s1 --as universal shows all\n",
+    );
+    expect(text.match(/more lines/g)).toHaveLength(1);
+  });
+
   it("shows a plan as a checklist, once", () => {
     const status: Item = {
       item_id: "p",

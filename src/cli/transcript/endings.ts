@@ -18,6 +18,12 @@ export function writeTurnEnd(pen: Pen, event: EventOf<"turn.ended">, startedAt: 
   pen.line(pen.paint.dim(`  session ${session} · replay it: sluice tail ${session}`));
 }
 
+export function writeUnread(pen: Pen, count: number, session: string): void {
+  const lines = count === 1 ? "1 more line" : `${toCount(count)} more lines`;
+  const how = `sluice tail ${session} --as universal shows all`;
+  pen.line(pen.paint.dim(`· ${lines} that could not be read, ${how}`));
+}
+
 export function writeRetry(pen: Pen, data: EventOf<"turn.retrying">["data"]): void {
   const tries = data.max_attempts ? `${data.attempt} of ${data.max_attempts}` : String(data.attempt);
   const why = toOneLine(data.error.message || data.error.code, 200);

@@ -46,6 +46,8 @@ export function endItem(state: TranscriptState, event: EventOf<"item.completed">
 interface Place {
   readonly indent: string;
   readonly session: string;
+  /** The diffs that the call has shown already. */
+  readonly told?: readonly string[];
 }
 
 const UNKNOWN: OpenItem = {
@@ -98,8 +100,10 @@ function writeCall(state: TranscriptState, item: Item, pen: Pen, place: Place): 
   const header = `${place.indent}${toCallHeader(pen, call)}`;
   pen.space();
   pen.line(header);
-  writeParts(pen, item.content, place);
-  const known = { item: item.item_id, header };
+  // Nothing is written yet: this is what it would come to, for whoever is asked.
+  const diffs = item.content.flatMap((part) => (part.type === "file_ref" && part.diff ? [part.diff] : []));
+  for (const diff of diffs) writeDiff(pen, diff, `${place.indent}    `, place.session);
+  const known = { item: item.item_id, header, diffs };
   const calls = { ...state.calls, [item.item_id]: known, [call.call_id]: known };
   return { ...state, owner: item.item_id, calls };
 }
@@ -125,11 +129,8 @@ function writeResult(
   endOutput(pen, output, { failed, indent, session: place.session });
   const exit = exitCodeOf(item);
   if (failed) pen.line(`${indent}${pen.paint.red(exit === undefined ? "✗ failed" : `✗ exit code ${exit}`)}`);
-  writeParts(
-    pen,
-    exit === undefined ? item.content : item.content.filter((part) => part.type !== "json"),
-    place,
-  );
+  const parts = exit === undefined ? item.content : item.content.filter((part) => part.type !== "json");
+  writeParts(pen, parts, { ...place, told: call?.diffs ?? [] });
   return { ...state, owner: item.item_id };
 }
 
@@ -193,7 +194,8 @@ function writeParts(pen: Pen, parts: readonly ContentPart[], place: Place): void
       const verb = { read: "read", write: "wrote", patch: "edited" }[part.action];
       const line = `✎ ${verb} ${toOneLine(part.path, 200)}`;
       pen.line(part.action === "read" ? pen.paint.dim(indent + line) : indent + pen.paint.green(line));
-      if (part.diff) writeDiff(pen, part.diff, `${indent}  `, place.session);
+      if (part.diff && !place.told?.includes(part.diff))
+        writeDiff(pen, part.diff, `${indent}  `, place.session);
     }
     if (part.type === "image")
       pen.line(`${indent}▣ image ${toOneLine(part.path.replace(/^data:.*/s, "(inline)"), 200)}`);

@@ -9,12 +9,21 @@ export interface TranscriptState {
   readonly owner: string | undefined;
   readonly items: Readonly<Record<string, OpenItem>>;
   /** Each call by its item and by its call id, so that a result which comes late can be told apart. */
-  readonly calls: Readonly<Record<string, { readonly item: string; readonly header: string }>>;
+  readonly calls: Readonly<Record<string, KnownCall>>;
   /** The plan as it was last shown. */
   readonly plan: readonly PlanEntry[];
   readonly turnStarted: string | undefined;
+  /** How many lines of the agent's could not be read in this turn. */
+  readonly unread: number;
   /** A plain item that repeats what an extension has just shown is not shown again. */
   readonly shadowed: readonly string[];
+}
+
+export interface KnownCall {
+  readonly item: string;
+  readonly header: string;
+  /** Those that were shown with it. */
+  readonly diffs: readonly string[];
 }
 
 export interface OpenItem {
@@ -46,6 +55,7 @@ export function initialTranscript(page: Page): TranscriptState {
     calls: {},
     plan: [],
     turnStarted: undefined,
+    unread: 0,
     shadowed: [],
   };
 }
