@@ -66,9 +66,12 @@ export class TurnRun {
     return this.#exitCode(end);
   }
 
-  /** An agent that died ends its turn and then its session; the second half says why. */
-  async #isEnding(end: EventOf<"turn.ended">): Promise<boolean> {
-    if (end.data.status === "completed") return false;
+  /** Some turns take their session with them; the second half says why, and comes once the agent is dead. */
+  async #isEnding({ data }: EventOf<"turn.ended">): Promise<boolean> {
+    if (data.stop_reason === "terminated" || this.#interrupts > 1) return true;
+    if (data.status === "completed") return false;
+    const row = await this.#engine.log.find(this.#session);
+    if (data.stop_reason === "model_error") return row?.spec.lasting !== true;
     const info = await this.#engine.info(this.#session);
     return info.ended;
   }

@@ -113,6 +113,15 @@ describe("sluice run", () => {
     expect(out).toMatch(/✗ session ended: .*\(exit code 3\)\n {2}boom\n/);
   });
 
+  it("tells the end of a session that its turn takes along, to the last event", async () => {
+    const { code, out } = await bench.run(["run", "--session", "s", script({ fail: { kind: "terminal" } })]);
+    expect(code).toBe(1);
+    expect(out).toContain("✗ session ended: The model cannot go on.");
+    const again = script({ fail: { kind: "terminal" } });
+    const told = await bench.run(["run", "--session", "t", "--json", again]);
+    expect(told.out).toBe((await bench.run(["export", "t"])).out);
+  });
+
   it("denies what needs a permission while nobody is at a terminal, and says so", async () => {
     const { code, out, err } = await bench.run(["run", script({ ask: { shell: "touch forbidden" } })]);
     expect(code).toBe(0);
@@ -158,7 +167,10 @@ describe("sluice run", () => {
     child.kill("SIGINT");
     await printed(child, /Interrupting/, "stderr");
     child.kill("SIGINT");
-    expect((await end).code).toBe(130);
+    const { code, out, err } = await end;
+    expect(code).toBe(130);
+    // The turn may have ended before the second one came.
+    if (err.includes("Killing the session.")) expect(out).toContain("■ session terminated");
     const types = lines((await bench.run(["export", "s"])).out).map((event) => event["type"]);
     expect(types.filter((type) => type === "turn.ended")).toHaveLength(1);
   });
