@@ -22,13 +22,18 @@ export function describeFailure(error: unknown): { message?: string; exitCode: n
   if (error instanceof CliFailure) return { message: error.message, exitCode: error.exitCode };
   if (error instanceof SluiceError || error instanceof SluiceClientError) {
     if (error.code === "session_busy") return { message: toBusy(error.message), exitCode: EXIT.failed };
-    const message = error.message === error.title ? error.title : `${error.title}. ${error.message}`;
-    return { message, exitCode: EXIT.failed };
+    return { message: toSentence(error), exitCode: EXIT.failed };
   }
   if (!(error instanceof Error)) return { message: String(error), exitCode: EXIT.failed };
   const code = (error as NodeJS.ErrnoException).code;
   // The system's own errors say enough; any other is a fault of ours, which a stack helps to find.
   return { message: code ? error.message : (error.stack ?? error.message), exitCode: EXIT.failed };
+}
+
+/** The title says what kind of thing happened, unless the detail does, or it is only known that something did. */
+function toSentence({ code, title, message }: SluiceError | SluiceClientError): string {
+  const isTold = code === "internal" || message.startsWith(title);
+  return isTold ? message : `${title}. ${message}`;
 }
 
 /** Busy is one of two: a turn runs in it, or another process owns it. */

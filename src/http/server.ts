@@ -62,6 +62,10 @@ function toListenError(error: NodeJS.ErrnoException, host: string, port: number)
     const detail = `Port ${port} on ${host} may not be used by this user. Use --port with a number above 1023.`;
     return new SluiceError("internal", detail, facts, options);
   }
+  if (["ENOTFOUND", "EAI_AGAIN", "EADDRNOTAVAIL"].includes(error.code ?? "")) {
+    const detail = `${host} is no address of this machine (${error.code}). Use --host 127.0.0.1, or 0.0.0.0 for all of them.`;
+    return new SluiceError("internal", detail, facts, options);
+  }
   return new SluiceError("internal", `Cannot listen on ${host}:${port}: ${error.message}.`, facts, options);
 }
 

@@ -115,6 +115,8 @@ export class EventStreams {
     if (prelude !== undefined) sink.write(prelude);
     this.#pump(sink, reader, request.until).catch((error: unknown) => {
       this.#cut(sink);
+      // The server stops; its readers come back to the next one.
+      if (error instanceof SluiceError && error.code === "draining") return;
       this.#logger({
         level: "error",
         message: "A stream broke",

@@ -112,7 +112,31 @@ describe("sluice serve", () => {
     other.close();
     expect(code).toBe(1);
     expect(out).toBe("");
-    expect(err).toMatch(new RegExp(`Port ${port} on 127.0.0.1 is in use`));
+    expect(err).toMatch(new RegExp(`^sluice: Port ${port} on 127.0.0.1 is in use`));
+  });
+
+  it("explains an address that this machine does not have", async () => {
+    const { code, err } = await bench.run(["serve", "--port", "0", "--host", "192.0.2.1"]);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^sluice: 192\.0\.2\.1 is no address of this machine.*--host 127\.0\.0\.1/);
+  });
+
+  it("stops without a complaint while somebody reads", async () => {
+    const { child, url, token } = await serve();
+    const client = createClient({ url, token });
+    await client.sessions.create("s", { agent: "scripted" });
+    const end = ended(child);
+    const stopReading = new AbortController();
+    const reading = (async () => {
+      for await (const { type } of client.subscribe("s", { signal: stopReading.signal }))
+        if (type === "session.started") child.kill("SIGTERM");
+    })().catch(() => {});
+    await client.sendMessage("s", script({ say: "hi" }));
+    const { code, err } = await end;
+    stopReading.abort();
+    expect(code).toBe(0);
+    expect(err).not.toContain(`"level":"error"`);
+    await reading;
   });
 
   it.each([["70000"], ["abc"], ["-1"]])("explains the port %s", async (port) => {
