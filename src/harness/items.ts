@@ -1,4 +1,4 @@
-import type { ContentPart, Item } from "../contract/index.ts";
+import type { ContentPart, Item, PlanEntry } from "../contract/index.ts";
 import type { OpenText } from "./transcript.ts";
 
 /** What a decoder makes of a CLI's texts, calls and results: the items, in one shape for all. */
@@ -65,4 +65,17 @@ export function wholeItem(
     ...rest,
     status: "completed",
   };
+}
+
+/** A line of news that is no message. */
+export function statusItem(label: string, detail?: string): Pick<Item, "kind" | "role" | "content"> {
+  const part: ContentPart = { type: "status", label, ...(detail === undefined ? {} : { detail }) };
+  return { kind: "status", role: "assistant", content: [part] };
+}
+
+/** How far a plan has come, for those who are not shown its entries. */
+export function progressOf(entries: readonly PlanEntry[]): string {
+  const done = entries.filter((entry) => entry.status === "completed").length;
+  const now = entries.find((entry) => entry.status === "in_progress");
+  return `${done} of ${entries.length} done${now === undefined ? "" : `: ${now.content}`}`;
 }

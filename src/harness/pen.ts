@@ -1,6 +1,6 @@
 import type { SpoolLine } from "../contract/index.ts";
 import type { HarnessFact } from "./port.ts";
-import { emptyTranscript, own, type Transcript } from "./transcript.ts";
+import { emptyTranscript, type IdKind, own, toId, type Transcript } from "./transcript.ts";
 import { unparsedFact } from "./unparsed.ts";
 
 /** Where a thing stands: the native id of the sub-agent's call under which it happened. */
@@ -44,11 +44,10 @@ export class Pen<Ask> {
     return (parent === undefined ? undefined : own(this.#transcript.calls, parent)?.item) ?? parentItem;
   }
 
-  protected nextId(kind?: "perm" | "ques" | "treq" | "mreq"): string {
-    const count = this.#transcript.count + 1;
-    this.remember({ count });
-    const { prefix } = this.#transcript;
-    return `${kind === undefined ? prefix : `${kind}_${prefix.replace(/^itm_/, "")}`}${count}`;
+  protected nextId(kind?: IdKind): string {
+    const { prefix, count } = this.#transcript;
+    this.remember({ count: count + 1 });
+    return toId(prefix, count + 1, kind);
   }
 
   protected remember(change: Partial<Transcript<Ask>>): void {

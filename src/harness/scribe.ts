@@ -1,5 +1,5 @@
 import type { ContentPart, EventData, EventError, Item, PlanEntry, Usage } from "../contract/index.ts";
-import { callItem, resultItem, wholeItem } from "./items.ts";
+import { callItem, progressOf, resultItem, statusItem, wholeItem } from "./items.ts";
 import type { Place } from "./pen.ts";
 import { TextScribe } from "./textScribe.ts";
 import { own, without } from "./transcript.ts";
@@ -109,17 +109,12 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
 
   /** A line of news that is no message: a plan, a retry, a compaction. */
   status(label: string, options: Place & { detail?: string | undefined } = {}): void {
-    const { detail } = options;
-    const part: ContentPart = { type: "status", label, ...(detail === undefined ? {} : { detail }) };
-    this.whole(undefined, { kind: "status", role: "assistant", content: [part] }, options);
+    this.whole(undefined, statusItem(label, options.detail), options);
   }
 
   plan(entries: readonly PlanEntry[], place: Place = {}): void {
-    const done = entries.filter((entry) => entry.status === "completed").length;
-    const now = entries.find((entry) => entry.status === "in_progress");
-    const detail = `${done} of ${entries.length} done${now === undefined ? "" : `: ${now.content}`}`;
     this.add({ type: "plan.updated", data: { entries: [...entries] } }, place);
-    this.status("plan", { ...place, detail });
+    this.status("plan", { ...place, detail: progressOf(entries) });
   }
 
   compacted(data: EventData<"context.compacted">, place: Place = {}): void {

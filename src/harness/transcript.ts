@@ -53,6 +53,14 @@ export function emptyTranscript<Ask = string>(idPrefix: string): Transcript<Ask>
   return { prefix: idPrefix, count: 0, texts: {}, calls: {}, requests: {}, asks: {} };
 }
 
+/** What has an id that says what it is; an item has none of these. */
+export type IdKind = "perm" | "ques" | "treq" | "mreq";
+
+/** Unique among the session's processes by the prefix that the engine gave. */
+export function toId(prefix: string, count: number, kind?: IdKind): string {
+  return `${kind === undefined ? prefix : `${kind}_${prefix.replace(/^itm_/, "")}`}${count}`;
+}
+
 /** Ids come from outside, and may be called `constructor`. */
 export function own<T>(map: Readonly<Record<string, T>>, key: string): T | undefined {
   return Object.hasOwn(map, key) ? map[key] : undefined;

@@ -1,19 +1,20 @@
 import type { ContentPart, EventData } from "../../contract/index.ts";
+import { progressOf, resultItem } from "../items.ts";
 import type { Decoded, HarnessFact } from "../port.ts";
+import { own, without } from "../transcript.ts";
 import {
+  addWhole,
   besideStatus,
   endText,
   inside,
   itemFact,
   parentOf,
   type Placed,
-  resultItem,
   startText,
   under,
-  wholeItem,
 } from "./items.ts";
 import type { Checked, CheckedType } from "./schemas.ts";
-import { atTurnsEdge, nextId, own, type ScriptedState, without } from "./state.ts";
+import { atTurnsEdge, nextId, type ScriptedState } from "./state.ts";
 
 type Result = Decoded<ScriptedState>;
 
@@ -34,14 +35,12 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     return { state, facts: [{ type: "session.started", native_session_id: id, data }] };
   },
   "turn.started": (state) => ({ state: atTurnsEdge(state), facts: [] }),
-  "text.started": (state, line) => startText(state, line, { type: "text", text: "" }),
-  "thinking.started": (state, line) =>
-    startText(state, line, { type: "reasoning", text: "", visibility: "public" }),
-  "text.ended": (state, line) => endText(state, line, { type: "text", text: line.text }),
-  "thinking.ended": (state, line) =>
-    endText(state, line, { type: "reasoning", text: line.text, visibility: "public" }),
+  "text.started": (state, line) => startText(state, line, "text"),
+  "thinking.started": (state, line) => startText(state, line, "reasoning"),
+  "text.ended": (state, line) => endText(state, line, "text"),
+  "thinking.ended": (state, line) => endText(state, line, "reasoning"),
   image: (state, line) =>
-    wholeItem(state, line, {
+    addWhole(state, line, {
       kind: "message",
       role: "assistant",
       content: [{ type: "image", path: `data:${line.mime};base64,${line.data}`, mime: line.mime }],
@@ -56,7 +55,7 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     };
     const parent = parentOf(state, line);
     const content = file === undefined ? [part] : [part, toFileRef(file)];
-    const whole = wholeItem(state, line, { kind: "tool_call", role: "assistant", content });
+    const whole = addWhole(state, line, { kind: "tool_call", role: "assistant", content });
     const open = { item: `${state.prefix}${whole.state.count}`, ...(parent === undefined ? {} : { parent }) };
     return { ...whole, state: { ...whole.state, items: { ...state.items, [id]: open } } };
   },
@@ -107,11 +106,8 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     return ask(next, line, { id, fact: { type: "tool.requested", data } });
   },
   plan(state, line) {
-    const done = line.entries.filter((entry) => entry.status === "completed").length;
-    const now = line.entries.find((entry) => entry.status === "in_progress");
-    const detail = `${done} of ${line.entries.length} done${now === undefined ? "" : `: ${now.content}`}`;
     const fact: HarnessFact = { type: "plan.updated", data: { entries: line.entries } };
-    return besideStatus(state, line, { fact, label: "plan", detail });
+    return besideStatus(state, line, { fact, label: "plan", detail: progressOf(line.entries) });
   },
   compacted(state, line) {
     const { trigger, summary } = line;
@@ -122,7 +118,7 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     return besideStatus(state, line, {
       fact,
       label: "context compacted",
-      ...(summary === undefined ? {} : { detail: summary }),
+      detail: summary,
     });
   },
   "model.started"(state, line) {

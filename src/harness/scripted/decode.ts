@@ -1,9 +1,10 @@
-import { createHash } from "node:crypto";
 import type { SpoolLine } from "../../contract/index.ts";
 import type { Decoded, HarnessFact } from "../port.ts";
+import { own, without } from "../transcript.ts";
+import { describeDamage, unparsedFact } from "../unparsed.ts";
 import { decodeChecked } from "./decode-line.ts";
 import { isCheckedType, LINE_SCHEMAS } from "./schemas.ts";
-import { own, type ScriptedState, without } from "./state.ts";
+import type { ScriptedState } from "./state.ts";
 
 type Result = Decoded<ScriptedState>;
 
@@ -11,37 +12,33 @@ type Result = Decoded<ScriptedState>;
 export function decode(state: ScriptedState, line: SpoolLine): Result {
   if (line.dir === "in") return { state: forgetAnswered(state, line.text), facts: [] };
   if (line.dir !== "out") return { state, facts: [] };
-  if (line.damage !== undefined) {
-    const { reason, sha256, bytes } = line.damage;
-    const why = reason === "utf8" ? "is not valid UTF-8" : "is too long";
-    return unparsed(state, line, { error: `a line of ${bytes} bytes ${why}`, hash: sha256 });
-  }
+  if (line.damage !== undefined) return unparsed(state, line, describeDamage(line.damage));
   const value = parseObject(line.text);
-  if (value === undefined) return unparsed(state, line, { error: "the line is not a JSON object" });
+  if (value === undefined) return unparsed(state, line, "the line is not a JSON object");
   const { type } = value;
   if (type === "text.delta" || type === "thinking.delta" || type === "tool.output") {
     return decodeDelta(state, line, value);
   }
-  if (!isCheckedType(type)) return unparsed(state, line, { error: `unknown type ${shown(type)}` });
+  if (!isCheckedType(type)) return unparsed(state, line, `unknown type ${shown(type)}`);
   const checked = LINE_SCHEMAS[type].safeParse(value);
   if (!checked.success) {
     const [issue] = checked.error.issues;
     const where = issue === undefined ? "" : ` at ${issue.path.join(".") || "the top"}: ${issue.message}`;
-    return unparsed(state, line, { error: `a malformed ${type}${where}` });
+    return unparsed(state, line, `a malformed ${type}${where}`);
   }
   const decoded = decodeChecked(state, type, checked.data);
-  return typeof decoded === "string" ? unparsed(state, line, { error: decoded }) : decoded;
+  return typeof decoded === "string" ? unparsed(state, line, decoded) : decoded;
 }
 
 /** The hot path: no schema, no copy of the state. */
 function decodeDelta(state: ScriptedState, line: SpoolLine, value: Record<string, unknown>): Result {
   const { type, id, text } = value;
   if (typeof id !== "string" || typeof text !== "string") {
-    return unparsed(state, line, { error: `a malformed ${String(type)}` });
+    return unparsed(state, line, `a malformed ${String(type)}`);
   }
   const open = own(state.items, id);
   if (open?.streams === undefined) {
-    return unparsed(state, line, { error: `a ${String(type)} for ${shown(id)}, which has not started` });
+    return unparsed(state, line, `a ${String(type)} for ${shown(id)}, which has not started`);
   }
   const fact: HarnessFact = {
     type: "item.delta",
@@ -60,16 +57,8 @@ function forgetAnswered(state: ScriptedState, text: string): ScriptedState {
   return ask === undefined ? state : { ...state, asks: without(state.asks, ask[0]) };
 }
 
-function unparsed(state: ScriptedState, line: SpoolLine, what: { error: string; hash?: string }): Result {
-  const fact: HarnessFact = {
-    type: "agent.unparsed",
-    data: {
-      error: what.error,
-      location: `${line.dir}:${line.at}`,
-      raw_hash: what.hash ?? createHash("sha256").update(line.text).digest("hex"),
-    },
-  };
-  return { state, facts: [fact] };
+function unparsed(state: ScriptedState, line: SpoolLine, error: string): Result {
+  return { state, facts: [unparsedFact(line, error)] };
 }
 
 function parseObject(text: string): Record<string, unknown> | undefined {

@@ -2,7 +2,8 @@ import type { ContentPart } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
 import { isRecord } from "../rpc.ts";
 import type { AgentCommand, AgentReplay } from "./protocol.ts";
-import { own, type ScriptedState } from "./state.ts";
+import { own } from "../transcript.ts";
+import type { ScriptedState } from "./state.ts";
 
 /** The line that carries a command to the agent; none for an answer that nobody waits for any more. */
 export function encode(state: ScriptedState, command: HarnessCommand): readonly string[] | undefined {

@@ -1,6 +1,8 @@
-import type { ContentPart, Item } from "../../contract/index.ts";
+import type { Item } from "../../contract/index.ts";
+import { messageItem, statusItem, wholeItem } from "../items.ts";
 import type { Decoded, HarnessFact } from "../port.ts";
-import { nextId, own, type ScriptedState, without } from "./state.ts";
+import { own, type TextKind, without } from "../transcript.ts";
+import { nextId, type ScriptedState } from "./state.ts";
 
 /** How items begin and end, and where they stand in a sub-agent's lineage. */
 
@@ -36,75 +38,41 @@ export function itemFact(
   return inside(parent, { type, data: { item } });
 }
 
-export function startText(state: ScriptedState, line: Placed, part: ContentPart): Result | string {
+export function startText(state: ScriptedState, line: Placed, kind: TextKind): Result | string {
   if (own(state.items, line.id) !== undefined) return `${line.id} cannot start twice`;
   const [id, next] = nextId(state);
   const parent = parentOf(state, line);
   const open = { item: id, streams: id, ...(parent === undefined ? {} : { parent }) };
-  const item = messageItem(id, line.id, { status: "in_progress", part, parent });
+  const item = messageItem(line.id, { ...open, kind }, { status: "in_progress", text: "" });
   return {
     state: { ...next, items: { ...state.items, [line.id]: open } },
     facts: [itemFact("item.started", item, parent)],
   };
 }
 
-export function endText(state: ScriptedState, line: Placed, part: ContentPart): Result | string {
+export function endText(
+  state: ScriptedState,
+  line: Placed & { text: string },
+  kind: TextKind,
+): Result | string {
   const open = own(state.items, line.id);
   if (open === undefined) return `${line.id} cannot end: it has not started`;
-  const item = messageItem(open.item, line.id, { status: "completed", part, parent: open.parent });
+  const item = messageItem(line.id, { ...open, kind }, { status: "completed", text: line.text });
   return {
     state: { ...state, items: without(state.items, line.id) },
     facts: [itemFact("item.completed", item, open.parent)],
   };
 }
 
-function messageItem(
-  id: string,
-  native: string,
-  rest: { status: Item["status"]; part: ContentPart; parent: string | undefined },
-): Item {
-  const { status, part, parent } = rest;
-  return {
-    item_id: id,
-    native_item_id: native,
-    ...(parent === undefined ? {} : { parent_id: parent }),
-    kind: "message",
-    role: "assistant",
-    status,
-    content: [part],
-  };
-}
-
-export function resultItem(
-  native: string,
-  ids: { call: string; result: string },
-  rest: Pick<Item, "status" | "content">,
-): Item {
-  return {
-    item_id: ids.result,
-    native_item_id: native,
-    parent_id: ids.call,
-    kind: "tool_result",
-    role: "tool",
-    ...rest,
-  };
-}
-
 /** An item that is complete as soon as it is there. */
-export function wholeItem(
+export function addWhole(
   state: ScriptedState,
   line: Placed,
   rest: Pick<Item, "kind" | "role" | "content">,
 ): Result {
   const [id, next] = nextId(state);
   const parent = parentOf(state, line);
-  const item: Item = {
-    item_id: id,
-    native_item_id: line.id,
-    ...(parent === undefined ? {} : { parent_id: parent }),
-    ...rest,
-    status: "completed",
-  };
+  const item = wholeItem(id, line.id, { ...rest, parent });
   const started: Item = { ...item, status: "in_progress" };
   return {
     state: next,
@@ -116,9 +84,8 @@ export function wholeItem(
 export function besideStatus(
   state: ScriptedState,
   line: Placed,
-  { fact, label, detail }: { fact: HarnessFact; label: string; detail?: string },
+  { fact, label, detail }: { fact: HarnessFact; label: string; detail?: string | undefined },
 ): Result {
-  const part: ContentPart = { type: "status", label, ...(detail === undefined ? {} : { detail }) };
-  const shown = wholeItem(state, line, { kind: "status", role: "assistant", content: [part] });
+  const shown = addWhole(state, line, statusItem(label, detail));
   return { state: shown.state, facts: [under(state, line, fact), ...shown.facts] };
 }

@@ -1,3 +1,5 @@
+import { type IdKind, type OpenRequest, toId } from "../transcript.ts";
+
 /** What the decoder must remember from line to line. Plain JSON, never changed in place. */
 export interface ScriptedState {
   readonly prefix: string;
@@ -19,11 +21,6 @@ export interface OpenItem {
   readonly parent?: string;
 }
 
-export interface OpenRequest {
-  readonly id: string;
-  readonly parent?: string;
-}
-
 export function initialState(idPrefix: string): ScriptedState {
   return { prefix: idPrefix, count: 0, items: {}, requests: {}, asks: {} };
 }
@@ -33,21 +30,7 @@ export function atTurnsEdge(state: ScriptedState): ScriptedState {
   return { ...initialState(state.prefix), count: state.count };
 }
 
-/** The next id, unique among the session's processes by the prefix that the engine gave. */
-export function nextId(
-  state: ScriptedState,
-  kind?: "perm" | "ques" | "treq" | "mreq",
-): [string, ScriptedState] {
+export function nextId(state: ScriptedState, kind?: IdKind): [string, ScriptedState] {
   const count = state.count + 1;
-  const base = kind === undefined ? state.prefix : `${kind}_${state.prefix.replace(/^itm_/, "")}`;
-  return [`${base}${count}`, { ...state, count }];
-}
-
-/** Ids come from outside, and may be called `constructor`. */
-export function own<T>(map: Readonly<Record<string, T>>, key: string): T | undefined {
-  return Object.hasOwn(map, key) ? map[key] : undefined;
-}
-
-export function without<T>(map: Readonly<Record<string, T>>, key: string): Record<string, T> {
-  return Object.fromEntries(Object.entries(map).filter(([name]) => name !== key));
+  return [toId(state.prefix, count, kind), { ...state, count }];
 }
