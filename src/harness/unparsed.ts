@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { SpoolLine } from "../contract/index.ts";
 import type { HarnessFact } from "./port.ts";
+import { parseRecord } from "./rpc.ts";
 
 /** A line that no decoder knows is kept, never fatal: the fact that says so. */
 export function unparsedFact(line: SpoolLine, error: string): HarnessFact {
@@ -11,13 +12,7 @@ export function unparsedFact(line: SpoolLine, error: string): HarnessFact {
 /** The JSON object of a line, or why it is none. */
 export function parseObject(line: SpoolLine): Record<string, unknown> | string {
   if (line.damage !== undefined) return describeDamage(line.damage);
-  try {
-    const value: unknown = JSON.parse(line.text);
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return isObject ? (value as Record<string, unknown>) : "the line is not a JSON object";
-  } catch {
-    return "the line is not a JSON object";
-  }
+  return parseRecord(line.text) ?? "the line is not a JSON object";
 }
 
 export function describeDamage({ reason, bytes }: NonNullable<SpoolLine["damage"]>): string {

@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { SluiceError } from "../contract/index.ts";
 import { toMcpResult, toMcpTool } from "./content.ts";
+import { parseObject } from "./json.ts";
 import { parseRunPath } from "./paths.ts";
 import type { ToolCall, ToolRun, ToolRuns } from "./port.ts";
 import { isTokenOf } from "./token.ts";
@@ -89,15 +90,6 @@ function parseCall(id: string, body: string): ToolCall {
   const name = call?.["name"];
   if (typeof name === "string") return { id, name, input: call?.["input"] ?? {} };
   throw new SluiceError("invalid_request", 'a call is {"name": string, "input": object}');
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function refuse(response: ServerResponse, error: unknown): void {

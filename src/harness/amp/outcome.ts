@@ -1,5 +1,5 @@
 import type { ContentPart } from "../../contract/index.ts";
-import { isRecord } from "../rpc.ts";
+import { isRecord, parseRecord } from "../rpc.ts";
 import type { ToolOutcome } from "../scribe.ts";
 import { isEdit, pathOf } from "./tools.ts";
 
@@ -9,7 +9,7 @@ export function toOutcome(
   block: Readonly<Record<string, unknown>>,
 ): ToolOutcome {
   const { text, images } = readContent(block["content"]);
-  const answer = parseRecord(text);
+  const answer = recordIn(text);
   const exitCode = answer?.["exitCode"] ?? answer?.["exit_code"];
   const hasFailedExit = typeof exitCode === "number" && exitCode !== 0;
   const failed = block["is_error"] === true || hasFailedExit;
@@ -49,7 +49,7 @@ function fileOf(
   answer: Readonly<Record<string, unknown>> | undefined,
   text: string,
 ): ContentPart | undefined {
-  const path = call && pathOf(call.name, parseRecord(call.input) ?? {});
+  const path = call && pathOf(call.name, recordIn(call.input) ?? {});
   if (!call || path === undefined) return undefined;
   if (call.name === "Read") return { type: "file_ref", path, action: "read" };
   if (!isEdit(call.name)) return undefined;
@@ -59,12 +59,7 @@ function fileOf(
   return { type: "file_ref", path, action: call.name === "create_file" ? "write" : "patch" };
 }
 
-function parseRecord(text: string): Record<string, unknown> | undefined {
-  if (!text.startsWith("{")) return undefined;
-  try {
-    const value: unknown = JSON.parse(text);
-    return isRecord(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+/** Most of what tools answer is no JSON, and is not tried. */
+function recordIn(text: string): Record<string, unknown> | undefined {
+  return text.startsWith("{") ? parseRecord(text) : undefined;
 }

@@ -1,3 +1,4 @@
+import { parseObject } from "../json.ts";
 import type { Access } from "./access.ts";
 import { callTool } from "./calls.ts";
 import { ask } from "./door.ts";
@@ -28,7 +29,7 @@ export class McpServer {
 
   /** One line of the client; what is no message of JSON-RPC is passed over. */
   hear(line: string): void {
-    const message = parseMessage(line);
+    const message = parseObject(line) as Message | undefined;
     if (message?.method === undefined) return;
     if (message.id === undefined) return this.#note(message);
     void this.#serve(message.id, message.method, message.params ?? {});
@@ -108,13 +109,4 @@ function toGreeting(asked: unknown): unknown {
     capabilities: { tools: {} },
     serverInfo: { name: "sluice", version: "1" },
   };
-}
-
-function parseMessage(line: string): Message | undefined {
-  try {
-    const message: unknown = JSON.parse(line);
-    return typeof message === "object" && message !== null ? message : undefined;
-  } catch {
-    return undefined;
-  }
 }
