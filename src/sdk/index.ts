@@ -11,26 +11,5 @@ export type { McpServerConfig } from "./settings.ts";
 export type { EventsOptions, StreamedEvent } from "./event-stream.ts";
 export { Sluice } from "./sluice.ts";
 export type { S3Config, StorageConfig } from "./storage.ts";
-export type {
-  AgentMessageChunk,
-  AgentRuntimeState,
-  AgentThoughtChunk,
-  ContentBlock,
-  DiffContent,
-  ImageContent,
-  LifecycleEvent,
-  LifecycleReason,
-  OutputEvent,
-  Plan,
-  PlanEntry,
-  SandboxLifecycleState,
-  SessionUpdate,
-  TextContent,
-  ToolCall,
-  ToolCallContent,
-  ToolCallLocation,
-  ToolCallStatus,
-  ToolCallUpdate,
-  ToolKind,
-  UserMessageChunk,
-} from "../dialects/content/index.ts";
+export type * from "../dialects/content/lifecycle-event.ts";
+export type * from "../dialects/content/output-event.ts";
