@@ -17,6 +17,7 @@ import { isKey, readCredentials } from "./credentials.ts";
 import type { StartedCommand } from "./port.ts";
 import { createRedact, secretsOf } from "./redact.ts";
 import type { Runner } from "./runner.ts";
+import type { SessionSandbox } from "./sessionSandbox.ts";
 import { Tellable } from "./tellable.ts";
 
 type Reason = NonNullable<EventData<"command.ended">["reason"]>;
@@ -51,18 +52,20 @@ const MAX_COMMAND_BYTES = 120_000;
 export class Commands {
   readonly #context: SessionContext;
   readonly #runner: Runner;
+  readonly #sandbox: SessionSandbox;
   #running: Running | undefined;
 
-  constructor(context: SessionContext, runner: Runner) {
+  constructor(context: SessionContext, runner: Runner, sandbox: SessionSandbox) {
     this.#context = context;
     this.#runner = runner;
+    this.#sandbox = sandbox;
   }
 
   /** Call it under the lock. */
   async start(request: RunCommand): Promise<StartedCommand> {
     this.#refuse(request);
     const { writer, commit } = this.#context;
-    const sandbox = await this.#runner.sandbox();
+    const sandbox = await this.#sandbox.ensure();
     const id = createId("command");
     const after = writer.fold.head;
     const { command, cwd, timeoutMs, background } = request;
@@ -96,7 +99,7 @@ export class Commands {
     const { writer, commit } = this.#context;
     const open = writer.fold.command;
     if (!open || this.#running) return;
-    const sandbox = await this.#runner.connected();
+    const sandbox = await this.#sandbox.connected();
     const spool = sandbox && (await openSpool(this.#folder(open.id)));
     if (sandbox && spool) return this.#follow(spool, sandbox);
     await commit(writer.drafts([toEnded(open.id, "failed", { reason: "lost" })]));

@@ -59,6 +59,24 @@ export function endSession(fold: SessionFold, drafts: Drafts, event: EventOf<"se
   drafts.add(event);
 }
 
+/** A turn that could not even start still starts and ends: its sender waits for one terminal event. */
+export function endUnstarted(
+  fold: SessionFold,
+  drafts: Drafts,
+  error: { readonly code: string; readonly message: string },
+): void {
+  if (fold.processOpen) {
+    drafts.add({
+      type: "process.ended",
+      source: "daemon",
+      data: { process: fold.processes, reason: "lost" },
+    });
+  }
+  if (!fold.turn) startTurn(fold, drafts);
+  drafts.add({ type: "error", source: "daemon", data: { ...error } });
+  drafts.addAll(closeTurn(fold, { status: "failed", stopReason: "agent_lost", error: { ...error } }));
+}
+
 export function sessionFailure(
   message: string,
   ended?: EventData<"process.ended">,

@@ -1,33 +1,32 @@
 import { SluiceError, type EventDraft } from "../contract/index.ts";
 import type { HarnessCommand } from "../harness/port.ts";
-import type { Sandbox } from "../sandbox/port.ts";
-import { attachProcess, connectSandbox, createSandbox, startProcess } from "./boot.ts";
-import { isBridgedRequest } from "./bridged.ts";
-import { closeTurn } from "./closing.ts";
+import { attachProcess, startProcess } from "./boot.ts";
 import type { SessionContext } from "./context.ts";
-import type { Drafts } from "./drafts.ts";
-import { endProcess, endSession, sessionFailure, type Stop } from "./ending.ts";
+import { endProcess, endSession, endUnstarted, sessionFailure, type Stop } from "./ending.ts";
 import { instructionChange } from "./instructions.ts";
 import { Intake } from "./intake.ts";
+import { Outbox } from "./outbox.ts";
+import { isLate } from "./patience.ts";
 import type { HarnessProcess } from "./process.ts";
+import type { SessionSandbox } from "./sessionSandbox.ts";
 import { startTurn } from "./start.ts";
 
 /** The harness process of a session, through all its lives: booted when there is work, ended, found again. */
 export class Runner {
   readonly #context: SessionContext;
+  readonly #sandbox: SessionSandbox;
+  readonly #outbox: Outbox;
   #process: HarnessProcess | undefined;
   #intake: Intake | undefined;
-  /** One object for all: what it holds open for the session is held once. */
-  #sandbox: Sandbox | undefined;
   #booting: Promise<void> | undefined;
   #stop: Stop | undefined;
-  /** Something waits until the harness can be told it. */
-  #isOwed = false;
   /** It serves one turn and has served it: the next one needs another. */
   #isSpent = false;
 
-  constructor(context: SessionContext) {
+  constructor(context: SessionContext, sandbox: SessionSandbox) {
     this.#context = context;
+    this.#sandbox = sandbox;
+    this.#outbox = new Outbox(context, () => this.signal("SIGINT"));
   }
 
   get process(): HarnessProcess | undefined {
@@ -67,7 +66,7 @@ export class Runner {
     const { deps, writer, commit } = this.#context;
     const { row, fold } = writer;
     if (!fold.processOpen) return;
-    const sandbox = await this.connected();
+    const sandbox = await this.#sandbox.connected();
     const process = sandbox && (await attachProcess(deps, { ...row, spec: writer.spec }, fold, sandbox));
     if (!process) {
       const drafts = writer.drafts();
@@ -97,21 +96,7 @@ export class Runner {
 
   /** Tells the harness all that the log says it must have been told. */
   async deliverOutbox(): Promise<void> {
-    const process = this.#process;
-    if (!process) return;
-    const { deps, writer } = this.#context;
-    this.#isOwed = false;
-    for (const { id, command } of writer.fold.turn?.outbox ?? []) {
-      if (command.type === "tool" && isBridgedRequest(command.id)) continue;
-      const delivery = await process.deliver(id, command);
-      if (delivery === "later") this.#isOwed = true;
-      // What is behind it is about it: an interrupt must not come before what it shall stop.
-      if (delivery === "later" && command.type === "prompt") return;
-      if (delivery !== "no words") continue;
-      const message = `the agent has no words for "${command.type}"`;
-      if (command.type === "interrupt") await this.signal("SIGINT");
-      else deps.logger({ level: "warn", message, session: writer.row.id });
-    }
+    if (this.#process) await this.#outbox.deliver(this.#process);
   }
 
   async signal(signal: NodeJS.Signals): Promise<void> {
@@ -137,49 +122,10 @@ export class Runner {
     return this.#intake !== undefined && (await this.#intake.unread()) > 0;
   }
 
-  /** The sandbox that the session has, where there is one. */
-  async connected(): Promise<Sandbox | undefined> {
-    const { deps, writer } = this.#context;
-    const known = writer.fold.sandbox;
-    if (!known) return undefined;
-    if (this.#sandbox?.id !== known.id) this.#sandbox = await connectSandbox(deps, known);
-    return this.#sandbox;
-  }
-
-  /** The session's sandbox, made if there is none; call it under the lock. */
-  sandbox(): Promise<Sandbox> {
-    const { writer, commit } = this.#context;
-    return this.#makeSandbox((event) => commit(writer.drafts([event])));
-  }
-
-  /** Stops every process of the sandbox where it stands. */
-  async pause(): Promise<void> {
-    const { writer, exclusive, commit } = this.#context;
-    await exclusive(async () => {
-      if (writer.fold.paused) return;
-      const sandbox = await this.sandbox();
-      if (!sandbox.pause) throw lacks(sandbox, "pause");
-      await sandbox.pause();
-      await commit(writer.drafts([{ type: "sandbox.paused", source: "daemon", data: factOf(sandbox) }]));
-    });
-  }
-
+  /** Lets the sandbox go on where it was stopped, and its agent with what was sent meanwhile. */
   async resume(): Promise<void> {
-    const { writer, exclusive, commit } = this.#context;
-    await exclusive(async () => {
-      if (!writer.fold.paused) return;
-      const sandbox = await this.sandbox();
-      if (!sandbox.resume) throw lacks(sandbox, "resume");
-      await sandbox.resume();
-      await commit(writer.drafts([{ type: "sandbox.resumed", source: "daemon", data: factOf(sandbox) }]));
-    });
+    await this.#sandbox.resume();
     this.advance();
-  }
-
-  async host(port: number): Promise<URL> {
-    const sandbox = await this.#context.exclusive(() => this.sandbox());
-    if (!sandbox.host) throw lacks(sandbox, "forward ports");
-    return sandbox.host(port);
   }
 
   /** Ends the process for good and answers when its last output is in the log. */
@@ -189,8 +135,10 @@ export class Runner {
     await this.#booting?.catch(() => {});
     // A frozen process can neither end by itself nor be killed everywhere.
     if (writer.fold.paused) await this.resume();
-    if (stop === "idle" && this.#process)
-      await endGently(this.#process, this.#intake?.done, deps.limits.gentleMs);
+    if (stop === "idle" && this.#process) {
+      await this.#process.spool.closeInput();
+      await isLate(this.#intake?.done, deps.limits.gentleMs);
+    }
     await this.#killProcess();
     if (this.isEnding) return;
     this.#stop = undefined;
@@ -213,22 +161,13 @@ export class Runner {
     await this.#process?.kill();
     await this.#process?.spool.remove();
     this.#process = undefined;
-    await (await this.connected())?.destroy();
-  }
-
-  /** Ends the sandbox and removes its files; call it under the lock, when nothing runs any more. */
-  async destroy(drafts: Drafts): Promise<void> {
-    const sandbox = await this.connected();
-    if (!sandbox) return;
-    await sandbox.destroy();
-    this.#sandbox = undefined;
-    drafts.add({ type: "sandbox.killed", source: "daemon", data: factOf(sandbox) });
+    await (await this.#sandbox.connected())?.destroy();
   }
 
   /** Stops looking, and ends nothing. */
   async detach(): Promise<void> {
     await this.#intake?.detach();
-    await this.#sandbox?.release?.();
+    await this.#sandbox.release();
   }
 
   async settled(): Promise<void> {
@@ -241,19 +180,12 @@ export class Runner {
     const process = this.#process;
     const intake = this.#intake;
     if (!process || !intake) {
-      await (await this.connected())?.killAll();
+      await (await this.#sandbox.connected())?.killAll();
       return;
     }
     await process.kill();
     if ((await intake.unread()) > deps.limits.maxUnreadBytes) await intake.abandon();
     await intake.done;
-  }
-
-  async #makeSandbox(record: (event: EventDraft) => Promise<void>): Promise<Sandbox> {
-    const { deps, writer } = this.#context;
-    const connected = await this.connected();
-    this.#sandbox = connected ?? (await createSandbox(deps, writer.row, record));
-    return this.#sandbox;
   }
 
   async #startQueued(): Promise<void> {
@@ -272,7 +204,7 @@ export class Runner {
     // The lock is free while a sandbox boots, which may take long: messages are accepted meanwhile.
     const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
     try {
-      const sandbox = await this.#makeSandbox(record);
+      const sandbox = await this.#sandbox.make(record);
       await exclusive(async () => {
         if (fold.ended || this.#stop !== undefined) return;
         const ordinal = fold.processes + 1;
@@ -304,7 +236,6 @@ export class Runner {
     }
   }
 
-  /** A turn that could not even start still starts and ends: its sender waits for one terminal event. */
   async #failToStart(error: unknown): Promise<void> {
     const { deps, writer, commit } = this.#context;
     const { fold, row } = writer;
@@ -317,16 +248,7 @@ export class Runner {
       error: message,
     });
     const drafts = writer.drafts();
-    if (fold.processOpen) {
-      drafts.add({
-        type: "process.ended",
-        source: "daemon",
-        data: { process: fold.processes, reason: "lost" },
-      });
-    }
-    if (!fold.turn) startTurn(fold, drafts);
-    drafts.add({ type: "error", source: "daemon", data: { code, message } });
-    drafts.addAll(closeTurn(fold, { status: "failed", stopReason: "agent_lost", error: { code, message } }));
+    endUnstarted(fold, drafts, { code, message });
     await commit(drafts);
   }
 
@@ -338,7 +260,7 @@ export class Runner {
       stop: () => this.#stop,
       moved: async (endsTurn) => {
         if (endsTurn && process.isOneShot) this.#isSpent = true;
-        if (this.#isOwed) await this.deliverOutbox();
+        if (this.#outbox.isOwed) await this.deliverOutbox();
         this.advance();
       },
       ended: () => this.#forget(process),
@@ -366,29 +288,4 @@ export class Runner {
     );
     await this.shutDown("failure");
   }
-}
-
-function factOf({ id, provider }: Sandbox): { sandbox_id: string; provider: string } {
-  return { sandbox_id: id, provider };
-}
-
-function lacks({ provider }: Sandbox, capability: string): SluiceError {
-  return new SluiceError(
-    "capability_missing",
-    `a ${provider} sandbox cannot ${capability}; use another provider`,
-  );
-}
-
-async function endGently(
-  process: HarnessProcess,
-  done: Promise<void> | undefined,
-  patienceMs: number,
-): Promise<void> {
-  await process.spool.closeInput();
-  let timer: NodeJS.Timeout | undefined;
-  const patience = new Promise((resolve) => {
-    timer = setTimeout(resolve, patienceMs);
-  });
-  await Promise.race([done, patience]);
-  clearTimeout(timer);
 }

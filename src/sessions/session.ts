@@ -22,10 +22,12 @@ import { toSessionInfo } from "./info.ts";
 import { placeInstructions } from "./instructions.ts";
 import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
+import { isLate } from "./patience.ts";
 import type { Accepted, InterruptOptions, StartedCommand, SubmitOptions, Submitted } from "./port.ts";
 import { refuseEnded, refuseTurn, refuseWork } from "./refusals.ts";
 import { replyEvents, type Reply } from "./replies.ts";
 import { Runner } from "./runner.ts";
+import { SessionSandbox } from "./sessionSandbox.ts";
 import { startTurn, userItem } from "./start.ts";
 import { allSubmissionEvents, type Submission } from "./submission.ts";
 import { Timekeeper } from "./timekeeper.ts";
@@ -45,6 +47,7 @@ export class Session {
   readonly tools: ToolCalls;
   readonly #deps: SessionDeps;
   readonly #writer: SessionWriter;
+  readonly #sandbox: SessionSandbox;
   readonly #runner: Runner;
   readonly #commands: Commands;
   readonly #time: Timekeeper;
@@ -70,9 +73,10 @@ export class Session {
       inBackground: (task) => this.#inBackground(task),
       giveUp: (error) => this.#giveUp(error),
     };
-    this.#runner = new Runner(context);
+    this.#sandbox = new SessionSandbox(context);
+    this.#runner = new Runner(context, this.#sandbox);
     this.tools = new ToolCalls(context, this.#runner);
-    this.#commands = new Commands(context, this.#runner);
+    this.#commands = new Commands(context, this.#runner, this.#sandbox);
     this.#time = new Timekeeper(context, this.#runner, () => this.sleep());
   }
 
@@ -190,21 +194,11 @@ export class Session {
       return { turnId: turn.id, ended };
     });
     if (!interrupted) return {};
-    if (stop) await this.#killUnless(interrupted.ended);
+    // An agent that somebody has turned away from gets a moment for its last words, and no more.
+    if (stop && (await isLate(interrupted.ended, this.#deps.limits.stopMs))) await this.#runner.kill();
     await interrupted.ended;
     if (stop) await this.sleep();
     return { turnId: interrupted.turnId };
-  }
-
-  /** An agent that somebody has turned away from gets a moment for its last words, and no more. */
-  async #killUnless(ended: Promise<void>): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const tooLate = new Promise<true>((resolve) => {
-      timer = setTimeout(() => resolve(true), this.#deps.limits.stopMs);
-    });
-    const isLate = await Promise.race([ended, tooLate]);
-    clearTimeout(timer);
-    if (isLate === true) await this.#runner.kill();
   }
 
   reply(id: string, reply: Reply): Promise<void> {
@@ -228,7 +222,7 @@ export class Session {
   async terminate({ destroy = false }: { destroy?: boolean } = {}): Promise<void> {
     const { fold } = this.#writer;
     if (fold.ended) {
-      if (destroy) await (await this.#runner.connected())?.destroy();
+      if (destroy) await (await this.#sandbox.connected())?.destroy();
       return;
     }
     if (fold.paused) await this.#runner.resume();
@@ -237,7 +231,7 @@ export class Session {
     await this.#exclusive(async () => {
       if (fold.ended) return;
       const drafts = this.#writer.drafts(fold.started ? [] : [this.#started()]);
-      if (destroy) await this.#runner.destroy(drafts);
+      if (destroy) await this.#sandbox.destroy(drafts);
       const data = { reason: "terminated", terminated_by: "daemon" } as const;
       endSession(fold, drafts, { type: "session.ended", source: "daemon", data });
       await this.#commit(drafts);
@@ -258,11 +252,11 @@ export class Session {
 
   files(): Promise<SandboxFiles> {
     return this.#exclusive(async () => {
-      const kept = await this.#runner.connected();
+      const kept = await this.#sandbox.connected();
       if (kept) return kept.files;
       this.#refuseEnded();
       await this.#begin();
-      return (await this.#runner.sandbox()).files;
+      return (await this.#sandbox.ensure()).files;
     });
   }
 
@@ -298,7 +292,7 @@ export class Session {
   checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
     return this.#exclusive(async () => {
       this.#refuseTurn("be checkpointed");
-      const { info, event } = await this.#keeper.keep(await this.#runner.sandbox(), comment);
+      const { info, event } = await this.#keeper.keep(await this.#sandbox.ensure(), comment);
       await this.#append([event]);
       return info;
     });
@@ -311,7 +305,7 @@ export class Session {
     await this.sleep();
     return this.#exclusive(async () => {
       this.#refuseTurn("be restored");
-      const { info, events } = await this.#keeper.restore(await this.#runner.sandbox(), checkpoint);
+      const { info, events } = await this.#keeper.restore(await this.#sandbox.ensure(), checkpoint);
       await this.#append(events);
       return info;
     });
@@ -319,7 +313,7 @@ export class Session {
 
   pause(): Promise<void> {
     this.#refuseEnded();
-    return this.#runner.pause();
+    return this.#sandbox.pause();
   }
 
   resume(): Promise<void> {
@@ -328,7 +322,7 @@ export class Session {
 
   host(port: number): Promise<URL> {
     this.#refuseEnded();
-    return this.#runner.host(port);
+    return this.#sandbox.host(port);
   }
 
   /** Ends an idle process; the next message starts it again where it was. */

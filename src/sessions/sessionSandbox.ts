@@ -1,0 +1,93 @@
+import { SluiceError, type EventDraft } from "../contract/index.ts";
+import type { Sandbox } from "../sandbox/port.ts";
+import type { SessionContext } from "./context.ts";
+import { createSandbox } from "./createSandbox.ts";
+import type { Drafts } from "./drafts.ts";
+
+/** The sandbox of a session: made when it is needed, found again, frozen, removed. */
+export class SessionSandbox {
+  readonly #context: SessionContext;
+  /** One object for all: what it holds open for the session is held once. */
+  #sandbox: Sandbox | undefined;
+
+  constructor(context: SessionContext) {
+    this.#context = context;
+  }
+
+  /** The sandbox that the session has, where there is one. */
+  async connected(): Promise<Sandbox | undefined> {
+    const { deps, writer } = this.#context;
+    const known = writer.fold.sandbox;
+    if (!known) return undefined;
+    if (this.#sandbox?.id !== known.id) this.#sandbox = await deps.provider(known.provider).connect(known.id);
+    return this.#sandbox;
+  }
+
+  /** Made if there is none; call it under the lock. */
+  ensure(): Promise<Sandbox> {
+    const { writer, commit } = this.#context;
+    return this.make((event) => commit(writer.drafts([event])));
+  }
+
+  /** Made if there is none, its making recorded as it happens. */
+  async make(record: (event: EventDraft) => Promise<void>): Promise<Sandbox> {
+    const { deps, writer } = this.#context;
+    const connected = await this.connected();
+    this.#sandbox = connected ?? (await createSandbox(deps, writer.row, record));
+    return this.#sandbox;
+  }
+
+  /** Stops every process of it where it stands. */
+  async pause(): Promise<void> {
+    const { writer, exclusive, commit } = this.#context;
+    await exclusive(async () => {
+      if (writer.fold.paused) return;
+      const sandbox = await this.ensure();
+      if (!sandbox.pause) throw lacks(sandbox, "pause");
+      await sandbox.pause();
+      await commit(writer.drafts([{ type: "sandbox.paused", source: "daemon", data: factOf(sandbox) }]));
+    });
+  }
+
+  async resume(): Promise<void> {
+    const { writer, exclusive, commit } = this.#context;
+    await exclusive(async () => {
+      if (!writer.fold.paused) return;
+      const sandbox = await this.ensure();
+      if (!sandbox.resume) throw lacks(sandbox, "resume");
+      await sandbox.resume();
+      await commit(writer.drafts([{ type: "sandbox.resumed", source: "daemon", data: factOf(sandbox) }]));
+    });
+  }
+
+  async host(port: number): Promise<URL> {
+    const sandbox = await this.#context.exclusive(() => this.ensure());
+    if (!sandbox.host) throw lacks(sandbox, "forward ports");
+    return sandbox.host(port);
+  }
+
+  /** Ends it and removes its files; call it under the lock, when nothing runs any more. */
+  async destroy(drafts: Drafts): Promise<void> {
+    const sandbox = await this.connected();
+    if (!sandbox) return;
+    await sandbox.destroy();
+    this.#sandbox = undefined;
+    drafts.add({ type: "sandbox.killed", source: "daemon", data: factOf(sandbox) });
+  }
+
+  /** Lets go of what is held open for it, and ends nothing. */
+  async release(): Promise<void> {
+    await this.#sandbox?.release?.();
+  }
+}
+
+function factOf({ id, provider }: Sandbox): { sandbox_id: string; provider: string } {
+  return { sandbox_id: id, provider };
+}
+
+function lacks({ provider }: Sandbox, capability: string): SluiceError {
+  return new SluiceError(
+    "capability_missing",
+    `a ${provider} sandbox cannot ${capability}; use another provider`,
+  );
+}
