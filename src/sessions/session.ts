@@ -6,9 +6,10 @@ import {
   type SessionSpec,
   type EventData,
 } from "../contract/index.ts";
-import type { Remembered, SessionRow } from "../log/port.ts";
+import type { SessionRow } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
+import { accept } from "./accepting.ts";
 import { changeOf, type SessionChange } from "./change.ts";
 import { closeTurn } from "./closing.ts";
 import { Commands } from "./commands.ts";
@@ -16,20 +17,18 @@ import type { SessionContext } from "./context.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
 import { endSession, TERMINATED } from "./ending.ts";
-import { fingerprintOf } from "./fingerprint.ts";
 import { isActive, type QueuedInput } from "./fold.ts";
 import { toSessionInfo } from "./info.ts";
-import { placeInstructions } from "./instructions.ts";
 import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
+import { opening } from "./opening.ts";
 import { isLate } from "./patience.ts";
-import type { Accepted, InterruptOptions, StartedCommand, SubmitOptions, Submitted } from "./port.ts";
-import { refuseEnded, refuseTurn, refuseWork } from "./refusals.ts";
+import type { InterruptOptions, StartedCommand, SubmitOptions, Submitted } from "./port.ts";
+import { refuseEnded, refuseTurn } from "./refusals.ts";
 import { replyEvents, type Reply } from "./replies.ts";
 import { Runner } from "./runner.ts";
 import { SessionSandbox } from "./sessionSandbox.ts";
-import { startTurn, userItem } from "./start.ts";
-import { allSubmissionEvents, type Submission } from "./submission.ts";
+import type { Submission } from "./submission.ts";
 import { Timekeeper } from "./timekeeper.ts";
 import { ToolCalls } from "./toolCalls.ts";
 import { refuseUnreachableTools } from "./toolServer.ts";
@@ -46,6 +45,7 @@ export class Session {
   /** The calls of its application's tools. */
   readonly tools: ToolCalls;
   readonly #deps: SessionDeps;
+  readonly #context: SessionContext;
   readonly #writer: SessionWriter;
   readonly #sandbox: SessionSandbox;
   readonly #runner: Runner;
@@ -63,7 +63,7 @@ export class Session {
     this.#deps = deps;
     this.#writer = writer;
     this.#keeper = new Keeper(deps.checkpoints(writer.row.spec.shelf), writer);
-    const context: SessionContext = {
+    this.#context = {
       deps,
       keeper: this.#keeper,
       writer,
@@ -73,11 +73,11 @@ export class Session {
       inBackground: (task) => this.#inBackground(task),
       giveUp: (error) => this.#giveUp(error),
     };
-    this.#sandbox = new SessionSandbox(context);
-    this.#runner = new Runner(context, this.#sandbox);
-    this.tools = new ToolCalls(context, this.#runner);
-    this.#commands = new Commands(context, this.#runner, this.#sandbox);
-    this.#time = new Timekeeper(context, this.#runner, () => this.sleep());
+    this.#sandbox = new SessionSandbox(this.#context);
+    this.#runner = new Runner(this.#context, this.#sandbox);
+    this.tools = new ToolCalls(this.#context, this.#runner);
+    this.#commands = new Commands(this.#context, this.#runner, this.#sandbox);
+    this.#time = new Timekeeper(this.#context, this.#runner, () => this.sleep());
   }
 
   /** Takes the session over from whoever had it, and picks up what was left running. */
@@ -132,54 +132,7 @@ export class Session {
 
   /** All of it is accepted in one transaction, or none of it. */
   submit(submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted> {
-    return this.#exclusive(async () => {
-      const { fold } = this.#writer;
-      const fingerprint = options.key === undefined ? "" : fingerprintOf(options.via, submissions);
-      const known = options.key === undefined ? undefined : await this.#deps.log.recall(this.id, options.key);
-      if (known) return recalled(known, fingerprint);
-      this.#refuseEnded();
-      if (this.#deps.draining())
-        throw new SluiceError("draining", "send it again in a moment: the server is restarting");
-      if (submissions.some((submission) => submission.kind === "message" && submission.delivery === "alone"))
-        refuseWork(fold);
-      const harness = this.#deps.harness(this.#writer.spec);
-      const placed = submissions.map((submission) => placeInstructions(harness, submission));
-      const events = allSubmissionEvents(fold, placed, {
-        via: options.via,
-        steers: (submission) => this.#steers(submission),
-      });
-      const after = fold.head;
-      const drafts = this.#writer.drafts(fold.started ? [] : [this.#started()]);
-      const accepted = events.map((own) => this.#add(drafts, own));
-      const answer = { after, accepted };
-      const key =
-        options.key === undefined
-          ? {}
-          : { key: { key: options.key, fingerprint, answer: JSON.stringify(answer) } };
-      await this.#commit(drafts, key);
-      this.#runner.advance();
-      return { ...answer, duplicate: false };
-    });
-  }
-
-  #add(drafts: Drafts, events: readonly EventDraft[]): Accepted | undefined {
-    const { fold } = this.#writer;
-    const event = events.at(-1);
-    if (!event) return undefined;
-    drafts.addAll(events.slice(0, -1));
-    const sequence = fold.head + 1;
-    const running = fold.turn?.id;
-    drafts.add(event);
-    if (event.type !== "input.accepted") return { sequence };
-    const { input_id: inputId, turn_id: turnId, content } = event.data;
-    if (turnId === running) drafts.addAll(userItem({ inputId, content }));
-    else if (this.#runner.canStartTurn && fold.inbox.length === 1) startTurn(fold, drafts);
-    return { sequence, inputId, turnId };
-  }
-
-  #steers(submission: Submission): boolean {
-    if (submission.kind !== "message" || submission.delivery !== "steer") return false;
-    return this.#runner.canSteer({ type: "steer", inputId: "", content: submission.content });
+    return this.#exclusive(() => accept(this.#context, this.#runner, submissions, options));
   }
 
   /** Answers when the turn has ended, and with `stop` when nothing of the agent runs any more. */
@@ -230,7 +183,7 @@ export class Session {
     await this.#runner.shutDown("terminate");
     await this.#exclusive(async () => {
       if (fold.ended) return;
-      const drafts = this.#writer.drafts(fold.started ? [] : [this.#started()]);
+      const drafts = this.#writer.drafts(opening(this.#writer));
       if (destroy) await this.#sandbox.destroy(drafts);
       const data = { reason: "terminated", terminated_by: "daemon" } as const;
       endSession(fold, drafts, { type: "session.ended", source: "daemon", data });
@@ -263,29 +216,28 @@ export class Session {
   /** What really changed is an event; an agent that has to be started otherwise is, with the next message. */
   async update(change: SessionChange): Promise<void> {
     if (change.forget) await this.sleep();
-    const restarts = await this.#exclusive(async () => {
-      this.#refuseEnded();
-      const data = changeOf(this.#writer, change);
-      if (data.settings !== undefined) {
-        this.#refuseTurn("be changed");
-        refuseUnreachableTools({ ...this.#writer.spec, ...(data.settings as Partial<SessionSpec>) });
-      }
-      if (data.native_session_id === null) this.#refuseTurn("forget");
-      if (Object.keys(data).length === 0) return false;
-      const drafts = this.#writer.drafts(this.#writer.fold.started ? [] : [this.#started()]);
-      drafts.add({ type: "session.updated", source: "daemon", data });
-      await this.#commit(drafts);
-      return data.settings !== undefined;
-    });
+    const restarts = await this.#exclusive(() => this.#change(change));
     if (restarts) await this.sleep();
+  }
+
+  /** Whether the agent has to be started otherwise. */
+  async #change(change: SessionChange): Promise<boolean> {
+    this.#refuseEnded();
+    const data = changeOf(this.#writer, change);
+    if (data.settings !== undefined) {
+      this.#refuseTurn("be changed");
+      refuseUnreachableTools({ ...this.#writer.spec, ...(data.settings as Partial<SessionSpec>) });
+    }
+    if (data.native_session_id === null) this.#refuseTurn("forget");
+    if (Object.keys(data).length === 0) return false;
+    await this.#append([...opening(this.#writer), { type: "session.updated", source: "daemon", data }]);
+    return data.settings !== undefined;
   }
 
   report(data: EventData<"error">): Promise<void> {
     return this.#exclusive(async () => {
       this.#refuseEnded();
-      const drafts = this.#writer.drafts(this.#writer.fold.started ? [] : [this.#started()]);
-      drafts.add({ type: "error", source: "daemon", data });
-      await this.#commit(drafts);
+      await this.#append([...opening(this.#writer), { type: "error", source: "daemon", data }]);
     });
   }
 
@@ -347,9 +299,8 @@ export class Session {
     });
   }
 
-  /** The first event of every session says that it is one. */
   async #begin(): Promise<void> {
-    if (!this.#writer.fold.started) await this.#append([this.#started()]);
+    if (!this.#writer.fold.started) await this.#append(opening(this.#writer));
   }
 
   async #append(events: readonly EventDraft[]): Promise<void> {
@@ -387,16 +338,6 @@ export class Session {
     this.#turnEnds.settle(undefined);
   }
 
-  #started(): EventDraft {
-    const { agent, directory, model } = this.#writer.row.spec;
-    const metadata = {
-      agent,
-      ...(directory === undefined ? {} : { directory }),
-      ...(model === undefined ? {} : { model }),
-    };
-    return { type: "session.started", source: "daemon", data: { metadata } };
-  }
-
   #refuseEnded(): void {
     refuseEnded(this.id, this.#writer.fold, this.#runner);
   }
@@ -408,13 +349,4 @@ export class Session {
   #inBackground(task: Promise<unknown>): void {
     task.catch((error: unknown) => this.#giveUp(error));
   }
-}
-
-function recalled(known: Remembered, fingerprint: string): Submitted {
-  if (known.fingerprint === fingerprint)
-    return { ...(JSON.parse(known.answer) as Submitted), duplicate: true };
-  throw new SluiceError(
-    "idempotency_conflict",
-    "this Idempotency-Key came with another message before; use a new key for a new message",
-  );
 }
