@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SluiceError } from "../contract/index.ts";
+import { makeOnce } from "./makeOnce.ts";
 
 const KEY_BYTES = 32;
 
@@ -20,16 +21,7 @@ function readKey(path: string): Uint8Array | undefined {
 }
 
 function makeKey(path: string): Uint8Array {
-  const draft = `${path}.${process.pid}.${randomBytes(6).toString("hex")}`;
-  writeFileSync(draft, randomBytes(KEY_BYTES), { mode: 0o600, flag: "wx", flush: true });
-  try {
-    // A link appears whole, and fails where another process was first.
-    linkSync(draft, path);
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
-  } finally {
-    rmSync(draft, { force: true });
-  }
+  makeOnce(path, randomBytes(KEY_BYTES));
   const key = readKey(path);
   if (!key) throw unfit(path);
   return key;

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { makeOnce } from "../catalog/makeOnce.ts";
 import { CliFailure } from "./failure.ts";
 
 export function tokenFile(dataDir: string): string {
@@ -18,11 +19,7 @@ export function readToken(dataDir: string): string | undefined {
 /** The token of this data folder, made on the first start. Two servers that start at once agree on one. */
 export function ensureToken(dataDir: string): string {
   const file = tokenFile(dataDir);
-  try {
-    writeFileSync(file, `${randomBytes(32).toString("base64url")}\n`, { mode: 0o600, flag: "wx" });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  }
+  if (!existsSync(file)) makeToken(file);
   const token = readToken(dataDir);
   if (token === undefined || !isSendable(token)) {
     throw new CliFailure(
@@ -32,6 +29,17 @@ export function ensureToken(dataDir: string): string {
   }
   chmodSync(file, 0o600);
   return token;
+}
+
+function makeToken(file: string): void {
+  try {
+    makeOnce(file, `${randomBytes(32).toString("base64url")}\n`);
+  } catch (error) {
+    const why = (error as Error).message;
+    throw new CliFailure(
+      `The token cannot be kept in ${file} (${why}). Make room or give access there, or choose another folder with --data.`,
+    );
+  }
 }
 
 /** Whether a token fits into a header, where it must be one word. */

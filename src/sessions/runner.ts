@@ -241,8 +241,9 @@ export class Runner {
     const { fold, row } = writer;
     const message = error instanceof Error ? error.message : String(error);
     const code = error instanceof SluiceError ? error.code : "internal";
+    // The turn's own events tell it too.
     deps.logger({
-      level: "error",
+      level: "warn",
       message: "the agent could not be started",
       session: row.id,
       error: message,

@@ -1,12 +1,13 @@
 import { type ChildProcess, execFileSync } from "node:child_process";
-import { mkdtempSync, rmdirSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmdirSync } from "node:fs";
 import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ensureToken } from "../../src/cli/token.ts";
 import { createClient, type SluiceClient } from "../../src/client/index.ts";
 import type { EventOf, SluiceEvent } from "../../src/contract/index.ts";
-import { printed, Workbench } from "../cli/workbench.ts";
+import { ended, printed, Workbench } from "../cli/workbench.ts";
 import { processesWith, script } from "../support/engine.ts";
 import { assistantTexts, expectLawful } from "../support/laws.ts";
 
@@ -153,6 +154,64 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
       await fill(disk);
       await client.sessions.delete("s");
       await client.sessions.create("t", { agent: "scripted" });
+    });
+  },
+);
+
+describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
+  "commands on a disk that is full (skipped where none can be mounted)",
+  () => {
+    let bench: Workbench;
+    let disk: string;
+    let data: string;
+    beforeEach(async () => {
+      bench = new Workbench();
+      disk = await mkdtemp(join(tmpdir(), "sluice-disk-"));
+      data = join(disk, "data");
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", disk]);
+    });
+    afterEach(async () => {
+      await bench.close();
+      execFileSync("umount", ["-l", disk]);
+      await rm(disk, { recursive: true });
+    });
+
+    it("no empty token is left, and one is made once there is space", async () => {
+      await fill(disk);
+      expect(() => ensureToken(disk)).toThrow(/ENOSPC.*Make room/s);
+      expect(readdirSync(disk)).toEqual(["filler"]);
+      await rm(join(disk, "filler"));
+      expect(ensureToken(disk)).toMatch(/^[\w-]{43}$/);
+      expect(readdirSync(disk)).toEqual(["token"]);
+    });
+
+    it("run says that it waits for space, and goes on when there is some", async () => {
+      const gate = join(bench.work, "go");
+      const child = bench.start([
+        "run",
+        "--data",
+        data,
+        "--json",
+        script(
+          { shell: "echo waiting; while [ ! -e go ]; do sleep 0.05; done" },
+          { say: "x".repeat(100_000), chunks: 1 },
+        ),
+      ]);
+      const end = ended(child);
+      await printed(child, /waiting\\n"/);
+      await fill(disk);
+      const told = printed(child, /sluice: .*The disk is full: free space on/, "stderr");
+      await writeFile(gate, "");
+      await told;
+      await rm(join(disk, "filler"));
+      const { out, code } = await end;
+      const events = out
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line) as SluiceEvent);
+      expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
+      expect(events.filter(({ type }) => type === "turn.ended")).toHaveLength(1);
+      expect([0, 1]).toContain(code);
     });
   },
 );

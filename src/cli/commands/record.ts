@@ -13,6 +13,7 @@ import type { CommandContext } from "../program.ts";
 import { readPrompt } from "../prompt.ts";
 import type { Screen } from "../screen.ts";
 import { onInterrupt } from "../signals.ts";
+import { createTroubleNotes } from "../troubles.ts";
 import { TurnRun } from "../turnRun.ts";
 import { openEngine } from "../wiring.ts";
 
@@ -85,7 +86,10 @@ interface Run {
 
 /** One turn of a session of its own; its process has ended, and all of it is recorded, when this answers. */
 async function runTurn(prompt: string, { spec, recorder, screen, data }: Run): Promise<number> {
-  const engine = await openEngine(dataDirOf(data), () => ({ recorder }));
+  const engine = await openEngine(dataDirOf(data), () => ({
+    recorder,
+    logger: createTroubleNotes(screen),
+  }));
   let turn: TurnRun | undefined;
   const unhook = onInterrupt(() => turn?.interrupt());
   try {

@@ -8,6 +8,7 @@ import { createPrint, FORMAT_NAMES, formatOf } from "../formats.ts";
 import type { CommandContext } from "../program.ts";
 import { readPrompt } from "../prompt.ts";
 import { onInterrupt } from "../signals.ts";
+import { createTroubleNotes } from "../troubles.ts";
 import { TurnRun } from "../turnRun.ts";
 import { openEngine } from "../wiring.ts";
 
@@ -53,7 +54,7 @@ async function run(words: string[], options: RunOptions, { screen, argv }: Comma
   const { said, command } = splitCommand(words, { agent: options.agent, argv });
   const print = createPrint(formatOf(options), screen.page);
   const prompt = await readPrompt(said);
-  const engine = await openEngine(dataDirOf(options.data));
+  const engine = await openEngine(dataDirOf(options.data), () => ({ logger: createTroubleNotes(screen) }));
   let turn: TurnRun | undefined;
   let isStopped = false;
   const unhook = onInterrupt(() => {

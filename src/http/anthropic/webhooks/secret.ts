@@ -1,6 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { makeOnce } from "../../../catalog/makeOnce.ts";
 import { SluiceError } from "../../../contract/index.ts";
 
 export function webhookKeyFile(folder: string): string {
@@ -10,12 +11,7 @@ export function webhookKeyFile(folder: string): string {
 /** What receivers check deliveries with: made on first use. Two servers that start at once agree on one. */
 export function readWebhookKey(folder: string): string {
   const file = webhookKeyFile(folder);
-  try {
-    const fresh = `whsec_${randomBytes(32).toString("base64")}\n`;
-    writeFileSync(file, fresh, { mode: 0o600, flag: "wx", flush: true });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  }
+  if (!existsSync(file)) makeOnce(file, `whsec_${randomBytes(32).toString("base64")}\n`);
   const key = readFileSync(file, "utf8").trim();
   if (!/^whsec_[A-Za-z0-9+/]{32,}={0,2}$/.test(key)) {
     const detail = `${file} holds no webhook key (whsec_ and base64). Put the right one back, or remove it to have a new one made.`;
