@@ -94,9 +94,9 @@ export class StoredLog implements EventLog {
 
     const page = await this.#calmly(() => this.#open(session, range));
     while (!page.isWhole) {
-      await this.#calmly(() => page.readOn());
       // A filter may skip over a long history; others want to run meanwhile.
-      if (range.types) await nextTurn();
+      await nextTurn();
+      await this.#calmly(() => page.readOn());
     }
     return page.events;
   }
@@ -150,7 +150,10 @@ export class StoredLog implements EventLog {
     if (range.after < place.floor || range.after > place.head) throw cursorGone(session, range.after, place);
     const events = range.after === place.head ? [] : this.#newest(session, range);
     if (events) return { events, isWhole: true, readOn: () => {} };
-    return new Page(this.#store, { id: session, place }, range);
+    const page = new Page(this.#store, { id: session, place }, range);
+    // At once: behind the next commit the place may be another, and what was trimmed would be missing without a word.
+    page.readOn();
+    return page;
   }
 
   /** Undefined when somebody else was faster. */

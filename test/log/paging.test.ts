@@ -56,6 +56,26 @@ describe("a page of the log", () => {
     await log.close();
   });
 
+  it("is all of it or a refusal, also when its beginning is trimmed while it waits behind a long commit", async () => {
+    const first = new StoredLog(openStore({ folder }));
+    await createSession(first, "s");
+    for (let part = 0; part < 3; part++) await append(first, "s", toDeltas(10));
+    await createSession(first, "busy");
+    await first.close();
+
+    // Opened anew, so that nothing of it is at hand.
+    const log = new StoredLog(openStore({ folder }));
+    const long = append(log, "busy", toDeltas(2000));
+    const page = log.read("s", { after: 0, limit: 100 });
+    const longer = append(log, "busy", toDeltas(2000));
+    const trimmed = log.trim("s", 10);
+    expect((await page).map(({ sequence }) => sequence)).toEqual(
+      Array.from({ length: 30 }, (_, at) => at + 1),
+    );
+    await Promise.all([long, longer, trimmed]);
+    await log.close();
+  });
+
   it.each(["memory", "sqlite"])("after any cut equals the uncut log: %s", async (kind) => {
     let run = 0;
     const step = fc.record({
