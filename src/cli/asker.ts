@@ -52,8 +52,11 @@ export class Asker {
     const { pendingActions } = await this.#engine.info(ask.session_id);
     if (signal.aborted || !pendingActions.some((action) => action.id === idOf(ask))) return;
     try {
-      if (this.#isInteractive) await this.#askHere(ask, signal);
-      else await this.#refuse(ask);
+      if (!this.#isInteractive) return await this.#refuse(ask, "standard input is not a terminal");
+      await this.#askHere(ask, signal).catch((error: unknown) => {
+        if (!(error instanceof InputEnded)) throw error;
+        return this.#refuse(ask, "standard input has ended");
+      });
     } catch (error) {
       const isLate =
         error instanceof SluiceError && ["already_resolved", "action_not_found"].includes(error.code);
@@ -83,8 +86,9 @@ export class Asker {
     return this.#engine.resolveTool(session, ask.data.request_id, reply);
   }
 
-  async #refuse(ask: Ask): Promise<void> {
+  async #refuse(ask: Ask, why: string): Promise<void> {
     const { session_id: session } = ask;
+    const say = (what: string): void => this.#say(what, { why, session });
     if (ask.type === "permission.requested") {
       const message = "Nobody was there to allow it.";
       await this.#engine.resolvePermission(session, ask.data.permission_id, {
@@ -92,20 +96,20 @@ export class Asker {
         message,
         by: "cli",
       });
-      return this.#say(`permission for "${ask.data.action}" was denied`, session);
+      return say(`permission for "${ask.data.action}" was denied`);
     }
     if (ask.type === "question.requested") {
       await this.#engine.resolveQuestion(session, ask.data.question_id, { rejected: true, by: "cli" });
-      return this.#say(`the question "${ask.data.prompt}" was not answered`, session);
+      return say(`the question "${ask.data.prompt}" was not answered`);
     }
     const output = "No application is connected that could run this tool.";
     await this.#engine.resolveTool(session, ask.data.request_id, { output, isError: true, by: "cli" });
-    return this.#say(`the tool "${ask.data.name}" was not run`, session);
+    return say(`the tool "${ask.data.name}" was not run`);
   }
 
-  #say(what: string, session: string): void {
+  #say(what: string, { why, session }: { why: string; session: string }): void {
     this.#screen.note(
-      `sluice: ${what}, because standard input is not a terminal. To answer, run this in a terminal, ` +
+      `sluice: ${what}, because ${why}. To answer, run this in a terminal, ` +
         `or start \`sluice serve\` and send the message there (POST /v1/sessions/${session}/messages).`,
     );
   }
@@ -113,16 +117,25 @@ export class Asker {
   async #ask(question: string, signal: AbortSignal, valid: RegExp): Promise<string> {
     const lines = createInterface({ input: process.stdin, output: process.stderr });
     lines.on("SIGINT", this.#interrupt);
+    const stop = new AbortController();
+    lines.once("close", () => stop.abort());
     try {
       for (;;) {
-        const answer = (await lines.question(question, { signal })).trim();
+        const either = AbortSignal.any([signal, stop.signal]);
+        const answer = (await lines.question(question, { signal: either })).trim();
         if (valid.test(answer)) return answer;
       }
+    } catch (error) {
+      // Ctrl-D: readline itself would leave the question open for ever.
+      throw stop.signal.aborted && !signal.aborted ? new InputEnded() : error;
     } finally {
       lines.close();
     }
   }
 }
+
+/** Nobody will answer any more. */
+class InputEnded extends Error {}
 
 function isAsk(event: SluiceEvent): event is Ask {
   return (

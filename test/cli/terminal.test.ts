@@ -52,6 +52,25 @@ describe.skipIf(!existsSync(SCRIPT))("at a terminal", () => {
     expect(existsSync(join(bench.work, "forbidden"))).toBe(false);
   });
 
+  it("takes Ctrl-D for a refusal of the question that stands", async () => {
+    const steps = [
+      { ask: { shell: "touch forbidden" } },
+      { question: { prompt: "Which?" } },
+      { say: "over" },
+    ];
+    const child = atTerminal(["run", script(...steps)]);
+    const end = ended(child);
+    await printed(child, /allow\? \[y\]es/);
+    child.stdin?.write("\u0004");
+    await printed(child, /answer: /);
+    child.stdin?.write("\u0004");
+    const { code, out } = await end;
+    expect(code).toBe(0);
+    expect(out).toContain("was denied, because standard input has ended");
+    expect(out).toContain("over");
+    expect(existsSync(join(bench.work, "forbidden"))).toBe(false);
+  });
+
   it("has colours, unless NO_COLOR is set", async () => {
     const coloured = atTerminal(["run", script({ say: "hi" })]);
     coloured.stdin?.end();
