@@ -38,6 +38,7 @@ describe("a script that cannot be performed", () => {
       '#script [{"subagent":{"name":"x","steps":[{"nope":1}]}}]',
       /^steps\[0\]\.subagent\.steps\[0\] is no known step/,
     ],
+    ['#script [{"rawBytes":"***"}]', 'steps[0].rawBytes must be base64, not "***"'],
     ['#script [{"say":"a","shell":"b"}]', "steps[0] is more than one step: say and shell"],
     ['#script [{"fail":{"kind":"x"}}]', /^steps\[0\]\.fail\.kind must be one of overloaded, rate_limited/],
     ['#script [{"signal":"SIGNOPE"}]', /^steps\[0\]\.signal must be the name of a signal/],

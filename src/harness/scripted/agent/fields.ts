@@ -24,6 +24,12 @@ export class Fields {
     throw this.#wrong(key, "a string");
   }
 
+  bytes(key: string): Uint8Array {
+    const value = this.text(key);
+    if (/^[\w+/-]*={0,2}$/.test(value)) return Buffer.from(value, "base64");
+    throw this.#wrong(key, "base64");
+  }
+
   list(key: string): unknown[] {
     const value = this.value(key);
     if (Array.isArray(value)) return value;

@@ -105,7 +105,7 @@ const STEPS: Record<string, Parse> = {
   },
   stderr: (step) => ({ do: "stderr", text: step.text("stderr") }),
   raw: (step) => ({ do: "raw", text: step.text("raw") }),
-  rawBytes: (step) => ({ do: "rawBytes", bytes: Buffer.from(step.text("rawBytes"), "base64") }),
+  rawBytes: (step) => ({ do: "rawBytes", bytes: step.bytes("rawBytes") }),
   exit: (step, at) => {
     const code = step.count("exit");
     if (code > 255) throw new BadScript(`${at}.exit must be an exit status from 0 to 255, not ${code}`);
