@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import type { Command } from "commander";
 import { z } from "zod";
 import { McpServer, PermissionMode, type SessionSpec } from "../contract/index.ts";
@@ -42,12 +42,16 @@ export function addAgentOptions(command: Command): Command {
 /** The session that the options ask for; `command` is what stood behind `--`, for an agent that is only a protocol. */
 export function toSpec(options: AgentOptions, command: readonly string[] = []): SessionSpec {
   const { model, variant, mode: agentMode, instructions, sandbox } = options;
+  if (options.agent === "acp" && command.length === 0)
+    throw new CliFailure(
+      'An ACP agent needs the command that starts it, behind --: sluice run --agent acp "…" -- my-agent --acp',
+    );
   const permissionMode = options.permissionMode === undefined ? undefined : toMode(options.permissionMode);
   const spec: { [K in keyof SessionSpec]: SessionSpec[K] | undefined } = {
     agent: options.agent ?? "scripted",
     // A copy has a folder of its own: the original's must not change under it.
     directory:
-      options.fork !== undefined && options.cwd === undefined ? undefined : resolve(options.cwd ?? "."),
+      options.fork !== undefined && options.cwd === undefined ? undefined : folderOf(options.cwd ?? "."),
     sandbox,
     model,
     variant,
@@ -73,6 +77,13 @@ export function splitCommand(
   if (agent !== "acp" || dashes < 0) return { said: words, command: [] };
   const command = argv.slice(dashes + 1);
   return { said: words.slice(0, words.length - command.length), command };
+}
+
+/** Said here in the words of a command line; to a client the server says its own. */
+function folderOf(path: string): string {
+  const folder = resolve(path);
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return folder;
+  throw new CliFailure(`There is no directory ${folder}. Make it, or name another one with --cwd.`);
 }
 
 function collect(value: string, before: string[] = []): string[] {

@@ -13,3 +13,13 @@ export function addWhereOptions(command: Command): Command {
       "the data folder to read where no server is found (default: $XDG_DATA_HOME/sluice)",
     );
 }
+
+/** The same place in the words of a command line, for whoever types the next one. */
+export function toWhereWords({ server, data }: { server?: string; data?: string | undefined }): string {
+  const words = Object.entries({ server, data }).filter(([, value]) => value !== undefined);
+  return words.map(([name, value]) => ` --${name} ${quote(value ?? "")}`).join("");
+}
+
+function quote(word: string): string {
+  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

@@ -70,6 +70,16 @@ describe("sluice run", () => {
     expect(existsSync(bench.data)).toBe(false);
   });
 
+  it("says how its session is found again, in another data folder too", async () => {
+    const data = join(bench.folder, "my data");
+    const { out } = await bench.run(["run", "--session", "s", "--data", data, script({ say: "hi" })]);
+    const [, words = ""] = /replay it: sluice (.*)\n/.exec(out) ?? [];
+    expect(words).toBe(`tail s --data '${data}'`);
+    const again = await bench.run([], { argv: ["/bin/sh", "-c", `'${BIN}' ${words}`] });
+    expect(again.out).toContain("\nhi\n");
+    expect(again.out).toContain(`sluice ${words}\n`);
+  });
+
   it("reads the prompt from standard input", async () => {
     const prompt = script({ say: "from the pipe" });
     for (const args of [["run"], ["run", "-"]]) {
@@ -210,8 +220,18 @@ describe("sluice run", () => {
 
   it.each([
     ["no prompt", ["run"], 2, /There is no prompt/],
-    ["a folder that is not there", ["run", "--cwd", "/sluice/none", "hi"], 1, /no directory \/sluice\/none/],
-    ["an ACP agent without its command", ["run", "--agent", "acp", "hi"], 1, /needs the command/],
+    [
+      "a folder that is not there",
+      ["run", "--cwd", "/sluice/none", "hi"],
+      1,
+      /no directory \/sluice\/none\. Make it, or name another one with --cwd/,
+    ],
+    [
+      "an ACP agent without its command",
+      ["run", "--agent", "acp", "hi"],
+      1,
+      /needs the command that starts it.*-- my-agent --acp/,
+    ],
     ["an unknown format", ["run", "--as", "klingon", "hi"], 2, /no format "klingon"\. Formats: universal/],
     ["an unknown agent", ["run", "--agent", "scriptde", "hi"], 1, /Did you mean "scripted"\?/],
     ["an unknown sandbox", ["run", "--sandbox", "moon", "hi"], 1, /no sandbox provider "moon"/],

@@ -15,6 +15,7 @@ import type { Screen } from "../screen.ts";
 import { onInterrupt } from "../signals.ts";
 import { createTroubleNotes } from "../troubles.ts";
 import { TurnRun } from "../turnRun.ts";
+import { toWhereWords } from "../where.ts";
 import { openEngine } from "../wiring.ts";
 
 const EXAMPLES = `
@@ -95,7 +96,8 @@ async function runTurn(prompt: string, { spec, recorder, screen, data }: Run): P
   try {
     const session = createId("session");
     await engine.create(session, spec);
-    turn = new TurnRun(engine, { session, screen, print: createPrint(undefined, screen.page) });
+    const page = { ...screen.page, where: toWhereWords({ data }) };
+    turn = new TurnRun(engine, { session, screen, print: createPrint(undefined, page) });
     return await turn.run(prompt);
   } finally {
     unhook();

@@ -10,6 +10,7 @@ import { readPrompt } from "../prompt.ts";
 import { onInterrupt } from "../signals.ts";
 import { createTroubleNotes } from "../troubles.ts";
 import { TurnRun } from "../turnRun.ts";
+import { toWhereWords } from "../where.ts";
 import { openEngine } from "../wiring.ts";
 
 const EXAMPLES = `
@@ -52,7 +53,7 @@ export function addRun(program: Command, context: CommandContext): void {
 
 async function run(words: string[], options: RunOptions, { screen, argv }: CommandContext): Promise<number> {
   const { said, command } = splitCommand(words, { agent: options.agent, argv });
-  const print = createPrint(formatOf(options), screen.page);
+  const print = createPrint(formatOf(options), { ...screen.page, where: toWhereWords(options) });
   const prompt = await readPrompt(said);
   const engine = await openEngine(dataDirOf(options.data), () => ({ logger: createTroubleNotes(screen) }));
   let turn: TurnRun | undefined;

@@ -5,7 +5,7 @@ import type { CommandContext } from "../program.ts";
 import type { Screen } from "../screen.ts";
 import { type Following, tailEvents } from "../source.ts";
 import { onInterrupt } from "../signals.ts";
-import { addWhereOptions } from "../where.ts";
+import { addWhereOptions, toWhereWords } from "../where.ts";
 
 const EXAMPLES = `
 By default the log is printed, and followed for as long as a turn is running or queued.
@@ -42,7 +42,7 @@ export function addTail(program: Command, { screen }: CommandContext): void {
 }
 
 async function tail(session: string, options: TailOptions, screen: Screen): Promise<void> {
-  const print = createPrint(formatOf(options), screen.page);
+  const print = createPrint(formatOf(options), { ...screen.page, where: toWhereWords(options) });
   const source = await locateSource(options);
   const stop = new AbortController();
   const unhook = onInterrupt(() => stop.abort());

@@ -15,12 +15,12 @@ export function writeTurnEnd(pen: Pen, event: EventOf<"turn.ended">, startedAt: 
   pen.line(`${toVerdict(pen, data)} ${pen.paint.dim(behind)}`.trimEnd());
   const help = data.status === "failed" ? helpFor(data) : undefined;
   if (help) pen.line(`  ${help}`);
-  pen.line(pen.paint.dim(`  session ${session} · replay it: sluice tail ${session}`));
+  pen.line(pen.paint.dim(`  session ${session} · replay it: ${pen.replayOf(session)}`));
 }
 
 export function writeUnread(pen: Pen, count: number, session: string): void {
   const lines = count === 1 ? "1 more line" : `${toCount(count)} more lines`;
-  const how = `sluice tail ${session} --as universal shows all`;
+  const how = `${pen.replayOf(session)} --as universal shows all`;
   pen.line(pen.paint.dim(`· ${lines} that could not be read, ${how}`));
 }
 

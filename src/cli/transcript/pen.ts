@@ -16,6 +16,8 @@ export interface Page {
   readonly paint: Colors;
   /** Infinity in a pipe: lines are then never wrapped. */
   readonly width: number;
+  /** The options with which `sluice tail` finds what is shown here. */
+  readonly where?: string;
 }
 
 type Style = (text: string) => string;
@@ -24,6 +26,7 @@ type Style = (text: string) => string;
 export class Pen {
   readonly paint: Colors;
   readonly width: number;
+  readonly #where: string;
   #text = "";
   #column: number;
   #blank: boolean;
@@ -33,6 +36,7 @@ export class Pen {
   constructor(page: Page, cursor: Cursor) {
     this.paint = page.paint;
     this.width = page.width;
+    this.#where = page.where ?? "";
     this.#column = cursor.column;
     this.#blank = cursor.blank;
     this.#gap = cursor.gap;
@@ -41,6 +45,11 @@ export class Pen {
 
   get text(): string {
     return this.#text;
+  }
+
+  /** The command that shows the session again. */
+  replayOf(session: string): string {
+    return `sluice tail ${session}${this.#where}`;
   }
 
   get cursor(): Cursor {

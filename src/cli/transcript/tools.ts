@@ -33,7 +33,8 @@ export function endOutput(
   const hidden = all.total - all.shown - tail.length;
   if (hidden > 0) {
     const lines = hidden === 1 ? "1 more line" : `${hidden.toLocaleString("en")} more lines`;
-    pen.line(pen.paint.dim(`${end.indent}… ${lines}, sluice tail ${end.session} --as universal shows all`));
+    const how = `${pen.replayOf(end.session)} --as universal shows all`;
+    pen.line(pen.paint.dim(`${end.indent}… ${lines}, ${how}`));
   }
   for (const line of tail) pen.line(pen.paint.dim(fit(pen, line, end.indent)));
 }
@@ -43,7 +44,7 @@ export function writeDiff(pen: Pen, diff: string, indent: string, session: strin
   const most = 24;
   for (const line of lines.slice(0, most)) pen.line(paintDiffLine(pen, line, fit(pen, line, indent)));
   if (lines.length <= most) return;
-  const rest = `${lines.length - most} more lines, sluice tail ${session} --as universal shows all`;
+  const rest = `${lines.length - most} more lines, ${pen.replayOf(session)} --as universal shows all`;
   pen.line(pen.paint.dim(`${indent}… ${rest}`));
 }
 
