@@ -9,29 +9,23 @@ import {
   type SessionInfo,
   type SessionSpec,
   type EventData,
-  type EventDraft,
 } from "../contract/index.ts";
 import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
-import type { CheckpointInfo, CheckpointStorage } from "../sandbox/checkpoint/port.ts";
-import { createFolderStorage, type FileHooks } from "../sandbox/index.ts";
-import { chooseProvider, defaultProviders } from "../sandbox/choose.ts";
+import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
+import { defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
 import { PINNED } from "../sandbox/host/mapping.ts";
-import { createToolBridge } from "../tools/index.ts";
-import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
 import type { SessionChange } from "./change.ts";
-import { refuseUnknownChoices } from "./choices.ts";
-import { hostKeys } from "./credentials.ts";
+import { createSessionDeps } from "./createDeps.ts";
+import type { SessionDeps } from "./deps.ts";
+import type { EngineOptions } from "./engineOptions.ts";
 import type { QueuedInput } from "./fold.ts";
-import { refuseUnknownHosts } from "./hosts.ts";
 import { toSessionInfo } from "./info.ts";
-import type { Loan } from "./lending.ts";
 import { loadFold } from "./load.ts";
 import { OpenSessions } from "./openSessions.ts";
-import { ownerName } from "./owner.ts";
 import type {
   AcceptedInput,
   AgentInfo,
@@ -43,47 +37,12 @@ import type {
   SubmitOptions,
   Submitted,
 } from "./port.ts";
-import { reapSandboxes } from "./reaper.ts";
-import type { Recorder } from "./recorder.ts";
+import { chooseDefault } from "./providers.ts";
 import { forgetSecrets, keepSecrets } from "./secretFiles.ts";
 import type { Session } from "./session.ts";
-import { createShelves } from "./shelves.ts";
-import { refuseUnreachableTools } from "./toolServer.ts";
+import { refuseSpec } from "./specRefusals.ts";
 import type { Submission } from "./submission.ts";
-
-export interface EngineOptions {
-  readonly log: EventLog;
-  /** Spools and sandboxes live here, beside the log. */
-  readonly dataDir: string;
-  readonly harnesses?: readonly Harness[];
-  readonly providers?: readonly SandboxProvider[];
-  readonly defaultSandbox?: string;
-  readonly limits?: Partial<Limits>;
-  /** Where checkpoints are kept; a folder beside the log unless told otherwise. */
-  readonly checkpointStorage?: CheckpointStorage;
-  /** Where the checkpoints of a shelf are, if not in a part of that storage. */
-  readonly shelves?: (shelf: string) => CheckpointStorage | undefined;
-  /** Called on every change of a file in any session; one that throws is logged and changes nothing. */
-  readonly fileHooks?: FileHooks;
-  readonly logger?: Logger;
-  /** Told every line of every process, in both directions. */
-  readonly recorder?: Recorder;
-  /**
-   * What a session's processes are started with in place of its spec, such as MCP servers by the way that holds their
-   * credentials. Asked at every start, stored nowhere; the same session is given the same for as long as it can be.
-   */
-  readonly equip?: (session: string, spec: SessionSpec) => Promise<SessionSpec>;
-  /** Whether an MCP server refused the session or was not there, for agents that cannot tell. */
-  readonly mcpVerdict?: SessionDeps["mcpVerdict"];
-  /** Secrets that the session's sandbox may use without having them. Asked at every start; the same placeholders each time. */
-  readonly lend?: (session: string) => Promise<Loan | undefined>;
-  /** Told of every commit, after it; with no events where a session was made. It may not throw or wait. */
-  readonly onCommit?: (session: string, events: readonly EventDraft[]) => void;
-  /** Values that must never reach an event, by name: the server's own token, for one. */
-  readonly secrets?: ReadonlyMap<string, string>;
-}
-
-const REAP_MS = 3_600_000;
+import { Upkeep } from "./upkeep.ts";
 
 /** Starts the engine: what an earlier life left running is picked up before this answers. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
@@ -92,64 +51,38 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
   const engine = new LocalEngine(
     options,
     providers,
-    options.defaultSandbox ?? (await choose(providers, options.logger)),
+    options.defaultSandbox ?? (await chooseDefault(providers, options.logger)),
   );
-  await engine.endDeletions();
-  await engine.recover();
-  await engine.reap();
-  engine.watch();
+  await engine.start();
   return engine;
 }
 
 class LocalEngine implements Engine {
   readonly log: EventLog;
   readonly #harnesses: readonly Harness[];
-  readonly #providers: readonly SandboxProvider[];
   readonly #deps: SessionDeps;
   readonly #dataDir: string;
   readonly #onCommit: NonNullable<EngineOptions["onCommit"]>;
   readonly #open: OpenSessions;
+  readonly #upkeep: Upkeep;
   #draining = false;
-  #sweep: NodeJS.Timeout | undefined;
-  #reaping: NodeJS.Timeout | undefined;
   #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
 
   constructor(options: EngineOptions, providers: readonly SandboxProvider[], defaultSandbox: string) {
     this.log = options.log;
     this.#harnesses = options.harnesses ?? builtIn;
-    this.#providers = providers;
     this.#dataDir = options.dataDir;
     this.#onCommit = options.onCommit ?? (() => {});
-    const logger: Logger = options.logger ?? (() => {});
-    this.#deps = {
-      log: options.log,
-      owner: ownerName(),
-      spoolRoot: join(options.dataDir, "spools"),
+    this.#deps = createSessionDeps(options, {
+      harnesses: this.#harnesses,
+      providers,
       defaultSandbox,
-      limits: { ...DEFAULT_LIMITS, ...options.limits },
-      logger,
-      secrets: new Map([...hostKeys(this.#harnesses), ...(options.secrets ?? [])]),
-      fileHooks: options.fileHooks,
-      recorder: options.recorder,
-      equip: options.equip ?? (async (_session, spec) => spec),
-      lend: options.lend ?? (async () => undefined),
-      mcpVerdict: options.mcpVerdict ?? (() => undefined),
-      tools: createToolBridge({
-        folder: join(options.dataDir, "tools"),
-        runs: {
-          list: (run) => this.#open.with(run.session, ({ tools }) => tools.list(run)),
-          call: (run, call, waiting) =>
-            this.#open.with(run.session, ({ tools }) => tools.call(run, call, waiting)),
-          cancel: (run, callId) => this.#open.with(run.session, ({ tools }) => tools.cancel(run, callId)),
-        },
-      }),
-      checkpoints: createShelves({
-        dataDir: options.dataDir,
-        storage: options.checkpointStorage ?? createFolderStorage(join(options.dataDir, "checkpoints")),
-        find: options.shelves,
-      }),
-      harness: (spec) => findHarness(spec.agent, this.#harnesses),
-      provider: (id) => this.#provider(id),
+      runs: {
+        list: (run) => this.#open.with(run.session, ({ tools }) => tools.list(run)),
+        call: (run, call, waiting) =>
+          this.#open.with(run.session, ({ tools }) => tools.call(run, call, waiting)),
+        cancel: (run, callId) => this.#open.with(run.session, ({ tools }) => tools.cancel(run, callId)),
+      },
       draining: () => this.#draining,
       count: (session, drafts) => {
         this.#onCommit(session, drafts.events);
@@ -161,8 +94,9 @@ class LocalEngine implements Engine {
         this.#stats.appendFailures += 1;
         this.#open.reopen(session, error);
       },
-    };
+    });
     this.#open = new OpenSessions(this.#deps);
+    this.#upkeep = new Upkeep(this.#deps, providers, this.#open);
   }
 
   get defaultSandbox(): string {
@@ -194,19 +128,8 @@ class LocalEngine implements Engine {
     if (this.#draining)
       throw new SluiceError("draining", "create it again in a moment: the server is restarting");
     const harness = findHarness(spec.agent, this.#harnesses);
-    const provider = this.#provider(spec.sandbox ?? this.#deps.defaultSandbox);
-    const detected = await harness.detect();
-    if (!detected.installed) {
-      throw new SluiceError(
-        "agent_not_installed",
-        `${harness.title} is not installed. ${detected.hint ?? ""}`.trim(),
-      );
-    }
-    refuseUnknownChoices(harness, spec);
-    refuseUnreachableTools(spec);
-    refuseUnknownHosts(spec);
-    harness.check?.(spec);
-    await provider.check?.(spec);
+    const provider = this.#deps.provider(spec.sandbox ?? this.#deps.defaultSandbox);
+    await refuseSpec(spec, harness, provider);
     const { fork } = spec;
     const origin = fork && (fork.checkpoint ?? (await this.checkpoint(fork.session, { comment: "fork" })).id);
     const row = await this.#store(sessionId, spec);
@@ -370,29 +293,10 @@ class LocalEngine implements Engine {
     };
   }
 
-  async endDeletions(): Promise<void> {
+  /** Picks up what an earlier life left behind, and looks again from time to time. */
+  async start(): Promise<void> {
     for (const id of await this.#open.halfDeleted()) await this.#erase(id);
-  }
-
-  recover(): Promise<void> {
-    return this.#open.recover();
-  }
-
-  async reap(): Promise<void> {
-    const { log, limits, logger } = this.#deps;
-    await reapSandboxes({ providers: this.#providers, log, ttlMs: limits.sandboxTtlMs, logger });
-  }
-
-  /** Looks again from time to time: another server on the same log may die later. */
-  watch(): void {
-    this.#sweep = setInterval(() => {
-      this.recover().catch((error: unknown) =>
-        this.#deps.logger({ level: "error", message: "the sweep failed", error: String(error) }),
-      );
-    }, this.#deps.limits.sweepMs);
-    this.#sweep.unref();
-    this.#reaping = setInterval(() => void this.reap(), REAP_MS);
-    this.#reaping.unref();
+    await this.#upkeep.begin();
   }
 
   async drain({ graceMs }: { graceMs: number }): Promise<void> {
@@ -409,8 +313,7 @@ class LocalEngine implements Engine {
 
   async close(): Promise<void> {
     this.#draining = true;
-    clearInterval(this.#sweep);
-    clearInterval(this.#reaping);
+    this.#upkeep.end();
     await this.#open.close();
     await this.#deps.tools.close();
   }
@@ -420,24 +323,6 @@ class LocalEngine implements Engine {
     const held = await this.#open.held(row.id);
     return held?.info() ?? toSessionInfo(row, await loadFold(this.log, row), this.#deps.defaultSandbox);
   }
-
-  #provider(id: string): SandboxProvider {
-    const provider = this.#providers.find((provider) => provider.id === id);
-    if (provider) return provider;
-    const known = this.#providers.map((provider) => provider.id).join(", ");
-    throw new SluiceError(
-      "unsupported_sandbox",
-      `there is no sandbox provider "${id}"; use one of: ${known}`,
-    );
-  }
-}
-
-/** The most isolated provider that works here, and a word on those that would have been better. */
-async function choose(providers: readonly SandboxProvider[], logger: Logger | undefined): Promise<string> {
-  const { provider, missed } = await chooseProvider(providers);
-  for (const { id, reason } of missed)
-    logger?.({ level: "warn", message: `no ${id} sandbox: ${reason}`, using: provider.id });
-  return provider.id;
 }
 
 /** A turn that waits for somebody may wait for ever; only one that works is worth waiting for. */

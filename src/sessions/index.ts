@@ -1,4 +1,5 @@
-export { createEngine, type EngineOptions } from "./engine.ts";
+export { createEngine } from "./engine.ts";
+export type { EngineOptions } from "./engineOptions.ts";
 export { DEFAULT_LIMITS, type Limits, type Logger, type LogLine, type McpVerdict } from "./deps.ts";
 export type { Loan, NamedSecret } from "./lending.ts";
 export { createRecorder, type Recorder, type RecorderOptions } from "./recorder.ts";

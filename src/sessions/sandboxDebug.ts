@@ -1,6 +1,6 @@
 import { toSandboxNote } from "../contract/index.ts";
 import type { Logger } from "./deps.ts";
-import type { EngineOptions } from "./engine.ts";
+import type { EngineOptions } from "./engineOptions.ts";
 
 /** For `onCommit`: what happens to sandboxes, as lines of the server's own log. No client sees any of it. */
 export function createSandboxDebug(logger: Logger): NonNullable<EngineOptions["onCommit"]> {

@@ -1,0 +1,47 @@
+import { join } from "node:path";
+import type { Harness } from "../harness/port.ts";
+import { findHarness } from "../harness/registry.ts";
+import { createFolderStorage } from "../sandbox/index.ts";
+import type { SandboxProvider } from "../sandbox/port.ts";
+import { createToolBridge, type ToolRuns } from "../tools/index.ts";
+import { hostKeys } from "./credentials.ts";
+import { DEFAULT_LIMITS, type SessionDeps } from "./deps.ts";
+import type { EngineOptions } from "./engineOptions.ts";
+import { ownerName } from "./owner.ts";
+import { findProvider } from "./providers.ts";
+import { createShelves } from "./shelves.ts";
+
+/** What only the running engine can say. */
+interface Surroundings extends Pick<SessionDeps, "defaultSandbox" | "draining" | "count" | "onGivenUp"> {
+  readonly harnesses: readonly Harness[];
+  readonly providers: readonly SandboxProvider[];
+  readonly runs: ToolRuns;
+}
+
+/** All that sessions need, from what the engine was started with. */
+export function createSessionDeps(options: EngineOptions, around: Surroundings): SessionDeps {
+  const { dataDir } = options;
+  const { harnesses, providers, runs, ...rest } = around;
+  return {
+    ...rest,
+    log: options.log,
+    owner: ownerName(),
+    spoolRoot: join(dataDir, "spools"),
+    limits: { ...DEFAULT_LIMITS, ...options.limits },
+    logger: options.logger ?? (() => {}),
+    secrets: new Map([...hostKeys(harnesses), ...(options.secrets ?? [])]),
+    fileHooks: options.fileHooks,
+    recorder: options.recorder,
+    equip: options.equip ?? (async (_session, spec) => spec),
+    lend: options.lend ?? (async () => undefined),
+    mcpVerdict: options.mcpVerdict ?? (() => undefined),
+    tools: createToolBridge({ folder: join(dataDir, "tools"), runs }),
+    checkpoints: createShelves({
+      dataDir,
+      storage: options.checkpointStorage ?? createFolderStorage(join(dataDir, "checkpoints")),
+      find: options.shelves,
+    }),
+    harness: (spec) => findHarness(spec.agent, harnesses),
+    provider: (id) => findProvider(id, providers),
+  };
+}
