@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { createDriver } from "../src/sqlite/driver.ts";
-import { openStore, WAL_BYTES } from "../src/log/sqlite/open.ts";
+import { openStore, WAL_PAGES } from "../src/log/sqlite/open.ts";
 
 /** The rows of one transaction. */
 export type BareBatch = readonly {
@@ -25,7 +25,7 @@ export async function openBareLog(folder: string): Promise<BareLog> {
   await openStore({ folder }).close();
   const driver = createDriver(join(folder, "log.db"));
   driver.exec("PRAGMA synchronous = NORMAL");
-  driver.prepare(`PRAGMA wal_autocheckpoint = ${WAL_BYTES / 4096}`).all();
+  driver.prepare(`PRAGMA wal_autocheckpoint = ${WAL_PAGES}`).all();
   const begin = driver.prepare("BEGIN IMMEDIATE");
   const commit = driver.prepare("COMMIT");
   const checkpoint = driver.prepare("PRAGMA wal_checkpoint(PASSIVE)");

@@ -61,7 +61,7 @@ export class SessionWriter {
     return this.#lastTime;
   }
 
-  /** An empty batch. Time never goes back within a session, whatever the clock does. */
+  /** A batch that begins with these. Time never goes back within a session, whatever the clock does. */
   drafts(events: readonly EventDraft[] = []): Drafts {
     this.#lastTime = Math.max(this.#lastTime, Date.now());
     const drafts = new Drafts(this.fold, this.#lastTime);

@@ -8,9 +8,9 @@ import { toSluiceError } from "../../sqlite/failures.ts";
 import { checkVersion, migrate, notOurs } from "./migrations.ts";
 import { SqliteStore } from "./store.ts";
 
-/** How long the write-ahead log may become. */
-export const WAL_BYTES = 64 * 1024 * 1024;
 const PAGE_BYTES = 4096;
+/** How long the write-ahead log may become. */
+export const WAL_PAGES = 16_384;
 
 export interface SqliteLogOptions {
   /** Created with its parents, closed to others. */
@@ -24,7 +24,7 @@ export function createSqliteLog(options: SqliteLogOptions): EventLog {
   return new StoredLog(openStore(options));
 }
 
-/** `createDriver` may be another binding, or one that counts. */
+/** `open` may give another binding, or one that counts. */
 export function openStore(
   options: SqliteLogOptions,
   open: (path: string) => Driver = createDriver,
@@ -40,10 +40,10 @@ export function openStore(
     driver.prepare("PRAGMA journal_mode = WAL").all();
     driver.exec(`PRAGMA synchronous = ${synchronous === "full" ? "FULL" : "NORMAL"}`);
     // After a very large batch the WAL gives its space back.
-    driver.prepare(`PRAGMA journal_size_limit = ${WAL_BYTES}`).all();
+    driver.prepare(`PRAGMA journal_size_limit = ${WAL_PAGES * PAGE_BYTES}`).all();
     // Checkpoints are made beside. In a flood, whose end they never reach, SQLite makes one by itself when so much has
     // come together; little is left to be done for it by then.
-    driver.prepare(`PRAGMA wal_autocheckpoint = ${WAL_BYTES / PAGE_BYTES}`).all();
+    driver.prepare(`PRAGMA wal_autocheckpoint = ${WAL_PAGES}`).all();
     migrate(driver, { folder });
     return new SqliteStore(driver, { folder, sync: synchronous === "full", another: () => open(path) });
   } catch (error) {
