@@ -9,7 +9,7 @@ import { grok } from "../../src/harness/grok/harness.ts";
 import { opencode } from "../../src/harness/opencode/harness.ts";
 import { readKey } from "../../src/tools/key.ts";
 import { tokenOf } from "../../src/tools/token.ts";
-import { type AgentBench, openBench, type ToSpec } from "../harness/acp/workbench.ts";
+import { type AgentBench, openBench, type ToSpec } from "../harness/agentBench.ts";
 import { requireAgent } from "../support/agents.ts";
 import { ofType, processesWith, waitFor } from "../support/engine.ts";
 import { assistantTexts } from "../support/laws.ts";
@@ -79,7 +79,7 @@ describe.each(Object.entries(AGENTS))("the application's tools of %s, the real o
     { timeout: 90_000 },
     async () => {
       const steps = [call("Bern"), { say: "I have heard." }];
-      const { end, events } = await bench.playWhile("s", steps, async (after) => {
+      const { end, events } = await bench.playWhile("s", steps, async ({ after }) => {
         const request = await waitFor(bench.test.log, "s", "tool.requested", { after, timeoutMs: 60_000 });
         expect(request.data).toMatchObject({ name: "weather", input: { city: "Bern" } });
         await waitFor(bench.test.log, "s", "turn.waiting", { after });
@@ -111,7 +111,7 @@ describe.each(Object.entries(AGENTS))("the application's tools of %s, the real o
     "an interrupt withdraws the call, and the session goes on",
     { timeout: 60_000 },
     async () => {
-      const { end, events } = await bench.playWhile("s", [call("Basel")], async (after) => {
+      const { end, events } = await bench.playWhile("s", [call("Basel")], async ({ after }) => {
         await waitFor(bench.test.log, "s", "turn.waiting", { after, timeoutMs: 40_000 });
         await bench.test.engine.interrupt("s");
       });

@@ -3,7 +3,8 @@ import { acp } from "../../../src/harness/acp/harness.ts";
 import { requireAgent } from "../../support/agents.ts";
 import { ofType, waitFor } from "../../support/engine.ts";
 import { assistantTexts } from "../../support/laws.ts";
-import { type AgentBench, callsOf, openBench, resultsOf, type ToSpec } from "./workbench.ts";
+import { type AgentBench, openBench, type ToSpec } from "../agentBench.ts";
+import { callsOf, resultsOf } from "../told.ts";
 
 const { reason } = requireAgent("opencode");
 const describeLive = reason === undefined ? describe : describe.skip;
@@ -67,10 +68,14 @@ describeLive(
     });
 
     it("stops, and goes on after", async () => {
-      const { end } = await bench.playWhile("work", [{ say: "One." }, { sleep: 20_000 }], async (after) => {
-        await waitFor(bench.test.log, "work", "item.delta", { after });
-        await bench.test.engine.interrupt("work");
-      });
+      const { end } = await bench.playWhile(
+        "work",
+        [{ say: "One." }, { sleep: 20_000 }],
+        async ({ after }) => {
+          await waitFor(bench.test.log, "work", "item.delta", { after });
+          await bench.test.engine.interrupt("work");
+        },
+      );
       expect(end).toMatchObject({ status: "interrupted" });
       const { events } = await bench.play("work", { say: "Still here." });
       expect(assistantTexts(events)).toEqual(["Still here."]);

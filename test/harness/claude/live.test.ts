@@ -1,22 +1,29 @@
-import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Item, SluiceEvent } from "../../../src/contract/index.ts";
+import { claude } from "../../../src/harness/claude/harness.ts";
 import { requireAgent } from "../../support/agents.ts";
-import { ofType, processesWith, readAll, waitFor } from "../../support/engine.ts";
-import { assistantTexts, expectLawful } from "../../support/laws.ts";
+import { ofType, readAll, waitFor } from "../../support/engine.ts";
+import { assistantTexts } from "../../support/laws.ts";
 import { describeBwrap, makeProvider } from "../../sandbox/bwrap-bench.ts";
-import { type ClaudeBench, KEY, openBench, type Played } from "./workbench.ts";
+import { type AgentBench, openBench, type Played, type Reply, type ToSpec } from "../agentBench.ts";
+import { DOT } from "../pictures.ts";
+import { isCall, resultsOf } from "../told.ts";
 
 const { reason } = requireAgent("claude");
+const KEY = "sk-ant-test-0123456789abcdefghij";
+const toSpec: ToSpec = ({ url }) => ({
+  agent: "claude",
+  model: "claude-sonnet-4-5",
+  env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: KEY },
+});
 const describeLive = reason === undefined ? describe : describe.skip;
 
 describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped: ${reason})`}`, () => {
-  let bench: ClaudeBench;
+  let bench: AgentBench;
 
   beforeAll(async () => {
-    bench = await openBench();
+    bench = await openBench(claude, toSpec);
   });
   afterAll(() => bench.close());
 
@@ -51,7 +58,7 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     const files = results.flatMap((item) => item.content.filter((part) => part.type === "file_ref"));
     expect(files.map(({ action }) => action)).toEqual(["write", "read", "patch"]);
     expect(files[2]?.diff).toContain("-y\n+z\n");
-    await expectIdleAndLawful(bench, "work");
+    await bench.expectLawful("work");
   });
 
   it("keeps the key out of what the agent runs, and out of the log", async () => {
@@ -73,49 +80,40 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     const input = { description: "far", prompt, subagent_type: "general-purpose", run_in_background: true };
     const far = await bench.play("work", { custom: { name: "Agent", input } }, { say: "Meanwhile." });
     expectSubagent(far, "Back again.");
-    await expectIdleAndLawful(bench, "work");
+    await bench.expectLawful("work");
   });
 
   it("sees images, and takes words into the turn that runs", async () => {
-    const image = { type: "image", path: `data:image/png;base64,${PIXEL}`, mime: "image/png" } as const;
+    const image = { type: "image", path: `data:image/png;base64,${DOT}`, mime: "image/png" } as const;
     bench.model.reset();
-    const seen = await bench.tell(
-      "work",
+    const seen = await bench.say("work", [
       { type: "text", text: 'What is this? #script [{"say":"A dot."}]' },
       image,
-    );
+    ]);
     expect(seen.end.status).toBe("completed");
-    expect(JSON.stringify(bench.model.requests.map(({ body }) => body))).toContain(PIXEL);
+    expect(JSON.stringify(bench.model.requests.map(({ body }) => body))).toContain(DOT);
     const steered = await bench.playWhile(
       "work",
       [{ say: "Long." }, { sleep: 400 }, { say: "End." }],
-      async (after) => {
+      async ({ after }) => {
         await waitFor(bench.test.log, "work", "item.delta", { after });
         const content = [{ type: "text" as const, text: '#script [{"say":"Steered."}]' }];
         await bench.test.engine.send("work", { content, via: "test", delivery: "steer" });
       },
     );
     expect(assistantTexts(steered.events)).toEqual(["Long.", "End.", "Steered."]);
-    await expectIdleAndLawful(bench, "work");
+    await bench.expectLawful("work");
   });
 
   it("compacts its context, and says so", async () => {
-    const { end, events } = await bench.tell("work", { type: "text", text: "/compact" });
+    const { end, events } = await bench.say("work", [{ type: "text", text: "/compact" }]);
     expect(end.status).toBe("completed");
     expect(ofType(events, "context.compacted")[0]?.data).toMatchObject({ trigger: "manual" });
   });
 
   it("asks before it acts: once, for the session, and no", async () => {
     await bench.create("asks");
-    const permit = (reply: "once" | "always" | "reject", message?: string) => async (after: number) => {
-      const { data } = await waitFor(bench.test.log, "asks", "permission.requested", { after });
-      const words = message === undefined ? {} : { message };
-      await bench.test.engine.resolvePermission("asks", data.permission_id, {
-        reply,
-        ...words,
-        by: "somebody",
-      });
-    };
+    const permit = (reply: Reply, message?: string) => bench.permit("asks", reply, message);
     const touch = [{ shell: "touch b.txt && echo touched" }];
     const once = await bench.playWhile("asks", touch, permit("once"));
     expect(ofType(once.events, "permission.requested")[0]?.data).toMatchObject({
@@ -136,18 +134,18 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     const again = await bench.play("asks", ...touch);
     expect(ofType(again.events, "permission.requested")).toEqual([]);
     expect(resultsOf(again.events)[0]).toMatchObject({ status: "completed" });
-    await expectIdleAndLawful(bench, "asks");
+    await bench.expectLawful("asks");
   });
 
   it("asks questions", async () => {
     const ask = [{ question: { prompt: "Which colour?", options: ["Red", "Blue"] } }, { say: "Thanks." }];
-    const { events } = await bench.playWhile("asks", ask, async (after) => {
+    const { events } = await bench.playWhile("asks", ask, async ({ after }) => {
       const { data } = await waitFor(bench.test.log, "asks", "question.requested", { after });
       expect(data).toMatchObject({ prompt: "Which colour?", options: ["Red", "Blue"] });
       await bench.test.engine.resolveQuestion("asks", data.question_id, { answers: [["Blue"]] });
     });
     expect(resultsOf(events)[0]?.content[0]).toMatchObject({ output: expect.stringContaining("Blue") });
-    const rejected = await bench.playWhile("asks", ask, async (after) => {
+    const rejected = await bench.playWhile("asks", ask, async ({ after }) => {
       const { data } = await waitFor(bench.test.log, "asks", "question.requested", { after });
       await bench.test.engine.resolveQuestion("asks", data.question_id, { rejected: true });
     });
@@ -157,15 +155,19 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
 
   it("stops while it speaks, while it works and while it asks, and goes on after", async () => {
     const interrupt = async (): Promise<unknown> => bench.test.engine.interrupt("asks", { by: "somebody" });
-    const speaking = await bench.playWhile("asks", [{ say: "One." }, { sleep: 20_000 }], async (after) => {
-      await waitFor(bench.test.log, "asks", "item.delta", { after });
-      await interrupt();
-    });
-    const working = await bench.playWhile("asks", [{ shell: "sleep 9" }], async (after) => {
+    const speaking = await bench.playWhile(
+      "asks",
+      [{ say: "One." }, { sleep: 20_000 }],
+      async ({ after }) => {
+        await waitFor(bench.test.log, "asks", "item.delta", { after });
+        await interrupt();
+      },
+    );
+    const working = await bench.playWhile("asks", [{ shell: "sleep 9" }], async ({ after }) => {
       await waitFor(bench.test.log, "asks", "item.completed", { after, where: isCall });
       await interrupt();
     });
-    const asking = await bench.playWhile("asks", [{ shell: "node -e 1" }], async (after) => {
+    const asking = await bench.playWhile("asks", [{ shell: "node -e 1" }], async ({ after }) => {
       await waitFor(bench.test.log, "asks", "permission.requested", { after });
       await interrupt();
     });
@@ -173,29 +175,24 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     expect(ofType(asking.events, "permission.resolved")[0]?.data).toMatchObject({ status: "denied" });
     const { events } = await bench.play("asks", { say: "Still here." });
     expect(assistantTexts(events)).toEqual(["Still here."]);
-    await expectIdleAndLawful(bench, "asks");
+    await bench.expectLawful("asks");
   });
 
   it("remembers, in another process, after the first was killed", async () => {
     const before = await readAll(bench.test.log, "asks");
-    const sandbox = ofType(before, "sandbox.boot")[0]?.data.sandbox_id ?? "none";
-    const after = before.length;
-    for (const pid of await processesWith(sandbox)) {
-      if (readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("stream-json")) process.kill(pid, "SIGKILL");
-    }
-    await waitFor(bench.test.log, "asks", "process.ended", { after });
+    await bench.killAgent("asks", "stream-json");
     const { events } = await bench.play("asks", { say: "$history" });
     const native = ofType(before, "session.updated")[0]?.data.native_session_id;
     expect(ofType(events, "process.started")[0]?.data).toMatchObject({ process: 2, resumed: native });
     expect(assistantTexts(events)[0]).toContain("Still here.");
-    await expectIdleAndLawful(bench, "asks");
+    await bench.expectLawful("asks");
   });
 
   it("goes on when the engine lets go in mid-turn, and is read to the end by the next one", async () => {
     const { end, events } = await bench.playWhile(
       "asks",
       [{ say: "Before." }, { sleep: 1500 }, { say: "After." }],
-      async (after) => {
+      async ({ after }) => {
         await waitFor(bench.test.log, "asks", "item.delta", { after });
         await bench.test.restart();
       },
@@ -203,7 +200,7 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     expect(end.status).toBe("completed");
     expect(assistantTexts(events)).toEqual(["Before.", "After."]);
     expect(ofType(events, "process.started")).toEqual([]);
-    await expectIdleAndLawful(bench, "asks");
+    await bench.expectLawful("asks");
   });
 
   it("tries again when the model fails, within its budget, and tells failures apart", async () => {
@@ -245,7 +242,7 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     expect(await end("garbage")).toMatchObject({ status: "failed", error: { code: "network" } });
     const refused = await bench.play("fails", { refuse: "I will not." });
     expect(refused.end).toMatchObject({ status: "completed", stop_reason: "refusal" });
-    await expectIdleAndLawful(bench, "fails");
+    await bench.expectLawful("fails");
     expect(await end("unauthorized")).toMatchObject({
       stop_reason: "model_error",
       error: { code: "unauthorized" },
@@ -254,7 +251,10 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
   });
 
   it("reads what the session is given: prompts, skills, MCP servers, a plan to approve", async () => {
-    const server = { command: process.execPath, args: [join(import.meta.dirname, "tiny-mcp.mjs")] };
+    const server = {
+      command: process.execPath,
+      args: [join(import.meta.dirname, "../fixtures/sums-mcp.mjs")],
+    };
     bench.model.reset();
     await bench.create("given", {
       permissionMode: "plan",
@@ -264,7 +264,7 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
       mcp: { tiny: server },
     });
     const plan = { custom: { name: "ExitPlanMode", input: { plan: "First this, then that." } } };
-    const approved = await bench.playWhile("given", [plan, { say: "Off I go." }], async (after) => {
+    const approved = await bench.playWhile("given", [plan, { say: "Off I go." }], async ({ after }) => {
       const { data } = await waitFor(bench.test.log, "given", "permission.requested", { after });
       expect(data).toMatchObject({ action: "ExitPlanMode", metadata: { kind: "plan" } });
       await bench.test.engine.resolvePermission("given", data.permission_id, { reply: "once" });
@@ -274,13 +274,13 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     expect(sent).toContain("Mind the marmalade.");
     expect(sent).toContain("How to make toast");
     const add = { mcp: { server: "tiny", tool: "add", input: { a: 2, b: 40 } } };
-    const added = await bench.playWhile("given", [add], async (after) => {
+    const added = await bench.playWhile("given", [add], async ({ after }) => {
       const { data } = await waitFor(bench.test.log, "given", "permission.requested", { after });
       expect(data).toMatchObject({ action: "mcp__tiny__add", metadata: { kind: "mcp" } });
       await bench.test.engine.resolvePermission("given", data.permission_id, { reply: "once" });
     });
     expect(resultsOf(added.events).at(-1)).toMatchObject({ content: [{ output: "42" }] });
-    await expectIdleAndLawful(bench, "given");
+    await bench.expectLawful("given");
   });
 
   it("speaks with the system prompt that it is given", async () => {
@@ -294,7 +294,7 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
 describe("Claude Code where it is not", () => {
   it("is named, with the command that installs it", async () => {
     const { PATH } = process.env;
-    const bench = await openBench();
+    const bench = await openBench(claude, toSpec);
     try {
       process.env["PATH"] = join(tmpdir(), "sluice-no-such-folder");
       const missing = {
@@ -313,7 +313,7 @@ describeBwrap("Claude Code in bwrap", () => {
   it("runs isolated, with no way out but to its model", async ({ skip }) => {
     if (reason !== undefined) return skip(reason);
     const { provider } = await makeProvider();
-    const bench = await openBench({ providers: [provider], defaultSandbox: "bwrap" });
+    const bench = await openBench(claude, toSpec, { providers: [provider], defaultSandbox: "bwrap" });
     try {
       await bench.create("isolated", { permissionMode: "bypass" });
       const { end, events } = await bench.play(
@@ -327,26 +327,12 @@ describeBwrap("Claude Code in bwrap", () => {
       expect(resultsOf(events).at(-1)?.content[0]).toMatchObject({
         output: expect.stringMatching(/inside[^]*closed/),
       });
-      await expectIdleAndLawful(bench, "isolated");
+      await bench.expectLawful("isolated");
     } finally {
       await bench.close();
     }
   });
 });
-
-/** The smallest picture. */
-const PIXEL =
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
-
-function resultsOf(events: readonly SluiceEvent[]): Item[] {
-  return ofType(events, "item.completed")
-    .map(({ data }) => data.item)
-    .filter(({ kind }) => kind === "tool_result");
-}
-
-function isCall(event: { data: { item: Item } }): boolean {
-  return event.data.item.kind === "tool_call";
-}
 
 /** All that the sub-agent did stands under its call, before the turn's end, and its last word is the call's result. */
 function expectSubagent({ end, events }: Played, word: string): void {
@@ -360,11 +346,4 @@ function expectSubagent({ end, events }: Played, word: string): void {
   expect(resultsOf(nested)[0]?.content[0]).toMatchObject({ output: "nested" });
   const result = resultsOf(events).find((item) => item.parent_id === id);
   expect(result).toMatchObject({ status: "completed", content: [{ output: expect.stringContaining(word) }] });
-}
-
-async function expectIdleAndLawful({ test }: ClaudeBench, session: string): Promise<void> {
-  expect(await test.engine.info(session)).toMatchObject({ status: "idle", pendingActions: [] });
-  const events = await readAll(test.log, session);
-  expect(ofType(events, "agent.unparsed")).toEqual([]);
-  expectLawful(events);
 }

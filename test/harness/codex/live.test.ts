@@ -2,22 +2,29 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ContentPart } from "../../../src/contract/index.ts";
+import { codex } from "../../../src/harness/codex/harness.ts";
 import { requireAgent } from "../../support/agents.ts";
 import { ofType, processesWith, readAll, say, script, waitFor } from "../../support/engine.ts";
 import { expectLawful } from "../../support/laws.ts";
-import { callsOf, type CodexBench, openBench, resultsOf, wordsOf } from "./workbench.ts";
+import { type AgentBench, openBench, type ToSpec } from "../agentBench.ts";
+import { DOT } from "../pictures.ts";
+import { callNamesOf, outcomesOf, wordsOf } from "../told.ts";
 
 const { path, reason } = requireAgent("codex");
-const SERVER = join(import.meta.dirname, "mcp-server.mjs");
-const DOT =
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const toSpec: ToSpec = ({ url }) => ({
+  agent: "codex",
+  model: "gpt-5.5",
+  watch: false,
+  env: { OPENAI_BASE_URL: `${url}/v1` },
+});
+const SERVER = join(import.meta.dirname, "../fixtures/sums-mcp.mjs");
 const PLAN = "Here it is.\n<proposed_plan>\n# Two steps\n- look\n- act\n</proposed_plan>\n";
 const title = `the real Codex${reason === undefined ? "" : ` (${reason})`}`;
 
 describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
-  let bench: CodexBench;
+  let bench: AgentBench;
   beforeAll(async () => {
-    bench = await openBench();
+    bench = await openBench(codex, toSpec);
   });
   afterAll(() => bench.close(), 60_000);
 
@@ -66,8 +73,8 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
         { shell: "echo one; sleep 0.4; echo two; exit 3" },
         { say: "done" },
       );
-      expect(callsOf(events)).toEqual(["exec_command"]);
-      expect(resultsOf(events)).toEqual([
+      expect(callNamesOf(events)).toEqual(["exec_command"]);
+      expect(outcomesOf(events)).toEqual([
         { status: "failed", output: "one\ntwo\n", rest: [{ type: "json", json: { exit_code: 3 } }] },
       ]);
       // Codex tells only what a command prints after its first moments as it comes; the result has it all.
@@ -81,8 +88,8 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
         { edit: { path: "a.txt", old: "one", new: "two" } },
         { say: "done" },
       );
-      expect(callsOf(events)).toEqual(["apply_patch", "apply_patch"]);
-      const refs = resultsOf(events).flatMap(({ rest }) => rest) as Extract<
+      expect(callNamesOf(events)).toEqual(["apply_patch", "apply_patch"]);
+      const refs = outcomesOf(events).flatMap(({ rest }) => rest) as Extract<
         ContentPart,
         { type: "file_ref" }
       >[];
@@ -100,13 +107,13 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
         { mcp: { server: "sums", tool: "picture", input: {} } },
         { say: "done" },
       );
-      expect(callsOf(events)).toEqual([
+      expect(callNamesOf(events)).toEqual([
         "exec_command",
         "exec_command",
         "mcp__sums__add",
         "mcp__sums__picture",
       ]);
-      const results = resultsOf(events);
+      const results = outcomesOf(events);
       expect(results.map(({ output }) => output).toSorted()).toEqual(["", "42", "one\n", "two\n"]);
       expect(results.at(-1)?.rest).toEqual([
         { type: "image", path: `data:image/png;base64,${DOT}`, mime: "image/png" },
@@ -129,7 +136,7 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
         JSON.stringify(data).includes('"name":"spawnAgent"'),
       );
       const nested = events.filter((event) => event.parent_id === spawn?.data.item.item_id);
-      expect(resultsOf(nested).map(({ output }) => output)).toEqual(["nested\n"]);
+      expect(outcomesOf(nested).map(({ output }) => output)).toEqual(["nested\n"]);
       expect(JSON.stringify(nested)).toContain("Nested.");
       expect(ofType(nested, "model.ended").length).toBeGreaterThan(0);
     });
@@ -151,8 +158,8 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
         const { data } = await until("tool.requested");
         await bench.test.engine.resolveTool("free", data.request_id, { output: "sunny" });
       });
-      expect(callsOf(events)).toEqual(["mcp__sluice__weather"]);
-      expect(resultsOf(events)).toEqual([{ status: "completed", output: "sunny", rest: [] }]);
+      expect(callNamesOf(events)).toEqual(["mcp__sluice__weather"]);
+      expect(outcomesOf(events)).toEqual([{ status: "completed", output: "sunny", rest: [] }]);
     });
 
     it("sees images, and knows where a file is", async () => {
@@ -237,10 +244,7 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
 
     it("remembers after its process was killed, in another", async () => {
       await bench.play("free", { say: "Remember the heron." });
-      const before = await readAll(bench.test.log, "free");
-      const [boot] = ofType(before, "sandbox.boot");
-      for (const pid of await processesWith(boot?.data.sandbox_id ?? "none")) kill(pid);
-      await waitFor(bench.test.log, "free", "process.ended", { after: before.length - 1 });
+      await bench.killAgent("free");
       const { end, events } = await bench.play("free", { say: "$history" });
       expect(end.status).toBe("completed");
       expect(wordsOf(events).join("\n")).toContain("Remember the heron.");
@@ -268,7 +272,7 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
 
     it("may do it once, or not, and is told why not", async () => {
       const once = await bench.ask("asks", { reply: "once" }, { shell: "touch once.txt" }, { say: "done" });
-      expect(resultsOf(once.events).map(({ status }) => status)).toEqual(["completed"]);
+      expect(outcomesOf(once.events).map(({ status }) => status)).toEqual(["completed"]);
       expect(wordsOf(once.events)).toEqual(["done"]);
       const denied = await bench.ask(
         "asks",
@@ -277,13 +281,13 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
         { say: "done" },
       );
       expect(denied.end.status).toBe("completed");
-      expect(resultsOf(denied.events)).toEqual([{ status: "failed", output: "declined", rest: [] }]);
+      expect(outcomesOf(denied.events)).toEqual([{ status: "failed", output: "declined", rest: [] }]);
       const write = { write: { path: "never.txt", content: "c" } };
       const told = await bench.ask("asks", { reply: "reject", message: "Use a heron instead." }, write, {
         say: "done",
       });
       expect(told.end.status).toBe("completed");
-      expect(resultsOf(told.events).map(({ status }) => status)).toEqual(["failed"]);
+      expect(outcomesOf(told.events).map(({ status }) => status)).toEqual(["failed"]);
       expect(JSON.stringify(bench.model.requests.at(-1)?.body)).toContain("Use a heron instead.");
     });
 
@@ -298,7 +302,7 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
         expect(ofType(first.events, "permission.requested")).toHaveLength(1);
         const second = await bench.play("asks", step, { say: "done" });
         expect(ofType(second.events, "permission.requested")).toEqual([]);
-        expect(resultsOf(second.events).map(({ status }) => status)).toEqual(["completed"]);
+        expect(outcomesOf(second.events).map(({ status }) => status)).toEqual(["completed"]);
       }
     });
 
@@ -364,7 +368,7 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
     await bench.create("plans", { permissionMode: "plan" });
     const left = await bench.ask("plans", { reply: "reject" }, { say: PLAN });
     expect(left.end).toMatchObject({ status: "completed", stop_reason: "end_turn" });
-    expect(resultsOf(left.events)).toEqual([{ status: "failed", output: "declined", rest: [] }]);
+    expect(outcomesOf(left.events)).toEqual([{ status: "failed", output: "declined", rest: [] }]);
     const approved = await bench.ask("plans", { reply: "once" }, { say: PLAN });
     const [asked] = ofType(approved.events, "permission.requested");
     expect(asked?.data.metadata).toMatchObject({
@@ -392,7 +396,7 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
       await bench.test.engine.resolvePermission("walled", data.permission_id, { reply: "once" });
     });
     expect(end.status).toBe("completed");
-    expect(resultsOf(events).at(-1)?.output).toBe("/home/user/workspace\ninside\n");
+    expect(outcomesOf(events).at(-1)?.output).toBe("/home/user/workspace\ninside\n");
     const decided = ofType(events, "permission.resolved").map(({ data }) => data.metadata as { by?: string });
     expect(decided[0]?.by).toBe("policy:acceptEdits");
     expectLawful(await readAll(bench.test.log, "walled"));
@@ -428,11 +432,3 @@ describe.skipIf(path === undefined)(title, { timeout: 90_000 }, () => {
     }
   });
 });
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch {
-    // It has ended with the others.
-  }
-}

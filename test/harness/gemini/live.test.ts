@@ -1,12 +1,13 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { gemini } from "../../../src/harness/gemini/harness.ts";
 import { requireAgent } from "../../support/agents.ts";
-import { ofType, processesWith, readAll, waitFor } from "../../support/engine.ts";
+import { ofType, readAll, waitFor } from "../../support/engine.ts";
 import { assistantTexts } from "../../support/laws.ts";
 import { describeBwrap, makeProvider } from "../../sandbox/bwrap-bench.ts";
-import { type AgentBench, callsOf, openBench, PICTURE, resultsOf, type ToSpec } from "../acp/workbench.ts";
+import { type AgentBench, openBench, type ToSpec } from "../agentBench.ts";
+import { PICTURE } from "../pictures.ts";
+import { callsOf, resultsOf } from "../told.ts";
 
 const { reason } = requireAgent("gemini");
 const describeLive = reason === undefined ? describe : describe.skip;
@@ -86,11 +87,10 @@ describeLive(
     it("sees images", async () => {
       bench.model.reset();
       const image = { type: "image", path: `data:image/png;base64,${PICTURE}`, mime: "image/png" } as const;
-      const seen = await bench.tell(
-        "work",
+      const seen = await bench.say("work", [
         { type: "text", text: 'What?\n#script [{"say":"A square."}]' },
         image,
-      );
+      ]);
       expect(seen.end.status).toBe("completed");
       expect(JSON.stringify(bench.model.requests.map(({ body }) => body))).toContain(PICTURE);
     });
@@ -123,19 +123,23 @@ describeLive(
 
     it("stops while it speaks, while it works and while it asks, and goes on after", async () => {
       const interrupt = async (): Promise<unknown> => bench.test.engine.interrupt("asks", { by: "somebody" });
-      const speaking = await bench.playWhile("asks", [{ say: "One." }, { sleep: 20_000 }], async (after) => {
-        await waitFor(bench.test.log, "asks", "item.delta", { after });
-        await interrupt();
-      });
+      const speaking = await bench.playWhile(
+        "asks",
+        [{ say: "One." }, { sleep: 20_000 }],
+        async ({ after }) => {
+          await waitFor(bench.test.log, "asks", "item.delta", { after });
+          await interrupt();
+        },
+      );
       const asking = await bench.playWhile(
         "asks",
         [{ write: { path: "c.txt", content: "c" } }],
-        async (after) => {
+        async ({ after }) => {
           await waitFor(bench.test.log, "asks", "permission.requested", { after });
           await interrupt();
         },
       );
-      const working = await bench.playWhile("work", [{ shell: "sleep 30" }], async (after) => {
+      const working = await bench.playWhile("work", [{ shell: "sleep 30" }], async ({ after }) => {
         await waitFor(bench.test.log, "work", "item.started", {
           after,
           where: ({ data }) => data.item.kind === "tool_result",
@@ -156,12 +160,9 @@ describeLive(
       await bench.create("killed");
       await bench.play("killed", { say: "Still here." });
       const first = await readAll(bench.test.log, "killed");
-      const sandbox = ofType(first, "sandbox.boot")[0]?.data.sandbox_id ?? "none";
       const native = ofType(first, "session.updated")[0]?.data.native_session_id;
       for (const process of [2, 3]) {
-        const before = await readAll(bench.test.log, "killed");
-        await killAgent(sandbox);
-        await waitFor(bench.test.log, "killed", "process.ended", { after: before.length });
+        await bench.killAgent("killed", "--acp");
         const { events } = await bench.play("killed", { say: "$history" });
         expect(ofType(events, "process.started")[0]?.data).toMatchObject({ process, resumed: native });
         expect(assistantTexts(events)).toHaveLength(1);
@@ -172,7 +173,7 @@ describeLive(
 
     it("goes on when the engine lets go in mid-turn, and is read to the end by the next one", async () => {
       const steps = [{ say: "Before." }, { sleep: 1500 }, { say: "After." }];
-      const { end, events } = await bench.playWhile("asks", steps, async (after) => {
+      const { end, events } = await bench.playWhile("asks", steps, async ({ after }) => {
         await waitFor(bench.test.log, "asks", "item.delta", { after });
         await bench.test.restart();
       });
@@ -219,7 +220,7 @@ describeLive(
     });
 
     it("reads what the session is given: prompts, instructions, skills, MCP servers whose results are numbers", async () => {
-      const args = [join(import.meta.dirname, "../opencode/mcp-server.mjs")];
+      const args = [join(import.meta.dirname, "../fixtures/sums-mcp.mjs")];
       bench.model.reset();
       await bench.create("given", {
         variant: "low",
@@ -273,9 +274,3 @@ describeBwrap("Gemini CLI in bwrap", () => {
     }
   });
 });
-
-async function killAgent(sandbox: string): Promise<void> {
-  for (const pid of await processesWith(sandbox)) {
-    if (readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("--acp")) process.kill(pid, "SIGKILL");
-  }
-}

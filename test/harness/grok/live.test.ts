@@ -1,20 +1,13 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { grok } from "../../../src/harness/grok/harness.ts";
 import { requireAgent } from "../../support/agents.ts";
-import { ofType, processesWith, readAll, waitFor } from "../../support/engine.ts";
+import { ofType, readAll, waitFor } from "../../support/engine.ts";
 import { assistantTexts } from "../../support/laws.ts";
 import { describeBwrap, makeProvider } from "../../sandbox/bwrap-bench.ts";
-import {
-  type AgentBench,
-  callsOf,
-  isCall,
-  openBench,
-  PICTURE,
-  resultsOf,
-  type ToSpec,
-} from "../acp/workbench.ts";
+import { type AgentBench, openBench, type ToSpec } from "../agentBench.ts";
+import { PICTURE } from "../pictures.ts";
+import { callsOf, isCall, resultsOf } from "../told.ts";
 
 const { reason } = requireAgent("grok");
 const describeLive = reason === undefined ? describe : describe.skip;
@@ -83,15 +76,14 @@ describeLive(
     it("sees images, and takes words into the turn that runs", async () => {
       bench.model.reset();
       const image = { type: "image", path: `data:image/png;base64,${PICTURE}`, mime: "image/png" } as const;
-      const seen = await bench.tell(
-        "work",
+      const seen = await bench.say("work", [
         { type: "text", text: 'What?\n#script [{"say":"A square."}]' },
         image,
-      );
+      ]);
       expect(seen.end.status).toBe("completed");
       expect(JSON.stringify(bench.model.requests.map(({ body }) => body))).toContain("data:image/");
       const steps = [{ say: "Long." }, { shell: "sleep 1" }, { say: "End." }];
-      const steered = await bench.playWhile("work", steps, async (after) => {
+      const steered = await bench.playWhile("work", steps, async ({ after }) => {
         await waitFor(bench.test.log, "work", "item.completed", { after, where: isCall });
         const content = [{ type: "text" as const, text: "Mind the gap." }];
         await bench.test.engine.send("work", { content, via: "test", delivery: "steer" });
@@ -102,7 +94,7 @@ describeLive(
     });
 
     it("compacts its context, and says so", async () => {
-      const { end, events } = await bench.tell("work", { type: "text", text: "/compact" });
+      const { end, events } = await bench.say("work", [{ type: "text", text: "/compact" }]);
       expect(end.status).toBe("completed");
       expect(ofType(events, "context.compacted")).toHaveLength(1);
       await bench.expectLawful("work");
@@ -136,13 +128,13 @@ describeLive(
 
     it("asks questions", async () => {
       const ask = [{ question: { prompt: "Which colour?", options: ["Red", "Blue"] } }, { say: "Thanks." }];
-      const { events } = await bench.playWhile("asks", ask, async (after) => {
+      const { events } = await bench.playWhile("asks", ask, async ({ after }) => {
         const { data } = await waitFor(bench.test.log, "asks", "question.requested", { after });
         expect(data).toMatchObject({ prompt: "Which colour?", options: ["Red", "Blue"] });
         await bench.test.engine.resolveQuestion("asks", data.question_id, { answers: [["Blue"]] });
       });
       expect(resultsOf(events)[0]?.content[0]).toMatchObject({ output: expect.stringContaining("Blue") });
-      const rejected = await bench.playWhile("asks", ask, async (after) => {
+      const rejected = await bench.playWhile("asks", ask, async ({ after }) => {
         const { data } = await waitFor(bench.test.log, "asks", "question.requested", { after });
         await bench.test.engine.resolveQuestion("asks", data.question_id, { rejected: true });
       });
@@ -152,11 +144,15 @@ describeLive(
 
     it("stops while it speaks, while it works and while it asks, and goes on after", async () => {
       const interrupt = async (): Promise<unknown> => bench.test.engine.interrupt("asks", { by: "somebody" });
-      const speaking = await bench.playWhile("asks", [{ say: "One." }, { sleep: 20_000 }], async (after) => {
-        await waitFor(bench.test.log, "asks", "item.delta", { after });
-        await interrupt();
-      });
-      const working = await bench.playWhile("asks", [{ shell: "sleep 30" }], async (after) => {
+      const speaking = await bench.playWhile(
+        "asks",
+        [{ say: "One." }, { sleep: 20_000 }],
+        async ({ after }) => {
+          await waitFor(bench.test.log, "asks", "item.delta", { after });
+          await interrupt();
+        },
+      );
+      const working = await bench.playWhile("asks", [{ shell: "sleep 30" }], async ({ after }) => {
         await waitFor(bench.test.log, "asks", "item.started", {
           after,
           where: ({ data }) => data.item.kind === "tool_result",
@@ -166,13 +162,13 @@ describeLive(
       const asking = await bench.playWhile(
         "asks",
         [{ write: { path: "c.txt", content: "c" } }],
-        async (after) => {
+        async ({ after }) => {
           await waitFor(bench.test.log, "asks", "permission.requested", { after });
           await interrupt();
         },
       );
       const ask = { question: { prompt: "Which colour?", options: ["Red", "Blue"] } };
-      const questioning = await bench.playWhile("asks", [ask], async (after) => {
+      const questioning = await bench.playWhile("asks", [ask], async ({ after }) => {
         await waitFor(bench.test.log, "asks", "question.requested", { after });
         await interrupt();
       });
@@ -187,13 +183,7 @@ describeLive(
 
     it("remembers, in another process, after the first was killed", async () => {
       const before = await readAll(bench.test.log, "asks");
-      const sandbox = ofType(before, "sandbox.boot")[0]?.data.sandbox_id ?? "none";
-      const after = before.length;
-      for (const pid of await processesWith(sandbox)) {
-        if (readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("--no-leader"))
-          process.kill(pid, "SIGKILL");
-      }
-      await waitFor(bench.test.log, "asks", "process.ended", { after });
+      await bench.killAgent("asks", "--no-leader");
       const { events } = await bench.play("asks", { say: "$history" });
       const native = ofType(before, "session.updated")[0]?.data.native_session_id;
       expect(ofType(events, "process.started")[0]?.data).toMatchObject({ process: 2, resumed: native });
@@ -204,7 +194,7 @@ describeLive(
 
     it("goes on when the engine lets go in mid-turn, and is read to the end by the next one", async () => {
       const steps = [{ say: "Before." }, { sleep: 1500 }, { say: "After." }];
-      const { end, events } = await bench.playWhile("asks", steps, async (after) => {
+      const { end, events } = await bench.playWhile("asks", steps, async ({ after }) => {
         await waitFor(bench.test.log, "asks", "item.delta", { after });
         await bench.test.restart();
       });
@@ -251,7 +241,7 @@ describeLive(
     });
 
     it("reads what the session is given: instructions, skills, MCP servers, effort, a plan to approve", async () => {
-      const args = [join(import.meta.dirname, "../opencode/mcp-server.mjs")];
+      const args = [join(import.meta.dirname, "../fixtures/sums-mcp.mjs")];
       bench.model.reset();
       await bench.create("given", {
         permissionMode: "plan",
@@ -261,7 +251,7 @@ describeLive(
         mcp: { tiny: { command: process.execPath, args } },
       });
       const plan = { custom: { name: "exit_plan_mode", input: {} } };
-      const approved = await bench.playWhile("given", [plan, { say: "Off I go." }], async (after) => {
+      const approved = await bench.playWhile("given", [plan, { say: "Off I go." }], async ({ after }) => {
         const { data } = await waitFor(bench.test.log, "given", "permission.requested", { after });
         expect(data).toMatchObject({ action: "exit_plan_mode", metadata: { kind: "plan" } });
         await bench.test.engine.resolvePermission("given", data.permission_id, { reply: "once" });

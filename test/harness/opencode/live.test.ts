@@ -1,23 +1,29 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ContentPart } from "../../../src/contract/index.ts";
+import { opencode } from "../../../src/harness/opencode/harness.ts";
 import { requireAgent } from "../../support/agents.ts";
-import { ofType, processesWith, readAll, say, script, waitFor } from "../../support/engine.ts";
+import { ofType, readAll, say, script, waitFor } from "../../support/engine.ts";
 import { expectLawful } from "../../support/laws.ts";
-import { callsOf, type OpencodeBench, openBench, resultsOf, wordsOf } from "./workbench.ts";
+import { type AgentBench, openBench, type ToSpec } from "../agentBench.ts";
+import { DOT } from "../pictures.ts";
+import { callNamesOf, outcomesOf, wordsOf } from "../told.ts";
 
 const { path, reason } = requireAgent("opencode");
-const SERVER = join(import.meta.dirname, "mcp-server.mjs");
-const DOT =
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const toSpec: ToSpec = ({ url }) => ({
+  agent: "opencode",
+  model: "scripted",
+  env: { OPENAI_BASE_URL: `${url}/v1` },
+});
+const SERVER = join(import.meta.dirname, "../fixtures/sums-mcp.mjs");
 
 describe.skipIf(path === undefined)(
   `the real OpenCode${reason === undefined ? "" : ` (${reason})`}`,
   { timeout: 120_000 },
   () => {
-    let bench: OpencodeBench;
+    let bench: AgentBench;
     beforeAll(async () => {
-      bench = await openBench();
+      bench = await openBench(opencode, toSpec);
     });
     afterAll(() => bench.close(), 60_000);
 
@@ -56,8 +62,8 @@ describe.skipIf(path === undefined)(
 
       it("runs commands and says how they ended", async () => {
         const { events } = await bench.play("free", { shell: "echo out; exit 3" }, { say: "done" });
-        expect(callsOf(events)).toEqual(["bash"]);
-        expect(resultsOf(events)).toEqual([
+        expect(callNamesOf(events)).toEqual(["bash"]);
+        expect(outcomesOf(events)).toEqual([
           { status: "failed", output: "out\n", rest: [{ type: "json", json: { exit_code: 3 } }] },
         ]);
       });
@@ -69,8 +75,8 @@ describe.skipIf(path === undefined)(
           { edit: { path: "a.txt", old: "one", new: "two" } },
           { say: "done" },
         );
-        expect(callsOf(events)).toEqual(["write", "edit"]);
-        const refs = resultsOf(events).flatMap(({ rest }) => rest) as Extract<
+        expect(callNamesOf(events)).toEqual(["write", "edit"]);
+        const refs = outcomesOf(events).flatMap(({ rest }) => rest) as Extract<
           ContentPart,
           { type: "file_ref" }
         >[];
@@ -86,8 +92,8 @@ describe.skipIf(path === undefined)(
           { mcp: { server: "sums", tool: "add", input: { a: 2, b: 40 } } },
           { say: "done" },
         );
-        expect(callsOf(events)).toEqual(["bash", "bash", "todowrite", "mcp__sums__add"]);
-        expect(resultsOf(events).map(({ output }) => output)).toEqual(
+        expect(callNamesOf(events)).toEqual(["bash", "bash", "todowrite", "mcp__sums__add"]);
+        expect(outcomesOf(events).map(({ output }) => output)).toEqual(
           expect.arrayContaining(["one\n", "two\n", "42"]),
         );
         expect(ofType(events, "plan.updated")[0]?.data.entries).toEqual([
@@ -106,7 +112,7 @@ describe.skipIf(path === undefined)(
           JSON.stringify(data).includes('"name":"task"'),
         );
         const nested = events.filter((event) => event.parent_id === task?.data.item.item_id);
-        expect(resultsOf(nested).map(({ output }) => output)).toEqual(["nested\n"]);
+        expect(outcomesOf(nested).map(({ output }) => output)).toEqual(["nested\n"]);
         expect(JSON.stringify(nested)).toContain("Nested.");
       });
 
@@ -120,7 +126,7 @@ describe.skipIf(path === undefined)(
             await bench.test.engine.resolveQuestion("free", data.question_id, { answers: [["Blue"]] });
           },
         );
-        expect(resultsOf(events)[0]?.output).toContain("Blue");
+        expect(outcomesOf(events)[0]?.output).toContain("Blue");
       });
 
       it("sees images, and knows where a file is", async () => {
@@ -234,10 +240,7 @@ describe.skipIf(path === undefined)(
 
       it("remembers after its process was killed, in another", async () => {
         await bench.play("free", { say: "Remember the heron." });
-        const before = await readAll(bench.test.log, "free");
-        const [boot] = ofType(before, "sandbox.boot");
-        for (const pid of await processesWith(boot?.data.sandbox_id ?? "none")) kill(pid);
-        await waitFor(bench.test.log, "free", "process.ended", { after: before.length - 1 });
+        await bench.killAgent("free");
         const { end, events } = await bench.play("free", { say: "$history" });
         expect(end.status).toBe("completed");
         expect(wordsOf(events).join("\n")).toContain("Remember the heron.");
@@ -259,27 +262,38 @@ describe.skipIf(path === undefined)(
       );
 
       it("may do it once, or not, and is told why not", async () => {
-        const once = await ask("asks", { reply: "once" }, { shell: "echo a > once.txt" });
-        expect(resultsOf(once.events).map(({ status }) => status)).toEqual(["completed"]);
+        const once = await bench.ask(
+          "asks",
+          { reply: "once" },
+          { shell: "echo a > once.txt" },
+          { say: "done" },
+        );
+        expect(outcomesOf(once.events).map(({ status }) => status)).toEqual(["completed"]);
         expect(wordsOf(once.events)).toEqual(["done"]);
         expect(JSON.stringify(bench.model.requests.at(-1)?.body)).toContain("You are a heron.");
-        const denied = await ask("asks", { reply: "reject" }, { shell: "echo b > never.txt" });
+        const denied = await bench.ask(
+          "asks",
+          { reply: "reject" },
+          { shell: "echo b > never.txt" },
+          { say: "done" },
+        );
         expect(denied.end.status).toBe("completed");
-        expect(resultsOf(denied.events).map(({ status }) => status)).toEqual(["failed"]);
-        const told = await ask(
+        expect(outcomesOf(denied.events).map(({ status }) => status)).toEqual(["failed"]);
+        const told = await bench.ask(
           "asks",
           { reply: "reject", message: "Use a heron instead." },
           { write: { path: "never.txt", content: "c" } },
+          { say: "done" },
         );
-        expect(resultsOf(told.events)[0]?.output).toContain("Use a heron instead.");
+        expect(outcomesOf(told.events)[0]?.output).toContain("Use a heron instead.");
         expect(wordsOf(told.events)).toEqual(["done"]);
       });
 
       it("may do it for the whole session", async () => {
-        await ask("asks", { reply: "always" }, { shell: "mkdir -p for-good" });
+        await bench.ask("asks", { reply: "always" }, { shell: "mkdir -p for-good" }, { say: "done" });
         const { events } = await bench.play("asks", { shell: "mkdir -p for-good/too" }, { say: "done" });
         expect(ofType(events, "permission.requested")).toEqual([]);
-        expect(resultsOf(events).map(({ status }) => status)).toEqual(["completed"]);
+        expect(outcomesOf(events).map(({ status }) => status)).toEqual(["completed"]);
       });
 
       it("stops while it asks", async () => {
@@ -365,29 +379,10 @@ describe.skipIf(path === undefined)(
         },
       );
       expect(end.status).toBe("completed");
-      expect(resultsOf(events)[0]?.output).toMatch(/workspace\n$/);
+      expect(outcomesOf(events)[0]?.output).toMatch(/workspace\n$/);
       const last = bench.model.requests.at(-1);
       expect(last?.wire).toBe("anthropic");
       expect(JSON.stringify(last?.body)).toMatch(/plan mode/i);
     });
-
-    async function ask(
-      session: string,
-      reply: { reply: "once" | "always" | "reject"; message?: string },
-      step: unknown,
-    ) {
-      return bench.say(session, script(step, { say: "done" }), async ({ until }) => {
-        const { data } = await until("permission.requested");
-        await bench.test.engine.resolvePermission(session, data.permission_id, reply);
-      });
-    }
   },
 );
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch {
-    // It has ended with the others.
-  }
-}
