@@ -17,6 +17,8 @@ export interface AnthropicBench extends AppBench {
   readonly client: Anthropic;
   readonly beta: Anthropic["beta"];
   clientOf(key: string): Anthropic;
+  /** Events to a session, fit or not. */
+  send(session: string, ...events: object[]): ReturnType<Anthropic["beta"]["sessions"]["events"]["send"]>;
   /** How many requests the clients have made. */
   readonly requests: () => number;
   /** Below `/anthropic/v1`, with the key and the beta header unless told otherwise. */
@@ -56,6 +58,7 @@ export async function openAnthropic(options: Partial<AppOptions> = {}): Promise<
     client,
     beta: client.beta,
     clientOf,
+    send: (session, ...events) => client.beta.sessions.events.send(session, { events: events as never }),
     requests: () => requests,
     raw: (method, path, { body, headers } = {}) =>
       fetch(`${bench.url}/anthropic/v1${path}`, {

@@ -24,8 +24,6 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-const send = (id: string, ...events: object[]) =>
-  bench.beta.sessions.events.send(id, { events: events as never });
 const session = (events: readonly Event[]): Event[] =>
   events.filter(({ type }) => type.startsWith("session."));
 
@@ -34,7 +32,7 @@ describe("H1: a model that fails once", () => {
     const { id } = await makeSession(bench);
     let status = "";
     const stream = await bench.beta.sessions.events.stream(id);
-    await send(id, message(text({ fail: { kind: "overloaded", times: 1 } }, { say: "at last" })));
+    await bench.send(id, message(text({ fail: { kind: "overloaded", times: 1 } }, { say: "at last" })));
     const events: Event[] = [];
     for await (const event of stream) {
       events.push(event);
@@ -81,7 +79,7 @@ describe("H3: a failure that nothing heals", () => {
   it("ends the session: told once, streams end, the list stays", async () => {
     const { id } = await makeSession(bench);
     const stream = await bench.beta.sessions.events.stream(id);
-    await send(id, message(text({ fail: { kind: "terminal" } })));
+    await bench.send(id, message(text({ fail: { kind: "terminal" } })));
     const events = (await collect(stream)) as Event[];
     expect(typesOf(session(events))).toEqual([
       "session.status_running",
@@ -90,7 +88,7 @@ describe("H3: a failure that nothing heals", () => {
     ]);
     expect(ofType(events, "session.error")[0]?.error).toMatchObject({ retry_status: { type: "terminal" } });
     expect((await bench.beta.sessions.retrieve(id)).status).toBe("terminated");
-    const { error, requests } = await failureOf(bench, () => send(id, message("hi")));
+    const { error, requests } = await failureOf(bench, () => bench.send(id, message("hi")));
     expect([400, 409]).toContain(error.status);
     expect(requests).toBe(1);
     await expectListed(bench, id, events);
@@ -100,7 +98,7 @@ describe("H3: a failure that nothing heals", () => {
   it("also when its process dies, and what was queued is told too", async () => {
     const { id } = await makeSession(bench);
     const stream = await bench.beta.sessions.events.stream(id);
-    await send(id, message(text({ sleep: 400 }, { exit: 3 })), message(text({ say: "never" })));
+    await bench.send(id, message(text({ sleep: 400 }, { exit: 3 })), message(text({ say: "never" })));
     const events = (await collect(stream)) as Event[];
     expect(typesOf(events).at(-1)).toBe("session.status_terminated");
     expect(ofType(events, "session.error")).toHaveLength(1);
@@ -155,7 +153,7 @@ describe("G6: a tool of an MCP server", () => {
       evaluated_permission: "ask",
     });
     const confirmation = { type: "user.tool_confirmation", tool_use_id: use?.id, result };
-    const second = await watch(bench, id, () => send(id, confirmation), isEnd);
+    const second = await watch(bench, id, () => bench.send(id, confirmation), isEnd);
     server.close();
     expect(second[0]).toMatchObject(confirmation);
     const [answer] = ofType(second, "agent.mcp_tool_result");

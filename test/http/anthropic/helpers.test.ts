@@ -22,8 +22,6 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-const send = (id: string, ...events: object[]) =>
-  bench.beta.sessions.events.send(id, { events: events as never });
 const said = (events: readonly Event[]): string[] =>
   ofType(events, "agent.message").flatMap(({ content }) =>
     content.map((block) => (block.type === "text" ? block.text : "")),
@@ -60,7 +58,7 @@ describe("K1: events.toolRunner", () => {
     const events = await watch(
       bench,
       id,
-      () => send(id, message(text({ custom: { name: "weather", input: { city: "Rome" } } }))),
+      () => bench.send(id, message(text({ custom: { name: "weather", input: { city: "Rome" } } }))),
       isEnd,
     );
     expect(said(events)).toEqual(["sunny in Rome"]);
@@ -89,7 +87,7 @@ describe("K2: a tool runner and a tool that has to be asked for", () => {
     const [use] = ofType(first, "agent.tool_use");
     expect(runs).toEqual([]);
     const confirmation = { type: "user.tool_confirmation", tool_use_id: use?.id, result };
-    const events = await watch(bench, id, () => send(id, confirmation), isEnd);
+    const events = await watch(bench, id, () => bench.send(id, confirmation), isEnd);
     expect(said(events)).toEqual(["done"]);
     await running;
     abort.abort();
@@ -117,7 +115,7 @@ describe("K3: a worker of a self-hosted environment", () => {
       bench,
       id,
       () =>
-        send(
+        bench.send(
           id,
           message(text({ shell: "echo from the worker > here.txt && cat here.txt" }, { say: "done" })),
         ),

@@ -12,6 +12,7 @@ import {
   text,
   watch,
 } from "./sessionBench.ts";
+import { ASKING } from "./toolsets.ts";
 
 let server: TestServer;
 let beta: Anthropic["beta"];
@@ -22,9 +23,6 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 const send = (id: string, ...events: object[]) => beta.sessions.events.send(id, { events: events as never });
-const ASKING = [
-  { type: "agent_toolset_20260401", default_config: { permission_policy: { type: "always_ask" } } },
-];
 
 async function killAndStart(): Promise<void> {
   await server.kill();
@@ -77,7 +75,7 @@ describe("C8: kill -9", () => {
   });
 
   it("while an answer is awaited: it is awaited still, under the same id", async () => {
-    const { id } = await makeSession({ beta }, { tools: ASKING });
+    const { id } = await makeSession({ beta }, { tools: [ASKING] });
     const first = await watch({ beta }, id, () =>
       send(id, message(text({ shell: "echo hi" }, { say: "done" }))),
     );

@@ -8,7 +8,7 @@ import { type AgentId, requireAgent } from "../../support/agents.ts";
 import { LED_TO_MODEL } from "../../support/model.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { collect } from "./anthropicBench.ts";
-import { type Event, history, isEnd, message, ofType, text, watch } from "./sessionBench.ts";
+import { history, isEnd, message, ofType, text, watch, wordsOf } from "./sessionBench.ts";
 
 const AGENTS: readonly AgentId[] = ["claude", "codex"];
 const NATIVE = ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "exec_command", "shell", "shell_command"];
@@ -142,9 +142,3 @@ describe.each(AGENTS)("%s in a self-hosted environment", (agentId) => {
 });
 
 const call = (tool: string, input: object) => ({ mcp: { server: "sluice", tool, input } });
-
-function wordsOf(events: readonly Event[]): string[] {
-  return ofType(events, "agent.message").flatMap(({ content }) =>
-    content.map((block) => (block.type === "text" ? block.text : "")),
-  );
-}

@@ -23,8 +23,6 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-const send = (id: string, ...events: object[]) =>
-  bench.beta.sessions.events.send(id, { events: events as never });
 const interrupt = (session_thread_id: string | null) => ({ type: "user.interrupt", session_thread_id });
 const system = (words: string) => ({ type: "system.message", content: [{ type: "text", text: words }] });
 const post = (id: string, body: string, headers: Record<string, string> = {}) =>
@@ -49,7 +47,7 @@ describe("A5: a session that is not there", () => {
     const calls: (() => PromiseLike<unknown>)[] = [
       () => sessions.retrieve(id),
       () => sessions.events.list(id),
-      () => send(id, message("hi")),
+      () => bench.send(id, message("hi")),
       () => sessions.events.stream(id),
       () => sessions.archive(id),
       () => sessions.delete(id),
@@ -85,7 +83,7 @@ describe("A6, D12: what is no batch of events", () => {
       { type: "user.message" },
     ];
     for (const event of strange) {
-      const { error, requests } = await failureOf(bench, () => send(id, message("hi"), event));
+      const { error, requests } = await failureOf(bench, () => bench.send(id, message("hi"), event));
       expect(error.status, JSON.stringify(event)).toBe(400);
       expect(requests).toBe(1);
     }
@@ -99,7 +97,7 @@ describe("D1: a message", () => {
     const { id } = await makeSession(bench);
     let answered: unknown;
     const events = await watch(bench, id, async () => {
-      const { data } = await send(id, message(text({ say: "hi" })));
+      const { data } = await bench.send(id, message(text({ say: "hi" })));
       answered = data?.[0];
     });
     expect(answered).toMatchObject({ ...message(text({ say: "hi" })), id: expect.stringMatching(/^sevt_/) });
@@ -138,7 +136,7 @@ describe("blocks", () => {
         citations: { enabled: true },
       },
     ];
-    const events = await watch(bench, id, () => send(id, { type: "user.message", content }));
+    const events = await watch(bench, id, () => bench.send(id, { type: "user.message", content }));
     expect(events[0]).toMatchObject({ type: "user.message", content });
     expect(ofType(events, "agent.tool_result")[0]).toMatchObject({ is_error: false });
     expect(JSON.stringify(ofType(events, "agent.tool_result")[0]?.content)).toContain(
@@ -152,7 +150,9 @@ describe("blocks", () => {
   it("D5: a search_result is none of a message's", async () => {
     const { id } = await makeSession(bench);
     const block = { type: "search_result", source: "s", title: "t", content: [{ type: "text", text: "x" }] };
-    const { error } = await failureOf(bench, () => send(id, { type: "user.message", content: [block] }));
+    const { error } = await failureOf(bench, () =>
+      bench.send(id, { type: "user.message", content: [block] }),
+    );
     expect(error.status).toBe(400);
     expect(error.message).toContain("search_result");
     expect((await bench.test.engine.info(id)).eventCount).toBe(0);
@@ -162,7 +162,7 @@ describe("blocks", () => {
     const { id } = await makeSession(bench);
     const content = [{ type: "document", source: { type: "file", file_id: "file_nope" } }];
     const { error } = await failureOf(bench, () =>
-      send(id, message("hi"), { type: "user.message", content }),
+      bench.send(id, message("hi"), { type: "user.message", content }),
     );
     expect(error.status).toBe(404);
     expect(await history(bench, id)).toEqual([]);
@@ -186,7 +186,7 @@ describe("blocks", () => {
     const first = await turn(bench, own.id, { custom: { name: "look", input: {} } });
     const custom_tool_use_id = ofType(first, "agent.custom_tool_use")[0]?.id;
     const second = await watch(bench, own.id, () =>
-      send(own.id, { type: "user.custom_tool_result", custom_tool_use_id, content }),
+      bench.send(own.id, { type: "user.custom_tool_result", custom_tool_use_id, content }),
     );
     expect(second[0]).toMatchObject({ content });
     for (const words of ["some text", "image/png", "document words", "found words"])
@@ -196,7 +196,7 @@ describe("blocks", () => {
     const third = await turn(bench, away.id, { shell: "look" }, { say: "seen" });
     const tool_use_id = ofType(third, "agent.tool_use")[0]?.id;
     const fourth = await watch(bench, away.id, () =>
-      send(away.id, { type: "user.tool_result", tool_use_id, content }),
+      bench.send(away.id, { type: "user.tool_result", tool_use_id, content }),
     );
     expect(fourth[0]).toMatchObject({ content });
     expect(said(fourth)).toBe("seen");
@@ -207,7 +207,7 @@ describe("a system message", () => {
   it("D7: stands behind its message, and holds for this turn and the next", async () => {
     const { id } = await makeSession(bench);
     const events = await watch(bench, id, () =>
-      send(id, message(text({ say: "one" })), system("speak Latin")),
+      bench.send(id, message(text({ say: "one" })), system("speak Latin")),
     );
     expect(typesOf(events).slice(0, 3)).toEqual(["user.message", "system.message", "session.status_running"]);
     expect(events[1]).toMatchObject(system("speak Latin"));
@@ -233,7 +233,7 @@ describe("a system message", () => {
       ],
     ];
     for (const batch of batches) {
-      const { error } = await failureOf(bench, () => send(id, ...batch));
+      const { error } = await failureOf(bench, () => bench.send(id, ...batch));
       expect(error.status, JSON.stringify(batch)).toBe(400);
     }
     expect((await bench.test.engine.info(id)).eventCount).toBe(0);
@@ -246,7 +246,11 @@ describe("a system message", () => {
     const custom_tool_use_id = ofType(first, "agent.custom_tool_use")[0]?.id;
     const content = [{ type: "text", text: "seen" }];
     const second = await watch(bench, own.id, () =>
-      send(own.id, { type: "user.custom_tool_result", custom_tool_use_id, content }, system("be brief")),
+      bench.send(
+        own.id,
+        { type: "user.custom_tool_result", custom_tool_use_id, content },
+        system("be brief"),
+      ),
     );
     expect(typesOf(second).slice(0, 2)).toEqual(["user.custom_tool_result", "system.message"]);
     expect(said(second)).toContain("be brief");
@@ -255,7 +259,7 @@ describe("a system message", () => {
     const third = await turn(bench, away.id, { shell: "look" });
     const tool_use_id = ofType(third, "agent.tool_use")[0]?.id;
     const fourth = await watch(bench, away.id, () =>
-      send(away.id, { type: "user.tool_result", tool_use_id, content }, system("be brief")),
+      bench.send(away.id, { type: "user.tool_result", tool_use_id, content }, system("be brief")),
     );
     expect(typesOf(fourth).slice(0, 2)).toEqual(["user.tool_result", "system.message"]);
     await expectListed(bench, away.id, [...third, ...fourth]);
@@ -266,9 +270,9 @@ describe("D11: session_thread_id", () => {
   it("is taken for the primary thread and for none, and no other", async () => {
     const { id } = await makeSession(bench);
     const [thread] = (await bench.beta.sessions.threads.list(id)).data;
-    await send(id, interrupt(thread?.id ?? ""));
-    await send(id, interrupt(null));
-    expect((await failureOf(bench, () => send(id, interrupt("sthr_other")))).error.status).toBe(400);
+    await bench.send(id, interrupt(thread?.id ?? ""));
+    await bench.send(id, interrupt(null));
+    expect((await failureOf(bench, () => bench.send(id, interrupt("sthr_other")))).error.status).toBe(400);
     const ask = [
       { type: "agent_toolset_20260401", default_config: { permission_policy: { type: "always_ask" } } },
     ];
@@ -279,7 +283,7 @@ describe("D11: session_thread_id", () => {
     const events = await watch(
       bench,
       asking.id,
-      () => send(asking.id, { ...confirmation, session_thread_id: own?.id }),
+      () => bench.send(asking.id, { ...confirmation, session_thread_id: own?.id }),
       isEnd,
     );
     expect(events[0]).toMatchObject({ session_thread_id: own?.id });
@@ -289,14 +293,14 @@ describe("D11: session_thread_id", () => {
 describe("D14: messages while a turn runs", () => {
   it("wait in order, and are listed once", async () => {
     const { id } = await makeSession(bench);
-    await watch(bench, id, () => send(id, message(text({ sleep: 700 }, { say: "0" }))), isRunning);
+    await watch(bench, id, () => bench.send(id, message(text({ sleep: 700 }, { say: "0" }))), isRunning);
     let ends = 0;
     const events = await watch(
       bench,
       id,
       async () => {
         for (const word of ["1", "2", "3"]) {
-          const { data } = await send(id, message(text({ say: word })));
+          const { data } = await bench.send(id, message(text({ say: word })));
           expect(data).toMatchObject([{ processed_at: null }]);
         }
         const queued = (await history(bench, id)).slice(-3);

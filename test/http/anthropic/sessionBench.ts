@@ -95,6 +95,22 @@ export function ofType<T extends Event["type"]>(
   return events.filter((event): event is Extract<Event, { type: T }> => event.type === type);
 }
 
+export function wordsOf(events: readonly Event[]): string[] {
+  return ofType(events, "agent.message").flatMap(({ content }) =>
+    content.map((block) => (block.type === "text" ? block.text : "")),
+  );
+}
+
+/** What the session waits for, by the newest word of it. */
+export function awaitedIds(events: readonly Event[]): string[] {
+  const [idle] = ofType(events, "session.status_idle").slice(-1);
+  return idle?.stop_reason.type === "requires_action" ? idle.stop_reason.event_ids : [];
+}
+
+export function allowing(tool_use_id: string | undefined): object {
+  return { type: "user.tool_confirmation", tool_use_id, result: "allow" };
+}
+
 export async function history({ beta }: Pick<AnthropicBench, "beta">, session: string): Promise<Event[]> {
   return (await collect(beta.sessions.events.list(session))) as Event[];
 }

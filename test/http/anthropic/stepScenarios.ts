@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import type { SessionWish } from "./sessionBench.ts";
 import { ofType } from "./sessionBench.ts";
 import { type Actor, GATE } from "./stepActor.ts";
+import { ASKING, WEATHER } from "./toolsets.ts";
 
 /** Between any two of the steps the server may die. */
 export interface Scenario {
@@ -12,16 +13,6 @@ export interface Scenario {
   readonly isOnline?: boolean;
   readonly steps: readonly ((actor: Actor) => Promise<unknown>)[];
 }
-
-const ASKING = [
-  { type: "agent_toolset_20260401", default_config: { permission_policy: { type: "always_ask" } } },
-];
-const WEATHER = {
-  type: "custom",
-  name: "weather",
-  description: "The weather.",
-  input_schema: { type: "object", properties: { city: { type: "string" } } },
-};
 
 const confirm = (tool_use_id: string | undefined, result: "allow" | "deny") => ({
   type: "user.tool_confirmation",
@@ -57,7 +48,7 @@ export function toScenarios(mcpUrl: string): readonly Scenario[] {
     },
     {
       name: "G4: a tool that is asked for and allowed",
-      wish: { tools: ASKING },
+      wish: { tools: [ASKING] },
       steps: [
         (actor) => actor.say({ shell: "echo ran" }, { say: "done" }),
         asked,
@@ -67,7 +58,7 @@ export function toScenarios(mcpUrl: string): readonly Scenario[] {
     },
     {
       name: "G5: a tool that is asked for and denied",
-      wish: { tools: ASKING },
+      wish: { tools: [ASKING] },
       steps: [
         (actor) => actor.say({ shell: "echo ran" }, { say: "done" }),
         asked,
@@ -102,7 +93,7 @@ export function toScenarios(mcpUrl: string): readonly Scenario[] {
     },
     {
       name: "G8: a tool that the application runs once it is allowed",
-      wish: { selfHosted: true, tools: ASKING },
+      wish: { selfHosted: true, tools: [ASKING] },
       steps: [
         (actor) => actor.say({ shell: "hostname" }, { say: "done" }),
         asked,
@@ -126,7 +117,7 @@ export function toScenarios(mcpUrl: string): readonly Scenario[] {
     },
     {
       name: "G15: a message while somebody is asked",
-      wish: { tools: ASKING },
+      wish: { tools: [ASKING] },
       steps: [
         (actor) => actor.say({ shell: "echo ran" }),
         asked,

@@ -26,9 +26,6 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-const send = (id: string, ...events: object[]) =>
-  bench.beta.sessions.events.send(id, { events: events as never });
-
 const isToolUse = (event: Event): boolean => event.type === "agent.tool_use";
 
 /** The bytes of a stream as they come, until `isEnough`. */
@@ -97,7 +94,7 @@ describe("F2, F3: a stream", () => {
     const first = await watch(
       bench,
       id,
-      () => send(id, message(text({ shell: "sleep 0.5" }, { say: "x" }))),
+      () => bench.send(id, message(text({ shell: "sleep 0.5" }, { say: "x" }))),
       isToolUse,
     );
     const rest = await watch(bench, id, async () => {});
@@ -118,7 +115,7 @@ describe("F5: a frame", () => {
   it("has its name, its id, and one line of JSON", async () => {
     const { id } = await makeSession(bench);
     const { text: bytes } = await readRaw(`/sessions/${id}/events/stream`, {
-      act: () => send(id, message(text({ shell: "echo hi" }, { say: "two\nlines" }))),
+      act: () => bench.send(id, message(text({ shell: "echo hi" }, { say: "two\nlines" }))),
       isEnough: (text) => text.includes('"end_turn"') && text.endsWith("\n\n"),
     });
     const frames = bytes.split("\n\n").filter((frame) => frame.includes("data:"));
@@ -149,12 +146,12 @@ describe("Last-Event-ID", () => {
       { parallel: [{ shell: "echo a" }, { shell: "echo b" }] },
       { say: "x" },
     );
-    await watch(bench, id, () => send(id, message(text({ sleep: 300 }, { say: "y" }))), isRunning);
+    await watch(bench, id, () => bench.send(id, message(text({ sleep: 300 }, { say: "y" }))), isRunning);
     let ends = 0;
     await watch(
       bench,
       id,
-      () => send(id, message(text({ say: "z" }))),
+      () => bench.send(id, message(text({ say: "z" }))),
       (event) => isEnd(event) && ++ends === 2,
     );
     const all = await history(bench, id);
@@ -182,7 +179,7 @@ describe("F8: previews", () => {
     const stream = await bench.beta.sessions.events.stream(id, {
       event_deltas: ["agent.message", "agent.thinking"],
     });
-    await send(
+    await bench.send(
       id,
       message(text({ think: "hm" }, { say: "one two three", chunks: 3 }, { shell: "true" }, { say: "four" })),
     );

@@ -15,8 +15,10 @@ import {
   text,
   typesOf,
   watch,
+  wordsOf,
 } from "../../http/anthropic/sessionBench.ts";
-import { ASKING, openReader, type Reader, TOOLSET, WEATHER, wordsOf } from "./page.ts";
+import { ASKING, TOOLSET, WEATHER } from "../../http/anthropic/toolsets.ts";
+import { openReader, type Reader } from "./page.ts";
 import { sendFile } from "./samples.ts";
 
 let reader: Reader;

@@ -14,9 +14,10 @@ import {
   text,
   typesOf,
   watch,
+  wordsOf,
 } from "../../http/anthropic/sessionBench.ts";
 import { type Claim, complaintsAbout } from "./official.ts";
-import { openReader, type Reader, wordsOf } from "./page.ts";
+import { openReader, type Reader } from "./page.ts";
 import { listEvents, sendUserInput, streamEvents } from "./samples.ts";
 
 let reader: Reader;

@@ -1,6 +1,6 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { startServer, type TestServer } from "../../support/server.ts";
-import { type Event, isHalt, message, ofType, text, watch } from "../../http/anthropic/sessionBench.ts";
+import { type Event, isHalt, message, text, watch } from "../../http/anthropic/sessionBench.ts";
 
 /** What a reader of the page has: the official SDK, unmodified, and a server of their own. */
 export interface Reader {
@@ -40,22 +40,4 @@ export async function openReader(options: Parameters<typeof startServer>[0] = {}
         headers: { "anthropic-beta": "managed-agents-2026-04-01", ...headers },
       }),
   };
-}
-
-export const TOOLSET = { type: "agent_toolset_20260401" };
-export const ASKING = {
-  type: "agent_toolset_20260401",
-  default_config: { permission_policy: { type: "always_ask" } },
-};
-export const WEATHER = {
-  type: "custom",
-  name: "weather",
-  description: "Tells the weather of a city.",
-  input_schema: { type: "object", properties: { city: { type: "string" } } },
-};
-
-export function wordsOf(events: readonly Event[]): string[] {
-  return ofType(events, "agent.message").flatMap(({ content }) =>
-    content.map((block) => (block.type === "text" ? block.text : "")),
-  );
 }
