@@ -23,7 +23,7 @@ export function toSessionInfo(row: SessionRow, fold: SessionFold, defaultSandbox
     turnId: fold.turn?.id ?? null,
     queued: fold.inbox.length,
     pendingActions: (fold.turn?.pending ?? []).map(toPublic),
-    usage: fold.usage,
+    usage: { ...fold.usage },
     eventCount: fold.head,
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,

@@ -18,7 +18,6 @@ import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
 import { endSession, TERMINATED } from "./ending.ts";
 import { isActive, type QueuedInput } from "./fold.ts";
-import { toSessionInfo } from "./info.ts";
 import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
 import { opening } from "./opening.ts";
@@ -126,8 +125,7 @@ export class Session {
   }
 
   info(): SessionInfo {
-    const { row, fold, lastTime } = this.#writer;
-    return toSessionInfo({ ...row, updatedAt: lastTime }, fold, this.#deps.defaultSandbox);
+    return this.#writer.info;
   }
 
   /** All of it is accepted in one transaction, or none of it. */

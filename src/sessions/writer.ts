@@ -1,9 +1,10 @@
-import type { EventDraft, SessionSpec } from "../contract/index.ts";
+import type { EventDraft, SessionInfo, SessionSpec } from "../contract/index.ts";
 import type { Batch, SessionRow } from "../log/port.ts";
 import { withdrawnRequests } from "./bridged.ts";
 import type { SessionDeps } from "./deps.ts";
 import { Drafts } from "./drafts.ts";
 import { isActive, type SessionFold } from "./fold.ts";
+import { toSessionInfo } from "./info.ts";
 import { loadFold } from "./load.ts";
 import type { HarnessProcess } from "./process.ts";
 import { waitingChange } from "./waiting.ts";
@@ -16,7 +17,7 @@ export interface CommitExtra {
 }
 
 /** What a writer needs of the engine around it. */
-export type WriterDeps = Pick<SessionDeps, "log" | "owner" | "count">;
+export type WriterDeps = Pick<SessionDeps, "log" | "owner" | "count" | "defaultSandbox">;
 
 /** A session's only writer: its place in the log, and the fold of all that it has written. */
 export class SessionWriter {
@@ -27,6 +28,7 @@ export class SessionWriter {
   #lastTime: number;
   #spec: { settings: Partial<SessionSpec> | undefined; whole: SessionSpec };
   #wasActive: boolean;
+  #info: SessionInfo;
   /** The newest append. */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -38,6 +40,7 @@ export class SessionWriter {
     this.#lastTime = row.updatedAt;
     this.#spec = { settings: undefined, whole: row.spec };
     this.#wasActive = row.active;
+    this.#info = this.#toInfo();
   }
 
   /** Takes the session over: whoever wrote it before is fenced from here on. */
@@ -54,6 +57,11 @@ export class SessionWriter {
     const { settings } = this.fold.changes;
     if (this.#spec.settings !== settings) this.#spec = { settings, whole: { ...this.row.spec, ...settings } };
     return this.#spec.whole;
+  }
+
+  /** The session as its log tells it: the fold may be ahead, and nobody may hear of what is not committed. */
+  get info(): SessionInfo {
+    return this.#info;
   }
 
   /** When the last event was written. */
@@ -90,11 +98,18 @@ export class SessionWriter {
       ...(extra.key === undefined ? {} : { key: extra.key }),
     };
     this.#wasActive = active;
+    const info = this.#toInfo();
     const append = this.#append(batch, this.#last);
     this.#last = append;
     await append;
+    this.#info = info;
     this.#deps.count(this.row.id, drafts);
     if (spool) await extra.ingests?.committed(spool);
+  }
+
+  #toInfo(): SessionInfo {
+    const row = { ...this.row, updatedAt: this.#lastTime };
+    return toSessionInfo(row, this.fold, this.#deps.defaultSandbox);
   }
 
   /** What follows from an append that failed is out of step, and fails for the same reason: nobody took us over. */

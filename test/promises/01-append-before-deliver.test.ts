@@ -29,3 +29,19 @@ it("promise 1: whatever a client sees is committed already", async () => {
   }
   expect(seen).toBeGreaterThan(3000);
 });
+
+it("promise 1: what a session says of itself is committed too, so that its count is a cursor", async () => {
+  const { client } = server;
+  await client.sessions.create("counted", { agent: "scripted" });
+  const steps = Array.from({ length: 40 }, (_, index) => [
+    { write: { path: "a.txt", content: `${index} ${"x".repeat(200)}` } },
+    { flood: { events: 300, bytes: 100 } },
+  ]);
+  await client.sendMessage("counted", script(...steps.flat()));
+  for (;;) {
+    const { eventCount, status } = await client.sessions.get("counted");
+    // One that is ahead of the log would be a 410.
+    await client.events.page("counted", { after: eventCount, limit: 1 });
+    if (status === "idle" && eventCount > 12_000) break;
+  }
+});
