@@ -11,10 +11,9 @@ export function unparsedFact(line: SpoolLine, error: string): HarnessFact {
 
 /** The JSON object of a line, or why it is none. */
 export function parseObject(line: SpoolLine): Record<string, unknown> | string {
-  if (line.damage !== undefined) return describeDamage(line.damage);
+  if (line.damage !== undefined) {
+    const why = line.damage.reason === "utf8" ? "is not valid UTF-8" : "is too long";
+    return `a line of ${line.damage.bytes} bytes ${why}`;
+  }
   return parseRecord(line.text) ?? "the line is not a JSON object";
-}
-
-export function describeDamage({ reason, bytes }: NonNullable<SpoolLine["damage"]>): string {
-  return `a line of ${bytes} bytes ${reason === "utf8" ? "is not valid UTF-8" : "is too long"}`;
 }

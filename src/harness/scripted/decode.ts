@@ -1,7 +1,8 @@
 import type { SpoolLine } from "../../contract/index.ts";
 import type { Decoded, HarnessFact } from "../port.ts";
+import { parseRecord } from "../rpc.ts";
 import { own, without } from "../transcript.ts";
-import { describeDamage, unparsedFact } from "../unparsed.ts";
+import { parseObject, unparsedFact } from "../unparsed.ts";
 import { decodeChecked } from "./decode-line.ts";
 import { isCheckedType, LINE_SCHEMAS } from "./schemas.ts";
 import type { ScriptedState } from "./state.ts";
@@ -12,9 +13,8 @@ type Result = Decoded<ScriptedState>;
 export function decode(state: ScriptedState, line: SpoolLine): Result {
   if (line.dir === "in") return { state: forgetAnswered(state, line.text), facts: [] };
   if (line.dir !== "out") return { state, facts: [] };
-  if (line.damage !== undefined) return unparsed(state, line, describeDamage(line.damage));
-  const value = parseObject(line.text);
-  if (value === undefined) return unparsed(state, line, "the line is not a JSON object");
+  const value = parseObject(line);
+  if (typeof value === "string") return unparsed(state, line, value);
   const { type } = value;
   if (type === "text.delta" || type === "thinking.delta" || type === "tool.output") {
     return decodeDelta(state, line, value);
@@ -50,7 +50,7 @@ function decodeDelta(state: ScriptedState, line: SpoolLine, value: Record<string
 
 /** An answer that was sent needs no translation any more. */
 function forgetAnswered(state: ScriptedState, text: string): ScriptedState {
-  const value = parseObject(text);
+  const value = parseRecord(text);
   if (value === undefined || !["permission", "answer", "tool_result"].includes(String(value["type"])))
     return state;
   const ask = Object.entries(state.asks).find(([, native]) => native === value["id"]);
@@ -59,15 +59,6 @@ function forgetAnswered(state: ScriptedState, text: string): ScriptedState {
 
 function unparsed(state: ScriptedState, line: SpoolLine, error: string): Result {
   return { state, facts: [unparsedFact(line, error)] };
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function shown(value: unknown): string {
