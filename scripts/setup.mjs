@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -19,6 +19,12 @@ const BUILT = [
 export async function ensureInstalled() {
   const installed = modified(join(ROOT, "node_modules", ".package-lock.json"));
   if (installed >= modified(join(ROOT, "package-lock.json"))) return;
+  // What npm ci clears away first would be somebody else's.
+  if (lstatSync(join(ROOT, "node_modules"), { throwIfNoEntry: false })?.isSymbolicLink()) {
+    throw new Error(
+      "node_modules is a link and its packages are not those of package-lock.json: remove the link",
+    );
+  }
   say("installing the dependencies (npm ci) …");
   await must("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], { quiet: true });
 }

@@ -63,7 +63,10 @@ export async function locateServer(
 ): Promise<{ client: SluiceClient; url: string } | undefined> {
   const named = where.server ?? (env["SLUICE_URL"] || undefined);
   const url = toServerUrl(named ?? DEFAULT_URL);
-  const token = where.token ?? (env["SLUICE_TOKEN"] || undefined) ?? readToken(dataDirOf(where.data, env));
+  // Whoever names a folder means the server of that folder, and its token shows which one that is.
+  const isFree = named !== undefined || where.data === undefined;
+  const given = where.token ?? (isFree ? env["SLUICE_TOKEN"] || undefined : undefined);
+  const token = given ?? readToken(dataDirOf(where.data, env));
   const client = createClient({ url, ...(token ? { token } : {}) });
   if (named) return { client, url };
   if (!(await isHealthy(url))) return undefined;

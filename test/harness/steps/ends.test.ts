@@ -51,9 +51,11 @@ describe("stderr, raw, rawBytes, exit, signal, sleep", () => {
   });
 
   it("prints any line, and what is no line of ours is one unparsed fact", async () => {
-    const { agent } = await lab.perform([{ raw: "garbage" }, { raw: '{"type":"new.thing"}' }, { say: "on" }]);
+    const lines = ["garbage", "[1]", '{"type":"new.thing"}'];
+    const { agent } = await lab.perform([...lines.map((raw) => ({ raw })), { say: "on" }]);
     const unparsed = agent.facts.filter((fact) => fact.type === "agent.unparsed");
     expect(unparsed.map((fact) => fact.data.error)).toEqual([
+      "the line is not a JSON object",
       "the line is not a JSON object",
       'unknown type "new.thing"',
     ]);
