@@ -1,4 +1,5 @@
 import Anthropic from "@anthropic-ai/sdk";
+import { afterAll, beforeAll } from "vitest";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { type Event, isHalt, message, text, watch } from "../../http/anthropic/sessionBench.ts";
 
@@ -16,9 +17,19 @@ export interface Reader {
   get(path: string, headers?: Record<string, string>): Promise<Response>;
 }
 
+/** Opened before the first test of a file that calls `useReader()`, and closed behind the last. */
+export let reader: Reader;
+
+export function useReader(options: Parameters<typeof startServer>[0] = {}): void {
+  beforeAll(async () => {
+    reader = await openReader(options);
+  });
+  afterAll(() => reader.server.close());
+}
+
 export type Sent = Record<string, unknown> & { id: string; type: string };
 
-export async function openReader(options: Parameters<typeof startServer>[0] = {}): Promise<Reader> {
+async function openReader(options: Parameters<typeof startServer>[0]): Promise<Reader> {
   const server = await startServer(options);
   const client = new Anthropic({ apiKey: server.token, baseURL: `${server.url}/anthropic` });
   const { beta } = client;
@@ -26,8 +37,18 @@ export async function openReader(options: Parameters<typeof startServer>[0] = {}
     const { data = [] } = await beta.sessions.events.send(session, { events: events as never });
     return data as unknown as Sent[];
   };
-  const tell: Reader["tell"] = (session, events, isLast = isHalt) =>
-    watch({ beta }, session, () => send(session, ...events), isLast);
+  const tell: Reader["tell"] = async (session, events, isLast = isHalt) => {
+    const [first] = events as { type?: string }[];
+    let isHeard = false;
+    // What came before may still be on its way when the stream opens: it is no answer to these.
+    const told = await watch(
+      { beta },
+      session,
+      () => send(session, ...events),
+      (event) => (isHeard ||= event.type === first?.type) && isLast(event),
+    );
+    return told.slice(told.findIndex(({ type }) => type === first?.type));
+  };
   return {
     server,
     client,
