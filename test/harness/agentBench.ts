@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect } from "vitest";
 import type { ContentPart, EventOf, EventType, SessionSpec, SluiceEvent } from "../../src/contract/index.ts";
 import type { Harness } from "../../src/harness/port.ts";
@@ -52,6 +53,12 @@ export interface Played {
 
 /** What makes an agent ask the scripted model, and no other. */
 export type ToSpec = (model: ScriptedModel) => SessionSpec;
+
+/** An MCP server that adds, and shows a dot. */
+export const SUMS = {
+  command: process.execPath,
+  args: [join(import.meta.dirname, "fixtures/sums-mcp.mjs")],
+};
 
 export async function openBench(
   harness: unknown,
