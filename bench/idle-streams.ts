@@ -36,33 +36,26 @@ export const idleStreams: Measurement = {
     } finally {
       await pool.close();
     }
-    const against = (pick: (told: Told) => number): { what: string; value: number } => ({
-      what: "universal",
-      value: median(universal.map(pick)),
+    const rowOf = (
+      what: string,
+      unit: string,
+      pick: (told: Told) => number,
+    ): Parameters<typeof toRow>[0] => ({
+      id: "n",
+      what,
+      unit,
+      rounds: own.map(pick),
+      against: { what: "universal", value: median(universal.map(pick)) },
     });
     return [
       toRow({
-        id: "n",
-        what: "memory of each stream",
-        unit: "KB",
-        rounds: own.map((told) => told.kb),
-        against: against((told) => told.kb),
+        ...rowOf("memory of each stream", "KB", (told) => told.kb),
         target: "< 30 KB",
         reached: ({ value }) => value < 30,
       }),
+      toRow(rowOf("one event to half of them", "ms", (told) => told.halfMs)),
       toRow({
-        id: "n",
-        what: "one event to half of them",
-        unit: "ms",
-        rounds: own.map((told) => told.halfMs),
-        against: against((told) => told.halfMs),
-      }),
-      toRow({
-        id: "n",
-        what: "one event to all of them",
-        unit: "ms",
-        rounds: own.map((told) => told.allMs),
-        against: against((told) => told.allMs),
+        ...rowOf("one event to all of them", "ms", (told) => told.allMs),
         target: "< 250 ms",
         reached: ({ value }) => value < 250,
       }),
