@@ -5,8 +5,9 @@ import { createScriptedModel, type ScriptedModel } from "../../src/model/index.t
 import { sluiceText } from "../../src/tanstack/index.ts";
 import { requireAgent } from "../support/agents.ts";
 import { script } from "../support/engine.ts";
-import { expectTellable, type Told } from "../dialects/ag-ui/oracle.ts";
-import { type AgUiBench, openAgUi } from "../http/ag-ui/agUiBench.ts";
+import { LED_TO_MODEL } from "../support/model.ts";
+import { expectTellable } from "../dialects/ag-ui/oracle.ts";
+import { type AgUiBench, openAgUi, toTold } from "../http/ag-ui/agUiBench.ts";
 
 let bench: AgUiBench;
 let model: ScriptedModel;
@@ -19,16 +20,6 @@ afterAll(async () => {
   await model.close();
 }, 60_000);
 
-const AGENTS = {
-  claude: (url: string) => ({
-    model: "claude-sonnet-4-5",
-    env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: "sk-ant-any-key-will-do" },
-  }),
-  codex: (url: string) => ({
-    model: "gpt-5.5",
-    env: { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: "sk-any-key-will-do" },
-  }),
-};
 const NAMES = { claude: "claude-code.session-id", codex: "codex.session-id" };
 
 describe.each(["claude", "codex"] as const)("chat() with the real %s", (agent) => {
@@ -49,7 +40,8 @@ describe.each(["claude", "codex"] as const)("chat() with the real %s", (agent) =
         return `sunny in ${city}`;
       });
       const adapter = sluiceText({ baseUrl: bench.url, agent });
-      const session = AGENTS[agent](model.url);
+      const { model: name, env } = LED_TO_MODEL[agent];
+      const session = { model: name, env: env(model.url) };
       const run = async (steps: unknown[], more: { sessionId?: string } = {}): Promise<StreamChunk[]> => {
         const chunks: StreamChunk[] = [];
         const messages = [{ role: "user" as const, content: script(...steps) }];
@@ -79,11 +71,7 @@ describe.each(["claude", "codex"] as const)("chat() with the real %s", (agent) =
         1,
       );
       const replay = await bench.call("GET", `/ag-ui/${agent}?threadId=real-${agent}&offset=-1`);
-      const told = (await replay.text())
-        .split("\n")
-        .filter((line) => line.startsWith("data: "))
-        .map((line) => JSON.parse(line.slice(6)) as Told);
-      await expectTellable(told);
+      await expectTellable(toTold(await replay.text()));
     },
   );
 });
