@@ -13,6 +13,7 @@ import { chmod, mkdir, open, rename, rm, symlink, utimes, writeFile } from "node
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
+import { CLOCK_TICK_MS } from "../../src/sandbox/watch/tree.ts";
 import { count, makeTree, Mirror, run, startWatcher, takeLive } from "./watch-tree.ts";
 
 const types = (changes: readonly { type: string; path: string }[]): string[] =>
@@ -52,13 +53,20 @@ describe("the watcher", () => {
     await writeFile(join(folder, "known"), "1");
     const watcher = await startWatcher(folder);
     await sleep(150);
-    const files = await Promise.all(["new", "known"].map((name) => open(join(folder, name), "w")));
-    await sleep(8);
-    for (const file of files) await file.writeFile("22");
-    for (const file of files) await file.close();
-    expect(types(await takeLive(watcher, 2)).toSorted()).toEqual(["change known", "create new"]);
-    await watcher.flush();
-    expect(watcher.take()).toEqual([]);
+    let isPrompt = false;
+    for (let name = 1; !isPrompt; name++) {
+      const begun = performance.now();
+      const files = await Promise.all([`${name}`, "known"].map((path) => open(join(folder, path), "w")));
+      await sleep(5);
+      for (const file of files) await file.writeFile("22");
+      for (const file of files) await file.close();
+      // A machine that was held up in between has really done two things.
+      isPrompt = performance.now() - begun < CLOCK_TICK_MS - 2;
+      const seen = types(await takeLive(watcher, 2)).toSorted();
+      await watcher.flush();
+      const later = watcher.take();
+      if (isPrompt) expect({ seen, later }).toEqual({ seen: ["change known", `create ${name}`], later: [] });
+    }
     // An empty file that stays so is reported all the same.
     await writeFile(join(folder, "empty"), "");
     expect(types(await takeLive(watcher, 1))).toEqual(["create empty"]);
