@@ -16,6 +16,8 @@ export class OpenSessions {
   readonly #live = new Map<string, Promise<Session>>();
   readonly #opened = new Set<Session>();
   readonly #reopening = new Map<string, NodeJS.Timeout>();
+  /** Where the log stood when a session was last given up, and how long it was then left alone. */
+  readonly #failures = new Map<string, { readonly head: number; readonly delay: number }>();
   #closed = false;
 
   constructor(deps: SessionDeps) {
@@ -89,7 +91,12 @@ export class OpenSessions {
       this.#deps.logger({ level: "warn", message, session: session.id });
       return;
     }
-    this.#reopenLater(session.id, error, REOPEN_FIRST_MS);
+    const head = session.info().eventCount;
+    const last = this.#failures.get(session.id);
+    // One that has not come any further since is left alone for longer each time, as on a full disk.
+    const delay = last?.head === head ? toLonger(last.delay) : REOPEN_FIRST_MS;
+    this.#failures.set(session.id, { head, delay });
+    this.#reopenLater(session.id, error, delay);
   }
 
   /** Lets go of all of them, and ends nothing. */
@@ -160,11 +167,15 @@ export class OpenSessions {
       this.#reopening.delete(id);
       this.#open(id).catch((again: unknown) => {
         if (again instanceof SluiceError && again.code === "session_not_found") return;
-        this.#reopenLater(id, again, Math.min(delay * 2, REOPEN_LAST_MS));
+        this.#reopenLater(id, again, toLonger(delay));
       });
     }, delay);
     this.#reopening.set(id, timer);
   }
+}
+
+function toLonger(delay: number): number {
+  return Math.min(delay * 2, REOPEN_LAST_MS);
 }
 
 /** Given up by somebody else's failure while we waited, or taken over while it rested: nothing of ours was appended. */
