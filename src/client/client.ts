@@ -40,6 +40,8 @@ export interface SluiceClient {
     /** All that is in the log now, page by page. */
     iterate(session: string, page?: EventPageOptions & CallOptions): AsyncGenerator<SluiceEvent, void>;
   };
+  /** All that is in the log now, in one array. A long log is better read page by page, with `events`. */
+  getEvents(session: string, page?: EventPageOptions & CallOptions): Promise<SluiceEvent[]>;
   readonly fs: FsClient;
   subscribe(session: string, options?: SubscribeOptions): AsyncGenerator<SluiceEvent, void>;
   sendMessage(session: string, message: string | SendMessage, options?: SendOptions): Promise<SentMessage>;
@@ -95,6 +97,7 @@ export interface CreatedSession {
 
 export function createClient(options: ClientOptions): SluiceClient {
   const transport = new Transport(options);
+  const events = createEventsClient(transport);
   const post = async (path: string, json: unknown, { signal }: CallOptions = {}) => {
     await transport.done(path, { method: "POST", json, signal });
   };
@@ -106,7 +109,12 @@ export function createClient(options: ClientOptions): SluiceClient {
       return body.agents;
     },
     sessions: createSessionsClient(transport),
-    events: createEventsClient(transport),
+    events,
+    async getEvents(session, page) {
+      const all: SluiceEvent[] = [];
+      for await (const event of events.iterate(session, page)) all.push(event);
+      return all;
+    },
     fs: createFsClient(transport),
     subscribe: (session, options) => subscribe(transport, session, options),
     sendMessage: (session, message, options) => sendMessage(transport, session, message, options),

@@ -2,7 +2,7 @@ import type { EventType, SluiceEvent } from "../contract/index.ts";
 
 /** What of an event a reader wants to see. */
 export interface EventView {
-  /** Also the events that are not on seed 004's page. */
+  /** Also the events beyond the universal transcript schema. */
   readonly extensions?: boolean;
   /** With the agent's own line in `raw`. */
   readonly includeRaw?: boolean;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ContentPart, Item } from "./items.ts";
 
-/** What each event type carries. The plain types are seed 004's; the rest are extensions (PROTOCOL.md). */
+/** What each event type carries. The plain types are the universal transcript schema's; the rest are extensions (PROTOCOL.md). */
 
 export const StderrOutput = z.strictObject({
   head: z.string().optional(),
@@ -275,7 +275,7 @@ export const EVENT_TYPES: readonly EventType[] = Object.keys(EVENT_DATA) as Even
 
 const PLAIN = new Set<string>(Object.keys(plain));
 
-/** A plain event is one that seed 004's page defines; every other is sent only to clients that ask. */
+/** A plain event is one that the universal transcript schema defines; every other is sent only to clients that ask. */
 export function isPlain(type: string): type is PlainEventType {
   return PLAIN.has(type);
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Items and content parts are seed 004's, key for key: outbound, nothing may be added to them. */
+/** Items and content parts are the universal transcript schema's, key for key: outbound, nothing may be added to them. */
 
 export const TextPart = z.strictObject({ type: z.literal("text"), text: z.string() });
 export const JsonPart = z.strictObject({ type: z.literal("json"), json: z.unknown() });

@@ -31,7 +31,7 @@ export interface Spool {
   exit(): Promise<ProcessExit | undefined>;
   /** Somebody ended all of its processes from outside: records that, where the wrapper could not, so that followers see the end. */
   killed(): Promise<void>;
-  /** All of stderr, in the shape of seed 004. */
+  /** All of stderr, in the shape of the universal transcript schema. */
   stderr(): Promise<StderrOutput>;
   /** The bytes that `out` and `err` take on the disk, for whoever has to stop a process that writes too much. */
   size(): Promise<number>;

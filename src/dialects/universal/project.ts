@@ -3,7 +3,7 @@ import type { Dialect, Frame } from "../port.ts";
 import type { StoredEventText } from "../stored.ts";
 
 export interface UniversalView {
-  /** Also the types that seed 004's page does not define. */
+  /** Also the types that the universal transcript schema does not define. */
   readonly extensions?: boolean;
   /** With the native line in `raw`. */
   readonly includeRaw?: boolean;

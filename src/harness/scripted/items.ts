@@ -80,7 +80,7 @@ export function addWhole(
   };
 }
 
-/** A fact that seed 004 does not know, and the status item in which its readers see it. */
+/** A fact that the universal transcript schema does not know, and the status item in which its readers see it. */
 export function besideStatus(
   state: ScriptedState,
   line: Placed,

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EVENT_DATA, SluiceEvent, type PlainEventType } from "../../../src/contract/index.ts";
+import { createClient } from "../../../src/client/index.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { DATA, offences } from "./page.ts";
 import { create, EVERYTHING, ofType, post, readEvents, runTurn } from "./transcript.ts";
@@ -82,6 +83,14 @@ describe("seed 004, UniversalEvent", () => {
   it("source: agent or daemon; synthetic exactly when it is the daemon", () => {
     expect(new Set(whole.map((event) => event.source))).toEqual(new Set(["agent", "daemon"]));
     for (const event of whole) expect(event.synthetic).toBe(event.source === "daemon");
+  });
+
+  it("raw: by the client's own getEvents, in the words of the page", async () => {
+    const client = createClient({ url: server.url, token: server.token });
+    const events = await client.getEvents("my-session", { includeRaw: true });
+    expect(events).toEqual(withRaw);
+    expect(events.some((event) => typeof event.raw === "object" && event.raw !== null)).toBe(true);
+    expect((await client.getEvents("my-session", { includeRaw: true, limit: 2 })).length).toBe(events.length);
   });
 
   it("raw: only when include_raw=true, and nothing else changes", () => {
