@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -28,9 +28,16 @@ export interface TestServer {
 }
 
 export async function startServer(
-  options: { args?: string[]; env?: Record<string, string> } = {},
+  options: {
+    args?: string[];
+    env?: Record<string, string>;
+    /** Whom it runs as, where that is not who runs the tests. */
+    user?: { readonly uid: number; readonly gid: number } | undefined;
+  } = {},
 ): Promise<TestServer> {
   const data = await mkdtemp(join(tmpdir(), "sluice-server-"));
+  const { user } = options;
+  if (user !== undefined) await chown(data, user.uid, user.gid);
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   let child: ChildProcess | undefined;
@@ -39,7 +46,8 @@ export async function startServer(
 
   const start = async (): Promise<void> => {
     const args = ["serve", "--port", String(port), "--data", data, ...(options.args ?? [])];
-    child = spawn(BIN, args, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...options.env } });
+    const env = { ...process.env, ...(user === undefined ? {} : { HOME: data }), ...options.env };
+    child = spawn(BIN, args, { ...user, stdio: ["ignore", "pipe", "pipe"], env });
     child.stderr?.on("data", (chunk: Buffer) => {
       stderr += chunk.toString();
     });
