@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { assert, asyncProperty, type Arbitrary } from "fast-check";
 import { it } from "vitest";
 
 /** How long each target runs with `npm run fuzz -- --minutes N`; undefined in the suite, where the seed and the number of tries are fixed. */
@@ -12,7 +12,7 @@ const SEED = process.env["SLUICE_FUZZ_SEED"];
 export function fuzz<T>(
   name: string,
   options: {
-    readonly inputs: fc.Arbitrary<T>;
+    readonly inputs: Arbitrary<T>;
     /** Inputs that failed once, tried first. */
     readonly findings?: readonly T[];
     /** Tries in the suite. */
@@ -34,8 +34,8 @@ export function fuzz<T>(
   it(
     name,
     async () => {
-      const property = fc.asyncProperty(inputs, async (input) => await check(input));
-      await fc.assert(property, { ...budget, examples: findings.map((finding): [T] => [finding]) });
+      const property = asyncProperty(inputs, async (input) => await check(input));
+      await assert(property, { ...budget, examples: findings.map((finding): [T] => [finding]) });
     },
     limit === undefined ? 120_000 : limit + 120_000,
   );
