@@ -12,6 +12,11 @@ export function bridgedToolName(name: string): string | undefined {
   return name.startsWith(BRIDGE_PREFIX) ? name.slice(BRIDGE_PREFIX.length) : undefined;
 }
 
+/** How agents call a tool of the bridge. */
+export function toBridgedName(name: string): string {
+  return `${BRIDGE_PREFIX}${name}`;
+}
+
 const BRIDGE_PREFIX = `mcp__${BRIDGE_SERVER}__`;
 
 const COMMON: ReadonlyMap<string, string> = new Map(

@@ -32,6 +32,7 @@ export type {
   SandboxPaths,
   SandboxProvider,
   SandboxSpec,
+  SpawnedProcess,
 } from "./port.ts";
 export type { FileChange, WatchWarning } from "./watch/change.ts";
 export type { FileHookEvent } from "./watch/hookEvent.ts";

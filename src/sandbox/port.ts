@@ -1,3 +1,4 @@
+import type { Duplex } from "node:stream";
 import type { Launch, SandboxLimits } from "../contract/index.ts";
 
 /** One place to run. A missing method is a missing capability. */
@@ -48,8 +49,8 @@ export interface Sandbox {
   readonly shortcomings?: readonly string[];
   /** Whether secrets can be lent to it: the way out of its network puts them into requests. */
   readonly lends?: boolean;
-  /** Starts a process that survives us. `wrapper` goes before the command and runs outside of the isolation. */
-  spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void>;
+  /** Starts a process that survives us. */
+  spawn(process: SpawnedProcess): Promise<void>;
   /** A signal to a spawned process, by the pid that its wrapper wrote. */
   signal(pid: number, signal: NodeJS.Signals): Promise<void>;
   /** What a limit did to its processes ("out of memory: limit 200 MB"), for whoever wonders why one ended. */
@@ -66,6 +67,14 @@ export interface Sandbox {
   release?(): Promise<void>;
   /** Kills all, then removes what the provider made for it. */
   destroy(): Promise<void>;
+}
+
+export interface SpawnedProcess {
+  readonly launch: Launch;
+  /** Goes before the command and runs outside of the isolation. */
+  readonly wrapper: readonly string[];
+  /** What the wrapper gets as its own streams; nothing where it is left out. */
+  readonly stdio?: { readonly stdin: Duplex; readonly stdout: Duplex };
 }
 
 export interface SandboxPaths {

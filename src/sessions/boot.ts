@@ -65,7 +65,7 @@ export async function startProcess(
   };
   const witness = deps.recorder?.begin(started);
   try {
-    await sandbox.spawn({ launch: whole, wrapper: spool.wrapper });
+    await spool.begin((wrapped) => sandbox.spawn({ launch: whole, ...wrapped }));
   } catch (error) {
     await spool.remove();
     throw error;

@@ -1,6 +1,13 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { EventData, EventDraft, SessionSpec, ToolSettings } from "../contract/index.ts";
+import {
+  toBridgedName,
+  type EventData,
+  type EventDraft,
+  type SessionSpec,
+  type ToolRule,
+  type ToolSettings,
+} from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
 import { ruleOf } from "../harness/toolRule.ts";
 import { BUILTIN_TOOLS, type CustomTool, type ToolRun } from "../tools/index.ts";
@@ -8,12 +15,13 @@ import type { SessionFold } from "./fold.ts";
 import type { Pending, TurnFold } from "./turnFold.ts";
 
 const REQUEST_PREFIX = "treq_mcp_";
+const PERMISSION_PREFIX = "perm_mcp_";
 
 /** What an agent calls through the bridge: its application's tools, and those of its own that the application runs. Pure. */
 export function bridgedTools({ tools }: SessionSpec, harness: Harness): readonly CustomTool[] {
-  const custom = tools?.custom ?? [];
+  const custom = (tools?.custom ?? []).filter(({ name }) => bridgedRule(tools, name) !== "deny");
   if (harness.bridgesBuiltins !== true) return custom;
-  const isOffered = (name: string): boolean => isBuiltin(tools, name) && ruleOf(tools, name) !== "deny";
+  const isOffered = (name: string): boolean => isBuiltin(tools, name) && bridgedRule(tools, name) !== "deny";
   return [...custom, ...BUILTIN_TOOLS.filter(({ name }) => isOffered(name))];
 }
 
@@ -23,15 +31,30 @@ export function isBuiltin(tools: ToolSettings | undefined, name: string): boolea
   return isClients && !(tools?.custom?.some((tool) => tool.name === name) ?? false);
 }
 
+/**
+ * What the session says of a tool of the bridge. An application's own tool has a rule only where it is named, as it is or as
+ * the agent calls it: `*` is about the agent's tools. Pure.
+ */
+export function bridgedRule(tools: ToolSettings | undefined, name: string): ToolRule | undefined {
+  if (isBuiltin(tools, name)) return ruleOf(tools, name);
+  const rules = tools?.rules ?? {};
+  return Object.hasOwn(rules, name) ? rules[name] : ruleOf(tools, toBridgedName(name));
+}
+
 /** The same call of the same run is the same request, however often it is made. */
 export function bridgedRequestId({ session, createdAt, process }: ToolRun, callId: string): string {
   const hash = createHash("sha256").update(JSON.stringify([session, createdAt, process, callId]));
   return `${REQUEST_PREFIX}${hash.digest("hex").slice(0, 24)}`;
 }
 
+/** The permission that a request of the bridge needs first. */
+export function toPermissionId(requestId: string): string {
+  return `${PERMISSION_PREFIX}${requestId.slice(REQUEST_PREFIX.length)}`;
+}
+
 /** Whether an answer comes back to the agent through the bridge, and not through its harness. */
 export function isBridgedRequest(id: string): boolean {
-  return id.startsWith(REQUEST_PREFIX);
+  return id.startsWith(REQUEST_PREFIX) || id.startsWith(PERMISSION_PREFIX);
 }
 
 /** The CLI's own call that a request comes from: open, of this name, with equal arguments, and no other request's. Pure. */
@@ -58,7 +81,13 @@ export function withdrawnRequests({ turn }: SessionFold): EventDraft[] {
     .map((pending) => toCancelled(pending, "daemon"));
 }
 
-export function toCancelled({ id, prompt, parentId }: Pending, by: "agent" | "daemon"): EventDraft {
+export function toCancelled(pending: Pending, by: "agent" | "daemon"): EventDraft {
+  const { id, prompt, parentId, metadata } = pending;
+  if (pending.kind === "permission") {
+    const given = { ...(metadata as object | undefined), by, reason: "cancelled" };
+    const data = { permission_id: id, action: prompt, status: "denied" as const, metadata: given };
+    return { type: "permission.resolved", source: by, parent_id: parentId, data };
+  }
   const data: EventData<"tool.resolved"> = {
     request_id: id,
     name: prompt,

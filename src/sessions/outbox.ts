@@ -23,7 +23,7 @@ export class Outbox {
     const { deps, writer } = this.#context;
     this.#isOwed = false;
     for (const { id, command } of writer.fold.turn?.outbox ?? []) {
-      if (command.type === "tool" && isBridgedRequest(command.id)) continue;
+      if ("id" in command && isBridgedRequest(command.id)) continue;
       const delivery = await process.deliver(id, command);
       if (delivery === "later") this.#isOwed = true;
       // What is behind it is about it: an interrupt must not come before what it shall stop.

@@ -7,7 +7,7 @@ import {
 } from "../contract/index.ts";
 import { ruleOf } from "../harness/toolRule.ts";
 import { BUILTIN_TOOLS } from "../tools/index.ts";
-import { isBuiltin } from "./bridged.ts";
+import { bridgedRule, isBuiltin } from "./bridged.ts";
 import type { Pending } from "./turnFold.ts";
 
 const EDITING = new Set(["write", "edit", "patch", "delete"]);
@@ -49,10 +49,9 @@ function approver(
 
 function ruleFor({ tools }: SessionSpec, pending: Pending): ToolRule | undefined {
   const bridged = bridgedToolName(pending.prompt);
-  const isOwn = bridged !== undefined && isBuiltin(tools, bridged);
-  const rule = ruleOf(tools, isOwn ? bridged : commonToolName(pending.prompt, kindOf(pending)));
+  if (bridged === undefined) return ruleOf(tools, commonToolName(pending.prompt, kindOf(pending)));
   // Whoever runs a tool decides by running it.
-  return rule ?? (bridged === undefined ? undefined : "allow");
+  return bridgedRule(tools, bridged) ?? "allow";
 }
 
 /** A tool of the agent's own whose place one of the bridge has taken. */

@@ -1,10 +1,21 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { SluiceError, type EventDraft } from "../contract/index.ts";
+import { SluiceError, toBridgedName, type EventDraft } from "../contract/index.ts";
 import type { CustomTool, ToolAnswer, ToolCall, ToolRun } from "../tools/index.ts";
-import { bridgedRequestId, bridgedTools, findBridgedCall, isBuiltin, toCancelled } from "./bridged.ts";
+import {
+  bridgedRequestId,
+  bridgedRule,
+  bridgedTools,
+  findBridgedCall,
+  isBuiltin,
+  toCancelled,
+  toPermissionId,
+} from "./bridged.ts";
 import type { SessionContext } from "./context.ts";
+import type { Drafts } from "./drafts.ts";
 import { inlineContent } from "./images.ts";
+import { policyAnswer } from "./policy.ts";
 import type { Runner } from "./runner.ts";
+import { findAllowed } from "./turnFold.ts";
 
 /** How often we look whether the agent has told of its call: some of them tell it by a longer way than they call. */
 const LOOKS = 200;
@@ -12,6 +23,9 @@ const LOOK_MS = 5;
 
 /** An interrupt should reach the agent before the end of the call that it was waiting for. */
 const CANCEL_DELAY_MS = 500;
+
+/** For whoever waits for a decision, which is read from the log. */
+const DECIDED: ToolAnswer = { content: [], status: "completed" };
 
 type Settle = (answer: ToolAnswer | SluiceError) => void;
 
@@ -41,6 +55,8 @@ export class ToolCalls {
     const id = bridgedRequestId(run, call.id);
     const clean = { ...call, input: this.#clean(call.input) };
     await this.#catchUp(id, clean, signal);
+    const refused = await this.#awaitPermission(run, id, clean, signal);
+    if (refused !== "granted") return refused;
     const { answer } = await exclusive(async () => {
       this.#demand(run);
       const isPending = writer.fold.turn?.pending.some((pending) => pending.id === id) ?? false;
@@ -64,9 +80,9 @@ export class ToolCalls {
     const id = bridgedRequestId(run, callId);
     await exclusive(async () => {
       this.#demand(run);
-      const pending = writer.fold.turn?.pending.find((pending) => pending.id === id);
-      if (!pending) return;
-      await commit(writer.drafts([toCancelled(pending, "agent")]));
+      const ids = [id, toPermissionId(id)];
+      const open = writer.fold.turn?.pending.filter((pending) => ids.includes(pending.id)) ?? [];
+      if (open.length > 0) await commit(writer.drafts(open.map((pending) => toCancelled(pending, "agent"))));
     });
   }
 
@@ -74,6 +90,7 @@ export class ToolCalls {
   settle(events: readonly EventDraft[]): void {
     if (this.#waiting.size === 0) return;
     for (const event of events) {
+      if (event.type === "permission.resolved") this.#answer(event.data.permission_id, DECIDED);
       if (event.type !== "tool.resolved") continue;
       const { request_id: id, content, status } = event.data;
       const answer = (): void => this.#answer(id, { content, status });
@@ -86,6 +103,60 @@ export class ToolCalls {
   close(): void {
     const error = new SluiceError("stream_error", "the session was being reopened; try again");
     for (const id of this.#waiting.keys()) this.#answer(id, error);
+  }
+
+  /**
+   * A tool that is to be asked for is asked for here, unless the agent's own question about this very call was answered:
+   * not every call comes from the agent, and not every agent asks.
+   */
+  async #awaitPermission(
+    run: ToolRun,
+    requestId: string,
+    call: ToolCall,
+    signal: AbortSignal,
+  ): Promise<"granted" | ToolAnswer | undefined> {
+    const { writer, exclusive, commit } = this.#context;
+    const id = toPermissionId(requestId);
+    const { decided } = await exclusive(async () => {
+      this.#demand(run);
+      const { fold, spec } = writer;
+      const isKnown = fold.turn?.pending.some((pending) => pending.id === requestId) ?? false;
+      if (isKnown || this.#answered(requestId) || this.#refusal(call)) return {};
+      if (bridgedRule(spec.tools, call.name) !== "ask" || !fold.turn) return {};
+      const callId = findBridgedCall(fold.turn, call.name, call.input);
+      if (findAllowed(fold.turn, call.name, callId) || this.#decision(id)) return {};
+      if (signal.aborted) return { decided: Promise.resolve(undefined) };
+      const decided = this.#wait(id, signal);
+      if (!fold.turn.pending.some((pending) => pending.id === id)) {
+        await commit(this.#askDrafts(id, call, callId));
+      }
+      return { decided };
+    });
+    if (decided && (await decided) === undefined) return undefined;
+    const decision = this.#decision(id);
+    if (decision === undefined || decision === "approved") return "granted";
+    return failure(`"${call.name}" was not called: it was not permitted.`);
+  }
+
+  #decision(id: string): string | undefined {
+    return this.#context.writer.fold.answered.find((answer) => answer.id === id)?.answer;
+  }
+
+  /** With the policy's answer behind it, where nobody is there to ask. */
+  #askDrafts(id: string, { name, input }: ToolCall, callId: string | undefined): Drafts {
+    const { writer } = this.#context;
+    const metadata = { input, ...(callId === undefined ? {} : { call_id: callId }) };
+    const action = toBridgedName(name);
+    const drafts = writer.drafts([
+      {
+        type: "permission.requested",
+        source: "daemon",
+        data: { permission_id: id, action, status: "requested", metadata },
+      },
+    ]);
+    const pending = writer.fold.turn?.pending.at(-1);
+    if (pending) drafts.addAll(policyAnswer(writer.spec, pending));
+    return drafts;
   }
 
   get #offered(): readonly CustomTool[] {

@@ -1,12 +1,13 @@
-import type {
-  ContentPart,
-  EventData,
-  EventDraft,
-  EventError,
-  Item,
-  PendingAction,
-  TurnOptions,
-  Usage,
+import {
+  bridgedToolName,
+  type ContentPart,
+  type EventData,
+  type EventDraft,
+  type EventError,
+  type Item,
+  type PendingAction,
+  type TurnOptions,
+  type Usage,
 } from "../contract/index.ts";
 import type { HarnessCommand } from "../harness/port.ts";
 import { fromResponse } from "./answers.ts";
@@ -25,6 +26,8 @@ export interface TurnFold {
   /** Model requests without their end. */
   models: string[];
   pending: Pending[];
+  /** Calls of the application's tools that somebody allowed and that no request has come of yet; a snapshot of before has none. */
+  allowed?: AllowedCall[];
   /** The requests that the last `turn.waiting` named; empty while the turn goes on. */
   waitingFor: string[];
   /** `due` is null where the CLI retries by itself. */
@@ -43,6 +46,11 @@ export interface OpenCall {
   parentId?: string;
   /** A call of one of the application's tools that no request is known of yet. */
   bridged?: { name: string; arguments: string };
+}
+
+export interface AllowedCall {
+  name: string;
+  callId?: string;
 }
 
 export interface OpenItem {
@@ -140,10 +148,12 @@ export function applyToTurn(
       const { request_id: id, name, input, call_id: callId } = event.data;
       const pending: Pending = { kind: "tool", id, turnId: turn.id, sequence, prompt: name, input };
       if (callId !== undefined) delete turn.calls[callId]?.bridged;
+      useAllowed(turn, name, callId);
       return ask(turn, pending, callId, event.parent_id);
     }
     case "permission.resolved": {
       const reply = readReply(event.data.metadata);
+      if (event.data.status === "approved") allow(turn, event.data);
       return answer(fold, turn, event.data.permission_id, event.data.status, reply.by, {
         type: "permission",
         id: event.data.permission_id,
@@ -194,6 +204,30 @@ export function joinRequest(
 export function steer(turn: TurnFold, inputId: string, content: ContentPart[]): void {
   turn.inputIds.push(inputId);
   turn.outbox.push({ id: `prompt:${inputId}`, command: { type: "steer", inputId, content } });
+}
+
+/** The allowed call that a request would be, if there is one. */
+export function findAllowed(
+  turn: TurnFold,
+  name: string,
+  callId: string | undefined,
+): AllowedCall | undefined {
+  return turn.allowed?.find(
+    (allowed) => allowed.name === name && (allowed.callId === undefined || allowed.callId === callId),
+  );
+}
+
+/** One permission is one call. */
+function useAllowed(turn: TurnFold, name: string, callId: string | undefined): void {
+  const used = findAllowed(turn, name, callId);
+  if (used !== undefined) turn.allowed = turn.allowed?.filter((allowed) => allowed !== used) ?? [];
+}
+
+function allow(turn: TurnFold, { action, metadata }: EventData<"permission.resolved">): void {
+  const name = bridgedToolName(action);
+  if (name === undefined) return;
+  const callId = readCallId(metadata);
+  turn.allowed = [...(turn.allowed ?? []), { name, ...(callId === undefined ? {} : { callId }) }];
 }
 
 /** Time in which nobody works does not count against the turn's limit. */

@@ -3,6 +3,7 @@ import type { ProcessExit } from "../contract/index.ts";
 import type { SpoolBatch } from "./port.ts";
 import { readExit, readPid } from "./process.ts";
 import { openLineReader, type LineLimits } from "./reader.ts";
+import { drained } from "./relay.ts";
 import { Wake } from "./wake.ts";
 
 export interface FollowOptions {
@@ -70,6 +71,7 @@ export async function* replay(
 
 export async function findExit(folder: string, giveUpAt: number): Promise<ProcessExit | undefined> {
   const exit = await readExit(folder);
+  if (exit !== undefined) await drained(folder);
   if (exit !== undefined || Date.now() < giveUpAt) return exit;
   return (await readPid(folder)) === undefined ? { lost: true } : undefined;
 }

@@ -1,3 +1,4 @@
+import type { Duplex } from "node:stream";
 import type { ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts";
 
 /**
@@ -7,8 +8,10 @@ import type { ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts"
  */
 export interface Spool {
   readonly folder: string;
-  /** What runs before the process's own command line (see `spool/run.ts`). */
+  /** Goes before the command line of a process whose streams may be opened again by their names (see `spool/run.ts`). */
   readonly wrapper: readonly string[];
+  /** Starts a process whose stdin and stdout nobody else can open: `start` has to give both to the wrapper. */
+  begin(start: (wrapped: WrappedStart) => Promise<void>): Promise<void>;
   /** Everything behind the `out` offset `from`, in batches of whole lines, until the process has ended and all is read. */
   follow(options: { from: number; signal: AbortSignal }): AsyncIterable<SpoolBatch>;
   /** The lines of `out` in [from, to), for folding a decoder's state again. */
@@ -40,6 +43,11 @@ export interface Spool {
   /** Gives the disk space of `out` before `offset` back. */
   forget(offset: number): Promise<void>;
   remove(): Promise<void>;
+}
+
+export interface WrappedStart {
+  readonly wrapper: readonly string[];
+  readonly stdio: { readonly stdin: Duplex; readonly stdout: Duplex };
 }
 
 export interface SpoolBatch {

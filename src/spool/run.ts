@@ -1,10 +1,12 @@
 /**
- * The wrapper around a harness process: `sh run FOLDER COMMAND…` (docs/decisions/0002).
+ * The wrapper around a process: `sh run FOLDER STREAMS COMMAND…` (docs/decisions/0030). With `named` streams the command
+ * gets pipes that it may open again as /dev/stdout and the like; with `private` ones it keeps the stdin and stdout that the
+ * wrapper was started with, which nobody can open a second time.
  * The pid and exit files are whole once they end in a newline, so no `mv` is needed to make them atomic.
  */
-export const RUN_SCRIPT = `# Records the pid and the exit status of a command, and feeds it what is appended to "in".
-folder=$1
-shift
+export const RUN_SCRIPT = `# Records the pid and the exit status of a command, and copies its output to "out" and "err".
+folder=$1 streams=$2
+shift 2
 
 # Caught rather than ignored: the command gets the default handling back, this script lives to record its end.
 trap : HUP INT TERM
@@ -15,19 +17,56 @@ start= boot= stat=
 [ -z "$stat" ] || twentieth \${stat##*) }
 echo "$$ $start $boot" > "$folder/pid"
 
-# Opened for both first, so that neither of the two ends waits for the other.
-mkfifo "$folder/stdin" || exit 125
-exec 3<> "$folder/stdin" 4< "$folder/stdin" 5> "$folder/stdin" 3>&-
-every=
-[ -z "$start" ] || every='-s 0.2'
-(trap '' HUP INT TERM; exec tail $every -c +1 -f "$folder/in" >&5 4<&- 5>&- 2> /dev/null) &
-feeder=$!
-echo "$feeder" > "$folder/feeder"
-exec 5>&-
+# Only the folder keeps others out: the command may run as another user and still open its own streams again.
+if [ "$streams" = named ]
+then mkfifo -m 666 "$folder/stdin" "$folder/stdout" "$folder/stderr" || exit 125
+else mkfifo -m 666 "$folder/stderr" || exit 125
+fi
+feeder=
+if [ "$streams" = named ]; then
+  # Opened for both first, so that neither of the two ends waits for the other.
+  exec 3<> "$folder/stdin" 4< "$folder/stdin" 5> "$folder/stdin" 3>&-
+  every=
+  [ -z "$start" ] || every='-s 0.2'
+  (trap '' HUP INT TERM; exec tail $every -c +1 -f "$folder/in" >&5 4<&- 5>&- 2> /dev/null) &
+  feeder=$!
+  echo "$feeder" > "$folder/feeder"
+  exec 0<&4 4<&- 5>&-
+  exec 3<> "$folder/stdout" 4< "$folder/stdout" 5> "$folder/stdout" 3>&-
+  (trap '' HUP INT TERM; exec cat <&4 >> "$folder/out" 4<&- 5>&- 2> /dev/null) &
+  echo "$!" >> "$folder/copiers"
+  exec 1>&5 4<&- 5>&-
+fi
+exec 3<> "$folder/stderr" 4< "$folder/stderr" 5> "$folder/stderr" 3>&-
+(trap '' HUP INT TERM; exec cat <&4 >> "$folder/err" 4<&- 5>&- 2> /dev/null) &
+echo "$!" >> "$folder/copiers"
+exec 4<&-
 
-(exec "$@" <&4 4<&-) >> "$folder/out" 2>> "$folder/err"
+(exec "$@" 2>&5 5>&-)
 status=$?
 
-kill -9 "$feeder" 2> /dev/null
+[ -z "$feeder" ] || kill -9 "$feeder" 2> /dev/null
 echo "$status" > "$folder/exit"
+`;
+
+/**
+ * \`sh relay FOLDER\`: what a process with private streams has at the other end of its sockets. It runs beside the wrapper,
+ * outside of the sandbox's control groups, so that output is copied to its end when the sandbox is killed.
+ */
+export const RELAY_SCRIPT = `# Copies "in" to stdout as it grows, and stdin to "out".
+folder=$1
+trap '' HUP INT TERM
+every=
+[ ! -e /proc/self ] || every='-s 0.2'
+tail $every -c +1 -f "$folder/in" 2> /dev/null < /dev/null &
+feeder=$!
+echo "$feeder" > "$folder/feeder"
+# From here on the feeder alone holds the process's stdin open.
+exec 1>&-
+exec 3<&0
+cat <&3 >> "$folder/out" 2> /dev/null &
+echo "$!" >> "$folder/copiers"
+exec 0< /dev/null 3<&-
+wait "$!"
+kill -9 "$feeder" 2> /dev/null
 `;

@@ -6,10 +6,11 @@ import { follow, replay } from "./follow.ts";
 import { Forgotten } from "./forget.ts";
 import { Journal } from "./journal.ts";
 import { followOutputs } from "./outputs.ts";
-import type { OutputBatch, SentEntry, Spool, SpoolBatch } from "./port.ts";
+import type { OutputBatch, SentEntry, Spool, SpoolBatch, WrappedStart } from "./port.ts";
 import { readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
 import { LINE_LIMITS, type LineLimits } from "./reader.ts";
-import { RUN_SCRIPT } from "./run.ts";
+import { withRelay } from "./relay.ts";
+import { RELAY_SCRIPT, RUN_SCRIPT } from "./run.ts";
 import { readStderr } from "./stderr.ts";
 
 export interface SpoolOptions extends Partial<LineLimits> {
@@ -32,6 +33,7 @@ export async function createSpool(folder: string, options: SpoolOptions = {}): P
     await mkdir(path, { recursive: true, mode: 0o700 });
     for (const name of ["out", "err", "in", "sent"]) await writeFile(join(path, name), "", { mode: 0o600 });
     await writeFile(join(path, "run"), RUN_SCRIPT, { mode: 0o600 });
+    await writeFile(join(path, "relay"), RELAY_SCRIPT, { mode: 0o600 });
   } catch (error) {
     throw toCreateError(error, path);
   }
@@ -56,11 +58,19 @@ class FolderSpool implements Spool {
   constructor(folder: string, options: SpoolOptions) {
     const { startGraceMs = 30_000, ...limits } = options;
     this.folder = folder;
-    this.wrapper = ["/bin/sh", join(folder, "run"), folder];
+    this.wrapper = [...this.#run, "named"];
     this.#limits = { ...LINE_LIMITS, ...limits };
     this.#startGraceMs = startGraceMs;
     this.#journal = new Journal(folder);
     this.#forgotten = new Forgotten(folder);
+  }
+
+  get #run(): readonly string[] {
+    return ["/bin/sh", join(this.folder, "run"), this.folder];
+  }
+
+  begin(start: (wrapped: WrappedStart) => Promise<void>): Promise<void> {
+    return withRelay(this.folder, (stdio) => start({ wrapper: [...this.#run, "private"], stdio }));
   }
 
   async *follow(options: { from: number; signal: AbortSignal }): AsyncGenerator<SpoolBatch, void, undefined> {

@@ -1,11 +1,11 @@
-import { spawn } from "node:child_process";
+import { spawn, type StdioOptions } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach } from "vitest";
 import type { SpoolLine } from "../../src/contract/index.ts";
-import { isAlive, type Spool, type SpoolBatch } from "../../src/spool/index.ts";
+import { isAlive, type Spool, type SpoolBatch, type WrappedStart } from "../../src/spool/index.ts";
 
 const folders: string[] = [];
 const spools: string[] = [];
@@ -18,11 +18,18 @@ export async function makeFolder(): Promise<string> {
 }
 
 /** Starts a command behind the spool, as a sandbox would, and answers the pid of its wrapper. */
-export async function start(spool: Spool, command: readonly string[]): Promise<number> {
+export async function start(
+  spool: Spool,
+  command: readonly string[],
+  { streams = "private" }: { streams?: "private" | "named" } = {},
+): Promise<number> {
   spools.push(spool.folder);
-  const [program = "", ...args] = [...spool.wrapper, ...command];
-  const child = spawn(program, args, { detached: true, stdio: "ignore", cwd: spool.folder });
-  child.unref();
+  const run = async ({ wrapper, stdio }: Partial<WrappedStart>): Promise<void> => {
+    const [program = "", ...args] = [...(wrapper ?? spool.wrapper), ...command];
+    const streams = stdio === undefined ? "ignore" : ([stdio.stdin, stdio.stdout, "ignore"] as const);
+    spawn(program, args, { detached: true, stdio: streams as StdioOptions, cwd: spool.folder }).unref();
+  };
+  await (streams === "named" ? run({}) : spool.begin(run));
   return (await waitFor(() => spool.pid())) as number;
 }
 

@@ -2,6 +2,7 @@ import type { ChildProcess, StdioOptions } from "node:child_process";
 import { closeSync } from "node:fs";
 import { chmod, chown, mkdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
+import type { Duplex } from "node:stream";
 import { SluiceError } from "../../contract/index.ts";
 import type { Enclosure } from "../host/enclosure.ts";
 import { KEY_MARKER, MARKER, toEnvironment } from "../host/environment.ts";
@@ -26,6 +27,8 @@ import { isOfSystem } from "./system.ts";
 const ARGUMENTS_FD = 6;
 const SECCOMP_FD = 7;
 const TIE_FD = 8;
+
+type Stdio = "ignore" | "pipe" | number | Duplex;
 
 export interface PreparedCommand {
   readonly argv: readonly string[];
@@ -98,16 +101,14 @@ export class Launcher {
     how: {
       wrapper: readonly string[];
       way: Way;
-      stdin: "ignore" | "pipe" | number;
-      output: "ignore" | "pipe";
+      stdio: readonly Stdio[];
     },
   ): Promise<ChildProcess> {
     const before = [...how.wrapper, ...command.stage.prefix, ...this.#drop, ...how.way.prefix];
-    const stdio = [how.stdin, how.output, how.output] as const;
     return this.#startBwrap(before, {
       options: command.options,
       argv: command.argv,
-      stdio,
+      stdio: how.stdio,
       tie: how.way.tie,
     });
   }
@@ -140,7 +141,7 @@ export class Launcher {
     const { mounts, way, stdin } = options;
     const argv = [...prefix, ...RESIDENT_COMMAND];
     const command = await this.prepare(argv, { env: {}, needs: [], mounts, cwd: "/", tied: false });
-    const child = await this.start(command, { wrapper: [], way, stdin, output: "pipe" });
+    const child = await this.start(command, { wrapper: [], way, stdio: [stdin, "pipe", "pipe"] });
     await this.#untilReady(child, "its network bridge");
     await this.#enclosure.members.add(child.pid as number);
     return toResident(child.pid as number);
@@ -224,7 +225,7 @@ export class Launcher {
     command: {
       options: readonly string[];
       argv: readonly string[];
-      stdio: readonly ("ignore" | "pipe" | number)[];
+      stdio: readonly Stdio[];
       tie: number | undefined;
     },
   ): Promise<ChildProcess> {

@@ -10,8 +10,8 @@ import { PINNED, toMappedPath } from "../host/mapping.ts";
 import type { Owner } from "../host/owner.ts";
 import { readProcess, readProcesses } from "../host/procfs.ts";
 import { removeTree } from "../host/removeTree.ts";
-import { demandProgram } from "../host/start.ts";
-import type { ExecOptions, ExecResult, Sandbox, SandboxPaths } from "../port.ts";
+import { demandProgram, toStdio } from "../host/start.ts";
+import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Launcher } from "./launcher.ts";
 import { findMain } from "./main.ts";
 import { toInnerPath } from "./needs.ts";
@@ -66,8 +66,7 @@ export class BwrapSandbox implements Sandbox {
     this.shortcomings = [...toShortcomings(record), ...this.#network.shortcomings];
   }
 
-  async spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void> {
-    const { launch, wrapper } = process;
+  async spawn({ launch, wrapper, stdio }: SpawnedProcess): Promise<void> {
     await this.#makePrivate();
     await this.#demandProgram(launch);
     for (const { path, content, mode = 0o600 } of launch.files ?? []) {
@@ -82,7 +81,7 @@ export class BwrapSandbox implements Sandbox {
         cwd: PINNED.workspace,
         tied: way.tie !== undefined,
       });
-      const child = await this.#launcher.start(command, { wrapper, way, stdin: "ignore", output: "ignore" });
+      const child = await this.#launcher.start(command, { wrapper, way, stdio: toStdio(stdio) });
       child.unref();
       await this.#enclosure.members.add(child.pid as number);
     });
@@ -122,7 +121,11 @@ export class BwrapSandbox implements Sandbox {
         cwd,
         tied: way.tie !== undefined,
       });
-      const child = await this.#launcher.start(prepared, { wrapper: [], way, stdin: "pipe", output: "pipe" });
+      const child = await this.#launcher.start(prepared, {
+        wrapper: [],
+        way,
+        stdio: ["pipe", "pipe", "pipe"],
+      });
       return this.#enclosure.await(child, awaitCommand(child, options, endTree));
     });
   }

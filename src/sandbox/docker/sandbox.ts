@@ -1,6 +1,6 @@
 import { rmdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { SluiceError, type Launch } from "../../contract/index.ts";
+import { SluiceError } from "../../contract/index.ts";
 import type { BridgeStart } from "../bridge/bridge.ts";
 import { Controllers } from "../host/controllers.ts";
 import { DiskGuard } from "../host/diskGuard.ts";
@@ -11,8 +11,8 @@ import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
 import type { Owner } from "../host/owner.ts";
 import { readProcess } from "../host/procfs.ts";
 import { removeTree } from "../host/removeTree.ts";
-import { startProgram } from "../host/start.ts";
-import type { ExecOptions, ExecResult, Sandbox, SandboxPaths } from "../port.ts";
+import { startProgram, toStdio } from "../host/start.ts";
+import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Container } from "./container.ts";
 import type { ExecSpec } from "./exec/api.ts";
 import { signalGroup } from "./exec/ask.ts";
@@ -74,8 +74,7 @@ export class DockerSandbox implements Sandbox {
     this.shortcomings = [...record.shortcomings, ...this.#network.shortcomings];
   }
 
-  async spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void> {
-    const { launch, wrapper } = process;
+  async spawn({ launch, wrapper, stdio }: SpawnedProcess): Promise<void> {
     for (const { path, content, mode = 0o600 } of launch.files ?? []) {
       await this.files.write(path, content, { mode, base: PINNED.home });
     }
@@ -87,7 +86,9 @@ export class DockerSandbox implements Sandbox {
     const env = this.#network.env(requirements.hosts);
     const spec = { ...(await this.#place(id, env, launch.env)), argv: toAgentArgv(launch.argv) };
     const before = [...(await this.#outside.prefix()), ...wrapper];
-    await this.#outside.members.add(await this.#spawned.start(spec, { before, env: this.#markers() }));
+    await this.#outside.members.add(
+      await this.#spawned.start(spec, { before, env: this.#markers(), stdio: toStdio(stdio) }),
+    );
   }
 
   async signal(pid: number, signal: NodeJS.Signals): Promise<void> {

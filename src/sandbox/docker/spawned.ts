@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
-import { startProgram } from "../host/start.ts";
+import { startProgram, type toStdio } from "../host/start.ts";
 import type { EngineAddress } from "./address.ts";
 import type { ExecSpec } from "./exec/api.ts";
 import { readReport, writeTicket, type ExecReport } from "./exec/ticket.ts";
@@ -25,7 +25,11 @@ export class Spawned {
   /** Starts a command behind what shall stand before it on this host; answers its host pid once it runs inside. */
   async start(
     spec: ExecSpec,
-    outside: { before: readonly string[]; env: Readonly<Record<string, string>> },
+    outside: {
+      before: readonly string[];
+      env: Readonly<Record<string, string>>;
+      stdio: ReturnType<typeof toStdio>;
+    },
   ): Promise<number> {
     if (!existsSync(this.#program)) {
       throw new SluiceError("internal", `${this.#program} is missing; build it: npm run build`);
@@ -34,7 +38,7 @@ export class Spawned {
     const ticket = { id: randomUUID(), address: this.#address, spec };
     const file = await writeTicket(this.#folder, ticket);
     const argv = [...outside.before, process.execPath, this.#program, file];
-    const child = await startProgram(argv, { cwd: this.#folder, env: outside.env, stdio: "ignore" });
+    const child = await startProgram(argv, { cwd: this.#folder, env: outside.env, stdio: outside.stdio });
     child.unref();
     const pid = child.pid as number;
     const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null;

@@ -1,13 +1,20 @@
 import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
 import { access, constants, stat } from "node:fs/promises";
 import { delimiter, join } from "node:path";
+import type { Duplex } from "node:stream";
 import { SluiceError } from "../../contract/index.ts";
+import type { SpawnedProcess } from "../port.ts";
 import { withoutInherited } from "./inherited.ts";
 
 export interface StartOptions {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly stdio: StdioOptions;
+}
+
+/** The streams of a wrapper. Its stderr is nobody's: what it starts gets one of its own. */
+export function toStdio(stdio: SpawnedProcess["stdio"]): ["ignore" | Duplex, "ignore" | Duplex, "ignore"] {
+  return [stdio?.stdin ?? "ignore", stdio?.stdout ?? "ignore", "ignore"];
 }
 
 /** Starts a program as the leader of a session of its own; answers once it runs. */

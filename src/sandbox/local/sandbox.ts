@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
-import { SluiceError, type Launch } from "../../contract/index.ts";
-import type { ExecOptions, ExecResult, Sandbox, SandboxPaths } from "../port.ts";
+import { SluiceError } from "../../contract/index.ts";
+import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Enclosure, toUnlimited } from "../host/enclosure.ts";
 import { toEnvironment } from "../host/environment.ts";
 import { awaitCommand } from "../host/exec.ts";
@@ -10,7 +10,7 @@ import { sendSignal } from "../host/kill.ts";
 import { toMappedPath } from "../host/mapping.ts";
 import { readProcess } from "../host/procfs.ts";
 import { removeTree } from "../host/removeTree.ts";
-import { demandProgram, startProgram } from "../host/start.ts";
+import { demandProgram, startProgram, toStdio } from "../host/start.ts";
 
 /** Processes of the user that the server runs as, in a folder of their own. They are kept together, not kept apart. */
 export class LocalSandbox implements Sandbox {
@@ -39,8 +39,7 @@ export class LocalSandbox implements Sandbox {
     this.#enclosure = new Enclosure(folder, record, [workspace, home, uploads, folder.tmp]);
   }
 
-  async spawn(process: { launch: Launch; wrapper: readonly string[] }): Promise<void> {
-    const { launch, wrapper } = process;
+  async spawn({ launch, wrapper, stdio }: SpawnedProcess): Promise<void> {
     const env = this.#environment(launch.env);
     await demandProgram(launch.argv[0] ?? "", env);
     await this.#makePrivate();
@@ -48,7 +47,7 @@ export class LocalSandbox implements Sandbox {
       await this.files.write(path, content, { mode, base: this.paths.home });
     }
     const argv = [...(await this.#enclosure.prefix()), ...wrapper, ...launch.argv];
-    const child = await startProgram(argv, { cwd: this.paths.workspace, env, stdio: "ignore" });
+    const child = await startProgram(argv, { cwd: this.paths.workspace, env, stdio: toStdio(stdio) });
     child.unref();
     await this.#enclosure.members.add(child.pid as number);
   }

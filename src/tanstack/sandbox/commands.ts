@@ -56,7 +56,8 @@ export class Commands implements TanStackProcess {
     const spool = await createSpool(join(folder, randomUUID()));
     const argv = toArgv(command, { cwd: toFolder(cwd, sandbox), input });
     const launch = { argv, env: { ...this.#options.env(), ...env }, needs, hosts: hosts() };
-    await sandbox.spawn({ launch, wrapper: spool.wrapper });
+    if (input) await spool.begin((wrapped) => sandbox.spawn({ launch, ...wrapped }));
+    else await sandbox.spawn({ launch, wrapper: spool.wrapper });
     const spawned = await Spawned.of(spool, sandbox);
     this.#running.add(spawned);
     const stop = (): void => void spawned.end().catch(() => {});

@@ -1,5 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { constants } from "node:os";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { closeSync, constants, mkdtempSync, openSync, rmSync } from "node:fs";
+import { Socket } from "node:net";
+import { constants as system, tmpdir } from "node:os";
+import { join } from "node:path";
 import { StringDecoder } from "node:string_decoder";
 import type { Execution, ToolOutcome } from "./tool.ts";
 
@@ -9,21 +12,36 @@ const QUIET_MS = 50;
 
 /** Runs a command in a process group of its own; both of its outputs come through one pipe, in order. */
 export async function runShell(command: string, execution: Execution): Promise<ToolOutcome> {
-  const child = spawn("sh", ["-c", 'exec sh -c "$1" 2>&1', "sh", command], {
-    detached: true,
-    stdio: ["ignore", "pipe", "ignore"],
-  });
+  const pipe = openPipe();
+  const child = spawn("sh", ["-c", command], { detached: true, stdio: ["ignore", pipe.writer, pipe.writer] });
+  closeSync(pipe.writer);
   running.add(child);
   const onAbort = () => killGroup(child);
   execution.signal.addEventListener("abort", onAbort, { once: true });
   try {
-    const { code, signal } = await toEnd(child, execution);
+    const { code, signal } = await toEnd(child, pipe.output, execution);
     execution.signal.throwIfAborted();
-    const exitCode = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
+    const exitCode = code ?? 128 + (signal === null ? 0 : system.signals[signal]);
     return { exitCode, failed: exitCode !== 0 };
   } finally {
     execution.signal.removeEventListener("abort", onAbort);
     running.delete(child);
+  }
+}
+
+/** A real pipe, which a command may open again as /dev/stdout: what Node itself makes is a socket, which cannot be. */
+function openPipe(): { writer: number; output: Socket } {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-shell-"));
+  try {
+    const path = join(folder, "output");
+    execFileSync("mkfifo", [path]);
+    const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    return {
+      writer: openSync(path, constants.O_WRONLY),
+      output: new Socket({ fd: reader, writable: false }),
+    };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -46,13 +64,8 @@ interface Ended {
   signal: NodeJS.Signals | null;
 }
 
-function toEnd(child: ChildProcess, execution: Execution): Promise<Ended> {
+function toEnd(child: ChildProcess, stdout: Socket, execution: Execution): Promise<Ended> {
   return new Promise((resolve, reject) => {
-    const { stdout } = child;
-    if (stdout === null) {
-      reject(new Error("the shell has no output"));
-      return;
-    }
     const decoder = new StringDecoder("utf8");
     let ended: Ended | undefined;
     let quiet: NodeJS.Timeout | undefined;
@@ -66,7 +79,7 @@ function toEnd(child: ChildProcess, execution: Execution): Promise<Ended> {
       stdout.removeAllListeners("data");
       // What runs on in the background may write on; nobody listens any more, and it must not keep us alive.
       stdout.resume();
-      (stdout as { unref?: () => void }).unref?.();
+      stdout.unref();
       const rest = decoder.end();
       const result = ended;
       if (rest === "") resolve(result);
@@ -96,6 +109,7 @@ function toEnd(child: ChildProcess, execution: Execution): Promise<Ended> {
       if (execution.signal.aborted) finish();
       else waitForQuiet();
     });
-    child.on("close", finish);
+    stdout.on("close", finish);
+    stdout.on("error", reject);
   });
 }

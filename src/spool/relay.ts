@@ -1,0 +1,56 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Duplex } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { WrappedStart } from "./port.ts";
+
+/**
+ * Starts the relay of a spool, hands its streams to `start`, and lets go of them. Node makes every pipe to a child a
+ * socket pair; a socket cannot be opened through /proc/PID/fd, so no other process gets at it.
+ */
+export async function withRelay(
+  folder: string,
+  start: (stdio: WrappedStart["stdio"]) => Promise<void>,
+): Promise<void> {
+  const relay = spawn("/bin/sh", [join(folder, "relay"), folder], {
+    cwd: "/",
+    detached: true,
+    stdio: ["pipe", "pipe", "ignore"],
+    env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
+  });
+  const { stdin, stdout } = relay;
+  // Closed, never ended: an end would shut the socket for the process that has it by then.
+  const letGo = (): void => {
+    for (const stream of [stdin, stdout]) stream.destroy();
+  };
+  for (const stream of [stdin, stdout]) stream.on("error", () => {});
+  try {
+    await once(relay, "spawn");
+    await start({ stdin: stdout as Duplex, stdout: stdin as Duplex });
+  } finally {
+    letGo();
+    relay.unref();
+  }
+}
+
+/** Longer than any disk takes for what a pipe holds. */
+const PATIENCE_MS = 5_000;
+
+/** Resolves when all that the process had written by now is in `out` and `err`. */
+export async function drained(folder: string): Promise<void> {
+  const pids = (await readFile(join(folder, "copiers"), "utf8").catch(() => "")).split("\n").filter(Boolean);
+  const deadline = Date.now() + PATIENCE_MS;
+  for (const pid of pids) {
+    while ((await isCopying(pid)) && Date.now() < deadline) await sleep(1);
+  }
+}
+
+/** A copier that sleeps has copied everything: the kernel wakes it before the writer goes on. */
+async function isCopying(pid: string): Promise<boolean> {
+  if (process.platform !== "linux") return sleep(100, false);
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  const [, name, state] = /^\d+ \((.*)\) (\S)/s.exec(stat) ?? [];
+  return (name === "cat" || name === "sh") && (state === "R" || state === "D");
+}
