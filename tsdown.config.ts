@@ -29,6 +29,7 @@ export default defineConfig([
       "http/index": "src/http/index.ts",
       "cli/main": "src/cli/main.ts",
       "cli/openapi": "src/cli/openapi.ts",
+      "agents/caretaker": "src/sessions/caretaker-main.ts",
     },
     format: "esm",
     dts: true,

@@ -13,6 +13,7 @@ const BUILT = [
   "agents/tools",
   "agents/bridge-host",
   "agents/docker-exec",
+  "agents/caretaker",
 ].map((name) => join(ROOT, `dist/${name}.js`));
 
 /** Installs what package-lock.json says, unless that was done already. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Catalog, createCatalog } from "../catalog/index.ts";
 import { createApp, listen, type Listening, type Webhooks } from "../http/index.ts";
 import { createSqliteLog, type EventLog } from "../log/index.ts";
-import { createEngine, type Engine, type EngineOptions } from "../sessions/index.ts";
+import { createEngine, DEFAULT_ORPHAN_MS, type Engine, type EngineOptions } from "../sessions/index.ts";
 import { checkpointStorageOf } from "./checkpointStore.ts";
 import { ensureDataDir } from "./dataDir.ts";
 import { readVersion } from "./version.ts";
@@ -30,13 +30,14 @@ export async function openEngine(
   dataDir: string,
   settle: () => Pick<
     EngineOptions,
-    "secrets" | "logger" | "recorder" | "equip" | "lend" | "mcpVerdict" | "onCommit"
+    "secrets" | "logger" | "recorder" | "equip" | "lend" | "mcpVerdict" | "onCommit" | "orphanMs"
   > = () => ({}),
 ): Promise<Engine> {
   const log = openLog(ensureDataDir(dataDir));
   try {
     const checkpointStorage = checkpointStorageOf();
-    return await createEngine({ log, dataDir, ...(checkpointStorage && { checkpointStorage }), ...settle() });
+    const storage = checkpointStorage && { checkpointStorage };
+    return await createEngine({ log, dataDir, orphanMs: DEFAULT_ORPHAN_MS, ...storage, ...settle() });
   } catch (error) {
     await log.close();
     throw error;

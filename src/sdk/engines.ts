@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { createSqliteLog, type EventLog } from "../log/index.ts";
 import type { CheckpointStorage } from "../sandbox/checkpoint/port.ts";
 import { defaultProviders, type SandboxProvider } from "../sandbox/index.ts";
-import { createEngine, type Engine } from "../sessions/index.ts";
+import { createEngine, DEFAULT_ORPHAN_MS, type Engine } from "../sessions/index.ts";
 
 /** An engine that several instances of this process share. */
 export interface SharedEngine {
@@ -73,7 +73,13 @@ class House {
     const log = createSqliteLog({ folder: this.#dataDir });
     try {
       const shelves = (name: string): CheckpointStorage | undefined => this.#shelves.get(name);
-      const options = { log, dataDir: this.#dataDir, providers: this.#providers, shelves };
+      const options = {
+        log,
+        dataDir: this.#dataDir,
+        providers: this.#providers,
+        shelves,
+        orphanMs: DEFAULT_ORPHAN_MS,
+      };
       return { log, engine: await createEngine(options) };
     } catch (error) {
       await log.close();

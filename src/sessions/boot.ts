@@ -64,6 +64,7 @@ export async function startProcess(
     redact,
   };
   const witness = deps.recorder?.begin(started);
+  deps.onStart();
   try {
     await spool.begin((wrapped) => sandbox.spawn({ launch: whole, ...wrapped }));
   } catch (error) {

@@ -12,7 +12,10 @@ import { findProvider } from "./providers.ts";
 import { createShelves } from "./shelves.ts";
 
 /** What only the running engine can say. */
-interface Surroundings extends Pick<SessionDeps, "defaultSandbox" | "draining" | "count" | "onGivenUp"> {
+interface Surroundings extends Pick<
+  SessionDeps,
+  "defaultSandbox" | "draining" | "onStart" | "count" | "onGivenUp"
+> {
   readonly harnesses: readonly Harness[];
   readonly providers: readonly SandboxProvider[];
   readonly runs: ToolRuns;

@@ -80,6 +80,8 @@ export interface SessionDeps {
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;
+  /** Told before a process of an agent is started. */
+  onStart(): void;
   count(session: string, drafts: Drafts): void;
   onGivenUp(session: Session, error: unknown): void;
 }

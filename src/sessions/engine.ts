@@ -18,6 +18,7 @@ import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import { defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
 import { PINNED } from "../sandbox/host/mapping.ts";
+import { Caretaker } from "./caretaker.ts";
 import type { SessionChange } from "./change.ts";
 import { createSessionDeps } from "./createDeps.ts";
 import type { SessionDeps } from "./deps.ts";
@@ -65,13 +66,16 @@ class LocalEngine implements Engine {
   readonly #onCommit: NonNullable<EngineOptions["onCommit"]>;
   readonly #open: OpenSessions;
   readonly #upkeep: Upkeep;
-  #draining = false;
+  readonly #caretaker: Caretaker;
+  #draining: boolean;
   #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
 
   constructor(options: EngineOptions, providers: readonly SandboxProvider[], defaultSandbox: string) {
     this.log = options.log;
     this.#harnesses = options.harnesses ?? builtIn;
     this.#dataDir = options.dataDir;
+    this.#draining = options.caretakes ?? false;
+    this.#caretaker = new Caretaker({ dataDir: options.dataDir, afterMs: options.orphanMs ?? 0 });
     this.#onCommit = options.onCommit ?? (() => {});
     this.#deps = createSessionDeps(options, {
       harnesses: this.#harnesses,
@@ -84,6 +88,7 @@ class LocalEngine implements Engine {
         cancel: (run, callId) => this.#open.with(run.session, ({ tools }) => tools.cancel(run, callId)),
       },
       draining: () => this.#draining,
+      onStart: () => this.#caretaker.begin(),
       count: (session, drafts) => {
         this.#onCommit(session, drafts.events);
         this.#stats.batchesAppended += 1;
@@ -314,8 +319,10 @@ class LocalEngine implements Engine {
   async close(): Promise<void> {
     this.#draining = true;
     this.#upkeep.end();
+    const isNeeded = [...this.#open].some((session) => session.isActive);
     await this.#open.close();
     await this.#deps.tools.close();
+    if (!isNeeded) this.#caretaker.end();
   }
 
   async #infoOf(row: SessionRow): Promise<SessionInfo> {

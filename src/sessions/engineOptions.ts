@@ -23,6 +23,10 @@ export interface EngineOptions {
   /** Called on every change of a file in any session; one that throws is logged and changes nothing. */
   readonly fileHooks?: FileHooks;
   readonly logger?: Logger;
+  /** How long idle agents live when this process is killed and none takes its place; 0 leaves them, as it is unless said. */
+  readonly orphanMs?: number;
+  /** Picks up what others left behind, and starts nothing. */
+  readonly caretakes?: boolean;
   /** Told every line of every process, in both directions. */
   readonly recorder?: Recorder;
   /**

@@ -1,3 +1,4 @@
+export { DEFAULT_ORPHAN_MS } from "./caretaker.ts";
 export { createEngine } from "./engine.ts";
 export type { EngineOptions } from "./engineOptions.ts";
 export { DEFAULT_LIMITS, type Limits, type Logger, type LogLine, type McpVerdict } from "./deps.ts";

@@ -80,8 +80,8 @@ export class ToolCalls {
     const id = bridgedRequestId(run, callId);
     await exclusive(async () => {
       this.#demand(run);
-      const ids = [id, toPermissionId(id)];
-      const open = writer.fold.turn?.pending.filter((pending) => ids.includes(pending.id)) ?? [];
+      const ids = new Set([id, toPermissionId(id)]);
+      const open = writer.fold.turn?.pending.filter((pending) => ids.has(pending.id)) ?? [];
       if (open.length > 0) await commit(writer.drafts(open.map((pending) => toCancelled(pending, "agent"))));
     });
   }

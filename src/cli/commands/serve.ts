@@ -19,7 +19,7 @@ import {
   webhookKeyFile,
   type Webhooks,
 } from "../../http/index.ts";
-import { createSandboxDebug, type EngineOptions } from "../../sessions/index.ts";
+import { createSandboxDebug, DEFAULT_ORPHAN_MS, type EngineOptions } from "../../sessions/index.ts";
 
 const EXAMPLES = `
 Every request needs the token: "Authorization: Bearer <token>". It is made on the first start and kept in the
@@ -62,6 +62,7 @@ interface ServeOptions {
   /** Workspaces by their keys. */
   readonly keys?: Readonly<Record<string, string>>;
   readonly rateLimit?: number;
+  readonly orphanMinutes: number;
 }
 
 export function addServe(program: Command, context: CommandContext): void {
@@ -78,6 +79,12 @@ export function addServe(program: Command, context: CommandContext): void {
     .option("--agent <agent>", "the agent of sessions that name none (a Managed Agents model may not tell)")
     .option("--keys <file>", "further API keys of /anthropic, each for a workspace of its own", readKeysFile)
     .option("--rate-limit <n>", "how many requests a minute one key may send to /anthropic", parseRate)
+    .option(
+      "--orphan-minutes <n>",
+      "how long idle agents live when this server is killed and none takes its place; 0: for ever",
+      parseMinutes,
+      DEFAULT_ORPHAN_MS / 60_000,
+    )
     .addOption(new Option("--debug <what...>", "log what happens inside, to stderr").choices(["sandbox"]))
     .option("--webhook <url>", "tell this endpoint what happens to the sessions; may be repeated", addUrl)
     .addOption(new Option("--insecure", "allow --no-token beyond this machine").hideHelp())
@@ -113,7 +120,8 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
       debug?.(session, events);
     };
     const secrets = secretsOf(token, options.keys);
-    return { logger: stderrLogger, equip, mcpVerdict, lend, onCommit, secrets };
+    const orphanMs = options.orphanMinutes * 60_000;
+    return { logger: stderrLogger, equip, mcpVerdict, lend, onCommit, secrets, orphanMs };
   }).catch(async (error: unknown) => {
     await closeBeside();
     throw error;
@@ -160,6 +168,12 @@ function refuseOpenDoor({ host, token, insecure, allowOrigin }: ServeOptions): v
 
 function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+function parseMinutes(text: string): number {
+  const minutes = Number(text);
+  if (text.trim() !== "" && minutes >= 0 && minutes <= 10_080) return minutes;
+  throw new InvalidArgumentError("a number of minutes, at most a week, or 0 for ever.");
 }
 
 function tokenOf(options: ServeOptions, dataDir: string): string | undefined {
