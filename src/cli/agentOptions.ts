@@ -25,7 +25,10 @@ export interface AgentOptions {
 export function addAgentOptions(command: Command): Command {
   return command
     .option("--agent <agent>", 'which agent (default: "scripted", or the session\'s own)')
-    .option("--sandbox <provider>", "where it runs (default: bwrap where it works, else local)")
+    .option(
+      "--sandbox <provider>",
+      "where it runs: bwrap (default), docker (if bwrap does not work) or local (no isolation)",
+    )
     .option("--cwd <folder>", "the folder to work in (default: this one)")
     .option("--model <model>", "the model that the agent should use")
     .option("--variant <variant>", "how hard it thinks, in the agent's own words")

@@ -21,12 +21,16 @@ export interface Checkup {
   readonly server: Finding & { url: string };
   readonly agents: readonly AgentCheckup[];
   readonly sandboxes: readonly (Finding & { id: string; isolated: boolean })[];
+  /** What sessions run in that name none; null where nothing isolates, and they are refused. */
+  readonly defaultSandbox: string | null;
 }
 
 export interface Finding {
   readonly ok: boolean;
   /** Why not, or what to do. */
   readonly hint?: string;
+  /** The one command that helps. */
+  readonly command?: string;
 }
 
 export async function checkUp(
@@ -35,6 +39,9 @@ export async function checkUp(
   agents: readonly Harness[] = harnesses,
 ): Promise<Checkup> {
   const folder = dataDirOf(where.data, env);
+  const sandboxes = await Promise.all(
+    defaultProviders({ root: join(folder, "sandboxes"), hide: [folder] }).map(checkSandbox),
+  );
   return {
     version: readVersion(),
     node: checkNode(process.versions.node),
@@ -42,9 +49,8 @@ export async function checkUp(
     data: await checkData(folder),
     server: await checkServer(where.server ?? env["SLUICE_URL"] ?? DEFAULT_URL),
     agents: await Promise.all(agents.map((harness) => checkAgent(harness, env))),
-    sandboxes: await Promise.all(
-      defaultProviders({ root: join(folder, "sandboxes"), hide: [folder] }).map(checkSandbox),
-    ),
+    sandboxes,
+    defaultSandbox: sandboxes.find(({ ok, isolated }) => ok && isolated)?.id ?? null,
   };
 }
 
@@ -105,9 +111,10 @@ async function checkServer(url: string): Promise<Checkup["server"]> {
 }
 
 async function checkSandbox(provider: SandboxProvider): Promise<Checkup["sandboxes"][number]> {
-  const { available, reason } = await provider.detect();
-  const isolated = provider.id !== "local";
+  const { available, reason, remedy } = await provider.detect();
+  const isolated = provider.isolated !== false;
   const open = isolated ? undefined : "no isolation: the agent can do whatever this user can do";
   const hint = reason ?? open;
-  return { ok: available, id: provider.id, isolated, ...(hint ? { hint } : {}) };
+  const facts = { ...(hint ? { hint } : {}), ...(remedy ? { command: remedy } : {}) };
+  return { ok: available, id: provider.id, isolated, ...facts };
 }

@@ -74,7 +74,7 @@ async function* readSessions(log: EventLog): AsyncGenerator<SessionInfo, void> {
 }
 
 async function toInfo(log: EventLog, row: SessionRow): Promise<SessionInfo> {
-  return toSessionInfo(row, await loadFold(log, row), "default");
+  return toSessionInfo(row, await loadFold(log, row));
 }
 
 /** A reader whose cursor stands behind `session.ended` will never see it. */

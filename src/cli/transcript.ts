@@ -76,8 +76,11 @@ function toNote(event: SluiceEvent): string | undefined {
   if (event.type === "context.compacted") return "the conversation was compacted";
   if (event.type === "agent.unparsed")
     return `a line that could not be read, at ${event.data.location}: ${event.data.error}`;
-  if (event.type === "sandbox.ready")
-    return `${event.data.provider} sandbox${event.data.isolated === false ? ", not isolated" : ""}`;
+  if (event.type === "sandbox.ready") {
+    const { provider, isolated, message } = event.data;
+    const words = message === undefined ? "" : ` (${message})`;
+    return `${provider} sandbox${isolated === false ? ", not isolated" : ""}${words}`;
+  }
   if (event.type === "sandbox.error") return `the sandbox failed: ${event.data.message ?? "no reason given"}`;
   if (event.type === "process.started" && event.data.resumed)
     return `${event.data.harness} goes on with ${event.data.resumed}`;

@@ -30,7 +30,15 @@ export async function openEngine(
   dataDir: string,
   settle: () => Pick<
     EngineOptions,
-    "secrets" | "logger" | "recorder" | "equip" | "lend" | "mcpVerdict" | "onCommit" | "orphanMs"
+    | "secrets"
+    | "logger"
+    | "recorder"
+    | "equip"
+    | "lend"
+    | "mcpVerdict"
+    | "onCommit"
+    | "orphanMs"
+    | "defaultSandbox"
   > = () => ({}),
 ): Promise<Engine> {
   const log = openLog(ensureDataDir(dataDir));

@@ -3,7 +3,7 @@ export const ERRORS = {
   invalid_request: { status: 400, title: "The request is not valid" },
   invalid_cursor: { status: 400, title: "The cursor is not valid" },
   unsupported_agent: { status: 400, title: "There is no such agent" },
-  unsupported_sandbox: { status: 400, title: "There is no such sandbox provider" },
+  unsupported_sandbox: { status: 400, title: "The sandbox is not available" },
   capability_missing: { status: 400, title: "The sandbox cannot do that" },
   mode_not_supported: { status: 400, title: "The agent has no such mode" },
   foreign_host: { status: 421, title: "The Host header names another server" },

@@ -1,29 +1,52 @@
+import { SluiceError } from "../contract/index.ts";
 import { createBwrapProvider, type BwrapProviderOptions } from "./bwrap/provider.ts";
 import { createDockerProvider } from "./docker/provider.ts";
 import { createLocalProvider } from "./local/provider.ts";
 import type { SandboxProvider } from "./port.ts";
 
-/** Every provider, in the order in which one is chosen: isolated without any set-up first, and no container unasked. */
+/** Every provider, in the order in which one is chosen: without any set-up first, without isolation never. */
 export function defaultProviders(options: BwrapProviderOptions): SandboxProvider[] {
   const { root, hide = [] } = options;
-  return [createBwrapProvider(options), createLocalProvider({ root }), createDockerProvider({ root, hide })];
+  return [createBwrapProvider(options), createDockerProvider({ root, hide }), createLocalProvider({ root })];
+}
+
+/** A provider that does not work here. */
+export interface MissedProvider {
+  readonly id: string;
+  readonly reason: string;
+  readonly remedy?: string | undefined;
 }
 
 export interface ChosenProvider {
   readonly provider: SandboxProvider;
   /** The better ones that do not work here, and what to do about it. */
-  readonly missed: readonly { readonly id: string; readonly reason: string }[];
+  readonly missed: readonly MissedProvider[];
 }
 
-/** The first that works here. */
+/** The first provider that isolates and works here. One that does not isolate has to be named by somebody. */
 export async function chooseProvider(providers: readonly SandboxProvider[]): Promise<ChosenProvider> {
-  const missed: { id: string; reason: string }[] = [];
+  const missed: MissedProvider[] = [];
   for (const provider of providers) {
-    const { available, reason } = await provider.detect();
+    if (provider.isolated === false) continue;
+    const { available, reason = "it does not say why", remedy } = await provider.detect();
     if (available) return { provider, missed };
-    missed.push({ id: provider.id, reason: reason ?? "it does not say why" });
+    missed.push({ id: provider.id, reason, remedy });
   }
-  throw new Error(
-    `No sandbox provider works here. ${missed.map(({ id, reason }) => `${id}: ${reason}`).join(". ")}.`,
-  );
+  throw noIsolation(missed, providers);
+}
+
+function noIsolation(missed: readonly MissedProvider[], providers: readonly SandboxProvider[]): SluiceError {
+  const remedy = missed.find((provider) => provider.remedy !== undefined)?.remedy;
+  const open = providers.find(({ isolated }) => isolated === false)?.id;
+  const detail = [
+    "No isolated sandbox works here, so no agent is started.",
+    ...missed.map(({ id, reason }) => `${id}: ${reason}.`),
+    ...(remedy === undefined ? [] : [`Run: ${remedy}`]),
+    ...(open === undefined
+      ? []
+      : [
+          `— or name the sandbox ${open} (--sandbox ${open}), where an agent can do whatever this user can do.`,
+        ]),
+  ].join(" ");
+  return new SluiceError("unsupported_sandbox", detail, { missed });
 }

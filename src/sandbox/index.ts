@@ -22,6 +22,7 @@ export { permits } from "./bridge/permits.ts";
 export { chooseProvider, defaultProviders, type ChosenProvider } from "./choose.ts";
 export { createLocalProvider, type LocalProviderOptions } from "./local/provider.ts";
 export type {
+  Detected,
   ExecOptions,
   ExecResult,
   FileEntry,

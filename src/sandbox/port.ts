@@ -4,15 +4,28 @@ import type { Launch, SandboxLimits } from "../contract/index.ts";
 /** One place to run. A missing method is a missing capability. */
 export interface SandboxProvider {
   readonly id: string;
-  /** Whether it can run here, and if not, the one command that helps. */
-  detect(): Promise<{ available: boolean; reason?: string }>;
+  /** `false` keeps agents from nothing of this machine; such a provider is used only where it is named. */
+  readonly isolated?: boolean;
+  /** Whether it can run here, found out by trying. */
+  detect(): Promise<Detected>;
   /** Refuses what `create` would refuse, when the session is made and not when its first turn fails. */
-  check?(spec: { readonly directory?: string | undefined }): Promise<void>;
+  check?(
+    spec: Pick<SandboxSpec, "network" | "image"> & { readonly directory?: string | undefined },
+  ): Promise<void>;
   create(spec: SandboxSpec): Promise<Sandbox>;
   /** The sandbox of an earlier life of this server, with whatever still runs in it. */
   connect(id: string): Promise<Sandbox | undefined>;
   /** Every sandbox of this provider's own, with the session that it was made for. */
   list?(): Promise<{ id: string; session?: string }[]>;
+}
+
+/** The answer of a provider that was asked whether it works. */
+export interface Detected {
+  readonly available: boolean;
+  /** Why it does not work. */
+  readonly reason?: string;
+  /** The one command that helps. */
+  readonly remedy?: string;
 }
 
 export interface SandboxSpec {

@@ -31,15 +31,20 @@ export interface AgentConfig {
   providerBaseUrl?: string;
   /** The program that speaks the protocol, for `acp`. */
   command?: string[];
-  /** Who decides what the agent may do. `bypass`, the default, asks nobody; with any other somebody has to answer. */
+  /**
+   * Who decides what the agent may do. `bypass`, the default of an isolated sandbox, asks nobody; with any other that is
+   * named somebody has to answer. Under `local` it has to be named: what the agent asks for is refused otherwise.
+   */
   permissionMode?: PermissionMode;
 }
 
 type AgentSpec = Pick<SessionSpec, "agent" | "env" | "secrets"> & Partial<SessionSpec>;
 
 /** What the configuration means for a session. */
-export function toAgentSpec(config: AgentConfig): AgentSpec {
-  const { type, model, reasoningEffort, command, permissionMode = "bypass" } = config;
+export function toAgentSpec(config: AgentConfig, { isolated }: { isolated: boolean }): AgentSpec {
+  const { type, model, reasoningEffort, command } = config;
+  const permissionMode = config.permissionMode ?? (isolated ? "bypass" : "default");
+  const isUnattended = config.permissionMode === undefined || permissionMode === "bypass";
   return {
     agent: type,
     ...(model === undefined ? {} : { model }),
@@ -47,7 +52,7 @@ export function toAgentSpec(config: AgentConfig): AgentSpec {
     ...(command === undefined ? {} : { command }),
     permissionMode,
     // Nobody is there who could answer; a question must not keep a run waiting for ever.
-    ...(permissionMode === "bypass" ? { unattended: true } : {}),
+    ...(isUnattended ? { unattended: true } : {}),
     env: toAddress(config),
     secrets: toKeys(config),
   };

@@ -10,6 +10,8 @@ export interface Backend {
 export interface Link {
   /** The provider by the name that it has there. */
   readonly sandbox: string | undefined;
+  /** Whether that keeps agents from this machine; a server's own default counts as one that does. */
+  readonly isolated: boolean;
   create(id: string, spec: SessionSpec): Promise<void>;
   /** Undefined where there is none. */
   find(id: string): Promise<SessionInfo | undefined>;

@@ -24,8 +24,8 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * Where it runs: the name of a provider (`bwrap`, `local`, `docker`), or a provider of your own where the engine is
-   * in this process. The most isolated one that works here, unless said otherwise.
+   * Where it runs: the name of a provider (`bwrap`, `docker`, `local`), or a provider of your own where the engine is
+   * in this process. `bwrap`, or else `docker`, unless said otherwise; `local`, which isolates nothing, only by name.
    *
    * @example
    * new Sluice().withSandbox("docker");

@@ -20,14 +20,14 @@ export function createEmbeddedBackend({ data, sandbox, shelf }: EmbeddedOptions)
       const { name, open } = shelf ?? {};
       if (name !== undefined && open !== undefined) shared.shelve(name, open);
       const provider = typeof sandbox === "object" ? shared.register(sandbox) : sandbox;
-      return toLink(shared, provider);
+      const isolated = typeof sandbox === "object" ? sandbox.isolated !== false : sandbox !== "local";
+      return { ...toLink(shared), sandbox: provider, isolated };
     },
   };
 }
 
-function toLink({ engine, log, release }: SharedEngine, sandbox: string | undefined): Link {
+function toLink({ engine, log, release }: SharedEngine): Omit<Link, "sandbox" | "isolated"> {
   return {
-    sandbox,
     create: async (id, spec) => void (await engine.create(id, spec)),
     find: (id) =>
       engine.info(id).catch((error: unknown) => {

@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { createSqliteLog, type EventLog } from "../log/index.ts";
 import type { CheckpointStorage } from "../sandbox/checkpoint/port.ts";
 import { defaultProviders, type SandboxProvider } from "../sandbox/index.ts";
-import { createEngine, DEFAULT_ORPHAN_MS, type Engine } from "../sessions/index.ts";
+import { createEngine, DEFAULT_ORPHAN_MS, type Engine, type EngineOptions } from "../sessions/index.ts";
 
 /** An engine that several instances of this process share. */
 export interface SharedEngine {
@@ -24,6 +24,18 @@ export async function acquireEngine(folder: string): Promise<SharedEngine> {
   const house = HOUSES.get(dataDir) ?? new House(dataDir);
   HOUSES.set(dataDir, house);
   return house.enter();
+}
+
+/** What no event of the SDK tells, such as a missing isolation, is a warning of the process; each thing once. */
+function createWarner(): NonNullable<EngineOptions["logger"]> {
+  const said = new Set<string>();
+  return ({ level, message, error }) => {
+    if (level !== "warn" && level !== "error") return;
+    const text = error === undefined ? message : `${message}: ${String(error)}`;
+    if (said.has(text)) return;
+    said.add(text);
+    process.emitWarning(text, "SluiceWarning");
+  };
 }
 
 const HOUSES = new Map<string, House>();
@@ -73,13 +85,9 @@ class House {
     const log = createSqliteLog({ folder: this.#dataDir });
     try {
       const shelves = (name: string): CheckpointStorage | undefined => this.#shelves.get(name);
-      const options = {
-        log,
-        dataDir: this.#dataDir,
-        providers: this.#providers,
-        shelves,
-        orphanMs: DEFAULT_ORPHAN_MS,
-      };
+      const logger = createWarner();
+      const orphanMs = DEFAULT_ORPHAN_MS;
+      const options = { log, dataDir: this.#dataDir, providers: this.#providers, shelves, logger, orphanMs };
       return { log, engine: await createEngine(options) };
     } catch (error) {
       await log.close();
@@ -113,6 +121,8 @@ class House {
     this.#registered.set(provider, id);
     this.#providers.push({
       id,
+      ...(provider.isolated === undefined ? {} : { isolated: provider.isolated }),
+      ...(provider.check && { check: (spec) => provider.check?.(spec) ?? Promise.resolve() }),
       detect: () => provider.detect(),
       create: (spec) => provider.create(spec),
       connect: (sandbox) => provider.connect(sandbox),

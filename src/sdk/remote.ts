@@ -26,6 +26,7 @@ export function createRemoteBackend({ url, token, sandbox }: RemoteOptions): Bac
 function toLink(client: SluiceClient, url: string, sandbox: string | undefined): Link {
   return {
     sandbox,
+    isolated: sandbox !== "local",
     create: async (id, spec) => void (await client.sessions.create(id, spec)),
     find: (id) =>
       client.sessions.get(id).catch((error: unknown) => {

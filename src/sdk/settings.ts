@@ -44,14 +44,17 @@ export function initialSettings(): Settings {
 }
 
 /** The session that the settings ask for. `sandbox` is the provider's name where it runs. */
-export function toSessionSpec(settings: Settings, sandbox: string | undefined): SessionSpec {
+export function toSessionSpec(
+  settings: Settings,
+  { sandbox, isolated }: { sandbox: string | undefined; isolated: boolean },
+): SessionSpec {
   const { systemPrompt, schema, shelf } = settings;
   const instructions = [
     systemPrompt,
     innerFolder(settings.directory) && `Work in the folder ${innerFolder(settings.directory)}.`,
     schema && toResultInstructions(schema),
   ].filter((text) => text !== undefined && text !== "");
-  const { secrets, ...agent } = toAgentSpec(settings.agent);
+  const { secrets, ...agent } = toAgentSpec(settings.agent, { isolated });
   const directory = hostFolder(settings.directory);
   const mcp = Object.entries(settings.mcp).map(([name, server]) => [name, toMcpServer(name, server)]);
   return {

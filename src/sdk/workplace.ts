@@ -160,7 +160,7 @@ export class Workplace {
 
   async #make(link: Link, prepare: (id: string) => Promise<void>): Promise<string> {
     const id = createId("session");
-    await link.create(id, toSessionSpec(this.#settings, link.sandbox));
+    await link.create(id, toSessionSpec(this.#settings, link));
     const follower = this.#follow(id, { after: 0, agent: this.#settings.agent.type });
     follower.start(link);
     this.#id = id;

@@ -8,14 +8,11 @@ import { hostKeys } from "./credentials.ts";
 import { DEFAULT_LIMITS, type SessionDeps } from "./deps.ts";
 import type { EngineOptions } from "./engineOptions.ts";
 import { ownerName } from "./owner.ts";
-import { findProvider } from "./providers.ts";
+import { decideDefault, findProvider } from "./providers.ts";
 import { createShelves } from "./shelves.ts";
 
 /** What only the running engine can say. */
-interface Surroundings extends Pick<
-  SessionDeps,
-  "defaultSandbox" | "draining" | "onStart" | "count" | "onGivenUp"
-> {
+interface Surroundings extends Pick<SessionDeps, "draining" | "onStart" | "count" | "onGivenUp"> {
   readonly harnesses: readonly Harness[];
   readonly providers: readonly SandboxProvider[];
   readonly runs: ToolRuns;
@@ -25,13 +22,15 @@ interface Surroundings extends Pick<
 export function createSessionDeps(options: EngineOptions, around: Surroundings): SessionDeps {
   const { dataDir } = options;
   const { harnesses, providers, runs, ...rest } = around;
+  const { logger = () => {}, defaultSandbox: named } = options;
   return {
     ...rest,
     log: options.log,
     owner: ownerName(),
     spoolRoot: join(dataDir, "spools"),
     limits: { ...DEFAULT_LIMITS, ...options.limits },
-    logger: options.logger ?? (() => {}),
+    logger,
+    defaultSandbox: decideDefault(providers, { named, logger }),
     secrets: new Map([...hostKeys(harnesses), ...(options.secrets ?? [])]),
     fileHooks: options.fileHooks,
     recorder: options.recorder,

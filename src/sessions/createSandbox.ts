@@ -9,7 +9,7 @@ export async function createSandbox(
   { id: session, spec }: SessionRow,
   record: (event: EventDraft) => Promise<void>,
 ): Promise<Sandbox> {
-  const provider = deps.provider(spec.sandbox ?? deps.defaultSandbox);
+  const provider = deps.provider(spec.sandbox ?? (await deps.defaultSandbox()));
   const fact = { sandbox_id: createId("sandbox"), provider: provider.id };
   await record({ type: "sandbox.boot", source: "daemon", data: fact });
   try {
@@ -22,15 +22,10 @@ export async function createSandbox(
       ...(spec.limits === undefined ? {} : { limits: spec.limits }),
       ...(spec.network === undefined ? {} : { network: toPolicy(spec.network) }),
     });
-    await record({
-      type: "sandbox.ready",
-      source: "daemon",
-      data: {
-        ...fact,
-        isolated: sandbox.isolated,
-        ...messageOf(sandbox),
-      },
-    });
+    const told = messageOf(sandbox);
+    if (told.message !== undefined) deps.logger({ level: "warn", message: told.message, session, ...fact });
+    const data = { ...fact, isolated: sandbox.isolated, ...told };
+    await record({ type: "sandbox.ready", source: "daemon", data });
     return sandbox;
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
@@ -39,7 +34,7 @@ export async function createSandbox(
   }
 }
 
-function toPolicy(network: Network): NetworkPolicy {
+export function toPolicy(network: Network): NetworkPolicy {
   return typeof network === "string" ? { mode: network } : { mode: "allow", hosts: network.allow };
 }
 

@@ -61,7 +61,8 @@ export interface SessionDeps {
   readonly log: EventLog;
   readonly owner: string;
   readonly spoolRoot: string;
-  readonly defaultSandbox: string;
+  /** The provider of sessions that name none; it fails where nothing isolates. */
+  defaultSandbox(): Promise<string>;
   readonly limits: Limits;
   readonly logger: Logger;
   /** Values that must never reach an event, beside those of the session itself. */

@@ -38,7 +38,6 @@ import type {
   SubmitOptions,
   Submitted,
 } from "./port.ts";
-import { chooseDefault } from "./providers.ts";
 import { forgetSecrets, keepSecrets } from "./secretFiles.ts";
 import type { Session } from "./session.ts";
 import { refuseSpec } from "./specRefusals.ts";
@@ -49,11 +48,7 @@ import { Upkeep } from "./upkeep.ts";
 export async function createEngine(options: EngineOptions): Promise<Engine> {
   const root = join(options.dataDir, "sandboxes");
   const providers = options.providers ?? defaultProviders({ root, hide: [options.dataDir] });
-  const engine = new LocalEngine(
-    options,
-    providers,
-    options.defaultSandbox ?? (await chooseDefault(providers, options.logger)),
-  );
+  const engine = new LocalEngine(options, providers);
   await engine.start();
   return engine;
 }
@@ -70,7 +65,7 @@ class LocalEngine implements Engine {
   #draining: boolean;
   #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
 
-  constructor(options: EngineOptions, providers: readonly SandboxProvider[], defaultSandbox: string) {
+  constructor(options: EngineOptions, providers: readonly SandboxProvider[]) {
     this.log = options.log;
     this.#harnesses = options.harnesses ?? builtIn;
     this.#dataDir = options.dataDir;
@@ -80,7 +75,6 @@ class LocalEngine implements Engine {
     this.#deps = createSessionDeps(options, {
       harnesses: this.#harnesses,
       providers,
-      defaultSandbox,
       runs: {
         list: (run) => this.#open.with(run.session, ({ tools }) => tools.list(run)),
         call: (run, call, waiting) =>
@@ -104,8 +98,8 @@ class LocalEngine implements Engine {
     this.#upkeep = new Upkeep(this.#deps, providers, this.#open);
   }
 
-  get defaultSandbox(): string {
-    return this.#deps.defaultSandbox;
+  defaultSandbox(): Promise<string> {
+    return this.#deps.defaultSandbox();
   }
 
   skillsFolder(agent: string): string | undefined {
@@ -125,16 +119,17 @@ class LocalEngine implements Engine {
     );
   }
 
-  async create(id: string | undefined, spec: SessionSpec): Promise<SessionInfo> {
+  async create(id: string | undefined, asked: SessionSpec): Promise<SessionInfo> {
     const sessionId = id ?? createId("session");
     const valid = SessionId.safeParse(sessionId);
     if (!valid.success)
       throw new SluiceError("invalid_request", valid.error.issues[0]?.message ?? "bad session id");
     if (this.#draining)
       throw new SluiceError("draining", "create it again in a moment: the server is restarting");
-    const harness = findHarness(spec.agent, this.#harnesses);
-    const provider = this.#deps.provider(spec.sandbox ?? this.#deps.defaultSandbox);
-    await refuseSpec(spec, harness, provider);
+    const harness = findHarness(asked.agent, this.#harnesses);
+    // Kept with the session: another default must not take its isolation away later.
+    const spec = { ...asked, sandbox: asked.sandbox ?? (await this.#deps.defaultSandbox()) };
+    await refuseSpec(spec, harness, this.#deps.provider(spec.sandbox));
     const { fork } = spec;
     const origin = fork && (fork.checkpoint ?? (await this.checkpoint(fork.session, { comment: "fork" })).id);
     const row = await this.#store(sessionId, spec);
@@ -328,7 +323,7 @@ class LocalEngine implements Engine {
   async #infoOf(row: SessionRow): Promise<SessionInfo> {
     // A session that rests may have been taken over by another process: then only the log knows.
     const held = await this.#open.held(row.id);
-    return held?.info() ?? toSessionInfo(row, await loadFold(this.log, row), this.#deps.defaultSandbox);
+    return held?.info() ?? toSessionInfo(row, await loadFold(this.log, row));
   }
 }
 

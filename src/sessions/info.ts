@@ -4,7 +4,7 @@ import { statusOf, type SessionFold } from "./fold.ts";
 import type { Pending } from "./turnFold.ts";
 
 /** What a client may know of a session: its spec and its fold, and no secret of either. Pure. */
-export function toSessionInfo(row: SessionRow, fold: SessionFold, defaultSandbox: string): SessionInfo {
+export function toSessionInfo(row: SessionRow, fold: SessionFold): SessionInfo {
   const { spec } = row;
   return {
     sessionId: row.id,
@@ -15,7 +15,7 @@ export function toSessionInfo(row: SessionRow, fold: SessionFold, defaultSandbox
     variant: fold.changes.variant ?? spec.variant ?? null,
     directory: spec.directory ?? null,
     title: fold.changes.title ?? spec.title ?? null,
-    sandbox: fold.sandbox?.provider ?? spec.sandbox ?? defaultSandbox,
+    sandbox: fold.sandbox?.provider ?? spec.sandbox ?? "default",
     nativeSessionId: fold.nativeSessionId,
     status: statusOf(fold),
     ended: fold.ended !== null,

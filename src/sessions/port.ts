@@ -20,8 +20,8 @@ import type { Submission } from "./submission.ts";
 export interface Engine {
   /** Readers read here; only the engine appends. */
   readonly log: EventLog;
-  /** The provider of sessions that name none. */
-  readonly defaultSandbox: string;
+  /** The provider of sessions that name none; `unsupported_sandbox` where nothing isolates and none was named. */
+  defaultSandbox(): Promise<string>;
   agents(): Promise<AgentInfo[]>;
   /** Where an agent looks for skills, in its sandbox; undefined where it knows none. */
   skillsFolder(agent: string): string | undefined;

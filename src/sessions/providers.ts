@@ -3,14 +3,29 @@ import { chooseProvider } from "../sandbox/choose.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import type { Logger } from "./deps.ts";
 
-/** The most isolated provider that works here, and a word on those that would have been better. */
-export async function chooseDefault(
+/**
+ * The sandbox of sessions that name none: the one that the engine was told, else the first that isolates and works.
+ * Where none does it fails, and says what helps.
+ */
+export function decideDefault(
   providers: readonly SandboxProvider[],
-  logger: Logger | undefined,
-): Promise<string> {
+  { named, logger }: { named: string | undefined; logger: Logger },
+): () => Promise<string> {
+  if (named !== undefined) return async () => findProvider(named, providers).id;
+  let decided: Promise<string> | undefined;
+  return () => {
+    const deciding = decided ?? choose(providers, logger);
+    decided = deciding;
+    // The machine may be mended while we run.
+    deciding.catch(() => (decided = undefined));
+    return deciding;
+  };
+}
+
+async function choose(providers: readonly SandboxProvider[], logger: Logger): Promise<string> {
   const { provider, missed } = await chooseProvider(providers);
   for (const { id, reason } of missed)
-    logger?.({ level: "warn", message: `no ${id} sandbox: ${reason}`, using: provider.id });
+    logger({ level: "warn", message: `no ${id} sandbox: ${reason}`, using: provider.id });
   return provider.id;
 }
 

@@ -1,6 +1,7 @@
 import { SluiceError, type SessionSpec } from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
+import { toPolicy } from "./createSandbox.ts";
 import { refuseUnknownChoices } from "./choices.ts";
 import { refuseUnknownHosts } from "./hosts.ts";
 import { refuseUnreachableTools } from "./toolServer.ts";
@@ -22,5 +23,10 @@ export async function refuseSpec(
   refuseUnreachableTools(spec);
   refuseUnknownHosts(spec);
   harness.check?.(spec);
-  await provider.check?.(spec);
+  const { directory, network, image } = spec;
+  await provider.check?.({
+    directory,
+    ...(network === undefined ? {} : { network: toPolicy(network) }),
+    ...(image === undefined ? {} : { image }),
+  });
 }

@@ -17,7 +17,7 @@ export interface CommitExtra {
 }
 
 /** What a writer needs of the engine around it. */
-export type WriterDeps = Pick<SessionDeps, "log" | "owner" | "count" | "defaultSandbox">;
+export type WriterDeps = Pick<SessionDeps, "log" | "owner" | "count">;
 
 /** A session's only writer: its place in the log, and the fold of all that it has written. */
 export class SessionWriter {
@@ -109,7 +109,7 @@ export class SessionWriter {
 
   #toInfo(): SessionInfo {
     const row = { ...this.row, updatedAt: this.#lastTime };
-    return toSessionInfo(row, this.fold, this.#deps.defaultSandbox);
+    return toSessionInfo(row, this.fold);
   }
 
   /** What follows from an append that failed is out of step, and fails for the same reason: nobody took us over. */

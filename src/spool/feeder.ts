@@ -1,7 +1,11 @@
+import { execFile } from "node:child_process";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
 import { readExit, readWhole } from "./process.ts";
+
+const run = promisify(execFile);
 
 /** How long a process may leave its input unread before the rest is cut off. */
 const PATIENCE_MS = 30_000;
@@ -23,7 +27,7 @@ export async function closeFeeder(folder: string): Promise<void> {
 async function findFeeder(folder: string): Promise<number | "awaited" | "gone"> {
   const pid = await readWhole(join(folder, "feeder"));
   if (pid === undefined) return "awaited";
-  if (process.platform !== "linux") return Number(pid);
+  if (process.platform !== "linux") return (await isOurs(pid, folder)) ? Number(pid) : "gone";
   const [commandLine, stat] = await Promise.all(
     ["cmdline", "stat"].map((file) => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => undefined)),
   );
@@ -32,6 +36,15 @@ async function findFeeder(folder: string): Promise<number | "awaited" | "gone"> 
   if (commandLine === "") return "awaited";
   // The pid can be another's by now: only a process that was given our folder is the feeder.
   return commandLine.includes(folder) ? Number(pid) : "gone";
+}
+
+/** By `ps`, where processes are no files. */
+async function isOurs(pid: string, folder: string): Promise<boolean> {
+  const env = { PATH: "/bin:/usr/bin" };
+  return run("ps", ["-ww", "-o", "command=", "-p", pid], { env }).then(
+    ({ stdout }) => stdout.includes(folder),
+    () => false,
+  );
 }
 
 async function hasDelivered(feeder: number, folder: string): Promise<boolean> {

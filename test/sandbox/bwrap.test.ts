@@ -34,20 +34,22 @@ async function serve(text: string): Promise<number> {
 }
 
 describeBwrap("the bwrap provider", () => {
-  it("says what helps where it does not work, and then the next best is chosen", async () => {
-    expect(await detectBwrap(undefined)).toEqual({
+  it("says what helps where it does not work; what does not isolate is never chosen", async () => {
+    expect(await detectBwrap(undefined)).toMatchObject({
       available: false,
-      reason: "bubblewrap is not installed: apt-get install bubblewrap",
+      reason: "bubblewrap is not installed",
+      remedy: expect.stringContaining("bubblewrap"),
     });
     expect(await detectBwrap("/bin/false")).toMatchObject({ available: false });
     const root = await makeFolder();
-    const [best, ...others] = defaultProviders({ root });
-    expect([best?.id, others[0]?.id]).toEqual(["bwrap", "local"]);
-    expect((await chooseProvider([best!, ...others])).provider.id).toBe("bwrap");
-    const broken = { ...best!, id: "bwrap", detect: () => detectBwrap(undefined) };
-    const chosen = await chooseProvider([broken, createLocalProvider({ root })]);
-    expect(chosen.provider.id).toBe("local");
-    expect(chosen.missed[0]?.reason).toContain("apt-get install bubblewrap");
+    const providers = defaultProviders({ root });
+    expect(providers.map(({ id }) => id)).toEqual(["bwrap", "docker", "local"]);
+    expect((await chooseProvider(providers)).provider.id).toBe("bwrap");
+    const broken = { ...providers[0]!, id: "bwrap", detect: () => detectBwrap(undefined) };
+    await expect(chooseProvider([broken, createLocalProvider({ root })])).rejects.toMatchObject({
+      code: "unsupported_sandbox",
+      message: expect.stringMatching(/bubblewrap.*--sandbox local/),
+    });
   });
 
   it("passes neither binds nor variables on any command line", async () => {

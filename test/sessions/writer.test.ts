@@ -41,7 +41,7 @@ it("says of all that follows from a failed append why that one failed, and never
 
 async function writerOf(id: string): Promise<SessionWriter> {
   const row = await log.create({ id, time: 1_000, spec: SCRIPTED, owner: "us" });
-  return SessionWriter.claim({ log, owner: "us", count: () => {}, defaultSandbox: "local" }, row);
+  return SessionWriter.claim({ log, owner: "us", count: () => {} }, row);
 }
 
 function said(message: string): EventDraft {

@@ -12,7 +12,7 @@ Examples:
   sluice doctor
   sluice doctor --json | jq .agents
 
-Exit codes: 0 sluice can run here · 1 it cannot (no Node, SQLite, data folder or agent that works) · 2 bad usage
+Exit codes: 0 sluice can run here · 1 it cannot (no Node, SQLite, data folder, agent or isolation that works) · 2 bad usage
 `;
 
 export function addDoctor(program: Command, { screen, exit }: CommandContext): void {
@@ -30,12 +30,8 @@ export function addDoctor(program: Command, { screen, exit }: CommandContext): v
 }
 
 /** Without a server everything but the server works. */
-function canRun({ node, sqlite, data, agents, sandboxes }: Checkup): boolean {
-  return node.ok && sqlite.ok && data.ok && isAnyOk(agents) && isAnyOk(sandboxes);
-}
-
-function isAnyOk(findings: readonly Finding[]): boolean {
-  return findings.some((finding) => finding.ok);
+function canRun({ node, sqlite, data, agents, defaultSandbox }: Checkup): boolean {
+  return node.ok && sqlite.ok && data.ok && agents.some(({ ok }) => ok) && defaultSandbox !== null;
 }
 
 function toReport(checkup: Checkup, page: Page): string {
@@ -60,7 +56,14 @@ function toReport(checkup: Checkup, page: Page): string {
     ),
     "",
     page.paint.bold("sandboxes"),
-    ...sandboxes.map((sandbox) => row(sandbox, sandbox.id, sandbox.isolated ? "isolated" : "")),
+    ...sandboxes.flatMap((sandbox) =>
+      [row(sandbox, sandbox.id, sandbox.isolated && sandbox.ok ? "isolated" : "")].concat(
+        sandbox.command === undefined ? [] : `${" ".repeat(13)}${sandbox.command}`,
+      ),
+    ),
+    checkup.defaultSandbox === null
+      ? page.paint.yellow("✗ no isolation: sessions are refused unless --sandbox local")
+      : page.paint.dim(`${" ".repeat(13)}sessions that name none run in ${checkup.defaultSandbox}`),
   ].join("\n");
 }
 

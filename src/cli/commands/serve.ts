@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { findHarness } from "../../harness/index.ts";
 import { dataDirOf } from "../dataDir.ts";
+import { demandIsolation } from "../isolation.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import type { CommandContext } from "../program.ts";
 import { readKeysFile } from "../keysFile.ts";
@@ -42,7 +43,10 @@ Examples:
   sluice serve --port 0 --data ./data
   curl -H "Authorization: Bearer $(cat ~/.local/share/sluice/token)" http://127.0.0.1:7411/v1/sessions
 
-Exit codes: 0 stopped by a signal · 1 failed, such as a port in use · 2 bad usage
+Sessions run in bwrap, or in docker where bwrap does not work. Where neither does the server does not start, unless
+--sandbox local says that agents may do whatever this user may do.
+
+Exit codes: 0 stopped by a signal · 1 failed, such as a port in use or no isolation · 2 bad usage
 `;
 
 const GRACE_MS = 5_000;
@@ -57,6 +61,7 @@ interface ServeOptions {
   readonly allowOrigin?: readonly string[];
   readonly allowHost?: readonly string[];
   readonly agent?: string;
+  readonly sandbox?: string;
   readonly webhook?: readonly string[];
   readonly debug?: readonly string[];
   /** Workspaces by their keys. */
@@ -77,6 +82,12 @@ export function addServe(program: Command, context: CommandContext): void {
     .option("--allow-origin <origin>", "let pages of this origin call; may be repeated", addOrigin)
     .option("--allow-host <name>", "answer to this name too, as behind a proxy; may be repeated", addHost)
     .option("--agent <agent>", "the agent of sessions that name none (a Managed Agents model may not tell)")
+    .addOption(
+      new Option(
+        "--sandbox <provider>",
+        "where sessions run that name none (default: bwrap, else docker)",
+      ).choices(["bwrap", "docker", "local"]),
+    )
     .option("--keys <file>", "further API keys of /anthropic, each for a workspace of its own", readKeysFile)
     .option("--rate-limit <n>", "how many requests a minute one key may send to /anthropic", parseRate)
     .option(
@@ -96,6 +107,7 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   refuseOpenDoor(options);
   if (options.agent !== undefined) findHarness(options.agent);
   const dataDir = dataDirOf(options.data);
+  await demandIsolation(options.sandbox, dataDir);
   let token: string | undefined;
   let catalog: Catalog | undefined;
   let relay: McpRelay | undefined;
@@ -120,8 +132,10 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
       debug?.(session, events);
     };
     const secrets = secretsOf(token, options.keys);
+    const { sandbox } = options;
+    const sandboxes = sandbox === undefined ? {} : { defaultSandbox: sandbox };
     const orphanMs = options.orphanMinutes * 60_000;
-    return { logger: stderrLogger, equip, mcpVerdict, lend, onCommit, secrets, orphanMs };
+    return { logger: stderrLogger, equip, mcpVerdict, lend, onCommit, secrets, orphanMs, ...sandboxes };
   }).catch(async (error: unknown) => {
     await closeBeside();
     throw error;
@@ -137,6 +151,8 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
     const stopped = untilStopped();
     await screen.line(`sluice listening on ${server.url}`);
     screen.note(toHint(options, dataDir));
+    if (options.sandbox === "local")
+      screen.note("Sessions have no isolation (--sandbox local): an agent can do whatever this user can do.");
     if (webhooks) screen.note(`The webhook key is in ${webhookKeyFile(dataDir)}`);
     await stopped;
     await engine.drain({ graceMs: GRACE_MS });

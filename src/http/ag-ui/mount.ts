@@ -61,7 +61,7 @@ export function mountAgUi(app: Hono<AppEnv>, services: Services, catalog: Catalo
 
   app.get(`${path}/capabilities`, async (c) => {
     const agent = await findAgent(own, c);
-    const isSandboxed = own.engine.defaultSandbox !== "local";
+    const isSandboxed = (await own.engine.defaultSandbox()) !== "local";
     return c.json(toCapabilities(agent, { isSandboxed, speaksProto: await speaksProto() }));
   });
 }

@@ -1,49 +1,57 @@
-import { execFile } from "node:child_process";
-import { access, constants, readFile } from "node:fs/promises";
+import { access, constants } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
-import { promisify } from "node:util";
-import { toHolderOptions } from "./arguments.ts";
-import { toOwner } from "./user.ts";
-
-const run = promisify(execFile);
-
-export interface Detected {
-  readonly available: boolean;
-  readonly reason?: string;
-}
+import type { Detected } from "../port.ts";
+import { probeBwrap } from "./probe.ts";
+import { toInstallCommand, toObstacle } from "./obstacle.ts";
+import { toSeccompFilter } from "./seccomp.ts";
 
 /** What runs around bwrap is found here; the server's own search path would tell the sandbox about the server. */
 const SYSTEM_PATH = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/** Really starts something in a sandbox. The answer says what to do where that fails. */
-export async function detectBwrap(bwrap: string | undefined): Promise<Detected> {
-  if (process.platform !== "linux") return no("bubblewrap needs Linux; choose another sandbox provider");
-  if (bwrap === undefined) return no("bubblewrap is not installed: apt-get install bubblewrap");
-  const owner = await toOwner("probe", undefined);
-  const drop = owner === undefined ? [] : toDropPrefix(owner);
-  const argv = [...drop, bwrap, ...(await toHolderOptions({})), "--", "/bin/true"];
-  const [program = "", ...args] = argv;
-  const options = { env: { PATH: toOuterPath(bwrap) }, timeout: 10_000, cwd: "/" };
-  try {
-    await run(program, args, options);
-    await run("nsenter", ["--version"], options);
-    return { available: true };
-  } catch (error) {
-    return no(await toReason(error as NodeJS.ErrnoException & { stderr?: string }));
+export interface DetectOptions {
+  /** Where a probe may be made if there is no temporary folder. */
+  readonly root?: string;
+  readonly arch?: string;
+  /** The kernel's settings. */
+  readonly settings?: string;
+}
+
+/** What was found to work stays so; a machine that was mended is tried again. */
+const working = new Map<string, Promise<Detected>>();
+
+/** Whether bwrap is to be used unasked: it runs a command, with the filter of system calls. */
+export async function detectBwrap(bwrap: string | undefined, options: DetectOptions = {}): Promise<Detected> {
+  const { arch = process.arch } = options;
+  if (process.platform === "linux" && toSeccompFilter(arch) === undefined)
+    return no(`there is no filter of system calls for ${arch}; bwrap has to be named to be used without one`);
+  return tryBwrap(bwrap, options);
+}
+
+/** Really runs a command in a sandbox, once in a process. The answer says what to do where that fails. */
+export function tryBwrap(bwrap: string | undefined, options: DetectOptions = {}): Promise<Detected> {
+  if (process.platform !== "linux") return Promise.resolve(no("bubblewrap needs Linux"));
+  if (bwrap === undefined) return lacking("bubblewrap is not installed", "bubblewrap");
+  const known = working.get(bwrap);
+  if (known !== undefined) return known;
+  const tried = tryOnce(bwrap, options);
+  working.set(bwrap, tried);
+  void tried.then(({ available }) => available || working.delete(bwrap));
+  return tried;
+}
+
+async function tryOnce(bwrap: string, options: DetectOptions): Promise<Detected> {
+  for (const program of ["nsenter", "setpriv", "unshare", "prlimit"]) {
+    if ((await findProgram(program, SYSTEM_PATH)) === undefined)
+      return lacking(`${program} is missing`, "util-linux");
   }
+  const said = await probeBwrap(bwrap, options.root);
+  if (said === undefined) return { available: true };
+  return { available: false, ...(await toObstacle(said, { bwrap, settings: options.settings })) };
 }
 
 /** Where bwrap is; undefined where it is not. */
-export async function findBwrap(): Promise<string | undefined> {
-  for (const folder of [...(process.env["PATH"] ?? "").split(delimiter), ...SYSTEM_PATH]) {
-    const file = join(folder, "bwrap");
-    const runnable = await access(file, constants.X_OK).then(
-      () => true,
-      () => false,
-    );
-    if (runnable && folder.startsWith("/")) return file;
-  }
-  return undefined;
+export function findBwrap(): Promise<string | undefined> {
+  return findProgram("bwrap", [...(process.env["PATH"] ?? "").split(delimiter), ...SYSTEM_PATH]);
 }
 
 export function toOuterPath(bwrap: string): string {
@@ -54,23 +62,21 @@ export function toDropPrefix({ uid, gid }: { uid: number; gid: number }): string
   return ["setpriv", "--reuid", String(uid), "--regid", String(gid), "--clear-groups"];
 }
 
-async function toReason(failure: NodeJS.ErrnoException & { stderr?: string }): Promise<string> {
-  if (failure.code === "ENOENT")
-    return `${failure.path ?? "a program"} is missing: apt-get install util-linux`;
-  const said = (failure.stderr ?? failure.message).trim().split("\n")[0] ?? "";
-  for (const [setting, blocking, remedy] of SETTINGS) {
-    const value = await readFile(`/proc/sys/${setting.replaceAll(".", "/")}`, "utf8").catch(() => undefined);
-    if (value?.trim() === blocking)
-      return `user namespaces are switched off: sysctl -w ${setting}=${remedy} (${said})`;
+async function findProgram(name: string, folders: readonly string[]): Promise<string | undefined> {
+  for (const folder of folders) {
+    const file = join(folder, name);
+    const runnable = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (runnable && folder.startsWith("/")) return file;
   }
-  return `bubblewrap cannot make a sandbox here: ${said}`;
+  return undefined;
 }
 
-const SETTINGS = [
-  ["kernel.unprivileged_userns_clone", "0", "1"],
-  ["user.max_user_namespaces", "0", "15000"],
-  ["kernel.apparmor_restrict_unprivileged_userns", "1", "0"],
-] as const;
+async function lacking(reason: string, name: string): Promise<Detected> {
+  return { available: false, reason, remedy: await toInstallCommand(name) };
+}
 
 function no(reason: string): Detected {
   return { available: false, reason };

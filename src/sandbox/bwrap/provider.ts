@@ -5,8 +5,8 @@ import type { BridgePrograms } from "../bridge/programs.ts";
 import { toDirectory } from "../host/directory.ts";
 import { Enclosure } from "../host/enclosure.ts";
 import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
-import type { Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
-import { detectBwrap, findBwrap, type Detected } from "./detect.ts";
+import type { Detected, Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
+import { detectBwrap, findBwrap, tryBwrap } from "./detect.ts";
 import { BwrapSandbox } from "./sandbox.ts";
 import { toOwner } from "./user.ts";
 
@@ -35,25 +35,23 @@ export function createBwrapProvider(options: BwrapProviderOptions): SandboxProvi
 class BwrapProvider implements SandboxProvider {
   readonly id = "bwrap";
   readonly #options: BwrapProviderOptions;
-  #detected: Promise<Detected> | undefined;
 
   constructor(options: BwrapProviderOptions) {
     this.#options = options;
   }
 
-  detect(): Promise<Detected> {
-    this.#detected ??= findBwrap().then(detectBwrap);
-    return this.#detected;
+  async detect(): Promise<Detected> {
+    return detectBwrap(await findBwrap(), { root: this.#options.root });
   }
 
   async check({ directory }: { directory?: string | undefined }): Promise<void> {
+    await this.#demand();
     await toDirectory(directory, await this.#makeRoot());
   }
 
   /** One that is there already under this id is taken over with its files. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
-    const { available, reason } = await this.detect();
-    if (!available) throw new SluiceError("unsupported_sandbox", `bwrap does not work here: ${reason}.`);
+    await this.#demand();
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, spec.id);
     const directory = await toDirectory(spec.directory, root);
@@ -91,6 +89,14 @@ class BwrapProvider implements SandboxProvider {
     const more = this.#options.hide ?? [];
     const hide = [root, ...(await Promise.all(more.map((path) => realpath(path).catch(() => path))))];
     return new BwrapSandbox(folder, record, { bwrap, hide, programs: this.#options.programs });
+  }
+
+  /** Whoever names bwrap gets it also where it is not chosen unasked. */
+  async #demand(): Promise<void> {
+    const { available, reason, remedy } = await tryBwrap(await findBwrap(), { root: this.#options.root });
+    if (available) return;
+    const help = remedy === undefined ? "" : ` Run: ${remedy}`;
+    throw new SluiceError("unsupported_sandbox", `bwrap does not work here: ${reason}.${help}`);
   }
 
   async #makeRoot(): Promise<string> {

@@ -49,15 +49,26 @@ export class ContainerEngine {
     if (statusCode !== undefined) {
       return new SluiceError("internal", `The container engine refused: ${message}`, {}, { cause: error });
     }
-    const reason = `The container engine at ${toAddressText(this.address)} cannot be reached (${message}). ${toAdvice(code)}`;
-    return new SluiceError("unsupported_sandbox", reason, {}, { cause: error });
+    return unreachable(this.address, message, { code, cause: error });
   }
+}
+
+/** The facts say apart what is wrong and what helps. */
+export function unreachable(
+  address: EngineAddress,
+  why: string,
+  { code, cause }: { code?: string | undefined; cause?: unknown } = {},
+): SluiceError {
+  const reason = `The container engine at ${toAddressText(address)} cannot be reached (${why})`;
+  const { words, remedy } = toAdvice(code);
+  return new SluiceError("unsupported_sandbox", `${reason}. ${words}`, { reason, remedy }, { cause });
 }
 
 async function loadDocker(address: EngineAddress): Promise<Dockerode> {
   const { default: Docker } = await import("dockerode").catch((cause: unknown) => {
-    const detail = "The docker sandbox needs the package dockerode: npm install dockerode";
-    throw new SluiceError("unsupported_sandbox", detail, {}, { cause });
+    const reason = "The docker sandbox needs the package dockerode";
+    const remedy = "npm install dockerode";
+    throw new SluiceError("unsupported_sandbox", `${reason}: ${remedy}`, { reason, remedy }, { cause });
   });
   return new Docker("socketPath" in address ? { ...address } : { ...address, protocol: "http" });
 }
@@ -87,12 +98,21 @@ async function readFacts(docker: Dockerode): Promise<EngineFacts> {
   };
 }
 
-function toAdvice(code: string | undefined): string {
-  if (code === "EACCES" || code === "EPERM")
-    return "Join its group and log in again: sudo usermod -aG docker $USER";
-  if (code === "ECONNREFUSED")
-    return "Start it: sudo systemctl start docker, or systemctl --user start podman.socket";
-  return "Install one: sudo apt-get install docker.io, or set DOCKER_HOST";
+function toAdvice(code: string | undefined): { words: string; remedy: string } {
+  if (code === "EACCES" || code === "EPERM") {
+    const remedy = "sudo usermod -aG docker $USER";
+    return { words: `Join its group and log in again: ${remedy}`, remedy };
+  }
+  if (process.platform === "darwin") {
+    const remedy = "open -a Docker";
+    return { words: `Start Docker Desktop: ${remedy}, or set DOCKER_HOST`, remedy };
+  }
+  if (code === "ECONNREFUSED" || code === "ETIMEDOUT") {
+    const remedy = "sudo systemctl restart docker";
+    return { words: `Start it: ${remedy}, or systemctl --user start podman.socket`, remedy };
+  }
+  const remedy = "sudo apt-get install docker.io";
+  return { words: `Install one: ${remedy}, or set DOCKER_HOST`, remedy };
 }
 
 function absent(error: { statusCode?: number }): undefined {

@@ -23,8 +23,10 @@ export class Image {
   static async find(engine: ContainerEngine, name: string): Promise<Image> {
     const found = await engine.find((docker) => docker.getImage(name).inspect());
     if (found === undefined) {
-      const detail = `The image ${name} is not on this machine. Fetch it: docker pull ${name}`;
-      throw new SluiceError("unsupported_sandbox", detail, { image: name });
+      const reason = `The image ${name} is not on this machine`;
+      const remedy = `docker pull ${name}`;
+      const facts = { image: name, reason, remedy };
+      throw new SluiceError("unsupported_sandbox", `${reason}. Fetch it: ${remedy}`, facts);
     }
     const seen = Image.#seen.get(engine) ?? new Map<string, Image>();
     Image.#seen.set(engine, seen);

@@ -1,13 +1,15 @@
 import { createHash } from "node:crypto";
 import { lstat, mkdir, realpath } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { SluiceError } from "../../contract/index.ts";
 import { toOwner } from "../bwrap/user.ts";
 import { toDirectory } from "../host/directory.ts";
 import { Enclosure } from "../host/enclosure.ts";
 import { listSandboxes, SandboxFolder } from "../host/folder.ts";
-import type { Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
+import type { Detected, Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
 import { toEngineAddress, type AddressOptions } from "./address.ts";
-import { ContainerEngine } from "./engine.ts";
+import { ContainerEngine, unreachable } from "./engine.ts";
 import { Image } from "./image.ts";
 import { toLimitShortcomings, withDefaults } from "./limits.ts";
 import { findDockerPrograms, type DockerPrograms } from "./programs.ts";
@@ -33,6 +35,9 @@ export interface DockerProviderOptions extends AddressOptions {
 
 export const DEFAULT_IMAGE = "node:22-bookworm";
 
+/** How long an engine may take to say who it is. */
+const PATIENCE_MS = 10_000;
+
 /** Runs each sandbox in a container of Docker or Podman, both spoken to over the socket of the first. */
 export function createDockerProvider(options: DockerProviderOptions): DockerProvider {
   return new DockerProvider(options);
@@ -47,12 +52,13 @@ export class DockerProvider implements SandboxProvider {
     this.#options = options;
   }
 
-  async detect(): Promise<{ available: boolean; reason?: string }> {
+  /** The engine answers, and the image of sandboxes that name none is there. */
+  async detect(): Promise<Detected> {
     try {
-      await this.version();
+      await this.#demand(undefined);
       return { available: true };
     } catch (error) {
-      return { available: false, reason: (error as Error).message };
+      return { available: false, ...toObstacle(error as Error) };
     }
   }
 
@@ -61,7 +67,8 @@ export class DockerProvider implements SandboxProvider {
     return (await this.#theEngine().facts()).version;
   }
 
-  async check({ directory }: { directory?: string | undefined }): Promise<void> {
+  async check({ directory, image }: Parameters<NonNullable<SandboxProvider["check"]>>[0]): Promise<void> {
+    await this.#demand(image);
     await toDirectory(directory, await this.#makeRoot());
   }
 
@@ -70,7 +77,7 @@ export class DockerProvider implements SandboxProvider {
     const engine = this.#theEngine();
     const facts = await engine.facts();
     const root = await this.#makeRoot();
-    const name = spec.image ?? this.#options.image ?? DEFAULT_IMAGE;
+    const name = spec.image ?? this.#image;
     await Image.find(engine, name);
     const folder = await SandboxFolder.at(root, spec.id);
     const directory = await toDirectory(spec.directory, root);
@@ -127,6 +134,20 @@ export class DockerProvider implements SandboxProvider {
     });
   }
 
+  /** An engine that is stuck must not hold up whoever asks. */
+  async #demand(image: string | undefined): Promise<void> {
+    const engine = this.#theEngine();
+    const found = engine.facts().then(() => Image.find(engine, image ?? this.#image));
+    const late = sleep(PATIENCE_MS, undefined, { ref: false }).then(() => {
+      throw unreachable(engine.address, "it does not answer", { code: "ETIMEDOUT" });
+    });
+    await Promise.race([found, late]);
+  }
+
+  get #image(): string {
+    return this.#options.image ?? DEFAULT_IMAGE;
+  }
+
   #theEngine(): ContainerEngine {
     this.#engine ??= new ContainerEngine(toEngineAddress(this.#options));
     return this.#engine;
@@ -140,4 +161,12 @@ export class DockerProvider implements SandboxProvider {
 
 async function isThere(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => undefined)) !== undefined;
+}
+
+function toObstacle(error: Error): Pick<Detected, "reason" | "remedy"> {
+  const { reason, remedy } = error instanceof SluiceError ? error.facts : {};
+  return {
+    reason: typeof reason === "string" ? reason : error.message,
+    ...(typeof remedy === "string" ? { remedy } : {}),
+  };
 }

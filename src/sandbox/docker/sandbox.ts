@@ -93,7 +93,7 @@ export class DockerSandbox implements Sandbox {
 
   async signal(pid: number, signal: NodeJS.Signals): Promise<void> {
     const row = await readProcess(pid);
-    if (row === undefined && process.platform === "linux") return;
+    if (row === undefined) return;
     const inside = (await this.#outside.members.has(pid)) ? await this.#spawned.inside(pid) : undefined;
     if (inside === undefined) {
       const detail = `The process ${pid} does not belong to this sandbox, so it gets no signal from it.`;

@@ -8,7 +8,6 @@ const PATIENCE_MS = 10_000;
 /** Ends every member, and looks again until nobody was there twice in a row: a fork may hide between two looks. */
 export async function killMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {
   const deadline = Date.now() + PATIENCE_MS;
-  for (const group of await members.groups()) if (process.platform !== "linux") sendSignal(-group, "SIGKILL");
   for (let quiet = 0, pause = 1; quiet < 2; pause = Math.min(pause * 2, 50)) {
     await cgroup?.kill();
     const pids = await members.find();

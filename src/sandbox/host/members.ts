@@ -57,18 +57,15 @@ export class Members {
     await rm(this.#file, { force: true });
   }
 
-  /** The process groups that were started, for hosts without /proc. */
-  async groups(): Promise<number[]> {
-    return (await this.#read()).map((leader) => leader.pid);
-  }
-
   /** The sessions that are still ours: a pid that lives must be the very process that was started. */
   async #sessions(rows: readonly ProcessRow[]): Promise<Set<number>> {
     const boot = await readBootId();
     const starts = new Map(rows.map((row) => [row.pid, row.start]));
     const ours = (await this.#read()).filter((leader) => {
       const start = starts.get(leader.pid);
-      return leader.boot === boot && (start === undefined || start === leader.start);
+      if (start !== undefined) return leader.boot === boot && start === leader.start;
+      // Of a leader that is gone only its number is left, and after another boot that can be anybody's.
+      return boot !== "" && leader.boot === boot;
     });
     return new Set(ours.map((leader) => leader.pid));
   }

@@ -1,4 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
+import { readBootOfSystem, readPs } from "./ps.ts";
+
+/** Only Linux shows its processes as files. */
+const HAS_PROC = process.platform === "linux";
 
 export interface ProcessRow {
   readonly pid: number;
@@ -7,12 +11,13 @@ export interface ProcessRow {
   readonly session: number;
   /** As the kernel abbreviates it: R, S, D, T… */
   readonly state: string;
-  /** Clock ticks since the boot: with the pid, who a process is. */
+  /** When it began, in the system's own words: with the pid, who a process is. */
   readonly start: string;
 }
 
-/** Every process that lives; none where there is no /proc. Zombies have ended already. */
+/** Every process that lives. Zombies have ended already. */
 export async function readProcesses(): Promise<ProcessRow[]> {
+  if (!HAS_PROC) return readPs();
   const names = await readdir("/proc").catch(() => []);
   const rows = await Promise.all(
     names.filter((name) => /^\d+$/.test(name)).map((name) => readProcess(Number(name))),
@@ -21,6 +26,7 @@ export async function readProcesses(): Promise<ProcessRow[]> {
 }
 
 export async function readProcess(pid: number): Promise<ProcessRow | undefined> {
+  if (!HAS_PROC) return (await readPs()).find((row) => row.pid === pid);
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => undefined);
   if (stat === undefined) return undefined;
   // The second field is the program's name in parentheses, which may hold spaces.
@@ -39,12 +45,14 @@ export async function readProcess(pid: number): Promise<ProcessRow | undefined> 
 
 /** Whether the process was started with this variable in its environment. */
 export async function hasVariable(pid: number, variable: string): Promise<boolean> {
+  if (!HAS_PROC) return false;
   const environ = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
   return environ.split("\0").includes(variable);
 }
 
-/** The boot that pids and start times belong to. */
+/** The boot that pids and start times belong to; empty where nobody knows. */
 export async function readBootId(): Promise<string> {
+  if (!HAS_PROC) return readBootOfSystem();
   const id = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => "");
   return id.trim();
 }

@@ -1,5 +1,6 @@
 import { mkdir, realpath } from "node:fs/promises";
-import type { Sandbox, SandboxProvider, SandboxSpec } from "../port.ts";
+import { SluiceError } from "../../contract/index.ts";
+import type { Detected, NetworkPolicy, Sandbox, SandboxProvider, SandboxSpec } from "../port.ts";
 import { toDirectory } from "../host/directory.ts";
 import { Enclosure } from "../host/enclosure.ts";
 import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
@@ -17,23 +18,26 @@ export function createLocalProvider(options: LocalProviderOptions): SandboxProvi
 
 class LocalProvider implements SandboxProvider {
   readonly id = "local";
+  readonly isolated = false;
   readonly #root: string;
 
   constructor(root: string) {
     this.#root = root;
   }
 
-  async detect(): Promise<{ available: boolean; reason?: string }> {
+  async detect(): Promise<Detected> {
     if (process.platform !== "win32") return { available: true };
     return { available: false, reason: "Windows has no process groups; run sluice in WSL" };
   }
 
-  async check({ directory }: { directory?: string | undefined }): Promise<void> {
+  async check({ directory, network }: Parameters<NonNullable<SandboxProvider["check"]>>[0]): Promise<void> {
+    refuseNetwork(network);
     await toDirectory(directory, await this.#makeRoot());
   }
 
   /** One that is there already under this id is taken over with its files. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
+    refuseNetwork(spec.network);
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, spec.id);
     const directory = await toDirectory(spec.directory, root);
@@ -65,4 +69,15 @@ class LocalProvider implements SandboxProvider {
     await mkdir(this.#root, { recursive: true, mode: 0o700 });
     return realpath(this.#root);
   }
+}
+
+/** Nothing here can keep a process from the network. */
+function refuseNetwork(network: NetworkPolicy | undefined): void {
+  if (network === undefined || network.mode === "full") return;
+  if (network.mode === "allow" && network.hosts.includes("*")) return;
+  throw new SluiceError(
+    "capability_missing",
+    "A local sandbox cannot keep an agent from any host. Use bwrap or docker, or ask for the full network.",
+    { network },
+  );
 }

@@ -97,7 +97,7 @@ class SluiceSandboxProvider implements TanStackProvider {
   };
 
   get #hasPolicy(): boolean {
-    return this.#provider.id !== "local";
+    return this.#provider.isolated !== false;
   }
 
   /** Looked for before anything is made. */
@@ -110,9 +110,11 @@ class SluiceSandboxProvider implements TanStackProvider {
     void this.#wanted;
     const { network, limits, image, directory } = this.#options;
     const isDenied = policy?.capabilities?.network === "deny";
+    const asked = network ?? (isDenied ? ({ mode: "loopback" } as const) : undefined);
     return this.#provider.create({
       id,
-      network: network ?? (isDenied ? { mode: "loopback" } : EVERYWHERE),
+      // A provider without isolation is asked for a policy only where somebody wants one, and refuses it then.
+      ...(asked === undefined && !this.#hasPolicy ? {} : { network: asked ?? EVERYWHERE }),
       ...(limits === undefined ? {} : { limits }),
       ...(image === undefined ? {} : { image }),
       ...(directory === undefined ? {} : { directory }),

@@ -234,7 +234,7 @@ describe("a run over HTTP", () => {
     expect(await readCapabilities(bench)).toMatchObject({
       transport: { resumable: true, httpBinary: true },
       state: { snapshots: true, deltas: true },
-      execution: { sandboxed: bench.test.engine.defaultSandbox !== "local" },
+      execution: { sandboxed: (await bench.test.engine.defaultSandbox()) !== "local" },
     });
     expect((await bench.call("GET", "/ag-ui/nobody/capabilities")).status).toBe(404);
     const open = await openAgUi({ defaultSandbox: "local" });
