@@ -40,15 +40,13 @@ export async function ensureBuilt() {
   await must("npm", ["run", "--silent", "build"], { quiet: true });
 }
 
-/** Gets bubblewrap, which isolates agents by default, where that takes no question; says how where it does. */
+/** Gets bubblewrap, which isolates agents by default, where that takes no question. Elsewhere sluice itself says how. */
 export async function ensureIsolation() {
   if (process.platform !== "linux" || findProgram("bwrap")) return;
-  const missing = "agents run without isolation until bubblewrap is there";
-  if (process.getuid?.() !== 0 || !findProgram("apt-get")) {
-    return say(`${missing}: sudo apt-get install bubblewrap (or your system's package of that name)`);
-  }
+  if (process.getuid?.() !== 0 || !findProgram("apt-get")) return;
   say("installing bubblewrap (apt-get) …");
-  if (!(await installDebian(["bubblewrap"]))) say(`${missing}: apt-get could not install it`);
+  if (!(await installDebian(["bubblewrap"])))
+    say("apt-get could not install bubblewrap, which isolates agents");
 }
 
 /** True when apt-get installed them; the lists of a fresh machine are empty or old, so it may take an update first. */

@@ -26,15 +26,13 @@ export async function acquireEngine(folder: string): Promise<SharedEngine> {
   return house.enter();
 }
 
-/** What no event of the SDK tells, such as a missing isolation, is a warning of the process; each thing once. */
+/** A sandbox that isolates nothing or keeps less than it should is a warning of the process; each thing once. */
 function createWarner(): NonNullable<EngineOptions["logger"]> {
   const said = new Set<string>();
-  return ({ level, message, error }) => {
-    if (level !== "warn" && level !== "error") return;
-    const text = error === undefined ? message : `${message}: ${String(error)}`;
-    if (said.has(text)) return;
-    said.add(text);
-    process.emitWarning(text, "SluiceWarning");
+  return ({ level, message, provider }) => {
+    if (level !== "warn" || provider === undefined || said.has(message)) return;
+    said.add(message);
+    process.emitWarning(message, "SluiceWarning");
   };
 }
 

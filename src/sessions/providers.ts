@@ -25,7 +25,7 @@ export function decideDefault(
 async function choose(providers: readonly SandboxProvider[], logger: Logger): Promise<string> {
   const { provider, missed } = await chooseProvider(providers);
   for (const { id, reason } of missed)
-    logger({ level: "warn", message: `no ${id} sandbox: ${reason}`, using: provider.id });
+    logger({ level: "warn", message: `no ${id} sandbox: ${reason}`, provider: provider.id });
   return provider.id;
 }
 

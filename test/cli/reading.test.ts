@@ -218,9 +218,10 @@ describe("sluice doctor", () => {
       agents: expect.arrayContaining([expect.objectContaining({ id: "scripted", ok: true })]) as unknown[],
       sandboxes: [
         { id: "bwrap", isolated: true },
-        { id: "local", ok: true, isolated: false },
         { id: "docker", isolated: true },
+        { id: "local", ok: true, isolated: false },
       ],
+      defaultSandbox: "bwrap",
     });
     expect((await bench.run(["doctor"])).out).toMatch(/✓ scripted/);
   });

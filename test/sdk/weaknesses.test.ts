@@ -200,7 +200,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     }
     expect(sluice.status().agent).toBe("running");
     expect(await sluice.interrupt()).toBe(true);
-    const bypassed = bench.make();
+    const bypassed = bench.make().withAgent({ type: "scripted", permissionMode: "bypass" });
     const heard = hear(bypassed);
     expect((await bypassed.run({ prompt: steps({ ask: { shell: "echo granted" } }) })).exitCode).toBe(0);
     const done = heard.content
@@ -211,5 +211,15 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
       prompt: steps({ question: { prompt: "which?", options: ["a", "b"] } }),
     });
     expect(asked.exitCode).toBe(0);
+  });
+
+  it("10: unasked, nobody is asked where the sandbox isolates, and what is asked for is refused where it does not", async () => {
+    const sluice = bench.make();
+    await sluice.run({ prompt: steps({ ask: { shell: "touch output/granted" } }) });
+    const events = await bench.log(sluice.getSession() ?? "");
+    const isolated = bench.place.sandbox !== "local";
+    expect(await sluice.executeCommand("ls output")).toMatchObject({ stdout: isolated ? "granted\n" : "" });
+    const denied = events.filter(({ type }) => type === "permission.resolved");
+    if (!isolated) expect(denied.at(-1)?.data).toMatchObject({ status: "denied" });
   });
 });

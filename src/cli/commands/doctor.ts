@@ -12,7 +12,7 @@ Examples:
   sluice doctor
   sluice doctor --json | jq .agents
 
-Exit codes: 0 sluice can run here · 1 it cannot (no Node, SQLite, data folder, agent or isolation that works) · 2 bad usage
+Exit codes: 0 sluice can run here · 1 it cannot: Node, SQLite, data folder, agents or isolation · 2 bad usage
 `;
 
 export function addDoctor(program: Command, { screen, exit }: CommandContext): void {

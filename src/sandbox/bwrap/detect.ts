@@ -1,16 +1,14 @@
 import { access, constants } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import type { Detected } from "../port.ts";
-import { probeBwrap } from "./probe.ts";
+import { probeBwrap, type ProbeOptions } from "./probe.ts";
 import { toInstallCommand, toObstacle } from "./obstacle.ts";
 import { toSeccompFilter } from "./seccomp.ts";
 
 /** What runs around bwrap is found here; the server's own search path would tell the sandbox about the server. */
 const SYSTEM_PATH = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-export interface DetectOptions {
-  /** Where a probe may be made if there is no temporary folder. */
-  readonly root?: string;
+export interface DetectOptions extends ProbeOptions {
   readonly arch?: string;
   /** The kernel's settings. */
   readonly settings?: string;
@@ -44,7 +42,7 @@ async function tryOnce(bwrap: string, options: DetectOptions): Promise<Detected>
     if ((await findProgram(program, SYSTEM_PATH)) === undefined)
       return lacking(`${program} is missing`, "util-linux");
   }
-  const said = await probeBwrap(bwrap, options.root);
+  const said = await probeBwrap(bwrap, options);
   if (said === undefined) return { available: true };
   return { available: false, ...(await toObstacle(said, { bwrap, settings: options.settings })) };
 }

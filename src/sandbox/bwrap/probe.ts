@@ -1,11 +1,19 @@
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { BridgePrograms } from "../bridge/programs.ts";
 import { Enclosure } from "../host/enclosure.ts";
 import { SandboxFolder, type SandboxRecord } from "../host/folder.ts";
 import type { Owner } from "../host/owner.ts";
 import { BwrapSandbox } from "./sandbox.ts";
 import { toOwner } from "./user.ts";
+
+export interface ProbeOptions {
+  /** Where it is made if there is no temporary folder. */
+  readonly root?: string;
+  /** The bridge's two ends, unless they are where the build puts them. */
+  readonly programs?: BridgePrograms | undefined;
+}
 
 const PATIENCE_MS = 20_000;
 
@@ -13,13 +21,13 @@ const PATIENCE_MS = 20_000;
  * Runs a command in a real sandbox, as every user that sandboxes of this server may have: the one of a private
  * workspace, and the server's own, which a folder of its own gets. Answers what went wrong, or undefined.
  */
-export async function probeBwrap(bwrap: string, root?: string): Promise<string | undefined> {
-  const folder = await makeFolder(root).catch((error: Error) => error);
+export async function probeBwrap(bwrap: string, options: ProbeOptions): Promise<string | undefined> {
+  const folder = await makeFolder(options.root).catch((error: Error) => error);
   if (folder instanceof Error) return folder.message;
   const owner = await toOwner("probe", undefined);
   const users = owner === undefined ? [undefined] : [owner, undefined];
   const probes = await Promise.all(
-    users.map((user, index) => tryAs(user, { bwrap, folder, id: `p${index}` })),
+    users.map((user, index) => tryAs(user, { bwrap, folder, id: `p${index}`, programs: options.programs })),
   );
   // What the probes left is taken away while the caller goes on.
   void Promise.allSettled(probes.map(({ sandbox }) => sandbox?.destroy())).then(() =>
@@ -35,7 +43,12 @@ interface Probe {
 
 async function tryAs(
   owner: Owner | undefined,
-  { bwrap, folder: root, id }: { bwrap: string; folder: string; id: string },
+  {
+    bwrap,
+    folder: root,
+    id,
+    programs,
+  }: { bwrap: string; folder: string; id: string; programs: BridgePrograms | undefined },
 ): Promise<Probe> {
   let sandbox: BwrapSandbox | undefined;
   try {
@@ -49,7 +62,7 @@ async function tryAs(
       ...(await Enclosure.locate(folder.key, undefined)),
     };
     await folder.make(record);
-    sandbox = new BwrapSandbox(folder, record, { bwrap, hide: [root], programs: undefined });
+    sandbox = new BwrapSandbox(folder, record, { bwrap, hide: [root], programs });
     const { exitCode, stderr, timedOut } = await sandbox.exec("exec /bin/true", { timeoutMs: PATIENCE_MS });
     if (exitCode === 0) return { sandbox };
     const failure = timedOut ? "it does not answer" : stderr.trim() || `exit code ${exitCode}`;

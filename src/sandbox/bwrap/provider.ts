@@ -41,7 +41,7 @@ class BwrapProvider implements SandboxProvider {
   }
 
   async detect(): Promise<Detected> {
-    return detectBwrap(await findBwrap(), { root: this.#options.root });
+    return detectBwrap(await findBwrap(), this.#options);
   }
 
   async check({ directory }: { directory?: string | undefined }): Promise<void> {
@@ -93,7 +93,7 @@ class BwrapProvider implements SandboxProvider {
 
   /** Whoever names bwrap gets it also where it is not chosen unasked. */
   async #demand(): Promise<void> {
-    const { available, reason, remedy } = await tryBwrap(await findBwrap(), { root: this.#options.root });
+    const { available, reason, remedy } = await tryBwrap(await findBwrap(), this.#options);
     if (available) return;
     const help = remedy === undefined ? "" : ` Run: ${remedy}`;
     throw new SluiceError("unsupported_sandbox", `bwrap does not work here: ${reason}.${help}`);
