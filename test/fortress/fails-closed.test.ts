@@ -1,10 +1,11 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { SessionSpec } from "../../src/contract/index.ts";
 import { createClient } from "../../src/client/index.ts";
 import { ended, lines, printed, script } from "../cli/workbench.ts";
 import { SERVER_USERS } from "./fortressBench.ts";
-import { BIN, Elsewhere, NO_DOCKER } from "./machines.ts";
+import { asUser, BIN, Elsewhere, NO_DOCKER } from "./machines.ts";
 
 const TOUCH = script({ shell: "touch made-by-the-agent" });
 const SDK = join(import.meta.dirname, "../../dist/index.js");
@@ -95,6 +96,39 @@ describe.each(SERVER_USERS)("without bwrap and without Docker, under $name", (us
     expect(lines(named.out), named.err).toEqual([{ exitCode: 0 }]);
     expect(named.err).toContain("no isolation");
     expect(existsSync(join(bench.work, "made-by-the-agent"))).toBe(true);
+  });
+
+  it("a session that was made in bwrap never goes on without it, whatever the server's default", async () => {
+    const here = await bench.run([], {
+      argv: [...asUser(user), process.execPath, BIN, "run", "--session", "kept", script({ say: "hello" })],
+    });
+    expect(here, here.err).toMatchObject({ code: 0, out: expect.stringContaining("bwrap sandbox") });
+    const ran = await bench.sluice(["run", "--session", "kept", TOUCH]);
+    expect(ran.code).toBe(1);
+    const argv = bench.argv(BIN, "serve", "--port", "0", "--no-token", "--sandbox", "local");
+    const child = bench.start([], { argv, env: NO_DOCKER });
+    const url = (await printed(child, /\n/)).trim().split(" ").at(-1) ?? "";
+    const client = createClient({ url });
+    expect(await client.sessions.get("kept")).toMatchObject({ sandbox: "bwrap" });
+    await client.sendMessage("kept", TOUCH).catch(() => {});
+    const events = await client.getEvents("kept", { extensions: true });
+    const providers = events.filter(({ type }) => type.startsWith("sandbox.")).map(({ data }) => data);
+    expect(providers).not.toEqual([]);
+    for (const data of providers) expect(data).toMatchObject({ provider: "bwrap" });
+    expect(readdirSync(bench.work)).not.toContain("made-by-the-agent");
+  });
+
+  it("local refuses a network that it cannot keep", async () => {
+    const argv = bench.argv(BIN, "serve", "--port", "0", "--no-token", "--sandbox", "local");
+    const child = bench.start([], { argv, env: NO_DOCKER });
+    const url = (await printed(child, /\n/)).trim().split(" ").at(-1) ?? "";
+    const { sessions } = createClient({ url });
+    const refused: SessionSpec["network"][] = ["none", "loopback", { allow: ["example.com"] }];
+    for (const [index, network] of refused.entries()) {
+      const made = sessions.create(`refused-${index}`, { agent: "scripted", network });
+      await expect(made, JSON.stringify(network)).rejects.toMatchObject({ code: "capability_missing" });
+    }
+    await sessions.create("full", { agent: "scripted", network: "full" });
   });
 
   it("doctor fails, and says what works, why not, and what to do", async () => {

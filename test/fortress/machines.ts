@@ -16,11 +16,15 @@ const SCRIPTS = {
 
 export type Machine = keyof typeof SCRIPTS;
 
+/** Goes before a command line: it runs as that user. */
+export function asUser({ ids }: ServerUser): string[] {
+  return ids ? ["setpriv", `--reuid=${ids.uid}`, `--regid=${ids.gid}`, "--clear-groups"] : [];
+}
+
 /** Goes before a command line: it runs on that machine, as that user. */
-export function on(machine: Machine, { ids }: ServerUser): string[] {
+export function on(machine: Machine, user: ServerUser): string[] {
   const isRoot = process.geteuid?.() === 0;
   const namespaces = isRoot ? ["--mount"] : ["--user", "--map-root-user", "--mount"];
-  const drop = ids && ["setpriv", `--reuid=${ids.uid}`, `--regid=${ids.gid}`, "--clear-groups"];
   const script = `set -e; ${SCRIPTS[machine]}; exec "$@"`;
   return [
     "unshare",
@@ -31,7 +35,7 @@ export function on(machine: Machine, { ids }: ServerUser): string[] {
     "-c",
     script,
     "sh",
-    ...(drop ?? []),
+    ...asUser(user),
   ];
 }
 
