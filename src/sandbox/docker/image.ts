@@ -1,5 +1,6 @@
 import { realpathSync } from "node:fs";
 import { posix } from "node:path";
+import type { Readable } from "node:stream";
 import { SluiceError } from "../../contract/index.ts";
 import type { ContainerEngine } from "./engine.ts";
 
@@ -65,8 +66,10 @@ export class Image {
     );
     try {
       for (const path of paths) {
-        const found = await this.#engine.find(() => container.infoArchive({ path }) as Promise<unknown>);
-        this.#known.set(path, found !== undefined);
+        const answer = await this.#engine.find(() => container.infoArchive({ path }));
+        this.#known.set(path, answer !== undefined);
+        // Left open, its connection would keep this process alive for ever.
+        (answer as Partial<Readable> | undefined)?.destroy?.();
       }
     } finally {
       await this.#engine.find(() => container.remove({ force: true }) as Promise<unknown>);

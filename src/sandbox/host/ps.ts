@@ -23,8 +23,9 @@ export async function readPs(): Promise<ProcessRow[]> {
 
 let boot: Promise<string> | undefined;
 
+/** The first process begins with the boot; its start tells one boot from another. */
 export function readBootOfSystem(): Promise<string> {
-  boot ??= run("sysctl", ["-n", "kern.bootsessionuuid"], OPTIONS).then(
+  boot ??= run("ps", ["-o", "lstart=", "-p", "1"], OPTIONS).then(
     ({ stdout }) => stdout.trim(),
     () => "",
   );
