@@ -1,25 +1,35 @@
 import { execFile } from "node:child_process";
-import { accessSync, constants, realpathSync, statSync } from "node:fs";
-import { delimiter, dirname, join, sep } from "node:path";
+import { realpathSync, statSync } from "node:fs";
+import { isAbsolute } from "node:path";
 import { SluiceError } from "../contract/index.ts";
 import type { Detected, LaunchContext } from "./port.ts";
+import { findOnPath, isProgram } from "./program/find.ts";
+import { shimTarget } from "./program/first-line.ts";
+import { packageRoot } from "./program/npm-package.ts";
+import { partsOf } from "./program/parts.ts";
 
 /** A program of the user's, and what of the disk it needs to run elsewhere. */
 export interface Cli {
   readonly path: string;
-  /** Its real folder: the npm package that it belongs to, or the folder that it lies in. */
+  /** Files and folders that are its own; none that holds anything else. */
   readonly needs: readonly string[];
 }
 
-/** The first executable of that name on PATH. */
-export function findCli(name: string, path = process.env["PATH"] ?? ""): Cli | undefined {
-  for (const folder of path.split(delimiter)) {
-    const candidate = join(folder, name);
-    if (folder === "" || !isExecutable(candidate)) continue;
-    const real = realpathSync(candidate);
-    return { path: real, needs: [packageOf(real)] };
-  }
-  return undefined;
+/** A program by its absolute path, or the first of its name on PATH. */
+export function findCli(name: string): Cli | undefined {
+  const path = findReal(name);
+  return path === undefined ? undefined : { path, needs: partsOf(path) };
+}
+
+function findReal(name: string): string | undefined {
+  const found = isAbsolute(name) ? (isProgram(name) ? name : undefined) : findOnPath(name);
+  if (found === undefined) return undefined;
+  const real = realpathSync(found);
+  const target = shimTarget(real);
+  if (target === undefined || !isProgram(target)) return real;
+  // The package's own file: a shim looks for it by links that a sandbox does not have.
+  const program = realpathSync(target);
+  return packageRoot(program) === undefined ? real : program;
 }
 
 /** The program that a harness starts; where it is not installed, an error that says how it would be. */
@@ -42,10 +52,10 @@ export async function detectCli(
   name: string,
   options: { install: string; args?: readonly string[]; withVersion?: boolean | undefined },
 ): Promise<Detected> {
-  const cli = findCli(name);
-  if (!cli) return { installed: false, hint: options.install };
+  const path = findReal(name);
+  if (path === undefined) return { installed: false, hint: options.install };
   if (options.withVersion !== true) return { installed: true };
-  const version = await readVersion(cli.path, options.args ?? ["--version"]);
+  const version = await readVersion(path, options.args ?? ["--version"]);
   return { installed: true, ...(version === undefined ? {} : { version }) };
 }
 
@@ -66,20 +76,4 @@ function askVersion(path: string, args: readonly string[]): Promise<string | und
       resolve(error && found === undefined ? undefined : found);
     });
   });
-}
-
-/** npm's platform packages lie beside the package that chooses among them: all of `node_modules` is needed then. */
-function packageOf(real: string): string {
-  const parts = real.split(sep);
-  const modules = parts.indexOf("node_modules");
-  return modules < 0 ? dirname(real) : parts.slice(0, modules + 1).join(sep);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -49,10 +49,13 @@ export async function detect(): Promise<Detected> {
 }
 
 function find(name: string): { path: string; needs: readonly string[] } {
-  if (isAbsolute(name))
-    return (
-      findCli(name.slice(name.lastIndexOf("/") + 1), name.slice(0, name.lastIndexOf("/"))) ?? missing(name)
+  if (!isAbsolute(name) && name.includes("/")) {
+    throw new SluiceError(
+      "invalid_request",
+      `the command "${name}" is a relative path; give its absolute path, or the name of a program on the server's PATH`,
+      { command: name },
     );
+  }
   return findCli(name) ?? missing(name);
 }
 

@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
-import { join, sep } from "node:path";
+import { dirname, join } from "node:path";
 import type { Launch, McpServer, SessionSpec } from "../../contract/index.ts";
-import { detectCli, requireCli } from "../cli.ts";
+import { type Cli, detectCli, requireCli } from "../cli.ts";
 import { hostOf, mcpHosts } from "../hosts.ts";
 import type { Detected, LaunchContext } from "../port.ts";
+import { packageRoot } from "../program/npm-package.ts";
 import { toKeyFiles } from "./key.ts";
 import { toPermissions } from "./permissions.ts";
 import { skillFiles } from "../skills.ts";
@@ -17,7 +18,7 @@ const FOLDER = ".sluice/claude";
 
 /** How Claude Code is started: headless, in stream-json both ways, asking its host. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
-  const program = findProgram(context);
+  const { path: program, needs } = findProgram(context);
   const given: Readonly<Record<string, string>> = { ...context.env, ...spec.env };
   const key = toKeyFiles(given, { folder: FOLDER, home: context.home });
   const files = [
@@ -52,7 +53,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   return {
     argv,
     env: { ...QUIET, ...toRetries(spec), ...key.env, HOME: context.home },
-    needs: [program],
+    needs,
     hosts: [...toModelHosts(given), ...mcpHosts(spec)],
     files,
   };
@@ -71,12 +72,13 @@ const QUIET = {
   IS_SANDBOX: "1",
 };
 
-function findProgram(context: LaunchContext): string {
+function findProgram(context: LaunchContext): Cli {
   const cli = requireCli("claude", { title: "Claude Code", install: INSTALL, context });
+  const root = packageRoot(cli.path);
+  if (root === undefined) return cli;
   // Installed without install scripts, the launcher is a Node program that starts the real one.
-  const [modules] = cli.path.split(`${sep}@anthropic-ai${sep}`);
-  const native = `${modules}/@anthropic-ai/claude-code-${process.platform}-${process.arch}/claude`;
-  return /\.[cm]?js$/.test(cli.path) && existsSync(native) ? native : cli.path;
+  const native = join(dirname(root), `claude-code-${process.platform}-${process.arch}`, "claude");
+  return /\.[cm]?js$/.test(cli.path) && existsSync(native) ? { path: native, needs: [native] } : cli;
 }
 
 function toModeArguments({ permissionMode = "default", agentMode }: SessionSpec): string[] {

@@ -2,6 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { detectCli, requireCli } from "../cli.ts";
 import type { Detected, LaunchContext } from "../port.ts";
+import { packageRoot } from "../program/npm-package.ts";
 
 export const INSTALL = "npm install -g @openai/codex";
 
@@ -26,7 +27,8 @@ export function findProgram(context: LaunchContext): Program {
 
 /** `@openai/codex-<platform>-<arch>/vendor/<target>/bin/codex`, next to the launcher's package or inside of it. */
 function findNative(launcher: string): Program | undefined {
-  const root = dirname(dirname(launcher));
+  const root = packageRoot(launcher);
+  if (root === undefined) return undefined;
   const name = `codex-${process.platform}-${process.arch}`;
   const folders = [join(dirname(root), name), join(root, "node_modules", "@openai", name), root];
   for (const folder of folders) {

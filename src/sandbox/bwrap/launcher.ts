@@ -66,14 +66,14 @@ export class Launcher {
       tied: boolean;
     },
   ): Promise<PreparedCommand> {
-    const mounts = [...(await toNeeds(options.needs)), ...(options.mounts ?? [])].filter(
+    const mounts = [...(await toNeeds(options.needs, this.#context.hide)), ...(options.mounts ?? [])].filter(
       ({ inside }) => !isOfSystem(inside),
     );
     const { workspace, home, uploads } = this.#folder.paths(this.#record.directory);
     const own = this.#record.directory === undefined ? [] : [workspace];
     const sources = [this.#folder.path, ...own, ...mounts.map(({ host }) => host)];
     const stage = await toStage(sources, this.#record.owner);
-    const env = this.#toEnvironment(options.env, toInnerPath(options.needs));
+    const env = this.#toEnvironment(options.env, await toInnerPath(options.needs));
     const { tmp } = this.#folder;
     const view = await toCommandOptions({
       folders: {

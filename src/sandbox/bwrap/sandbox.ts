@@ -171,7 +171,7 @@ export class BwrapSandbox implements Sandbox {
   }
 
   async #demandProgram({ argv: [program = ""], env, needs = [] }: Launch): Promise<void> {
-    const path = env["PATH"] ?? this.#record.env?.["PATH"] ?? toInnerPath(needs);
+    const path = env["PATH"] ?? this.#record.env?.["PATH"] ?? (await toInnerPath(needs));
     await demandProgram(this.#launcher.toHostPath(program), { PATH: path });
     if (!program.includes("/") || this.#launcher.isVisible(program, needs)) return;
     const detail = `The program ${program} lies where the sandbox sees nothing. Install it below /usr, or let its launch name it as needed.`;

@@ -6,6 +6,7 @@ import { Controllers } from "../host/controllers.ts";
 import { DiskGuard } from "../host/diskGuard.ts";
 import { Enclosure } from "../host/enclosure.ts";
 import { KEY_MARKER, MARKER } from "../host/environment.ts";
+import { refuseExposed } from "../host/exposed.ts";
 import { HostFiles } from "../host/files.ts";
 import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
 import type { Owner } from "../host/owner.ts";
@@ -205,7 +206,8 @@ export class DockerSandbox implements Sandbox {
 
   /** What neither the image nor any mount brings. */
   async #toMissing(needs: readonly string[] = []): Promise<string[]> {
-    const { engine, record, mounts } = this.#sources;
+    const { engine, record, mounts, hide } = this.#sources;
+    refuseExposed(needs, hide);
     const image = await Image.find(engine, record.image);
     const having = await image.having(needs);
     const hasNode = (await image.node()) !== undefined;
