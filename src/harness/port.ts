@@ -21,6 +21,8 @@ export interface Harness<State = unknown> {
   readonly choices?: Choices;
   /** Where its key may come from, the first that is there being used. */
   readonly credentials?: readonly Credential[];
+  /** Those of them that this session could use, where its model or its environment decides that: never another provider's. */
+  credentialsFor?(spec: SessionSpec): readonly Credential[];
   /** Variables that say where its model is: the server's own hold where a session sets none. */
   readonly addresses?: readonly string[];
   /** Whether it can run here, and if not, the one command that helps. Its version is asked for only when wanted: that may take seconds. */
@@ -55,8 +57,23 @@ export interface Choices {
 
 export type Credential =
   | { readonly env: string }
-  /** Relative to the user's home; placed at the same path of the agent's home. */
-  | { readonly file: string };
+  /** Relative to the user's home; what `lend` makes of it is placed at the same path of the agent's home. */
+  | {
+      readonly file: string;
+      lend(content: string, spec: SessionSpec): LentLogin | undefined;
+      /** It comes along with the login that stands before it, and is none itself. */
+      readonly isCompanion?: true;
+    };
+
+/** A user's login as an agent gets it: nothing in it renews it, and nothing in it is another provider's. */
+export type LentLogin =
+  | {
+      readonly content: string;
+      /** In milliseconds since 1970; undefined where it does not expire. */
+      readonly expiresAt?: number | undefined;
+    }
+  /** Why it cannot be used in a sandbox, and what to do instead. */
+  | { readonly refusal: string };
 
 export interface Detected {
   readonly installed: boolean;
@@ -74,6 +91,8 @@ export interface LaunchContext {
   readonly home: string;
   /** What was found of `credentials`, for those that the session's own environment does not set. */
   readonly env?: Readonly<Record<string, string>>;
+  /** The login that was found instead of a key: what its file holds for the agent. */
+  readonly login?: string;
   /** Whether the place holds the agent in: what it would do to hold itself in is not needed there. */
   readonly isolated?: boolean;
   /** Nothing will be started: what the launch would be is only looked at, and the CLI need not be there. */

@@ -1,12 +1,14 @@
 import { join } from "node:path";
 import type { EventDraft, SessionSpec } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
+import type { Harness } from "../harness/port.ts";
 import type { Sandbox } from "../sandbox/port.ts";
 import { createSpool, openSpool } from "../spool/index.ts";
 import { TOKEN_VARIABLE, type ToolRun } from "../tools/index.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { SessionFold } from "./fold.ts";
 import { type Credentials, isKey, readCredentials } from "./credentials.ts";
+import { collectInside, placeLogin } from "./login.ts";
 import { tellUnusable, toLentValues, toPlaceholders } from "./lending.ts";
 import { HarnessProcess } from "./process.ts";
 import { bridgedTools } from "./bridged.ts";
@@ -32,27 +34,34 @@ export async function startProcess(
   const resume = resumed === undefined ? {} : { resume: resumed };
   const { isolated } = sandbox;
   const place = { workspace, home, isolated, ...resume, ...forkOf(row, ordinal) };
-  const { env, secrets, files, addresses, values } = await readCredentials(harness, row.spec);
+  const loan = await deps.lend(row.id);
+  const placeholders = toPlaceholders(loan, sandbox);
+  const lent = Object.keys(placeholders);
+  const { env, secrets, login, addresses, values } = await readCredentials(harness, row.spec, { lent });
+  const secret = new Map(values);
+  const placed = login && (await placeLogin(login, { harness, sandbox, values: secret }));
   const isBridged = bridgedTools(row.spec, harness).length > 0;
   const access = isBridged ? await deps.tools.open(runOf(row, ordinal)) : undefined;
   const spec = withToolServer(withAddresses(await deps.equip(row.id, row.spec), addresses), harness);
-  const loan = await deps.lend(row.id);
-  const placeholders = toPlaceholders(loan, sandbox);
   const keys = Object.entries(placeholders).filter(([name]) => isKey(harness, name));
   const launch = withToolAccess(
-    harness.launch(spec, { ...place, env: { ...Object.fromEntries(keys), ...env } }),
+    harness.launch(spec, {
+      ...place,
+      env: { ...Object.fromEntries(keys), ...env },
+      ...(placed === undefined ? {} : { login: placed.content }),
+    }),
     access,
   );
   // A session says it once.
   if (ordinal === 1)
     tell(tellUnusable(loan, sandbox, { network: row.spec.network, hosts: launch.hosts ?? [] }));
   const spool = await createSpool(spoolFolder(deps, row.id, ordinal));
-  const redact = redactOf(deps, spec, new Map([...withToken(values, access?.token), ...toLentValues(loan)]));
+  const redact = redactOf(deps, spec, new Map([...withToken(secret, access?.token), ...toLentValues(loan)]));
   const whole = {
     ...launch,
     ...(loan === undefined ? {} : { lending: loan.lending }),
     env: { ...row.spec.env, ...placeholders, ...secrets, ...launch.env },
-    files: [...files, ...(launch.files ?? [])],
+    files: [...(placed?.files ?? []), ...(launch.files ?? [])],
   };
   const started = {
     ordinal,
@@ -102,9 +111,7 @@ export async function attachProcess(
   const { workspace, home } = sandbox.paths;
   const resume = fold.resumed === undefined ? {} : { resume: fold.resumed };
   // What is not there any more cannot be taken out of what the process says; it goes on all the same.
-  const { values } = await readCredentials(harness, row.spec).catch(() => ({
-    values: new Map<string, string>(),
-  }));
+  const values = await readSecrets(harness, row.spec, sandbox).catch(() => new Map<string, string>());
   const isBridged = bridgedTools(row.spec, harness).length > 0;
   const token = isBridged ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
   const lent = toLentValues(await deps.lend(row.id).catch(() => undefined));
@@ -127,6 +134,18 @@ export async function attachProcess(
   });
   await process.reattach(row.spool);
   return process;
+}
+
+/** Of the login that it was started with only the agent's home may still know. */
+async function readSecrets(
+  harness: Harness,
+  spec: SessionSpec,
+  sandbox: Sandbox,
+): Promise<Map<string, string>> {
+  const { login, values } = await readCredentials(harness, spec);
+  const secret = new Map(values);
+  if (login !== undefined) await collectInside(login, sandbox, secret);
+  return secret;
 }
 
 function withAddresses(spec: SessionSpec, addresses: Credentials["addresses"]): SessionSpec {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SluiceError, type Launch, type SessionSpec } from "../contract/index.ts";
-import type { Harness } from "../harness/port.ts";
+import type { Credential, Harness, LentLogin } from "../harness/port.ts";
 import { homeFolder } from "../sandbox/homeFolder.ts";
 import { isSecretName } from "./redact.ts";
 
@@ -11,11 +11,23 @@ export interface Credentials {
   readonly env: Readonly<Record<string, string>>;
   /** What the session named by reference: variables of the agent's environment. */
   readonly secrets: Readonly<Record<string, string>>;
-  readonly files: NonNullable<Launch["files"]>;
+  /** The login that serves where there is no key, as the agent gets it. */
+  readonly login?: FoundLogin;
   /** Where its model is, as the server was told. */
   readonly addresses: Readonly<Record<string, string>>;
   /** Every value in them, so that no event can hold one. */
   readonly values: ReadonlyMap<string, string>;
+}
+
+/** A login of the server's user that an agent may use. */
+export interface FoundLogin {
+  /** Relative to the user's home, and to the agent's. */
+  readonly file: string;
+  readonly lent: LentLogin;
+  /** What lies beside it and is no secret. */
+  readonly companions: NonNullable<Launch["files"]>;
+  /** What a newer one in the agent's own home would be lent as. */
+  lend(content: string): LentLogin | undefined;
 }
 
 export interface CredentialHost {
@@ -29,30 +41,22 @@ const THIS_HOST: CredentialHost = { env: process.env, home: homeFolder() };
 export async function readCredentials(
   harness: Harness,
   spec: SessionSpec,
-  host: CredentialHost = THIS_HOST,
+  { lent = [], host = THIS_HOST }: { lent?: readonly string[]; host?: CredentialHost } = {},
 ): Promise<Credentials> {
   const values = new Map<string, string>();
   const env: Record<string, string> = {};
-  const files: { path: string; content: string; mode: number }[] = [];
-  const given = new Set([...Object.keys(spec.env ?? {}), ...Object.keys(spec.secrets ?? {})]);
-  for (const credential of harness.credentials ?? []) {
-    if (!("env" in credential)) continue;
-    const value = host.env[credential.env];
-    if (value === undefined || value === "" || given.has(credential.env)) continue;
-    env[credential.env] = value;
-    values.set(credential.env, value);
+  const given = new Set([...Object.keys(spec.env ?? {}), ...Object.keys(spec.secrets ?? {}), ...lent]);
+  const addresses = readAddresses(harness, given, host);
+  const placed = { ...spec, env: { ...addresses, ...spec.env } };
+  const known = harness.credentialsFor?.(placed) ?? harness.credentials ?? [];
+  const hasOwn = known.some((credential) => "env" in credential && given.has(credential.env));
+  const key = hasOwn ? undefined : findKey(known, host);
+  if (key !== undefined) {
+    env[key.name] = key.value;
+    values.set(key.name, key.value);
   }
-  const hasKey =
-    Object.keys(env).length > 0 ||
-    harness.credentials?.some((known) => "env" in known && given.has(known.env));
   // A login that lies in a file serves where no key is set.
-  for (const credential of hasKey ? [] : (harness.credentials ?? [])) {
-    if (!("file" in credential)) continue;
-    const content = await readFile(join(host.home, credential.file), "utf8").catch(() => undefined);
-    if (content === undefined) continue;
-    files.push({ path: credential.file, content, mode: 0o600 });
-    for (const [name, value] of secretsIn(content)) values.set(`${credential.file} ${name}`, value);
-  }
+  const login = hasOwn || key !== undefined ? undefined : await findLogin(known, placed, { host, values });
   const secrets: Record<string, string> = {};
   for (const [name, reference] of Object.entries(spec.secrets ?? {})) {
     const value = await readReference(name, reference, host);
@@ -60,7 +64,71 @@ export async function readCredentials(
     secrets[name] = value;
     if (isKey(harness, name)) env[name] = value;
   }
-  return { env, secrets, files, addresses: readAddresses(harness, given, host), values };
+  return { env, secrets, ...(login === undefined ? {} : { login }), addresses, values };
+}
+
+/** The first that is there, and no other. */
+function findKey(
+  known: readonly Credential[],
+  host: CredentialHost,
+): { name: string; value: string } | undefined {
+  for (const credential of known) {
+    const value = "env" in credential ? host.env[credential.env] : undefined;
+    if ("env" in credential && value !== undefined && value !== "") return { name: credential.env, value };
+  }
+  return undefined;
+}
+
+async function findLogin(
+  known: readonly Credential[],
+  spec: SessionSpec,
+  { host, values }: { host: CredentialHost; values: Map<string, string> },
+): Promise<FoundLogin | undefined> {
+  for (const credential of known) {
+    if (!("file" in credential) || credential.isCompanion) continue;
+    const content = await readLogin(credential.file, host);
+    if (content === undefined) continue;
+    // Also those that stay outside: an agent that gets hold of one in another way tells nobody.
+    collectSecrets(credential.file, content, values);
+    const lend = (text: string): LentLogin | undefined => credential.lend(text, spec);
+    const lent = lend(content);
+    if (lent === undefined) continue;
+    return { file: credential.file, lent, companions: await findCompanions(known, spec, host), lend };
+  }
+  return undefined;
+}
+
+async function findCompanions(
+  known: readonly Credential[],
+  spec: SessionSpec,
+  host: CredentialHost,
+): Promise<FoundLogin["companions"]> {
+  const found: { path: string; content: string; mode: number }[] = [];
+  for (const credential of known) {
+    if (!("file" in credential) || !credential.isCompanion) continue;
+    const content = await readLogin(credential.file, host);
+    const lent = content === undefined ? undefined : credential.lend(content, spec);
+    if (lent && "content" in lent) found.push({ path: credential.file, content: lent.content, mode: 0o600 });
+  }
+  return found;
+}
+
+async function readLogin(file: string, { home }: CredentialHost): Promise<string | undefined> {
+  return readFile(join(home, file), "utf8").catch(() => undefined);
+}
+
+/** No login has more; an agent could fill its own with any number. */
+const MAX_SECRETS = 32;
+
+/** Puts the secret values of a login file where events are kept from holding them; none takes another's place. */
+export function collectSecrets(file: string, content: string, values: Map<string, string>): void {
+  let count = 0;
+  for (const [name, value] of secretsIn(content)) {
+    let label = `${file} ${name}`;
+    while (values.has(label) && values.get(label) !== value) label += "'";
+    values.set(label, value);
+    if (++count === MAX_SECRETS) return;
+  }
 }
 
 /** The keys of every agent on this host: one that reads another's, where nothing keeps it from that, tells nobody. */
@@ -84,9 +152,13 @@ function readAddresses(
   for (const name of addresses) {
     const value = env[name];
     if (value === undefined || given.has(name) || !URL.canParse(value)) continue;
-    if (new URL(value).password === "") found[name] = value;
+    if (!holdsSecret(new URL(value))) found[name] = value;
   }
   return found;
+}
+
+function holdsSecret({ username, password, searchParams }: URL): boolean {
+  return username !== "" || password !== "" || [...searchParams.keys()].some(isSecretName);
 }
 
 /** Whether the variable is the CLI's own key, which nobody else in the sandbox needs. */
@@ -125,7 +197,12 @@ function* secretsIn(content: string): Generator<[string, string]> {
   const todo: [string, unknown][] = [["", value]];
   for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
     const [name, found] = next;
-    if (typeof found === "string" && isSecretName(name)) yield [name, found];
+    if (typeof found === "string" && isSecretField(name)) yield [name, found];
     if (typeof found === "object" && found !== null) todo.push(...Object.entries(found));
   }
+}
+
+/** OpenCode calls its tokens by these names alone. */
+function isSecretField(name: string): boolean {
+  return isSecretName(name) || name === "access" || name === "refresh";
 }

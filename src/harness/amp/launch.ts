@@ -4,6 +4,7 @@ import { detectCli, requireCli } from "../cli.ts";
 import { hostOf, mcpHosts } from "../hosts.ts";
 import type { Choices, Credential, Detected, LaunchContext } from "../port.ts";
 import { findExecutable } from "../scripted/executable.ts";
+import { lendLogin } from "./login.ts";
 import { toSettings } from "./settings.ts";
 import { skillFiles } from "../skills.ts";
 
@@ -22,7 +23,7 @@ export const choices: Choices = {
 
 export const credentials: readonly Credential[] = [
   { env: "AMP_API_KEY" },
-  { file: ".local/share/amp/secrets.json" },
+  { file: ".local/share/amp/secrets.json", lend: lendLogin },
 ];
 
 /** How Amp is started: behind the gate, which carries its questions and our interrupts. */

@@ -1,7 +1,9 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode, greet } from "./encode.ts";
+import { cloudOf, toModelHosts } from "./hosts.ts";
 import { detect, launch, SKILLS_FOLDER } from "./launch.ts";
+import { lendLogin } from "./login.ts";
 import { overhear } from "./overhear.ts";
 import { sample } from "./sample.ts";
 import { type ClaudeState, initialState } from "./state.ts";
@@ -22,10 +24,13 @@ export const claude: Harness<ClaudeState> = {
     { env: "ANTHROPIC_API_KEY" },
     { env: "ANTHROPIC_AUTH_TOKEN" },
     { env: "CLAUDE_CODE_OAUTH_TOKEN" },
-    { file: ".claude/.credentials.json" },
+    { file: ".claude/.credentials.json", lend: lendLogin },
   ],
+  // A cloud's own credentials are the session's to give.
+  credentialsFor: ({ env }) => (cloudOf(env ?? {}) === undefined ? (claude.credentials ?? []) : []),
   addresses: ["ANTHROPIC_BASE_URL"],
   detect,
+  check: ({ env }) => void toModelHosts(env ?? {}),
   launch,
   initial: ({ idPrefix, spec }) => ({
     ...initialState(idPrefix),

@@ -2,8 +2,8 @@ import { join } from "node:path";
 import type { Launch } from "../../contract/index.ts";
 
 /**
- * The key in a file that only the agent's user reads, and a helper that the CLI asks for it: what the agent runs
- * inherits the CLI's environment, and so never the key.
+ * The key in a file, and a helper that the CLI asks for it. So no program that the agent starts finds it in its
+ * environment by accident; one that looks for it can read the file, as can the agent itself.
  */
 export function toKeyFiles(
   env: Readonly<Record<string, string>>,

@@ -2,9 +2,10 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Launch, McpServer, SessionSpec } from "../../contract/index.ts";
 import { type Cli, detectCli, requireCli } from "../cli.ts";
-import { hostOf, mcpHosts } from "../hosts.ts";
+import { mcpHosts } from "../hosts.ts";
 import type { Detected, LaunchContext } from "../port.ts";
 import { packageRoot } from "../program/npm-package.ts";
+import { toModelHosts } from "./hosts.ts";
 import { toKeyFiles } from "./key.ts";
 import { toPermissions } from "./permissions.ts";
 import { skillFiles } from "../skills.ts";
@@ -123,13 +124,4 @@ function toMcpServer(server: McpServer): unknown {
   const { inherit = [], timeoutMs: timeout, ...rest } = server;
   const env = { ...server.env, ...Object.fromEntries(inherit.map((name) => [name, `\${${name}}`])) };
   return { ...rest, env, ...(timeout === undefined ? {} : { timeout }) };
-}
-
-function toModelHosts(env: Readonly<Record<string, string>>): string[] {
-  const { ANTHROPIC_BASE_URL, CLAUDE_CODE_USE_BEDROCK, CLAUDE_CODE_USE_VERTEX } = env;
-  if (ANTHROPIC_BASE_URL !== undefined) return hostOf(ANTHROPIC_BASE_URL);
-  if (CLAUDE_CODE_USE_BEDROCK !== undefined) return ["*.amazonaws.com"];
-  if (CLAUDE_CODE_USE_VERTEX !== undefined) return ["*.googleapis.com"];
-  // The last two renew a login.
-  return ["api.anthropic.com", "platform.claude.com", "console.anthropic.com"];
 }

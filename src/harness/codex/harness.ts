@@ -2,6 +2,7 @@ import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode, greet } from "./encode.ts";
 import { launch, SKILLS_FOLDER } from "./launch.ts";
+import { lendLogin } from "./login.ts";
 import { overhear } from "./overhear.ts";
 import { detect } from "./program.ts";
 import { sample } from "./sample.ts";
@@ -29,7 +30,11 @@ export const codex: Harness<CodexState> = {
     ],
     variants: ["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"],
   },
-  credentials: [{ env: "OPENAI_API_KEY" }, { env: "CODEX_API_KEY" }, { file: ".codex/auth.json" }],
+  credentials: [
+    { env: "OPENAI_API_KEY" },
+    { env: "CODEX_API_KEY" },
+    { file: ".codex/auth.json", lend: lendLogin },
+  ],
   addresses: ["OPENAI_BASE_URL"],
   detect,
   launch,

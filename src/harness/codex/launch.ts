@@ -3,6 +3,7 @@ import type { Launch, SessionSpec } from "../../contract/index.ts";
 import { hostOf, mcpHosts } from "../hosts.ts";
 import type { LaunchContext } from "../port.ts";
 import { KEYS, toConfig } from "./config.ts";
+import { isKeyLogin } from "./login.ts";
 import { findProgram } from "./program.ts";
 import { skillFiles } from "../skills.ts";
 
@@ -28,7 +29,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       NO_COLOR: "1",
     },
     needs,
-    hosts: [...modelHosts(spec), ...mcpHosts(spec)],
+    hosts: [...modelHosts(spec, context), ...mcpHosts(spec)],
     files: [
       // Headers and environments of MCP servers hold secrets.
       { path: `${FOLDER}/config.toml`, content: toConfig(spec, context), mode: 0o600 },
@@ -39,7 +40,10 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   };
 }
 
-function modelHosts(spec: SessionSpec): string[] {
-  const own = hostOf(spec.env?.["OPENAI_BASE_URL"]);
-  return own.length > 0 ? own : ["api.openai.com", "chatgpt.com", "auth.openai.com"];
+/** A key is for the API, a login for ChatGPT's own host. Nothing inside renews a login, so it goes nowhere for that. */
+function modelHosts({ env, secrets }: SessionSpec, context: LaunchContext): string[] {
+  const base = env?.["OPENAI_BASE_URL"];
+  if (base !== undefined) return hostOf(base);
+  const hasKey = KEYS.some((name) => (context.env?.[name] ?? env?.[name] ?? secrets?.[name]) !== undefined);
+  return hasKey || isKeyLogin(context.login) ? ["api.openai.com"] : ["chatgpt.com"];
 }

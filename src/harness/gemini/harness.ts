@@ -4,7 +4,9 @@ import { detectCli } from "../cli.ts";
 import type { SessionSpec } from "../../contract/index.ts";
 import type { Harness } from "../port.ts";
 import { geminiDialect } from "./dialect.ts";
+import { modelHosts } from "./hosts.ts";
 import { INSTALL, launch, SKILLS_FOLDER } from "./launch.ts";
+import { lendAccount, lendLogin } from "./login.ts";
 import { sample } from "./sample.ts";
 import { isInSettings } from "./settings.ts";
 
@@ -29,11 +31,12 @@ export const gemini: Harness<AcpState> = {
   credentials: [
     { env: "GEMINI_API_KEY" },
     { env: "GOOGLE_API_KEY" },
-    { file: ".gemini/oauth_creds.json" },
-    { file: ".gemini/google_accounts.json" },
+    { file: ".gemini/oauth_creds.json", lend: lendLogin },
+    { file: ".gemini/google_accounts.json", lend: lendAccount, isCompanion: true },
   ],
   addresses: ["GOOGLE_GEMINI_BASE_URL"],
   detect: (options) => detectCli("gemini", { install: INSTALL, ...options }),
+  check: ({ env }) => void modelHosts(env ?? {}),
   launch,
   ...acp,
   initial: (context) => withoutSettled(acp.initial(context), context.spec),

@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
 import { requireCli } from "../cli.ts";
-import { hostOf, mcpHosts } from "../hosts.ts";
+import { mcpHosts } from "../hosts.ts";
 import type { LaunchContext } from "../port.ts";
 import { skillFiles } from "../skills.ts";
+import { authOf, modelHosts, usesVertex } from "./hosts.ts";
 import { PRELUDE, preludeFile } from "./prelude.ts";
 import { toSettings } from "./settings.ts";
 
@@ -30,7 +31,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       ...(spec.systemPrompt === undefined ? {} : { GEMINI_SYSTEM_MD: join(home, SYSTEM_PROMPT) }),
     },
     needs: [...cli.needs, process.execPath],
-    hosts: ["*.googleapis.com", ...hostOf(env["GOOGLE_GEMINI_BASE_URL"]), ...mcpHosts(spec)],
+    hosts: [...modelHosts(env), ...mcpHosts(spec)],
     files: [
       {
         path: ".gemini/settings.json",
@@ -56,13 +57,3 @@ function argumentsOf(spec: SessionSpec): string[] {
 }
 
 const APPROVAL: Readonly<Record<string, string>> = { acceptEdits: "auto_edit", bypass: "yolo", plan: "plan" };
-
-/** A key of Google Cloud is one for Vertex. */
-function usesVertex(env: Readonly<Record<string, string>>): boolean {
-  return env["GEMINI_API_KEY"] === undefined && env["GOOGLE_API_KEY"] !== undefined;
-}
-
-function authOf(env: Readonly<Record<string, string>>): string {
-  if (usesVertex(env) || env["GOOGLE_GENAI_USE_VERTEXAI"] === "true") return "vertex-ai";
-  return env["GEMINI_API_KEY"] === undefined ? "oauth-personal" : "gemini-api-key";
-}

@@ -4,6 +4,7 @@ import { detectCli } from "../cli.ts";
 import type { Harness } from "../port.ts";
 import { grokDialect } from "./dialect.ts";
 import { INSTALL, launch, SKILLS_FOLDER } from "./launch.ts";
+import { lendLogin } from "./login.ts";
 import { sample } from "./sample.ts";
 
 /** Grok Build over ACP and its own extensions (`grok agent stdio`). */
@@ -16,7 +17,11 @@ export const grok: Harness<AcpState> = {
     models: ["grok-4.6", "grok-4.5"],
     variants: ["low", "medium", "high", "xhigh"],
   },
-  credentials: [{ env: "XAI_API_KEY" }, { env: "GROK_API_KEY" }, { file: ".grok/auth.json" }],
+  credentials: [
+    { env: "XAI_API_KEY" },
+    { env: "GROK_API_KEY" },
+    { file: ".grok/auth.json", lend: lendLogin },
+  ],
   addresses: ["XAI_BASE_URL"],
   detect: (options) => detectCli("grok", { install: INSTALL, ...options }),
   launch,

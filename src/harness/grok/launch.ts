@@ -27,7 +27,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       ...(spec.retries === undefined ? {} : { GROK_TURN_TRANSIENT_RETRY: "0" }),
     },
     needs: cli.needs,
-    hosts: [...(base === undefined ? XAI : hostOf(base)), ...mcpHosts(spec)],
+    hosts: [...modelHosts(base, key), ...mcpHosts(spec)],
     files: [
       {
         path: ".grok/config.toml",
@@ -40,7 +40,11 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   };
 }
 
-const XAI = ["x.ai", "*.x.ai", "grok.com", "*.grok.com"];
+/** A key is for the API, a login for the proxy of the CLI. */
+function modelHosts(base: string | undefined, key: string | undefined): string[] {
+  if (base !== undefined) return hostOf(base);
+  return key === undefined ? ["cli-chat-proxy.grok.com"] : ["api.x.ai"];
+}
 
 const QUIET = {
   GROK_DISABLE_AUTOUPDATER: "1",

@@ -6,12 +6,16 @@ import { toProviders } from "./providers.ts";
 
 export interface ConfigOptions {
   readonly keys: Readonly<Record<string, string>>;
+  readonly provider: string;
   /** Where the session's instructions lie. */
   readonly instructions?: string;
 }
 
 /** OpenCode's configuration for one session; the user's own, in the agent's home, is beneath it. */
-export function toConfig(spec: SessionSpec, { keys, instructions }: ConfigOptions): Record<string, unknown> {
+export function toConfig(
+  spec: SessionSpec,
+  { keys, provider, instructions }: ConfigOptions,
+): Record<string, unknown> {
   const model = chooseModel(spec);
   const name = model === undefined ? spec.model : `${model.providerID}/${model.modelID}`;
   const agent = agentOf(spec);
@@ -23,7 +27,7 @@ export function toConfig(spec: SessionSpec, { keys, instructions }: ConfigOption
     permission: toPermissions(spec.permissionMode),
     ...(name === undefined ? {} : { model: name }),
     ...(agent === undefined ? {} : { default_agent: agent }),
-    ...toProviders(spec, model, keys),
+    ...toProviders(spec, model, { keys, provider }),
     ...toAgents(spec, agent),
     ...(servers.length === 0
       ? {}

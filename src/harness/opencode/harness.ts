@@ -2,7 +2,7 @@ import type { Harness } from "../port.ts";
 import { AGENTS } from "./agent.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
-import { credentials, detect, launch, SKILLS_FOLDER } from "./launch.ts";
+import { credentials, credentialsFor, detect, launch, SKILLS_FOLDER } from "./launch.ts";
 import { overhear } from "./overhear.ts";
 import { sample } from "./sample.ts";
 import { initialState, type OpencodeState } from "./state.ts";
@@ -15,6 +15,7 @@ export const opencode: Harness<OpencodeState> = {
   takesInstructions: true,
   choices: { modes: AGENTS, variants: ["none", "minimal", "low", "medium", "high", "xhigh", "max"] },
   credentials,
+  credentialsFor,
   addresses: ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"],
   detect,
   launch,

@@ -1,12 +1,12 @@
 import { dirname, join } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
 import { detectCli, requireCli } from "../cli.ts";
-import { hostOf, mcpHosts } from "../hosts.ts";
+import { mcpHosts } from "../hosts.ts";
 import type { Credential, Detected, LaunchContext } from "../port.ts";
 import { findExecutable } from "../scripted/executable.ts";
 import { toConfig } from "./config.ts";
-import { chooseModel } from "./model.ts";
-import { KEYS, providerHosts } from "./providers.ts";
+import { lendLogin, loginProvider } from "./login.ts";
+import { KEYS, keysFor, providerHosts, providerOf } from "./providers.ts";
 import { skillFiles } from "../skills.ts";
 
 export const SKILLS_FOLDER = ".config/opencode/skills";
@@ -17,8 +17,14 @@ const INSTRUCTIONS = ".sluice/instructions.md";
 
 export const credentials: readonly Credential[] = [
   ...Object.keys(KEYS).map((env) => ({ env })),
-  { file: ".local/share/opencode/auth.json" },
+  { file: ".local/share/opencode/auth.json", lend: lendLogin },
 ];
+
+/** The keys of the model's provider, and the login file, of which only that provider's part is used. */
+export function credentialsFor(spec: SessionSpec): readonly Credential[] {
+  const names = new Set(keysFor(spec));
+  return credentials.filter((known) => !("env" in known) || names.has(known.env));
+}
 
 /** The bridge, which runs `opencode serve` and speaks with it; all that the session asks for is in files. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
@@ -26,7 +32,8 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const bridge = findBridge();
   const { home, resume, fork, env: keys = {} } = context;
   const instructions = spec.instructions === undefined ? undefined : join(home, INSTRUCTIONS);
-  const config = toConfig(spec, { keys, ...(instructions === undefined ? {} : { instructions }) });
+  const provider = providerOf(spec, { keys, login: loginProvider(context.login) });
+  const config = toConfig(spec, { keys, provider, ...(instructions === undefined ? {} : { instructions }) });
   const argv = [process.execPath, bridge];
   if (resume !== undefined) argv.push(`--resume=${resume}`);
   if (resume !== undefined && fork === true) argv.push("--fork");
@@ -35,7 +42,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
     argv: [...argv, "--", cli.path],
     env: { ...spec.env, ...QUIET, HOME: home, OPENCODE_CONFIG: join(home, CONFIG) },
     needs: [process.execPath, bridge, ...cli.needs],
-    hosts: [...hosts(spec), ...mcpHosts(spec)],
+    hosts: [...providerHosts(provider, spec), ...mcpHosts(spec)],
     files: [
       { path: CONFIG, content: JSON.stringify(config, null, 2), mode: 0o600 },
       ...(spec.instructions === undefined ? [] : [{ path: INSTRUCTIONS, content: spec.instructions }]),
@@ -69,10 +76,4 @@ const QUIET = {
 /** It is built beside the scripted agent. */
 function findBridge(): string {
   return join(dirname(findExecutable().path), "opencode-bridge.js");
-}
-
-function hosts(spec: SessionSpec): readonly string[] {
-  const { OPENAI_BASE_URL: openai, ANTHROPIC_BASE_URL: anthropic } = spec.env ?? {};
-  const own = [...hostOf(openai), ...hostOf(anthropic)];
-  return own.length > 0 ? own : providerHosts(chooseModel(spec));
 }

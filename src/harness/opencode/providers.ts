@@ -1,5 +1,6 @@
 import type { SessionSpec } from "../../contract/index.ts";
-import { COMPATIBLE, type ModelRef } from "./model.ts";
+import { hostOf } from "../hosts.ts";
+import { chooseModel, COMPATIBLE, type ModelRef } from "./model.ts";
 
 /** Where OpenCode finds a key, and the name under which its provider knows it. */
 export const KEYS = {
@@ -15,38 +16,73 @@ export const KEYS = {
   DEEPSEEK_API_KEY: "deepseek",
 } as const;
 
-const HOSTS: Readonly<Record<string, readonly string[]>> = {
-  anthropic: ["api.anthropic.com", "console.anthropic.com"],
-  openai: ["api.openai.com", "auth.openai.com", "chatgpt.com"],
-  opencode: ["opencode.ai"],
-  google: ["generativelanguage.googleapis.com"],
-  openrouter: ["openrouter.ai"],
-  xai: ["api.x.ai"],
-  groq: ["api.groq.com"],
-  mistral: ["api.mistral.ai"],
-  deepseek: ["api.deepseek.com"],
-  "github-copilot": ["api.githubcopilot.com", "github.com", "api.github.com"],
-};
+const HOSTS: ReadonlyMap<string, string> = new Map([
+  ["anthropic", "api.anthropic.com"],
+  ["openai", "api.openai.com"],
+  ["opencode", "opencode.ai"],
+  ["google", "generativelanguage.googleapis.com"],
+  ["openrouter", "openrouter.ai"],
+  ["xai", "api.x.ai"],
+  ["groq", "api.groq.com"],
+  ["mistral", "api.mistral.ai"],
+  ["deepseek", "api.deepseek.com"],
+]);
 
-/** The hosts of a model's provider, or of all that we know where the user's configuration chooses. */
-export function providerHosts(model: ModelRef | undefined): readonly string[] {
-  return (model && HOSTS[model.providerID]) ?? Object.values(HOSTS).flat();
+/** OpenCode's own, whose free models need no key. */
+const DEFAULT_PROVIDER = "opencode";
+
+export function isKnownProvider(name: string): boolean {
+  return HOSTS.has(name);
+}
+
+/** Who serves the session: its model's provider, else that of the first key that it has, else that of the login. */
+export function providerOf(
+  spec: SessionSpec,
+  { keys, login }: { keys: Readonly<Record<string, string>>; login: string | undefined },
+): string {
+  const model = chooseModel(spec);
+  if (model !== undefined) return model.providerID;
+  const has = (name: string): boolean =>
+    (keys[name] ?? spec.env?.[name] ?? spec.secrets?.[name]) !== undefined;
+  const found = Object.entries(KEYS).find(([name]) => has(name));
+  return found?.[1] ?? login ?? DEFAULT_PROVIDER;
+}
+
+/** The keys of a model's provider; of all, in their order, where no model says which. */
+export function keysFor(spec: SessionSpec): string[] {
+  const model = chooseModel(spec);
+  return Object.entries(KEYS).flatMap(([name, provider]) =>
+    model === undefined || provider === keyProvider(model.providerID) ? [name] : [],
+  );
+}
+
+/** Whose key a provider takes: a server that speaks as OpenAI does takes one of OpenAI's name. */
+function keyProvider(provider: string): string {
+  return provider === COMPATIBLE ? "openai" : provider;
+}
+
+/** Where the provider is asked; none for one that we do not know: the session's network has to name its host. */
+export function providerHosts(provider: string, spec: SessionSpec): readonly string[] {
+  const model = chooseModel(spec);
+  const url = model && baseUrl(model, spec.env ?? {});
+  if (url !== undefined) return hostOf(url);
+  const host = HOSTS.get(provider);
+  return host === undefined ? [] : [host];
 }
 
 /** Keys by a file that only the agent reads; a base URL of the session's own as a provider of its own. */
 export function toProviders(
   { env = {} }: SessionSpec,
   model: ModelRef | undefined,
-  keys: Readonly<Record<string, string>>,
+  { keys, provider }: { keys: Readonly<Record<string, string>>; provider: string },
 ): Record<string, unknown> {
-  const providers: Record<string, Provider> = {};
-  for (const [name, provider] of Object.entries(KEYS)) {
-    const apiKey = keys[name];
-    if (apiKey !== undefined) providers[provider] = { options: { apiKey } };
-  }
   const url = model && baseUrl(model, env);
-  if (model === undefined || url === undefined)
-    return Object.keys(providers).length === 0 ? {} : { provider: providers };
+  if (model === undefined || url === undefined) {
+    const found = Object.entries(KEYS).find(
+      ([name, owner]) => owner === provider && keys[name] !== undefined,
+    );
+    return found === undefined ? {} : { provider: { [provider]: { options: { apiKey: keys[found[0]] } } } };
+  }
   const { providerID, modelID } = model;
   const keyName = providerID === COMPATIBLE ? "OPENAI_API_KEY" : "ANTHROPIC_API_KEY";
   const own: Provider = {

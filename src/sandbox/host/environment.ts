@@ -33,8 +33,20 @@ export function toEnvironment(sources: EnvironmentSources): Record<string, strin
   ) as Record<string, string>;
 }
 
+/** By name: other variables that begin with LC_ are what people pass through SSH. */
+const LOCALE = ["LANG", "LANGUAGE"].concat(
+  ["ADDRESS", "ALL", "COLLATE", "CTYPE", "IDENTIFICATION", "MEASUREMENT", "MESSAGES", "MONETARY"].map(
+    toLocale,
+  ),
+  ["NAME", "NUMERIC", "PAPER", "TELEPHONE", "TIME"].map(toLocale),
+);
+
+function toLocale(category: string): string {
+  return `LC_${category}`;
+}
+
 function locale(): Record<string, string> {
-  const names = Object.keys(process.env).filter((name) => name === "LANG" || name.startsWith("LC_"));
+  const names = LOCALE.filter((name) => process.env[name] !== undefined);
   return Object.fromEntries(names.map((name) => [name, process.env[name] ?? ""]));
 }
 

@@ -62,7 +62,10 @@ describe("how Codex is started", () => {
     expect(config({ OPENAI_API_KEY: "k" })).not.toContain("requires_openai_auth");
     expect(config({ OPENAI_BASE_URL: "http://127.0.0.1:1/v1" })).not.toMatch(/requires_openai_auth|env_key/);
     expect(config({})).toContain('"requires_openai_auth" = true');
-    expect(launch({ agent: "codex" }, HOME).hosts).toContain("api.openai.com");
+    expect(launch({ agent: "codex" }, HOME).hosts).toEqual(["chatgpt.com"]);
+    expect(launch({ agent: "codex" }, { ...HOME, env: { OPENAI_API_KEY: "k" } }).hosts).toEqual([
+      "api.openai.com",
+    ]);
   });
 
   it("opens, resumes or forks the conversation as the session's mode says", () => {
