@@ -74,6 +74,12 @@ export const Network = z.union([
     allow: z
       .array(z.string().min(1))
       .describe("host, host:port or *.domain, * for every public host; loopback with its port"),
+    private: z
+      .array(z.string().min(1))
+      .optional()
+      .describe(
+        "names that may lie in a private network (host, host:port or *.domain), where the list or the agent's own hosts allow them; every other name has to lead to a public address",
+      ),
   }),
 ]);
 export type Network = z.infer<typeof Network>;

@@ -5,12 +5,13 @@ const HOST = /^(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9])?\.?|\[[0-9a-f:.]+\])$/i;
 /** What stands between two dots of a host's name, and so a region or a resource that goes into one. */
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** The host of a base URL, as a sandbox opens the way to it; loopback with its port. */
+/** The host of a base URL with its one port. That opens no way into a private network, unless the host is an address or `localhost`. */
 export function hostOf(url: string | undefined): string[] {
   if (url === undefined || !URL.canParse(url)) return [];
   const { hostname, port, protocol } = new URL(url);
   if (!HOST.test(hostname)) return [];
-  return [`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`];
+  const isPlain = protocol === "http:" || protocol === "ws:";
+  return [`${hostname}:${port || (isPlain ? 80 : 443)}`];
 }
 
 /** Refuses what would make another host's name of it, such as a region with a dot or a slash. */

@@ -44,7 +44,12 @@ export interface SandboxSpec {
 /** `allow` names hosts as `host`, `host:port` or `*.domain`; loopback only with its port. */
 export type NetworkPolicy =
   | { readonly mode: "none" | "loopback" | "full" }
-  | { readonly mode: "allow"; readonly hosts: readonly string[] };
+  | {
+      readonly mode: "allow";
+      readonly hosts: readonly string[];
+      /** Names that may lie in a private network; every other name must lead to public addresses. */
+      readonly private?: readonly string[];
+    };
 
 export type { SandboxLimits };
 

@@ -35,7 +35,9 @@ export async function createSandbox(
 }
 
 export function toPolicy(network: Network): NetworkPolicy {
-  return typeof network === "string" ? { mode: network } : { mode: "allow", hosts: network.allow };
+  if (typeof network === "string") return { mode: network };
+  const { allow: hosts, private: names } = network;
+  return { mode: "allow", hosts, ...(names === undefined ? {} : { private: names }) };
 }
 
 /** What somebody who reads the log should know of the place that the agent runs in. */

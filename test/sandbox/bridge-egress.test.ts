@@ -15,7 +15,7 @@ describeWithBwrap("the way out of a sandbox", () => {
       response.end(`${request.headers.host} ${request.url}`),
     );
     const { bridge } = await lab.bridge({
-      policy: { mode: "allow", hosts: [`model.test:${port}`] },
+      policy: { mode: "allow", hosts: [`model.test:${port}`], private: ["model.test"] },
       names: { "model.test": ["127.0.0.1"] },
     });
     const { stdout } = await lab.run(bridge, `curl -sS 'http://model.test:${port}/a/b?c=d'`);
@@ -26,7 +26,7 @@ describeWithBwrap("the way out of a sandbox", () => {
     const { cert, key, file } = lab.certificate("model.test");
     const port = await lab.serve((request, response) => void request.pipe(response), { cert, key });
     const { bridge } = await lab.bridge({
-      policy: { mode: "allow", hosts: [`model.test:${port}`] },
+      policy: { mode: "allow", hosts: [`model.test:${port}`], private: ["model.test"] },
       names: { "model.test": ["127.0.0.1"] },
     });
     const url = `https://model.test:${port}/`;
@@ -78,7 +78,7 @@ describeWithBwrap("the way out of a sandbox", () => {
   it("does not let a Host header or a spelling of an address stand for another host", async () => {
     const port = await lab.serve((request, response) => response.end(request.headers.host));
     const { bridge } = await lab.bridge({
-      policy: { mode: "allow", hosts: [`model.test:${port}`] },
+      policy: { mode: "allow", hosts: [`model.test:${port}`], private: ["model.test"] },
       names: { "model.test": ["127.0.0.1"] },
     });
     const hosts = [
@@ -163,7 +163,7 @@ describeWithBwrap("the way out of a sandbox", () => {
     });
     let waiting: (() => void) | undefined;
     const { bridge } = await lab.bridge({
-      policy: { mode: "allow", hosts: [`model.test:${port}`] },
+      policy: { mode: "allow", hosts: [`model.test:${port}`], private: ["model.test"] },
       names: { "model.test": ["127.0.0.1"] },
     });
     const base = `http://model.test:${port}`;
@@ -187,7 +187,7 @@ describeWithBwrap("the way out of a sandbox", () => {
       if (held.length === 200) for (const release of held) release();
     });
     const { bridge } = await lab.bridge({
-      policy: { mode: "allow", hosts: [`model.test:${port}`] },
+      policy: { mode: "allow", hosts: [`model.test:${port}`], private: ["model.test"] },
       names: { "model.test": ["127.0.0.1"] },
     });
     const url = `http://model.test:${port}/[1-200]`;
@@ -263,7 +263,7 @@ END
       response.end("{}");
     });
     const { bridge } = await lab.bridge({
-      policy: { mode: "allow", hosts: [`model.test:${port}`] },
+      policy: { mode: "allow", hosts: [`model.test:${port}`], private: ["model.test"] },
       names: { "model.test": ["127.0.0.1"] },
     });
     const base = `http://model.test:${port}`;

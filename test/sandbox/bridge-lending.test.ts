@@ -121,24 +121,20 @@ describeWithBwrap("secrets that are lent to a sandbox", () => {
     expect(stdout).toContain(`"host":"api.test:${right}"`);
   });
 
-  it("go by plain http, through the proxy and through a named port of this machine", async () => {
+  it("never go by plain http, neither through the proxy nor through a named port of this machine", async () => {
     const seen: string[] = [];
     const port = await lab.serve((request, response) => {
-      seen.push(`${request.headers.host} ${String(request.headers["x-key"])}`);
-      response.end("ok ");
+      seen.push(String(request.headers["x-key"]));
+      response.end(`ok ${VALUE} `);
     });
     const bridge = await lend([{ hosts: ["*.test", "127.0.0.1"] }], { port, hosts: [`127.0.0.1:${port}`] });
-    const { stdout } = await lab.run(
-      bridge,
-      `curl -sS -H "X-Key: $KEY" http://api.test:${port}/ http://127.0.0.1:${port}/ http://127.0.0.1:${port}/`,
-      { KEY: PLACEHOLDER },
-    );
-    expect(stdout).toBe("ok ok ok ");
-    expect(seen).toEqual([
-      `api.test:${port} ${VALUE}`,
-      `127.0.0.1:${port} ${VALUE}`,
-      `127.0.0.1:${port} ${VALUE}`,
-    ]);
+    const urls = `http://api.test:${port}/ http://127.0.0.1:${port}/`;
+    const { stdout } = await lab.run(bridge, `curl -sS -H "X-Key: $KEY" ${urls}; curl -sS ${urls}`, {
+      KEY: PLACEHOLDER,
+    });
+    expect(stdout.match(/secrets go by TLS only/g)).toHaveLength(2);
+    expect(stdout).toContain(`ok ${PLACEHOLDER} ok ${PLACEHOLDER} `);
+    expect(seen).toEqual(["undefined", "undefined"]);
   });
 
   it("go from Node and from Python as from curl", async () => {
@@ -178,11 +174,11 @@ describeWithBwrap("secrets that are lent to a sandbox", () => {
       seen.push(String(request.headers["x-key"]));
       response.end("ok ");
     };
-    const [model, port] = [await lab.serve(listener), await lab.serve(listener)];
+    const [model, port] = [await lab.serve(listener), await lab.serve(listener, certificate)];
     const bridge = await lend([{}], { port, extraHosts: [`127.0.0.1:${model}`] });
     await lab.run(
       bridge,
-      `curl -sS -H "X-Key: $KEY" http://api.test:${port}/; curl -sS -H "X-Key: $KEY" http://127.0.0.1:${model}/`,
+      `curl -sS -H "X-Key: $KEY" https://api.test:${port}/; curl -sS -H "X-Key: $KEY" http://127.0.0.1:${model}/`,
       { KEY: PLACEHOLDER },
     );
     expect(seen).toEqual([VALUE, PLACEHOLDER]);
@@ -199,8 +195,9 @@ describeWithBwrap("secrets that are lent to a sandbox", () => {
     const socketServer = await lab.serve(() => {}, certificate);
     lab.last("upgrade", (request: IncomingMessage, socket: Socket) => {
       seen.push(String(request.headers["x-key"]));
-      socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: words\r\nConnection: Upgrade\r\n\r\nhello");
-      socket.once("data", (data) => socket.end(` ${data.toString()} back`));
+      socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+      socket.write(toTextFrame("hello"));
+      socket.once("data", (data) => socket.end(toTextFrame(` ${data.toString()} back, ${VALUE}`)));
     });
     const hosts = [`127.0.0.1:${greeter}`];
     const bridge = await lend([{ hosts: ["api.test", "127.0.0.1"] }], {
@@ -212,7 +209,7 @@ describeWithBwrap("secrets that are lent to a sandbox", () => {
       const socket = require("net").connect(${greeter}, "127.0.0.1");
       socket.on("data", (data) => { process.stdout.write(data); if (/220/.test(data)) socket.write(process.env.KEY + "\\n"); });
       socket.on("end", () => {
-        const headers = { connection: "Upgrade", upgrade: "words", "x-key": process.env.KEY };
+        const headers = { connection: "Upgrade", upgrade: "websocket", "x-key": process.env.KEY };
         const request = require("https").get("https://api.test:${socketServer}/", { headers });
         request.on("upgrade", (answer, upgraded, head) => {
           upgraded.on("data", (data) => process.stdout.write(data)).on("end", () => process.exit());
@@ -221,7 +218,8 @@ describeWithBwrap("secrets that are lent to a sandbox", () => {
         });
       });`;
     const { stdout } = await lab.run(bridge, `node -e '${script}'`, { KEY: PLACEHOLDER });
-    expect(stdout).toBe(`220 hello\nheard ${PLACEHOLDER}\nhello there back`);
+    const frames = ["hello", ` there back, ${PLACEHOLDER}`].map(toTextFrame).join("");
+    expect(stdout).toBe(`220 hello\nheard ${PLACEHOLDER}\n${frames}`);
     expect(seen).toEqual([VALUE]);
   });
 
@@ -294,6 +292,11 @@ describeWithBwrap("secrets that are lent to a sandbox", () => {
   });
 });
 
+/** Of a WebSocket's server, up to 125 bytes; 0x81 is no UTF-8, so the test reads what Node makes of it. */
+function toTextFrame(text: string): Buffer {
+  return Buffer.from([0x81, text.length, ...Buffer.from(text)]);
+}
+
 type Wish = Partial<LentSecret>;
 
 function toSecret(wish: Wish): LentSecret {
@@ -317,7 +320,7 @@ async function lendBy(
   keepTrust(trust, { url, token: DESK_TOKEN });
   expect(existsSync(join(trust, "trust", "bundle.pem"))).toBe(true);
   const { bridge } = await lab.bridge({
-    policy: { mode: "allow", hosts: [`api.test:${port}`, ...hosts] },
+    policy: { mode: "allow", hosts: [`api.test:${port}`, ...hosts], private: ["*.test"] },
     names: { "api.test": ["127.0.0.1"], "other.test": ["127.0.0.1"] },
     trust,
     ...options,

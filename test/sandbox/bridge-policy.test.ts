@@ -5,7 +5,12 @@ import { createBridge } from "../../src/sandbox/bridge/bridge.ts";
 import { toAddressKind } from "../../src/sandbox/bridge/host/address.ts";
 import { dial } from "../../src/sandbox/bridge/host/dial.ts";
 import { judge } from "../../src/sandbox/bridge/host/verdict.ts";
-import { parseHostPattern, parseHostPatterns, toHosts } from "../../src/sandbox/bridge/hostPattern.ts";
+import {
+  parseHostPattern,
+  parseHostPatterns,
+  parsePrivateNames,
+  toHosts,
+} from "../../src/sandbox/bridge/hostPattern.ts";
 import { parseHostPort } from "../../src/sandbox/bridge/hostPort.ts";
 import { BridgeLab } from "./bridge-lab.ts";
 
@@ -13,15 +18,18 @@ const lab = new BridgeLab();
 afterEach(() => lab.clear());
 afterAll(() => lab.remove());
 
-const POLICY = parseHostPatterns(
-  ["api.example.com", "*.example.org", "db.lan:5432", "127.0.0.1:8080"],
-  ["[::1]:9000"],
-);
+const POLICY = {
+  patterns: parseHostPatterns(
+    ["api.example.com", "*.example.org", "db.lan:5432", "127.0.0.1:8080", "10.0.0.7", "*.corp.test:443"],
+    ["[::1]:9000", "wiki.corp.test:80"],
+  ),
+  privates: parsePrivateNames(["*.corp.test", "api.example.com:8443", "elsewhere.lan"]),
+};
 
 describe("an allow list", () => {
   it.each([
     ["api.example.com", 443, "allowed"],
-    ["api.example.com", 8443, "allowed"],
+    ["api.example.com", 8443, "private"],
     ["x.api.example.com", 443, "refused"],
     ["evilapi.example.com", 443, "refused"],
     ["api.example.com.evil.test", 443, "refused"],
@@ -29,12 +37,17 @@ describe("an allow list", () => {
     ["a.b.example.org", 443, "allowed"],
     ["example.org", 443, "refused"],
     ["evilexample.org", 443, "refused"],
-    ["db.lan", 5432, "named"],
+    ["db.lan", 5432, "allowed"],
     ["db.lan", 5433, "refused"],
-    ["127.0.0.1", 8080, "named"],
+    ["wiki.corp.test", 80, "private"],
+    ["git.corp.test", 443, "private"],
+    ["git.corp.test", 80, "refused"],
+    ["elsewhere.lan", 80, "refused"],
+    ["10.0.0.7", 80, "allowed"],
+    ["127.0.0.1", 8080, "private"],
     ["127.0.0.1", 8081, "refused"],
     ["localhost", 8080, "refused"],
-    ["::1", 9000, "named"],
+    ["::1", 9000, "private"],
   ])("finds %s:%i %s", (host, port, verdict) => {
     expect(judge(POLICY, host, port)).toBe(verdict);
   });
@@ -76,9 +89,22 @@ describe("an allow list", () => {
     ["localhost", 8080],
     ["169.254.169.254", 80],
   ])("that is open leaves %s:%i to its address, and names nothing", (host, port) => {
-    expect(judge(parseHostPatterns(["*"]), host, port)).toBe("allowed");
-    expect(judge(parseHostPatterns(["*", "localhost:8080"]), "localhost", 8080)).toBe("named");
+    expect(judge({ patterns: parseHostPatterns(["*"]) }, host, port)).toBe("allowed");
+    const both = { patterns: parseHostPatterns(["*", "localhost:8080"]) };
+    expect(judge(both, "localhost", 8080)).toBe("private");
   });
+
+  it.each(["*", "127.0.0.1:80", "10.0.0.7", "localhost:80", "a b", "https://x.test"])(
+    "has no private name %j, and says what to write",
+    (text) => {
+      expect(() => parsePrivateNames([text])).toThrow(
+        expect.objectContaining({
+          code: "invalid_request",
+          message: expect.stringMatching(/Write for example \S+/),
+        }),
+      );
+    },
+  );
 
   it.each([
     ["API.Example.COM.", { host: "api.example.com", port: undefined }],
@@ -123,8 +149,21 @@ describe("an address", () => {
     ["::ffff:7f00:1", "loopback"],
     ["64:ff9b::7f00:1", "loopback"],
     ["2002:7f00:1::", "loopback"],
-    ["169.254.169.254", "link-local"],
-    ["::ffff:a9fe:a9fe", "link-local"],
+    ["169.254.169.254", "metadata"],
+    ["::ffff:a9fe:a9fe", "metadata"],
+    ["168.63.129.16", "metadata"],
+    ["::ffff:168.63.129.16", "metadata"],
+    ["64:ff9b::a83f:8110", "metadata"],
+    ["100.100.100.200", "metadata"],
+    ["fd00:ec2::254", "metadata"],
+    ["fd20:ce::254", "metadata"],
+    ["169.254.7.7", "link-local"],
+    ["64:ff9b:1::1", "private"],
+    ["64:ff9b:1:fffe::808:808", "private"],
+    ["::ffff:0:7f00:1", "loopback"],
+    ["64:ff9b::a00:1", "private"],
+    ["2002:a00:1::1", "private"],
+    ["2001:0:4136:e378:8000:63bf:3fff:fdd2", "unusable"],
     ["fe80::1", "link-local"],
     ["10.1.2.3", "private"],
     ["172.31.255.255", "private"],
@@ -153,6 +192,7 @@ describe("a connection to the outside", () => {
     const resolve = async () => answers.shift() ?? [];
     const socket = await dial("flip.test", port, {
       patterns: parseHostPatterns([`flip.test:${port}`]),
+      privates: parsePrivateNames(["flip.test"]),
       resolve,
     });
     expect(socket.remoteAddress).toBe("127.0.0.1");
@@ -166,6 +206,7 @@ describe("a connection to the outside", () => {
     const resolve = async () => addresses;
     const socket = await dial("mixed.test", port, {
       patterns: parseHostPatterns([`mixed.test:${port}`]),
+      privates: parsePrivateNames(["mixed.test"]),
       resolve,
     });
     expect(socket.remoteAddress).toBe("127.0.0.1");
@@ -174,10 +215,16 @@ describe("a connection to the outside", () => {
 
   it.each([
     ["meta.test", ["169.254.169.254"], 403, "no name may stand for such an address"],
+    ["azure.test", ["168.63.129.16"], 403, "no name may stand for such an address"],
+    ["aws.test", ["fd00:ec2::254"], 403, "no name may stand for such an address"],
     ["zero.test", ["0.0.0.0"], 403, "no name may stand for such an address"],
     ["none.test", [], 502, "has no address"],
-  ])("is refused to %s even when it is named with its port", async (host, addresses, status, text) => {
-    const options = { patterns: parseHostPatterns([`${host}:80`]), resolve: async () => addresses };
+  ])("is refused to %s even as a private name with its port", async (host, addresses, status, text) => {
+    const options = {
+      patterns: parseHostPatterns([`${host}:80`]),
+      privates: parsePrivateNames([host]),
+      resolve: async () => addresses,
+    };
     const refusal = expect.objectContaining({ status, message: expect.stringContaining(text) });
     await expect(dial(host, 80, options)).rejects.toEqual(refusal);
   });
@@ -197,6 +244,38 @@ describe("a connection to the outside", () => {
     const port = await lab.listen(createServer((socket) => socket.destroy()));
     const options = { patterns: parseHostPatterns(["*"]), resolve: async () => addresses };
     await expect(dial(host, port, options)).rejects.toMatchObject({ status: 403 });
+  });
+
+  it.each([
+    ["127.0.0.1"],
+    ["::1"],
+    ["::ffff:127.0.0.1"],
+    ["10.0.0.7"],
+    ["192.168.1.1"],
+    ["172.16.0.1"],
+    ["100.64.0.1"],
+    ["fd12::1"],
+    ["169.254.169.254"],
+    ["168.63.129.16"],
+    ["fd00:ec2::254"],
+    ["64:ff9b::7f00:1"],
+    ["64:ff9b:1::1"],
+    ["2002:7f00:1::"],
+    ["::ffff:0:7f00:1"],
+    ["::7f00:1"],
+    ["224.0.0.1"],
+    ["255.255.255.255"],
+    ["0.0.0.0"],
+    ["ff02::1"],
+  ])("is refused to a name that stands for %s, however the name got onto a list", async (address) => {
+    for (const list of ["a.name.test:80", "a.name.test", "*.name.test", "*.name.test:80", "*"]) {
+      const options = { patterns: parseHostPatterns([list]), resolve: async () => [address] };
+      const refusal = {
+        status: 403,
+        message: expect.stringMatching(/"private":\["a\.name\.test"\]|name the address/),
+      };
+      await expect(dial("a.name.test", 80, options)).rejects.toMatchObject(refusal);
+    }
   });
 
   it("says why a name has no answer", async () => {

@@ -34,7 +34,11 @@ describeWithBwrap("Node without a proxy of its own", () => {
       { cert, key },
     );
     const { bridge } = await lab.bridge({
-      policy: { mode: "allow", hosts: [`model.test:${plain}`, `model.test:${secure}`] },
+      policy: {
+        mode: "allow",
+        hosts: [`model.test:${plain}`, `model.test:${secure}`],
+        private: ["model.test"],
+      },
       names: { "model.test": ["127.0.0.1"] },
       nodePreload: true,
     });

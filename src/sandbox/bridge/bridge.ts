@@ -4,7 +4,7 @@ import type { NetworkPolicy } from "../port.ts";
 import { PRELOAD_PATH, toProxyEnvironment } from "./environment.ts";
 import type { GuestSettings } from "./guest/settings.ts";
 import { SETTINGS_VARIABLE, type HostSettings } from "./host/settings.ts";
-import { parseHostPatterns, type HostPattern } from "./hostPattern.ts";
+import { parseHostPatterns, parsePrivateNames, type HostPattern } from "./hostPattern.ts";
 import { isLoopbackHost } from "./hostPort.ts";
 import { INSIDE_FOLDER } from "./ingress.ts";
 import { openPort, type OpenPort } from "./openPort.ts";
@@ -70,6 +70,7 @@ export interface BridgeStart {
 export function createBridge(options: BridgeOptions): Bridge {
   const { folder, policy, proxyPort: preferred = 47_128, graceMs = 30_000, names } = options;
   const patterns = toPatterns(policy, options.extraHosts);
+  const privates = parsePrivateNames(policy.mode === "allow" ? policy.private : undefined);
   const tunnels = toTunnels(patterns);
   const proxyPort = patterns.length > 0 ? toFreePort(preferred, tunnels) : undefined;
   const isFull = policy.mode === "full";
@@ -101,6 +102,7 @@ export function createBridge(options: BridgeOptions): Bridge {
       const own = parseHostPatterns(options.extraHosts);
       const settings: HostSettings = {
         patterns,
+        ...(privates.length === 0 ? {} : { privates }),
         graceMs,
         ...(names === undefined ? {} : { names }),
         ...(trust === undefined ? {} : { lent: { ...trust, own } }),

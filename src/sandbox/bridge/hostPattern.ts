@@ -39,6 +39,16 @@ export function parseHostPatterns(...lists: readonly (readonly string[] | undefi
   return [...patterns.values()];
 }
 
+/** Names that may lie in a private network. `*` would open all of it, and an address needs no such word. */
+export function parsePrivateNames(texts: readonly string[] = []): HostPattern[] {
+  return texts.map((text) => {
+    const pattern = parseHostPattern(text);
+    if (pattern.host === "") throw notAPrivateName(text, "it stands for every host");
+    if (isIP(pattern.host) === 0 && !isLoopbackHost(pattern.host)) return pattern;
+    throw notAPrivateName(text, "it is a place already; name it with its port in allow");
+  });
+}
+
 /** What has to be allowed for these URLs to be reachable: host and port, never what else they hold. */
 export function toHosts(urls: Iterable<string | URL>): string[] {
   const hosts = new Set<string>();
@@ -60,6 +70,11 @@ function toMistake(text: string): string {
   if (text.includes("*")) return "a wildcard stands only at the beginning, as *.domain, or alone";
   if (text.includes("/")) return "it has a path or a mask; name only a host";
   return "it is no host name, address or host with a port from 1 to 65535";
+}
+
+function notAPrivateName(text: string, mistake: string): SluiceError {
+  const detail = `The network's list of private names cannot hold ${JSON.stringify(text)}: ${mistake}. Write for example db.corp.example or *.corp.example.`;
+  return new SluiceError("invalid_request", detail, { host: text });
 }
 
 function notAPattern(text: string, mistake: string, example?: string): SluiceError {

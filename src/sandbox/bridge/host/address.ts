@@ -2,7 +2,7 @@ import { BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 
 /** What kind of place an address is, as far as a sandbox must not reach it unasked. */
-export type AddressKind = "public" | "private" | "loopback" | "own" | "link-local" | "unusable";
+export type AddressKind = "public" | "private" | "loopback" | "own" | "link-local" | "metadata" | "unusable";
 
 export function toAddressKind(address: string): AddressKind {
   const family = isIP(address);
@@ -16,6 +16,18 @@ export function toAddressKind(address: string): AddressKind {
 }
 
 const RANGES: readonly (readonly [AddressKind, BlockList])[] = [
+  [
+    "metadata",
+    toList(
+      "169.254.169.254/32",
+      "169.254.170.2/32",
+      "168.63.129.16/32",
+      "100.100.100.200/32",
+      "192.0.0.192/32",
+      "fd00:ec2::/32",
+      "fd20:ce::/32",
+    ),
+  ],
   ["loopback", toList("127.0.0.0/8", "::1/128")],
   ["link-local", toList("169.254.0.0/16", "fe80::/10", "fec0::/10")],
   [
@@ -28,20 +40,25 @@ const RANGES: readonly (readonly [AddressKind, BlockList])[] = [
       "198.18.0.0/15",
       "192.0.0.0/24",
       "fc00::/7",
+      // NAT64 of one network's own: where its IPv4 part stands is that network's choice.
+      "64:ff9b:1::/48",
+      // Segment routing inside of one network.
+      "5f00::/16",
     ),
   ],
   ["unusable", toList("0.0.0.0/8", "224.0.0.0/3", "::/96", "ff00::/8", "2001::/32")],
 ];
 
-/** The IPv4 address that a mapped, translated (NAT64) or 6to4 address really leads to. */
+/** The IPv4 address behind a mapped, translated (SIIT, NAT64) or 6to4 address. */
 function toEmbeddedAddress(address: string): string | undefined {
   const groups = toGroups(address);
   const text = groups.join(":");
-  if (text.startsWith("0:0:0:0:0:ffff:") || text.startsWith("64:ff9b:0:0:0:0:"))
-    return toIPv4(groups.slice(6));
+  if (EMBEDDING.some((prefix) => text.startsWith(prefix))) return toIPv4(groups.slice(6));
   if (text.startsWith("2002:")) return toIPv4(groups.slice(1, 3));
   return undefined;
 }
+
+const EMBEDDING = ["0:0:0:0:0:ffff:", "0:0:0:0:ffff:0:", "64:ff9b:0:0:0:0:"];
 
 /** The eight groups of an IPv6 address, in hex. */
 export function toGroups(address: string): string[] {

@@ -1,15 +1,13 @@
 import { lookup } from "node:dns/promises";
 import { connect, isIP, type Socket } from "node:net";
-import type { HostPattern } from "../hostPattern.ts";
 import { isLoopbackHost } from "../hostPort.ts";
 import { toAddressKind, type AddressKind } from "./address.ts";
 import { insideTheHost, neverReachable, notAllowed, unreachable } from "./refusal.ts";
-import { judge } from "./verdict.ts";
+import { judge, type HostRules } from "./verdict.ts";
 
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
-export interface DialOptions {
-  readonly patterns: readonly HostPattern[];
+export interface DialOptions extends HostRules {
   readonly resolve: Resolve;
 }
 
@@ -17,10 +15,10 @@ const CONNECT_MS = 20_000;
 
 /** Connects to an allowed host, and to no other address than those that were checked. */
 export async function dial(host: string, port: number, options: DialOptions): Promise<Socket> {
-  const verdict = judge(options.patterns, host, port);
+  const verdict = judge(options, host, port);
   if (verdict === "refused") throw notAllowed(host, port);
   const addresses = await resolveAll(host, port, options.resolve);
-  const checked = addresses.filter((address) => isOpen(toAddressKind(address), verdict === "named", host));
+  const checked = addresses.filter((address) => isOpen(toAddressKind(address), verdict === "private", host));
   if (checked.length === 0) throw toRefusal(host, port, addresses);
   return connectTo(host, port, checked);
 }
@@ -45,18 +43,22 @@ async function resolveAll(host: string, port: number, resolve: Resolve): Promise
   }
 }
 
-function isOpen(kind: AddressKind, named: boolean, host: string): boolean {
+function isOpen(kind: AddressKind, isPrivate: boolean, host: string): boolean {
   if (kind === "public") return true;
-  if (kind === "unusable" || !named) return false;
-  // 169.254.169.254 and its like hand out credentials: only their own address names them.
-  return kind !== "link-local" || isIP(host) !== 0;
+  if (kind === "unusable" || !isPrivate) return false;
+  return !isOnlyByAddress(kind) || isIP(host) !== 0;
+}
+
+/** 169.254.169.254 and its like hand out credentials: no name may stand for them. */
+function isOnlyByAddress(kind: AddressKind): boolean {
+  return kind === "link-local" || kind === "metadata";
 }
 
 function toRefusal(host: string, port: number, addresses: readonly string[]): Error {
   const kinds = addresses.map(toAddressKind);
   const found = addresses.map((address, at) => `${address}, ${kinds[at]}`).join("; ");
   if (addresses.length === 0) return unreachable(host, port, "its name has no address.");
-  if (kinds.every((kind) => kind === "unusable" || (kind === "link-local" && isIP(host) === 0))) {
+  if (kinds.every((kind) => kind === "unusable" || (isOnlyByAddress(kind) && isIP(host) === 0))) {
     return neverReachable(host, port, found);
   }
   return insideTheHost(host, port, found);

@@ -9,10 +9,9 @@ import { pipeline } from "node:stream/promises";
 import { connect as connectTls } from "node:tls";
 import { parseHostPort, toAuthority } from "../hostPort.ts";
 import { dial, type DialOptions } from "./dial.ts";
-import { toHeaders } from "./headers.ts";
 import type { Lender } from "./lender.ts";
 import { toInward, toOutward } from "./message.ts";
-import { Refusal, unreachable } from "./refusal.ts";
+import { onlyByName, Refusal, unreachable } from "./refusal.ts";
 
 export interface ForwardOptions extends DialOptions {
   /** Where secrets are lent to this sandbox. */
@@ -45,7 +44,8 @@ export async function forwardTo(
   options: ForwardOptions,
 ): Promise<void> {
   const substitution = await options.lender?.for(target.host, target.port);
-  const outward = await toOutward(request, substitution);
+  const { host, port, isSecure = false } = target;
+  const outward = await toOutward(request, { host, port, isSecure, substitution });
   const socket = await connectTo(target, options);
   if (response.destroyed) return void socket.destroy();
   const outgoing = startOutgoing(request, target, outward.headers, socket);
@@ -57,11 +57,15 @@ export async function forwardTo(
   // A server may answer before it has read all; that answer counts, not the broken upload.
   outward.send(outgoing).catch(() => {});
   const answer = await incoming;
-  const inward = outward.isTouched ? toInward(answer, substitution) : { headers: toHeaders(answer) };
-  response.writeHead(answer.statusCode ?? 502, answer.statusMessage, inward.headers);
-  response.flushHeaders();
-  if (inward.replace === undefined) return pipeline(answer, response);
-  await pipeline(answer, inward.replace, response);
+  try {
+    const { status, reason, headers, through } = toInward(answer, substitution);
+    response.writeHead(status, reason, headers);
+    response.flushHeaders();
+    // A HEAD's answer has no body to decode.
+    await pipeline([answer, ...(request.method === "HEAD" ? [] : through), response]);
+  } finally {
+    outgoing.destroy();
+  }
 }
 
 /** A request to the target by this connection; what it answers is the caller's to see to. */
@@ -85,11 +89,21 @@ export function startOutgoing(
 }
 
 /** A connection to the target that is checked like any other; with TLS where it wants that. */
-export async function connectTo(target: Target, options: DialOptions): Promise<Socket> {
+export async function connectTo(target: Target, options: ForwardOptions): Promise<Socket> {
   const { host, port, isSecure } = target;
-  const socket =
-    target.socket === undefined || target.socket.destroyed ? await dial(host, port, options) : target.socket;
+  const isOpen = target.socket !== undefined && !target.socket.destroyed;
+  const socket = isOpen ? target.socket : await dialKnown(host, port, options);
   return isSecure ? secure(socket, host, port) : socket;
+}
+
+/** Where secrets may go to a host, its address leads there only by its name: else its answers would not be looked at. */
+export async function dialKnown(host: string, port: number, options: ForwardOptions): Promise<Socket> {
+  const { lender } = options;
+  const isMeant = (await lender?.for(host, port)) !== undefined;
+  if (!isMeant && lender?.isKnown(host, port)) throw onlyByName(host, port);
+  const socket = await dial(host, port, options);
+  if (isMeant) lender?.remember(socket.remoteAddress, port);
+  return socket;
 }
 
 /** Whoever answers has to prove to be the host that was asked for, before anything is sent. */

@@ -4,7 +4,10 @@ import { createSecureContext, TLSSocket, type SecureContext } from "node:tls";
 import { issueCertificate, LEAF_DAYS, type Certified } from "../certificate.ts";
 import { splice } from "../splice.ts";
 import { answerWith } from "./answer.ts";
+import { TLS_HANDSHAKE } from "./clientHello.ts";
 import { forwardTo, type ForwardOptions, type Target } from "./forward.ts";
+import { peek } from "./peek.ts";
+import type { Substitution } from "./substitution.ts";
 import { upgradeTo } from "./upgrade.ts";
 
 export interface InterceptorOptions extends ForwardOptions {
@@ -15,7 +18,8 @@ type Meant = Omit<Target, "path">;
 
 /** Half of what they are good for. */
 const REISSUE_MS = (LEAF_DAYS / 2) * 86_400_000;
-const TLS_HANDSHAKE = 0x16;
+/** How long a protocol that is not known here waits for what is held back of an answer. */
+const IDLE_MS = 50;
 
 /** Stands in for a host that secrets may go to: what is sent to it by HTTP, with TLS or without, is read here first. */
 export class Interceptor {
@@ -38,12 +42,16 @@ export class Interceptor {
   }
 
   /** `client` believes to talk to `upstream`. Who speaks first, and how, tells what is spoken. */
-  async take(client: Socket, { host, port, socket: upstream }: Meant & { socket: Socket }): Promise<void> {
+  async take(
+    client: Socket,
+    { host, port, socket: upstream, substitution }: Meant & { socket: Socket; substitution: Substitution },
+  ): Promise<void> {
     upstream.on("error", () => upstream.destroy());
-    const first = await firstWords(client, upstream);
-    const isSecure = first?.[0] === TLS_HANDSHAKE;
-    if (!isSecure && !/^[A-Z]{3,}[ ]/.test(first?.toString("latin1", 0, 16) ?? ""))
-      return splice(client, upstream);
+    const language = await peek<Language>(client, upstream, { decide: toLanguage, otherwise: "other" });
+    if (language === "other") {
+      return splice(client, upstream, substitution.createStream({ idleMs: IDLE_MS }));
+    }
+    const isSecure = language === "tls";
     const spoken = isSecure ? this.#unwrap(client, host) : client;
     this.#meant.set(spoken, { host, port, isSecure, socket: upstream });
     client.on("close", () => upstream.destroy());
@@ -77,26 +85,16 @@ export class Interceptor {
   }
 }
 
-/** What the client says first, still to be read; undefined where the other side was faster, or somebody left. */
-function firstWords(client: Socket, server: Socket): Promise<Buffer | undefined> {
-  return new Promise((resolve) => {
-    const finish = (words?: Buffer): void => {
-      client.off("readable", look).off("end", leave).off("close", leave);
-      server.off("readable", hear).off("end", leave).off("close", leave);
-      resolve(words);
-    };
-    const look = (): void => {
-      const words = client.read() as Buffer | null;
-      if (words === null) return;
-      finish(words);
-      client.unshift(words);
-    };
-    const hear = (): void => {
-      if (server.readableLength > 0) finish();
-    };
-    const leave = (): void => finish();
-    client.on("readable", look).on("end", leave).on("close", leave);
-    server.on("readable", hear).on("end", leave).on("close", leave);
-    look();
-  });
+type Language = "tls" | "http" | "other";
+
+/** By the first character: whoever begins with a letter and is not SSH has to speak HTTP. Servers skip blank lines, so that is done here. */
+export function toLanguage(words: Buffer): Language | undefined {
+  if (words[0] === TLS_HANDSHAKE) return "tls";
+  const text = words.toString("latin1").replace(/^[\r\n\t ]+/, "");
+  if (text === "") return words.length > LONGEST_BLANK ? "http" : undefined;
+  if (!/^[A-Za-z]/.test(text)) return "other";
+  if (text.startsWith("SSH-")) return "other";
+  return text.length < 4 && "SSH-".startsWith(text) ? undefined : "http";
 }
+
+const LONGEST_BLANK = 1_024;

@@ -2,6 +2,7 @@ import { createDecipheriv, createHmac, randomBytes } from "node:crypto";
 import { isIP } from "node:net";
 import type { Lending, LentSecret } from "../../../contract/launch.ts";
 import type { HostPattern } from "../hostPattern.ts";
+import { SecretForms } from "./secretForms.ts";
 import { Substitution } from "./substitution.ts";
 import { judge } from "./verdict.ts";
 
@@ -14,10 +15,18 @@ export interface LenderOptions {
 const FRESH_MS = 1_000;
 const PATIENCE_MS = 3_000;
 
+/** Bounds of what is remembered. */
+const MOST_LENT = 256;
+const MOST_FORMS = 32;
+
 /** Knows what is lent to this sandbox, and to which host it may go. */
 export class Lender {
   readonly #options: LenderOptions;
   #known: readonly LentSecret[] = [];
+  /** All that was ever known: a host that got a value may send it back after it was changed. */
+  readonly #lent = new Map<string, LentSecret>();
+  readonly #forms = new Map<string, SecretForms>();
+  readonly #addresses = new Set<string>();
   #asked = 0;
   #asking: Promise<void> | undefined;
 
@@ -25,14 +34,35 @@ export class Lender {
     this.#options = options;
   }
 
-  /** Undefined where nothing may go to this host. */
+  /** Undefined where nothing may go to this host, or ever could. */
   async for(host: string, port: number): Promise<Substitution | undefined> {
     if (Date.now() - this.#asked >= FRESH_MS) await (this.#asking ??= this.#ask());
-    const isOwn = judge(this.#options.own, host, port) !== "refused";
-    const secrets = this.#known.filter(({ hosts }) =>
-      hosts === undefined ? !isOwn : hosts.some((entry) => isMeant(entry.toLowerCase(), host)),
-    );
-    return secrets.length === 0 ? undefined : new Substitution(secrets);
+    const isOwn = judge({ patterns: this.#options.own }, host, port) !== "refused";
+    const isFor = ({ hosts }: LentSecret): boolean =>
+      hosts === undefined ? !isOwn : hosts.some((entry) => isMeant(entry.toLowerCase(), host));
+    const lent = [...this.#lent.values()].filter(isFor);
+    if (lent.length === 0) return undefined;
+    return new Substitution({ secrets: this.#known.filter(isFor), forms: this.#formsOf(lent) });
+  }
+
+  /** A connection that secrets may go by leads there. */
+  remember(address: string | undefined, port: number): void {
+    this.#addresses.add(`${address} ${port}`);
+  }
+
+  /** Whether it is the address of a host that secrets may go to, and not the harness's own. */
+  isKnown(address: string, port: number): boolean {
+    if (judge({ patterns: this.#options.own }, address, port) !== "refused") return false;
+    return this.#addresses.has(`${address} ${port}`);
+  }
+
+  #formsOf(secrets: readonly LentSecret[]): SecretForms {
+    const unique = new Map(secrets.map(({ placeholder, value }) => [value, { placeholder, value }]));
+    const key = JSON.stringify([...unique.values()]);
+    const forms = this.#forms.get(key) ?? new SecretForms([...unique.values()]);
+    if (this.#forms.size >= MOST_FORMS) this.#forms.clear();
+    this.#forms.set(key, forms);
+    return forms;
   }
 
   /** While the server is away, what it said last holds. */
@@ -44,12 +74,25 @@ export class Lender {
         headers: { "sluice-nonce": nonce, authorization: `Bearer ${toHmac(token, nonce).toString("hex")}` },
         signal: AbortSignal.timeout(PATIENCE_MS),
       });
-      if (answer.ok) this.#known = unseal(Buffer.from(await answer.arrayBuffer()), token, nonce);
+      if (answer.ok) this.#learn(unseal(Buffer.from(await answer.arrayBuffer()), token, nonce));
     } catch {
       // Nobody is there, or somebody else on its port.
     } finally {
       this.#asked = Date.now();
       this.#asking = undefined;
+    }
+  }
+
+  #learn(secrets: readonly LentSecret[]): void {
+    this.#known = secrets;
+    for (const secret of secrets) {
+      const key = JSON.stringify(secret);
+      this.#lent.delete(key);
+      this.#lent.set(key, secret);
+    }
+    for (const key of this.#lent.keys()) {
+      if (this.#lent.size <= MOST_LENT) return;
+      this.#lent.delete(key);
     }
   }
 }

@@ -24,9 +24,9 @@ async function main(): Promise<void> {
   // Another one is at work already, and it was told the same.
   if (await isServed(fingerprint)) return;
   const presence = new Presence(settings.graceMs, leave);
-  const { patterns, names, lent } = settings;
+  const { patterns, privates, names, lent } = settings;
   const lender = lent && new Lender(lent);
-  const ways = { patterns, resolve: createResolve(names), lender };
+  const ways = { patterns, privates, resolve: createResolve(names), lender };
   const proxy = createProxy({
     ...ways,
     interceptor: lent && new Interceptor({ ...ways, authority: lent.authority }),

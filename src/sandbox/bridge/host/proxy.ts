@@ -1,12 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
-import { parseHostPort } from "../hostPort.ts";
+import { isIP, type Socket } from "node:net";
+import { isLoopbackHost, parseHostPort } from "../hostPort.ts";
 import { PRESENCE_PATH } from "../ingress.ts";
 import { splice } from "../splice.ts";
 import { answerRaw, answerWith, toRefusal } from "./answer.ts";
-import { dial } from "./dial.ts";
-import { forward, type ForwardOptions } from "./forward.ts";
+import { toAddressKind } from "./address.ts";
+import { TLS_HANDSHAKE, toServerName } from "./clientHello.ts";
+import { dialKnown, forward, type ForwardOptions } from "./forward.ts";
 import type { Interceptor } from "./interceptor.ts";
+import { peek } from "./peek.ts";
 import { Refusal } from "./refusal.ts";
 
 export interface ProxyOptions extends ForwardOptions {
@@ -59,17 +61,42 @@ async function tunnel(
     const { host, port } = parseHostPort(request.url ?? "") ?? {};
     if (host === undefined || port === undefined) throw notATarget(request.url);
     const { interceptor, lender } = options;
-    const isMeant = (await lender?.for(host, port)) !== undefined;
-    const upstream = await dial(host, port, options);
+    const substitution = await lender?.for(host, port);
+    const upstream = await dialKnown(host, port, options);
     if (socket.destroyed) return void upstream.destroy();
     socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
     if (head.length > 0) socket.unshift(head);
-    if (interceptor === undefined || !isMeant) return splice(socket, upstream);
-    await interceptor.take(socket, { host, port, socket: upstream });
+    if (interceptor !== undefined && substitution !== undefined) {
+      return await interceptor.take(socket, { host, port, socket: upstream, substitution });
+    }
+    if (await isFronted(socket, upstream, host)) {
+      socket.end(UNRECOGNIZED_NAME);
+      return void upstream.destroy();
+    }
+    splice(socket, upstream);
   } catch (error) {
     answerRaw(socket, toRefusal(error));
   }
 }
+
+/** TLS for another server than the one that was asked for: many sites share an address, and not all of them are allowed. */
+async function isFronted(client: Socket, upstream: Socket, host: string): Promise<boolean> {
+  const isPlace = isLoopbackHost(host) || (isIP(host) !== 0 && toAddressKind(host) !== "public");
+  if (isPlace) return false;
+  upstream.on("error", () => upstream.destroy());
+  const expected = isIP(host) === 0 ? host : "";
+  return peek(client, upstream, {
+    decide: (words) => {
+      if (words[0] !== TLS_HANDSHAKE) return false;
+      const name = toServerName(words);
+      return name === undefined ? undefined : name !== expected;
+    },
+    otherwise: false,
+  });
+}
+
+/** A fatal alert of TLS, which clients name in their error. */
+const UNRECOGNIZED_NAME = Buffer.from([0x15, 3, 3, 0, 2, 2, 112]);
 
 function greet(request: IncomingMessage, response: ServerResponse, options: ProxyOptions): void {
   request.socket.setTimeout(0);

@@ -1,4 +1,5 @@
-import { toAuthority } from "../hostPort.ts";
+import { isIP } from "node:net";
+import { isLoopbackHost, toAuthority } from "../hostPort.ts";
 
 /** An answer of the proxy's own, in words that an agent and a person can act on. */
 export class Refusal extends Error {
@@ -21,17 +22,28 @@ export function notAllowed(host: string, port: number): Refusal {
 
 export function insideTheHost(host: string, port: number, found: string): Refusal {
   const authority = toAuthority(host, port);
+  const isPlace = isIP(host) !== 0 || isLoopbackHost(host);
+  const remedy = isPlace
+    ? `To allow it all the same, name it with its port: create the session with ${example(authority)}.\n`
+    : `To allow it all the same, create the session with ${JSON.stringify({ network: { allow: [authority], private: [host] } })}.\n`;
   return new Refusal(
     403,
-    `sluice: this sandbox may not reach ${authority}: it lies in the network of the machine that runs sluice (${found}).\n` +
-      `To allow it all the same, name it with its port: create the session with ${example(authority)}.\n`,
+    `sluice: this sandbox may not reach ${authority}: it lies in the network of the machine that runs sluice (${found}).\n${remedy}`,
   );
 }
 
 export function neverReachable(host: string, port: number, found: string): Refusal {
   return new Refusal(
     403,
-    `sluice: this sandbox may not reach ${toAuthority(host, port)}: no name may stand for such an address (${found}).\n`,
+    `sluice: this sandbox may not reach ${toAuthority(host, port)}: no name may stand for such an address (${found}).\n` +
+      "Where it is meant, the session's allow list has to name the address itself, with its port.\n",
+  );
+}
+
+export function onlyByName(host: string, port: number): Refusal {
+  return new Refusal(
+    403,
+    `sluice: this sandbox may not reach ${toAuthority(host, port)} by its address: it belongs to a host that secrets may go to. Use the host's name.\n`,
   );
 }
 

@@ -1,27 +1,41 @@
 import type { LentSecret } from "../../../contract/launch.ts";
+import type { Headers } from "./headers.ts";
 import type { Replacement } from "./replaceStream.ts";
+import { ScrubStream, Scrubber, scrubText } from "./scrubber.ts";
+import { SecretForms, toJsonText } from "./secretForms.ts";
 
-type Headers = Record<string, string[]>;
+export interface SubstitutionOptions {
+  /** What may go to the host now. */
+  readonly secrets: readonly LentSecret[];
+  /** The forms of all that may have gone there. */
+  readonly forms: SecretForms;
+}
 
-/** What is put in the place of placeholders in the requests to one host. */
+/** What is put in the place of placeholders in the requests to one host, and taken out of its answers. */
 export class Substitution {
   readonly #secrets: readonly LentSecret[];
+  readonly #forms: SecretForms;
 
-  constructor(secrets: readonly LentSecret[]) {
+  constructor({ secrets, forms }: SubstitutionOptions) {
     this.#secrets = secrets;
+    this.#forms = forms;
   }
 
-  /** The same headers, or undefined where none of them holds a placeholder. */
-  inHeaders(headers: Headers): Headers | undefined {
+  /** The same headers, with the values. */
+  inHeaders(headers: Headers): Headers {
     const secrets = this.#secrets.filter(({ header }) => header);
     const put = (text: string): string => putAll(text, secrets);
-    let isTouched = false;
-    const replaced = Object.entries(headers).map(([name, values]): [string, string[]] => {
-      const after = values.map((value) => toBasic(value, put) ?? put(value));
-      isTouched ||= after.some((value, at) => value !== values[at]);
-      return [name, after];
-    });
-    return isTouched ? Object.fromEntries(replaced) : undefined;
+    return mapHeaders(headers, (name, value) =>
+      NEVER_SECRET.test(name) ? value : (toBasic(value, put) ?? put(value)),
+    );
+  }
+
+  /** Whether a header holds a placeholder whose value would be put there. */
+  isMeantIn(headers: Headers): boolean {
+    const put = this.inHeaders(headers);
+    return Object.entries(headers).some(([name, values]) =>
+      values.some((value, at) => put[name]?.[at] !== value),
+    );
   }
 
   /** For a body of this type; none where the body is to be left alone. */
@@ -35,22 +49,37 @@ export class Substitution {
       ]);
   }
 
-  /** For what a host sends back of what it was sent. */
-  inAnswer(): Replacement[] {
-    return this.#secrets.flatMap(({ placeholder, value }) => {
-      const texts = new Set([value, toJsonText(value)].filter((text) => text !== ""));
-      return [...texts].map((text): Replacement => [Buffer.from(text), Buffer.from(placeholder)]);
-    });
+  /** For what a host sends back: it may send what it was sent, now or before. */
+  scrub(text: string): string {
+    return scrubText(this.#forms, text);
   }
 
-  inAnswerHeaders(headers: Headers): Headers {
-    const back = this.#secrets.map(({ placeholder, value }) => ({ placeholder: value, value: placeholder }));
-    const replaced = Object.entries(headers).map(([name, values]): [string, string[]] => [
-      name,
-      values.map((value) => putAll(value, back)),
-    ]);
-    return Object.fromEntries(replaced);
+  /** A header whose name holds a secret is left out. */
+  scrubHeaders(headers: Headers, rawNames: readonly string[]): Headers {
+    const bad = new Set(
+      rawNames.filter((name) => this.scrub(name) !== name).map((name) => name.toLowerCase()),
+    );
+    const good = Object.entries(headers).filter(([name]) => !bad.has(name));
+    return mapHeaders(Object.fromEntries(good), (_name, value) => this.scrub(value));
   }
+
+  createScrubber(): Scrubber {
+    return new Scrubber(this.#forms);
+  }
+
+  createStream(options?: { idleMs?: number }): ScrubStream {
+    return new ScrubStream(this.#forms, options);
+  }
+}
+
+/** No key belongs there: such values are logged, cached, shown to others, or read by proxies. */
+const NEVER_SECRET =
+  /^(accept|accept-.*|content-.*|transfer-encoding|host|user-agent|referer|origin|via|from|date|forwarded|x-forwarded-.*|x-real-ip|x-original-.*|x-rewrite-url|range|if-.*|cache-control|sec-websocket-(key|version|extensions))$/;
+
+function mapHeaders(headers: Headers, map: (name: string, value: string) => string): Headers {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, values]) => [name, values.map((value) => map(name, value))]),
+  );
 }
 
 function putAll(text: string, secrets: readonly Pick<LentSecret, "placeholder" | "value">[]): string {
@@ -64,8 +93,4 @@ function toBasic(header: string, put: (text: string) => string): string | undefi
   const text = Buffer.from(coded, "base64").toString("utf8");
   const after = put(text);
   return after === text ? undefined : `${scheme} ${Buffer.from(after).toString("base64")}`;
-}
-
-function toJsonText(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
 }

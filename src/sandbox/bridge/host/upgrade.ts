@@ -1,11 +1,18 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import type { Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { toAuthority } from "../hostPort.ts";
 import { splice } from "../splice.ts";
 import { answerRaw, toRefusal } from "./answer.ts";
 import { connectTo, startOutgoing, type ForwardOptions, type Target } from "./forward.ts";
-import { toHeaders } from "./headers.ts";
+import { refuseFraming, toHeaders, type Headers } from "./headers.ts";
+import { toInward, toOutwardHeaders, type Inward } from "./message.ts";
+import { Refusal } from "./refusal.ts";
+import type { Substitution } from "./substitution.ts";
+import { ScrubFrames } from "./webSocket.ts";
 
-/** A request that goes on as something else, such as a WebSocket: its head is like any other, then it is bytes. */
+/** A request that goes on as a WebSocket: its head is like any other, then the server's messages are scrubbed. */
 export async function upgradeTo(
   target: Target,
   request: IncomingMessage,
@@ -16,22 +23,24 @@ export async function upgradeTo(
   client.on("error", () => client.destroy());
   try {
     const substitution = await options.lender?.for(target.host, target.port);
-    const given = toHeaders(request);
-    const headers = substitution?.inHeaders(given) ?? given;
+    const headers = toUpgradeHeaders(request, target, substitution);
     const socket = await connectTo(target, options);
     if (client.destroyed) return void socket.destroy();
-    const upgrade = { connection: ["Upgrade"], upgrade: [request.headers.upgrade ?? ""] };
-    const outgoing = startOutgoing(request, target, { ...headers, ...upgrade }, socket);
+    const outgoing = startOutgoing(request, target, headers, socket);
+    client.on("close", () => outgoing.destroy());
     outgoing.on("error", (error) => answerRaw(client, toRefusal(error)));
-    outgoing.on("response", (answer) => {
-      client.write(toHead(answer));
-      answer.pipe(client);
-    });
+    outgoing.on("response", (answer) => void refuse(answer, client, substitution));
     outgoing.on("upgrade", (answer, upstream: Socket, first: Buffer) => {
-      client.write(toHead(answer));
+      try {
+        client.write(toHead(toSwitched(answer, substitution)));
+      } catch (error) {
+        upstream.destroy();
+        return answerRaw(client, toRefusal(error));
+      }
       if (first.length > 0) upstream.unshift(first);
       if (head.length > 0) client.unshift(head);
-      splice(client, upstream);
+      const scrub = substitution && new ScrubFrames(() => substitution.createScrubber());
+      splice(client, upstream, scrub);
     });
     outgoing.end();
   } catch (error) {
@@ -39,9 +48,68 @@ export async function upgradeTo(
   }
 }
 
-/** As it came: what belongs to the connection is meant for the client here. */
-function toHead({ statusCode, statusMessage, rawHeaders }: IncomingMessage): string {
-  const lines = [`HTTP/1.1 ${statusCode} ${statusMessage}`];
-  for (let at = 0; at < rawHeaders.length; at += 2) lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
+function toUpgradeHeaders(
+  request: IncomingMessage,
+  target: Target,
+  substitution: Substitution | undefined,
+): Headers {
+  const { host, port, isSecure = false } = target;
+  const protocol = request.headers.upgrade ?? "";
+  const length = Number(request.headers["content-length"] ?? 0);
+  refuseFraming(request);
+  if (request.headers["transfer-encoding"] !== undefined || length !== 0) {
+    throw new Refusal(400, "sluice: a request that asks for another protocol has no body here.\n");
+  }
+  if (substitution !== undefined && protocol.trim().toLowerCase() !== "websocket") {
+    throw new Refusal(
+      403,
+      `sluice: secrets may go to ${toAuthority(host, port)}, so that all it answers has to be read here, and the protocol ${JSON.stringify(protocol)} cannot be. HTTP/1.1 and WebSockets can.\n`,
+    );
+  }
+  const { "sec-websocket-extensions": extensions, ...plain } = toHeaders(request);
+  // Compressed messages could not be read here.
+  const given =
+    substitution === undefined && extensions ? { ...plain, "sec-websocket-extensions": extensions } : plain;
+  const headers = toOutwardHeaders(given, { host, port, isSecure, substitution });
+  return { ...headers, connection: ["Upgrade"], upgrade: [protocol] };
+}
+
+/** The answer of a server that stays with HTTP; the connection ends with it. */
+async function refuse(
+  answer: IncomingMessage,
+  client: Socket,
+  substitution: Substitution | undefined,
+): Promise<void> {
+  let isAnswered = false;
+  try {
+    const { through, ...inward } = toInward(answer, substitution);
+    const { "content-length": _length, ...headers } = inward.headers;
+    isAnswered = true;
+    client.write(toHead({ ...inward, headers: { ...headers, connection: ["close"] } }));
+    await pipeline([answer, ...through, client] as [IncomingMessage, ...Transform[], Socket]);
+  } catch (error) {
+    answer.destroy();
+    if (isAnswered) client.destroy();
+    else answerRaw(client, toRefusal(error));
+  }
+}
+
+function toSwitched(
+  answer: IncomingMessage,
+  substitution: Substitution | undefined,
+): Omit<Inward, "through"> {
+  const inward = toInward(answer, substitution);
+  if (substitution !== undefined && inward.headers["sec-websocket-extensions"] !== undefined) {
+    throw new Refusal(502, "sluice: the server uses an extension of WebSockets that it was not asked for.\n");
+  }
+  const upgrade = answer.headers.upgrade ?? "";
+  return { ...inward, headers: { ...inward.headers, connection: ["Upgrade"], upgrade: [upgrade] } };
+}
+
+function toHead({ status, reason, headers }: Omit<Inward, "through">): string {
+  const lines = [`HTTP/1.1 ${status} ${reason}`];
+  for (const [name, values] of Object.entries(headers)) {
+    for (const value of values) lines.push(`${name}: ${value}`);
+  }
   return `${lines.join("\r\n")}\r\n\r\n`;
 }

@@ -1,18 +1,25 @@
 import { isIP } from "node:net";
 import type { HostPattern } from "../hostPattern.ts";
+import { isLoopbackHost } from "../hostPort.ts";
 
-/** `named`: this very host and port stand in the list, so that it may also lie in the host's own network. */
-export type Verdict = "refused" | "allowed" | "named";
+/** `private`: the host may also lie in the network of this machine. */
+export type Verdict = "refused" | "allowed" | "private";
 
-export function judge(patterns: readonly HostPattern[], host: string, port: number): Verdict {
-  let verdict: Verdict = "refused";
-  for (const pattern of patterns) {
-    if (pattern.port !== undefined && pattern.port !== port) continue;
-    if (!covers(pattern, host)) continue;
-    if (pattern.port !== undefined && !pattern.wildcard) return "named";
-    verdict = "allowed";
-  }
-  return verdict;
+export interface HostRules {
+  readonly patterns: readonly HostPattern[];
+  /** Names that may lie in a private network, where `patterns` allow them. */
+  readonly privates?: readonly HostPattern[] | undefined;
+}
+
+export function judge({ patterns, privates = [] }: HostRules, host: string, port: number): Verdict {
+  const isListed = (pattern: HostPattern): boolean =>
+    (pattern.port === undefined || pattern.port === port) && covers(pattern, host);
+  const listed = patterns.filter(isListed);
+  if (listed.length === 0) return "refused";
+  // A name says nothing of where it leads; an address and `localhost` do, where they are named with their port.
+  const isPlace = isIP(host) !== 0 || isLoopbackHost(host);
+  const isNamed = isPlace && listed.some(({ wildcard, port: named }) => !wildcard && named !== undefined);
+  return isNamed || (!isPlace && privates.some(isListed)) ? "private" : "allowed";
 }
 
 function covers(pattern: HostPattern, host: string): boolean {
