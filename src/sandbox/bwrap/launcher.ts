@@ -1,9 +1,10 @@
 import type { ChildProcess, StdioOptions } from "node:child_process";
 import { closeSync } from "node:fs";
-import { chmod, chown, mkdir, stat } from "node:fs/promises";
+import { chmod, mkdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { Duplex } from "node:stream";
 import { SluiceError } from "../../contract/index.ts";
+import { demandDirectory } from "../host/directory.ts";
 import type { Enclosure } from "../host/enclosure.ts";
 import { KEY_MARKER, MARKER, toEnvironment } from "../host/environment.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
@@ -162,13 +163,9 @@ export class Launcher {
   /** The folders of the sandbox, each its user's, and the files of its /etc. */
   async makeFolders(): Promise<void> {
     const { owner, directory } = this.#record;
-    const { workspace, home, uploads } = this.#folder.paths(directory);
-    const own = directory === undefined ? [workspace] : [];
-    for (const path of [...own, home, uploads, this.#folder.tmp]) {
-      await mkdir(path, { recursive: true, mode: 0o700 });
-      if (owner !== undefined && (await stat(path)).uid !== owner.uid)
-        await chown(path, owner.uid, owner.gid);
-    }
+    await mkdir(this.#folder.path, { recursive: true, mode: 0o700 });
+    this.#folder.makeParts(this.#record);
+    if (directory !== undefined) demandDirectory(directory);
     // Others are kept out by the folder above; who runs inside has to walk through this one.
     if (owner !== undefined) await chmod(this.#folder.path, 0o711);
     const network = this.#record.network?.mode === "full" ? "host" : "own";

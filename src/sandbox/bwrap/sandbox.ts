@@ -1,4 +1,3 @@
-import { lstat, rmdir, stat } from "node:fs/promises";
 import { SluiceError, type Launch } from "../../contract/index.ts";
 import type { BridgePrograms } from "../bridge/programs.ts";
 import { Enclosure, toUnlimited } from "../host/enclosure.ts";
@@ -7,9 +6,10 @@ import { HostFiles } from "../host/files.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
 import { sendSignal } from "../host/kill.ts";
 import { PINNED, toMappedPath } from "../host/mapping.ts";
+import { toMountedNamespace } from "../host/namespace.ts";
 import type { Owner } from "../host/owner.ts";
 import { readProcess, readProcesses } from "../host/procfs.ts";
-import { removeTree } from "../host/removeTree.ts";
+import { removeEmptyFolder, removeTree } from "../host/removeTree.ts";
 import { demandProgram, toStdio } from "../host/start.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Launcher } from "./launcher.ts";
@@ -18,6 +18,8 @@ import { toInnerPath } from "./needs.ts";
 import { Network } from "./network.ts";
 import { endTree } from "./resident.ts";
 import { toSeccompFilter } from "./seccomp.ts";
+
+const OUTPUTS = `${PINNED.workspace}/output`;
 
 export interface BwrapContext {
   readonly bwrap: string;
@@ -47,7 +49,9 @@ export class BwrapSandbox implements Sandbox {
     this.id = record.id;
     this.folders = folder.paths(record.directory);
     if (record.owner !== undefined) this.owner = record.owner;
-    this.files = new HostFiles(PINNED, context.hide, { host: this.folders, owner: record.owner });
+    const host = { ...this.folders, tmp: folder.tmp };
+    const namespace = toMountedNamespace(host, { hidden: context.hide, owner: record.owner });
+    this.files = new HostFiles({ paths: PINNED, host, namespace });
     this.#folder = folder;
     this.#record = record;
     const { workspace, home, uploads } = this.folders;
@@ -150,24 +154,21 @@ export class BwrapSandbox implements Sandbox {
   async destroy(): Promise<void> {
     await this.#network.close();
     await this.killAll();
-    if (this.#record.madeOutputs) await rmdir(this.folders.outputs).catch(() => {});
+    if (this.#record.madeOutputs) await removeEmptyFolder(this.folders.outputs).catch(() => {});
     await removeTree(this.#folder.path);
   }
 
   async #toFolder(path: string): Promise<string> {
-    const { said, host } = toMappedPath(path, PINNED, PINNED.workspace, this.folders);
-    if ((await stat(host).catch(() => undefined))?.isDirectory()) return said;
-    throw new SluiceError(
-      "invalid_request",
-      `There is no folder ${path} in the sandbox. Make it, or name another.`,
-    );
+    const { said } = toMappedPath(path, PINNED, PINNED.workspace, this.folders);
+    await this.files.locateWorkFolder(path);
+    return said;
   }
 
   /** An agent may have removed them. */
   async #makePrivate(): Promise<void> {
     await this.#launcher.makeFolders();
-    const outputs = await lstat(this.folders.outputs).catch(() => undefined);
-    if (outputs === undefined) await this.files.mkdir(PINNED.outputs);
+    const outputs = await this.files.stat(OUTPUTS).catch(() => undefined);
+    if (outputs === undefined) await this.files.mkdir(OUTPUTS);
   }
 
   async #demandProgram({ argv: [program = ""], env, needs = [] }: Launch): Promise<void> {

@@ -1,10 +1,12 @@
 import type { ContainerCreateOptions } from "dockerode";
-import { chmod, lchown, mkdir, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { createBridge, type Bridge } from "../bridge/bridge.ts";
+import { demandDirectory } from "../host/directory.ts";
 import type { SandboxFolder } from "../host/folder.ts";
 import { PINNED } from "../host/mapping.ts";
+import { OpenFolder } from "../host/open-folder.ts";
 import type { Owner } from "../host/owner.ts";
 import type { SandboxPaths } from "../port.ts";
 import type { ContainerEngine } from "./engine.ts";
@@ -116,12 +118,13 @@ async function makeFolders(
   host: SandboxPaths,
   user: string,
 ): Promise<Pick<MountSources, "passwd" | "group" | "session" | "empty">> {
-  const own = record.directory === undefined ? [host.workspace] : [];
-  const inHome = join(host.home, "workspace");
-  const bridge = join(folder.path, "bridge");
-  for (const path of [...own, host.home, inHome, host.uploads, host.outputs, folder.tmp, bridge]) {
-    await makeOne(path, record.owner);
-  }
+  const { owner } = record;
+  await mkdir(folder.path, { recursive: true, mode: 0o700 });
+  folder.makeParts(record);
+  if (record.directory !== undefined) demandDirectory(record.directory);
+  makeOwned(folder.path, "bridge", owner);
+  makeOwned(host.home, "workspace", owner);
+  makeOwned(host.workspace, basename(host.outputs), owner);
   const [uid = "", gid = ""] = user.split(":");
   const root = uid === "0" ? "" : "root:x:0:0:root:/root:/bin/sh\n";
   const rootGroup = gid === "0" ? "" : "root:x:0:\n";
@@ -133,10 +136,16 @@ async function makeFolders(
   };
 }
 
-/** Never through a link that stands in its place. */
-async function makeOne(path: string, owner: Owner | undefined): Promise<void> {
-  const made = await mkdir(path, { mode: 0o700 }).then(() => true, present);
-  if (made && owner !== undefined) await lchown(path, owner.uid, owner.gid);
+/** Never through a link that stands in its place, and never another one's: the agent may have put something there. */
+function makeOwned(parent: string, name: string, owner: Owner | undefined): void {
+  const folder = OpenFolder.openReal(parent);
+  try {
+    folder.make(name, { owner, mode: 0o700 }).close();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOTDIR") throw error;
+  } finally {
+    folder.close();
+  }
 }
 
 /** For everybody inside to read, whatever the server's own mask. */

@@ -1,4 +1,3 @@
-import { rmdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import type { BridgeStart } from "../bridge/bridge.ts";
@@ -9,9 +8,10 @@ import { KEY_MARKER, MARKER } from "../host/environment.ts";
 import { refuseExposed } from "../host/exposed.ts";
 import { HostFiles } from "../host/files.ts";
 import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
+import { toMountedNamespace } from "../host/namespace.ts";
 import type { Owner } from "../host/owner.ts";
 import { readProcess } from "../host/procfs.ts";
-import { removeTree } from "../host/removeTree.ts";
+import { removeEmptyFolder, removeTree } from "../host/removeTree.ts";
 import { startProgram, toStdio } from "../host/start.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Container } from "./container.ts";
@@ -51,7 +51,9 @@ export class DockerSandbox implements Sandbox {
     this.id = record.id;
     this.folders = folder.paths(record.directory);
     if (record.owner !== undefined) this.owner = record.owner;
-    this.files = new HostFiles(PINNED, sources.hide, { host: this.folders, owner: record.owner });
+    const host = { ...this.folders, tmp: folder.tmp };
+    const namespace = toMountedNamespace(host, { hidden: sources.hide, owner: record.owner });
+    this.files = new HostFiles({ paths: PINNED, host, namespace });
     this.#sources = sources;
     this.#container = new Container(engine, {
       name: `sluice-${folder.key}`,
@@ -155,7 +157,7 @@ export class DockerSandbox implements Sandbox {
     await this.#network.close();
     await this.discard();
     // Ours, unless somebody has put something there.
-    if (this.#sources.record.madeOutputs) await rmdir(this.folders.outputs).catch(() => {});
+    if (this.#sources.record.madeOutputs) await removeEmptyFolder(this.folders.outputs).catch(() => {});
     await removeTree(this.#sources.folder.path);
   }
 
@@ -198,10 +200,9 @@ export class DockerSandbox implements Sandbox {
 
   async #toFolder(cwd: string | undefined): Promise<string> {
     if (cwd === undefined) return PINNED.workspace;
-    const { said, host } = toMappedPath(cwd, PINNED, PINNED.workspace, this.folders);
-    const found = await stat(host).catch(() => undefined);
-    if (found?.isDirectory()) return said;
-    throw new SluiceError("invalid_request", `There is no folder ${said} to work in. Make it first.`);
+    const { said } = toMappedPath(cwd, PINNED, PINNED.workspace, this.folders);
+    await this.files.locateWorkFolder(cwd);
+    return said;
   }
 
   /** What neither the image nor any mount brings. */

@@ -2,6 +2,7 @@ import { realpath, stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import { isInside } from "./mapping.ts";
+import { OpenFolder } from "./open-folder.ts";
 
 /** The real path of a directory that somebody wants to work in, if any; none of sluice's own below `root`. */
 export async function toDirectory(directory: string | undefined, root: string): Promise<string | undefined> {
@@ -22,4 +23,14 @@ export async function toDirectory(directory: string | undefined, root: string): 
     throw new SluiceError("invalid_request", detail, { directory });
   }
   return real;
+}
+
+/** That the directory is still a folder where it was: an agent with a folder above it could have put a link in its place. */
+export function demandDirectory(directory: string): void {
+  try {
+    OpenFolder.openReal(directory).close();
+  } catch (error) {
+    const detail = `The directory ${directory} is gone, or a link was put in its place. Bring it back, or make a session elsewhere.`;
+    throw new SluiceError("invalid_request", detail, { directory }, { cause: error });
+  }
 }

@@ -1,16 +1,23 @@
-import { constants, type Stats } from "node:fs";
-import { cp, lchown, lstat, open, readdir, rename, rmdir, symlink, type FileHandle } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { randomBytes } from "node:crypto";
+import { lstatSync, renameSync, type Stats } from "node:fs";
+import { lstat, readdir, rmdir, type FileHandle } from "node:fs/promises";
+import { basename, isAbsolute, join } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import type { FileEntry, SandboxFiles, SandboxPaths } from "../port.ts";
-import { toTarget, withFolder, withMadeFolder, withParent, type Bounds } from "./confine.ts";
+import { copyEntry } from "./copy-tree.ts";
 import { withFileErrors } from "./fileErrors.ts";
-import { outside, toMappedPath, type MappedPath } from "./mapping.ts";
-import { giveFile, giveTree, type Owner } from "./owner.ts";
-import { removeTree } from "./removeTree.ts";
+import { withEntry, withFolder, type Found, type LookupOptions } from "./lookup.ts";
+import { isInside, outside, toHostSpelling, toMappedPath } from "./mapping.ts";
+import type { Namespace } from "./namespace.ts";
+import { createFile, fileError, openEmptied, openRegular, readUpTo } from "./open-file.ts";
+import { ownerUid } from "./owner.ts";
+import { removeEntry } from "./removeTree.ts";
 
-const { O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY } = constants;
 const MAX_READ_BYTES = 512 * 1024 * 1024;
+/** How many entries of a folder are looked at side by side. */
+const LOOKED_AT_ONCE = 256;
+/** An agent may remove what we are about to open. */
+const TRIES = 5;
 
 export interface WriteOptions {
   readonly mode?: number;
@@ -18,181 +25,286 @@ export interface WriteOptions {
   readonly base?: string;
 }
 
+export interface HostFilesOptions {
+  /** What the agent sees. */
+  readonly paths: SandboxPaths;
+  /** Where that is, unless it is the same. */
+  readonly host?: SandboxPaths;
+  readonly namespace: Namespace;
+}
+
+/** An entry that is in a folder, and no place itself. */
+type InFolder = Found & { readonly name: string };
+
+/** A path as it was said: absolute, and where its lookup begins. */
+interface Said {
+  readonly path: string;
+  readonly start: string;
+}
+
 /** The files of a sandbox on the host, none of them outside of it. */
 export class HostFiles implements SandboxFiles {
   readonly #paths: SandboxPaths;
   readonly #host: SandboxPaths;
-  readonly #bounds: Bounds;
+  readonly #namespace: Namespace;
 
-  /**
-   * `paths` is what the agent sees, `host` where that is, unless it is the same.
-   * `except` holds the folders of other sandboxes, should the workspace contain them.
-   */
-  constructor(
-    paths: SandboxPaths,
-    except: readonly string[],
-    { host = paths, owner }: { host?: SandboxPaths; owner?: Owner | undefined } = {},
-  ) {
+  constructor({ paths, host = paths, namespace }: HostFilesOptions) {
     this.#paths = paths;
     this.#host = host;
-    const inside = [host.workspace, host.home, host.uploads];
-    this.#bounds = { inside, except, ...(owner === undefined ? {} : { owner }) };
+    this.#namespace = namespace;
   }
 
   read(path: string): Promise<Uint8Array> {
-    return withFileErrors(path, async () => {
-      const target = await toTarget(this.#map(path), this.#bounds);
-      return withParent(target, { bounds: this.#bounds }, async (parent, name) => {
-        // A FIFO must not make us wait for its writer.
-        const handle = await open(parent.at(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-        return readAll(handle, path).finally(() => handle.close());
-      });
+    return this.#withEntry(path, { follow: true }, async (found) => {
+      const handle = await openRegular(this.#inFolder(path, found).folder.at(found.name ?? ""));
+      return readAll(handle, path).finally(() => handle.close());
     });
   }
 
   write(path: string, content: Uint8Array | string, options: WriteOptions = {}): Promise<void> {
-    return withFileErrors(path, async () => {
-      const target = await toTarget(this.#map(path, options.base), this.#bounds);
-      this.#refuseRoots(target);
-      await withParent(target, { bounds: this.#bounds, make: true }, async (parent, name) => {
-        const flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK;
-        const handle = await open(parent.at(name), flags, options.mode ?? 0o666);
-        try {
-          await giveFile(handle, this.#bounds.owner);
-          if (options.mode !== undefined) await handle.chmod(options.mode);
-          await handle.writeFile(content);
-        } finally {
-          await handle.close();
-        }
-      });
+    const how = { follow: true, make: true, base: options.base };
+    return this.#withEntry(path, how, async (found) => {
+      const entry = this.#inFolder(path, found);
+      const handle = await this.#openForWriting(entry, path, options.mode);
+      try {
+        await handle.writeFile(content);
+      } finally {
+        await handle.close();
+      }
     });
   }
 
   symlink(path: string, target: string): Promise<void> {
-    return withFileErrors(path, async () => {
-      const mapped = this.#map(path);
-      this.#refuseRoots(mapped);
-      await withParent(mapped, { bounds: this.#bounds, make: true }, async (parent, name) => {
-        await symlink(target, parent.at(name));
-        const { owner } = this.#bounds;
-        if (owner !== undefined) await lchown(parent.at(name), owner.uid, owner.gid);
-      });
+    return this.#withEntry(path, { make: true }, async (found) => {
+      const { folder, name } = this.#inFolder(path, found);
+      folder.link(name, target, this.#namespace.owner);
     });
   }
 
   list(path: string): Promise<FileEntry[]> {
     return withFileErrors(path, async () => {
-      const mapped = this.#map(path);
-      // The folder for outputs is a promise to every agent, also to one that has put nothing there.
-      if (mapped.host === this.#host.outputs && !(await exists(mapped.host))) return [];
-      return withFolder(mapped, this.#bounds, async (folder) => {
+      const said = this.#say(path);
+      const options = { said: path };
+      return withFolder(this.#namespace, said.start, options, async (folder, found) => {
         const names = (await readdir(folder.path)).sort();
-        const entries = names.map(async (name) => {
-          const found = await lstat(folder.at(name)).catch(() => undefined);
-          return found && toEntry(join(mapped.said, name), found);
-        });
-        return (await Promise.all(entries)).filter((entry) => entry !== undefined);
+        const entries: FileEntry[] = [];
+        for (let at = 0; at < names.length; at += LOOKED_AT_ONCE) {
+          const looked = names.slice(at, at + LOOKED_AT_ONCE).map(async (name) => {
+            const stats = await lstat(folder.at(name)).catch(() => undefined);
+            return stats && toEntry(join(toShownPath(said, path, found.path), name), stats);
+          });
+          entries.push(...(await Promise.all(looked)).filter((entry) => entry !== undefined));
+        }
+        return entries;
+      }).catch((error: unknown) => {
+        // The folder for outputs is a promise to every agent, also to one that has put nothing there.
+        if ((error as NodeJS.ErrnoException).code === "ENOENT" && this.#isOutputs(path)) return [];
+        throw error;
       });
     });
   }
 
   stat(path: string): Promise<FileEntry> {
-    return withFileErrors(path, async () => {
-      const mapped = this.#map(path);
-      if (this.#isRoot(mapped)) return toEntry(mapped.said, await lstat(mapped.host));
-      return withParent(mapped, { bounds: this.#bounds }, async (parent, name) =>
-        toEntry(mapped.said, await lstat(parent.at(name))),
-      );
+    return this.#withEntry(path, {}, async ({ folder, name, path: found }, said) => {
+      const stats = name === undefined ? folder.stat() : await lstat(folder.at(name));
+      return toEntry(toShownPath(said, path, found), stats);
     });
   }
 
   mkdir(path: string): Promise<void> {
-    return withFileErrors(path, async () => {
-      await withMadeFolder(this.#map(path), this.#bounds, async () => {});
+    return withFileErrors(path, () =>
+      withFolder(this.#namespace, this.#say(path).start, { said: path, make: true }, async () => {}),
+    );
+  }
+
+  /** The host folder of a path, which has no symlink in it. */
+  locate(path: string): Promise<string> {
+    return withFileErrors(path, () =>
+      withFolder(this.#namespace, this.#say(path).start, { said: path }, async (_, { host }) => host),
+    );
+  }
+
+  /** The same for a folder that a command is to run in. */
+  async locateWorkFolder(path: string): Promise<string> {
+    return this.locate(path).catch((cause: unknown) => {
+      if (!(cause instanceof SluiceError) || cause.code !== "file_not_found") throw cause;
+      const detail = `There is no folder ${path} in the sandbox. Make it, or name another.`;
+      throw new SluiceError("invalid_request", detail, {}, { cause });
     });
   }
 
   move(from: string, to: string, options: { overwrite?: boolean } = {}): Promise<void> {
-    return withFileErrors(from, async () => {
-      const [source, target] = [this.#map(from), this.#map(to)];
-      this.#refuseRoots(source, target);
-      const bounds = this.#bounds;
-      await withParent(source, { bounds }, async (fromFolder, fromName) => {
-        const origin = fromFolder.at(fromName);
-        await lstat(origin);
-        await withParent(target, { bounds, make: true }, async (toFolder, toName) => {
-          const place = toFolder.at(toName);
-          await withFileErrors(to, () => makePlace(place, to, options.overwrite ?? false));
-          await moveTree(origin, place, bounds.owner);
-        });
+    const overwrite = options.overwrite ?? false;
+    return this.#withEntry(from, {}, async (source) => {
+      const origin = this.#removable(from, source);
+      await lstat(origin.folder.at(origin.name));
+      await this.#withEntry(to, { make: true }, async (target) => {
+        const place = this.#removable(to, target);
+        if (isInside(place.host, origin.host) && place.host !== origin.host) throw fileError("EINVAL");
+        if (!overwrite) await demandFree(place, to);
+        try {
+          await renameOver(origin, place, { overwrite });
+        } catch (error) {
+          // The workspace may be a user's folder on another disk than the rest of the sandbox.
+          if ((error as NodeJS.ErrnoException).code !== "EXDEV") throw error;
+          await moveToOtherDisk(origin, place, { overwrite });
+        }
       });
     });
   }
 
   remove(path: string, options: { recursive?: boolean } = {}): Promise<void> {
-    return withFileErrors(path, async () => {
-      const mapped = this.#map(path);
-      this.#refuseRoots(mapped);
-      await withParent(mapped, { bounds: this.#bounds }, async (parent, name) => {
-        const found = await lstat(parent.at(name));
-        if (found.isDirectory() && !options.recursive) return rmdir(parent.at(name));
-        return removeTree(parent.at(name));
-      });
+    return this.#withEntry(path, {}, async (found) => {
+      const { folder, name } = this.#removable(path, found);
+      const stats = await lstat(folder.at(name));
+      if (stats.isDirectory() && !options.recursive) return rmdir(folder.at(name));
+      return removeEntry(folder, name);
     });
   }
 
-  #map(path: string, base: string = this.#paths.workspace): MappedPath {
-    return toMappedPath(path, this.#paths, base, this.#host);
+  async #openForWriting({ folder, name }: InFolder, said: string, mode?: number): Promise<FileHandle> {
+    const path = folder.at(name);
+    const { owner } = this.#namespace;
+    for (let tries = 1; ; tries += 1) {
+      const made = await createFile(path, mode ?? 0o666).catch(unless("EEXIST"));
+      if (made !== undefined) return setUp(made, { owner, mode });
+      const refuse = (found: Stats): void => refuseOthers(found, said, ownerUid(owner));
+      const there = await openEmptied(path, refuse).catch(unless("ENOENT"));
+      if (there !== undefined) return keepModest(there, { uid: ownerUid(owner), mode });
+      if (tries === TRIES) throw fileError("ENOENT");
+    }
   }
 
-  #isRoot(path: MappedPath): boolean {
-    return this.#bounds.inside.includes(path.host);
+  #withEntry<T>(
+    path: string,
+    { base, ...options }: Omit<LookupOptions, "said"> & { base?: string | undefined },
+    work: (found: Found, said: Said) => Promise<T>,
+  ): Promise<T> {
+    return withFileErrors(path, () => {
+      const said = this.#say(path, base);
+      return withEntry(this.#namespace, said.start, { ...options, said: path }, (found) => work(found, said));
+    });
   }
 
-  #refuseRoots(...paths: MappedPath[]): void {
-    const root = paths.find((path) => this.#isRoot(path));
-    if (root) throw outside(root.said);
+  /** Refuses by the letters alone what cannot be inside; the lookup finds out about the rest. */
+  #say(path: string, base: string = this.#paths.workspace): Said {
+    const { said, host } = toMappedPath(path, this.#paths, base, this.#host);
+    const start = isAbsolute(path) ? path : `${base}/${path}`;
+    // Where the paths are the host's own, the pinned ones are other names for them.
+    const isHosts = this.#namespace.respell !== undefined;
+    return {
+      path: said,
+      start: isHosts && isAbsolute(path) ? toHostSpelling(path, host, this.#host) : start,
+    };
+  }
+
+  #isOutputs(path: string): boolean {
+    const { host } = toMappedPath(path, this.#paths, this.#paths.workspace, this.#host);
+    return host === this.#host.outputs;
+  }
+
+  #inFolder(said: string, found: Found): InFolder {
+    if (found.name === undefined) throw outside(said);
+    return found as InFolder;
+  }
+
+  /** Neither a place nor anything around one or around what is hidden. */
+  #removable(said: string, found: Found): InFolder {
+    const { places, hidden } = this.#namespace;
+    const kept = [...places.map(({ host }) => host), ...hidden];
+    if (kept.some((path) => isInside(path, found.host))) throw outside(said);
+    return this.#inFolder(said, found);
   }
 }
 
 async function readAll(handle: FileHandle, path: string): Promise<Uint8Array> {
-  const found = await handle.stat();
-  if (found.isDirectory())
-    throw new SluiceError("invalid_request", `${path} is a folder; list it, or name a file.`);
-  if (!found.isFile()) throw new SluiceError("invalid_request", `${path} is not a regular file.`);
-  if (found.size > MAX_READ_BYTES) {
-    throw new SluiceError(
-      "too_large",
-      `${path} has ${found.size} bytes; at most ${MAX_READ_BYTES} are read at once.`,
-    );
-  }
-  return handle.readFile();
-}
-
-/** Sees to it that nothing is lost unasked where something is moved to. */
-async function makePlace(place: string, said: string, overwrite: boolean): Promise<void> {
-  if (!(await exists(place))) return;
-  if (overwrite) return removeTree(place);
+  const bytes = await readUpTo(handle, MAX_READ_BYTES);
+  if (bytes !== undefined) return bytes;
+  const { size } = await handle.stat();
   throw new SluiceError(
-    "invalid_request",
-    `${said} exists already. Choose another name, or ask to overwrite it.`,
+    "too_large",
+    `${path} has ${size} bytes; at most ${MAX_READ_BYTES} are read at once.`,
   );
 }
 
-async function moveTree(from: string, to: string, owner: Owner | undefined): Promise<void> {
+/** A file that we have just made. */
+async function setUp(
+  handle: FileHandle,
+  { owner, mode }: { owner: Namespace["owner"]; mode: number | undefined },
+): Promise<FileHandle> {
   try {
-    await rename(from, to);
+    if (owner !== undefined) await handle.chown(owner.uid, owner.gid);
+    if (mode !== undefined) await handle.chmod(mode);
+    return handle;
   } catch (error) {
-    // The workspace may be a user's folder on another disk than the rest of the sandbox.
-    if ((error as NodeJS.ErrnoException).code !== "EXDEV") throw error;
-    await cp(from, to, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
-    await giveTree(to, owner);
-    await removeTree(from);
+    await handle.close();
+    throw error;
   }
 }
 
-async function exists(path: string): Promise<boolean> {
-  return (await lstat(path).catch(() => undefined)) !== undefined;
+/** A file that was there. The mode of one that is another user's stays; who writes to it takes its set-user-id bits away, root too. */
+async function keepModest(
+  handle: FileHandle,
+  { uid, mode }: { uid: number | undefined; mode: number | undefined },
+): Promise<FileHandle> {
+  try {
+    const found = await handle.stat();
+    const wanted = mode !== undefined && found.uid === uid ? mode : found.mode & 0o1777;
+    if ((found.mode & 0o7777) !== wanted) await handle.chmod(wanted);
+    return handle;
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** An agent can give a file of its folder another name, but not another user's content by way of us. */
+function refuseOthers({ uid, nlink }: Stats, said: string, own: number | undefined): void {
+  if (nlink === 1 || uid === own) return;
+  const detail = `${said} is one of several names of a file that belongs to another user, so it is left alone. Remove it first.`;
+  throw new SluiceError("permission_denied", detail, { path: said });
+}
+
+/** Sees to it that nothing is lost unasked where something is moved to. */
+async function demandFree({ folder, name }: InFolder, said: string): Promise<void> {
+  const found = lstatSync(folder.at(name), { throwIfNoEntry: false });
+  if (found === undefined) return;
+  const detail = `${said} exists already. Choose another name, or ask to overwrite it.`;
+  throw new SluiceError("invalid_request", detail);
+}
+
+const IN_THE_WAY = new Set(["EEXIST", "EISDIR", "ENOTDIR", "ENOTEMPTY"]);
+
+type Place = Pick<InFolder, "folder" | "name">;
+
+/** A rename replaces a file by itself; what it does not replace goes first, if it may. */
+async function renameOver(from: Place, to: Place, { overwrite }: { overwrite: boolean }): Promise<void> {
+  const rename = (): void => renameSync(from.folder.at(from.name), to.folder.at(to.name));
+  try {
+    rename();
+  } catch (error) {
+    if (!overwrite || !IN_THE_WAY.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    await removeEntry(to.folder, to.name);
+    rename();
+  }
+}
+
+/** Under another name until it is whole. */
+async function moveToOtherDisk(from: Place, to: Place, options: { overwrite: boolean }): Promise<void> {
+  const copy = { folder: to.folder, name: `.sluice-move-${randomBytes(8).toString("hex")}` };
+  try {
+    await copyEntry(from, copy);
+    await renameOver(copy, to, options);
+  } catch (error) {
+    await removeEntry(copy.folder, copy.name).catch(() => {});
+    throw error;
+  }
+  await removeEntry(from.folder, from.name);
+}
+
+/** What was said is shown again; a path with `..` in it is shown as what it led to. */
+function toShownPath(said: Said, path: string, found: string): string {
+  return path.split("/").includes("..") ? found : said.path;
 }
 
 function toEntry(path: string, found: Stats): FileEntry {
@@ -209,4 +321,11 @@ function entryType(found: Stats): FileEntry["entryType"] {
   if (found.isFile()) return "file";
   if (found.isDirectory()) return "directory";
   return found.isSymbolicLink() ? "symlink" : "other";
+}
+
+function unless(code: string): (error: NodeJS.ErrnoException) => undefined {
+  return (error) => {
+    if (error.code !== code) throw error;
+    return undefined;
+  };
 }

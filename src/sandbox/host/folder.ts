@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
-import { chown, mkdir, readdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { NetworkPolicy, SandboxLimits, SandboxPaths } from "../port.ts";
 import type { ControllerPaths } from "./controllers.ts";
+import { makeFolders } from "./open-folder.ts";
 import type { Owner } from "./owner.ts";
 
 /** What has to be known of a sandbox after a restart. */
@@ -56,15 +57,18 @@ export class SandboxFolder {
   }
 
   async make(record: SandboxRecord): Promise<void> {
-    const own = record.directory === undefined ? ["workspace"] : [];
-    for (const name of ["", "home", "uploads", "tmp", ...own]) {
-      await mkdir(join(this.path, name), { recursive: true, mode: 0o700 });
-      // Whoever puts files into it before the first start asks the folder whose they have to be.
-      if (name !== "" && record.owner) await chown(join(this.path, name), record.owner.uid, record.owner.gid);
-    }
+    await mkdir(this.path, { recursive: true, mode: 0o700 });
+    this.makeParts(record);
     const file = join(this.path, "sandbox.json");
     await writeFile(`${file}.new`, `${JSON.stringify(record)}\n`, { mode: 0o600 });
     await rename(`${file}.new`, file);
+  }
+
+  /** The folders that its agent has, each its user's. What stands in the place of one is not followed. */
+  makeParts({ directory, owner }: SandboxRecord): void {
+    makeFolders(this.path, ["home", "uploads", "tmp", ...(directory === undefined ? ["workspace"] : [])], {
+      owner,
+    });
   }
 
   async record(): Promise<SandboxRecord | undefined> {

@@ -30,11 +30,24 @@ export function toMappedPath(
   if (path.includes("\0")) throw new SluiceError("invalid_request", "A path cannot hold a NUL byte.");
   const said = trim(isAbsolute(path) ? normalize(path) : join(base, path));
   if (!isAbsolute(path) && !isInside(said, base)) throw outside(path);
-  const names = [...namesOf(paths, host), ...namesOf(PINNED, host), ["/workspace", host.workspace] as const];
+  const names = [...namesOf(paths, host), ...namesOfPinned(host)];
   for (const [prefix, root] of names) {
     if (isInside(said, prefix)) return { said, host: trim(join(root, relative(prefix, said))) };
   }
   throw outside(path);
+}
+
+/** A path that begins with a pinned one, with the host's in its place; `..` is for whoever looks it up. */
+export function toHostSpelling(path: string, mapped: string, host: SandboxPaths): string {
+  if (!path.split(sep).includes("..")) return mapped;
+  for (const [prefix, root] of namesOfPinned(host)) {
+    if (isInside(path, prefix)) return root + path.slice(prefix.length);
+  }
+  return path;
+}
+
+function namesOfPinned(host: SandboxPaths): (readonly [string, string])[] {
+  return [...namesOf(PINNED, host), ["/workspace", host.workspace]];
 }
 
 /** The home comes last: the workspace may be in it. */

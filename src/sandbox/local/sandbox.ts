@@ -7,7 +7,7 @@ import { awaitCommand } from "../host/exec.ts";
 import { HostFiles } from "../host/files.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
 import { sendSignal } from "../host/kill.ts";
-import { toMappedPath } from "../host/mapping.ts";
+import { toHostNamespace } from "../host/namespace.ts";
 import { readProcess } from "../host/procfs.ts";
 import { removeTree } from "../host/removeTree.ts";
 import { demandProgram, startProgram, toStdio } from "../host/start.ts";
@@ -36,7 +36,10 @@ export class LocalSandbox implements Sandbox {
     this.id = record.id;
     this.paths = folder.paths(record.directory);
     this.folders = this.paths;
-    this.files = new HostFiles(this.paths, [root]);
+    this.files = new HostFiles({
+      paths: this.paths,
+      namespace: toHostNamespace(this.paths, { hidden: [root] }),
+    });
     this.shortcomings = [
       ...toUnlimited(record).map(
         (name) => `the limit ${name} is not kept: this host has no control group for it that we may use`,
@@ -83,7 +86,7 @@ export class LocalSandbox implements Sandbox {
     options.signal?.throwIfAborted();
     await this.#makePrivate();
     const { workspace } = this.paths;
-    const cwd = options.cwd === undefined ? workspace : toMappedPath(options.cwd, this.paths, workspace).host;
+    const cwd = options.cwd === undefined ? workspace : await this.files.locateWorkFolder(options.cwd);
     const argv = [...(await this.#enclosure.prefix()), "/bin/sh", "-c", command];
     const child = await startProgram(argv, { cwd, env: this.#environment(options.env), stdio: "pipe" });
     return this.#enclosure.await(child, awaitCommand(child, options));
@@ -114,9 +117,7 @@ export class LocalSandbox implements Sandbox {
 
   /** An agent may have removed them. */
   async #makePrivate(): Promise<void> {
-    const own = this.#record.directory === undefined ? [this.paths.workspace] : [];
-    for (const path of [...own, this.paths.home, this.paths.uploads, this.#folder.tmp]) {
-      await mkdir(path, { recursive: true, mode: 0o700 });
-    }
+    await mkdir(this.#folder.path, { recursive: true, mode: 0o700 });
+    this.#folder.makeParts(this.#record);
   }
 }

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { cp, readdir } from "node:fs/promises";
+import { readdir, realpath } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import { defaultDataFolder } from "../../sandbox/dataFolder.ts";
 import { toFolderName } from "../../sandbox/host/folder.ts";
-import { giveTree } from "../../sandbox/host/owner.ts";
+import { fillFolder } from "../../sandbox/host/copy-tree.ts";
 import { defaultProviders, type NetworkPolicy, type SandboxLimits } from "../../sandbox/index.ts";
 import type { Sandbox, SandboxProvider } from "../../sandbox/port.ts";
 import type {
@@ -130,10 +130,8 @@ class SluiceSandboxProvider implements TanStackProvider {
       throw new SluiceError("capability_missing", "This sandbox cannot be given files at its start.");
     const isFresh = (await readdir(folders.workspace)).every((name) => name === "output");
     if (!isFresh) return;
-    const options = { recursive: true, verbatimSymlinks: true, preserveTimestamps: true };
     try {
-      await cp(path, folders.workspace, options);
-      await giveTree(folders.workspace, owner);
+      await fillFolder(folders.workspace, await realpath(path), owner);
     } catch (error) {
       await sandbox.destroy();
       throw error;
