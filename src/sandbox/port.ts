@@ -59,7 +59,7 @@ export interface Sandbox {
   readonly isolated: boolean;
   /** As the agent sees them. */
   readonly paths: SandboxPaths;
-  /** Where the same folders lie on this host, for those who watch, compare and checkpoint them. */
+  /** Where the same folders lie on this host, by paths without symlinks, for those who watch, compare and checkpoint them. */
   readonly folders?: Omit<SandboxPaths, "outputs">;
   /** Whose the files in them have to be, where that is not the server's own user. */
   readonly owner?: { readonly uid: number; readonly gid: number };
@@ -129,6 +129,8 @@ export interface SandboxFiles {
   mkdir(path: string): Promise<void>;
   move(from: string, to: string, options?: { overwrite?: boolean }): Promise<void>;
   remove(path: string, options?: { recursive?: boolean }): Promise<void>;
+  /** The host folder of a path, without a symlink in it, where the files lie on this host. */
+  locate?(path: string): Promise<string>;
 }
 
 export interface FileEntry {

@@ -50,7 +50,8 @@ export class Keeper {
       const detail = `checkpoint ${wanted.id} holds the memory of ${wanted.agentType}, and this session runs ${row.spec.agent}; restore it into a session of ${wanted.agentType}`;
       throw new SluiceError("invalid_request", detail);
     }
-    const { info } = await this.#checkpoints.restore(wanted.id, { roots: rootsOf(sandbox) });
+    const { owner } = sandbox;
+    const { info } = await this.#checkpoints.restore(wanted.id, { roots: rootsOf(sandbox), owner });
     const native = info.nativeSessionId;
     const events: EventDraft[] = [
       { type: "checkpoint.restored", source: "daemon", data: { checkpoint_id: info.id, hash: info.hash } },

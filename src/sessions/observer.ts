@@ -17,7 +17,7 @@ import type { Logger } from "./deps.ts";
 export interface ObserverOptions {
   readonly log: EventLog;
   readonly session: string;
-  /** The workspace on this host, and as the agent names it. */
+  /** The workspace on this host, by a path without symlinks, and as the agent names it. */
   readonly folder: string;
   readonly name: string;
   /** Whether the agent is kept from the rest of the host: then its repository may not lead there either. */
@@ -50,6 +50,7 @@ export class Observer {
     this.#options = options;
     this.#watcher = createWatcher({
       folder: options.folder,
+      real: true,
       onError: ({ reason, detail }) =>
         options.logger({ level: "warn", message: detail, reason, session: options.session }),
     });
@@ -57,6 +58,7 @@ export class Observer {
       options.hooks &&
       createFileHookRunner({
         folder: options.folder,
+        real: true,
         hooks: options.hooks,
         log: (message, error) =>
           options.logger({ level: "error", message, session: options.session, error: String(error) }),

@@ -104,12 +104,13 @@ describeFortress("a folder that is swapped for a link", (user) => {
       await runInside(
         server,
         "victim",
-        "for d in a/b/c a/b/d e; do mkdir -p $d; for n in 1 2 3; do echo $d > $d/$n; done; done",
+        "for d in a/b/c a/b e; do mkdir -p $d; for n in 1 2 3 4 5 6 7 8 9; do echo $d$n > $d/file-$n; done; done",
       );
       const { id } = await server.client.checkpoints.create("victim");
       const before = await describeTree(canary);
       const attack = await startSwapping(server, "attacker", [
-        { victim: "a/b", link: "b.link", target: canary },
+        // What is being restored, on its way, and what is there.
+        { victim: ".sluice-restore-*/0/b", link: "stage.link", target: canary },
         { victim: "e", link: "e.link", target: canary },
       ]);
       const calls = new Calls(server, "victim");

@@ -11,14 +11,25 @@ import type { TestServer } from "../support/server.ts";
 const SOURCE = `
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 int main(int argc, char **argv) {
   const char *victim = argv[1], *link = argv[2], *target = argv[3];
   struct stat found;
+  const char *pattern = strchr(victim, '*') ? victim : NULL;
+  glob_t matches;
   for (long n = 0; n < 400000000L; n++) {
+    if (pattern && n % 64 == 0) {
+      if (access("stop", F_OK) == 0) return 0;
+      if (n == 0 || access(victim, F_OK) != 0) {
+        if (glob(pattern, 0, NULL, &matches) != 0) { n = -1; continue; }
+        victim = matches.gl_pathv[0];
+      }
+    }
     if (n % 64 == 0) {
       if (access("stop", F_OK) == 0) return 0;
       if (lstat(link, &found) != 0 && lstat(victim, &found) == 0 && S_ISDIR(found.st_mode)) symlink(target, link);
@@ -38,9 +49,12 @@ int main(int argc, char **argv) {
 const SCRIPT = `#!/usr/bin/perl
 my $number = \`uname -m\` =~ /x86_64/ ? 316 : 276;
 my ($victim, $link, $target) = @ARGV;
+my $pattern = $victim =~ /\\*/ ? $victim : undef;
 for (my $n = 0; $n < 400_000_000; $n++) {
   if ($n % 64 == 0) {
     exit 0 if -e "stop";
+    ($victim) = glob($pattern) if defined $pattern && !(defined $victim && -e $victim);
+    if (!defined $victim) { $n = -1; next; }
     symlink($target, $link) if !-l $link && !-e $link && !-l $victim && -d $victim;
     rename($link, "$link-$n") if !-l $victim && !-e $victim && !-l $link && -d $link;
   }
@@ -70,7 +84,7 @@ async function compile(): Promise<Uint8Array> {
 }
 
 export interface Swap {
-  /** Paths inside: the folder that is taken away, and a name that the link is kept under meanwhile. */
+  /** Paths inside: the folder that is taken away, also by a pattern, and a name that the link is kept under meanwhile. */
   readonly victim: string;
   readonly link: string;
   /** The host folder that the link leads to. */
@@ -84,7 +98,7 @@ export async function startSwapping(
   swaps: readonly Swap[],
 ): Promise<{ stop(): Promise<void> }> {
   await client.fs.write(session, "swapper", await buildSwapper());
-  const each = swaps.map(({ victim, link, target }) => `./swapper ${victim} ${link} ${target} &`);
+  const each = swaps.map(({ victim, link, target }) => `./swapper "${victim}" ${link} ${target} &`);
   const command = `rm -f stop; chmod +x swapper; ${each.join(" ")} wait`;
   const { commandId, after } = await client.runCommand(session, { command });
   return {

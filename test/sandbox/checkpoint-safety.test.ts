@@ -1,11 +1,13 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
+  existsSync,
   linkSync,
   lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   unlinkSync,
@@ -17,6 +19,7 @@ import { describe, expect, it } from "vitest";
 import { AGENT_CREDENTIALS, HOME_CREDENTIALS } from "../../src/sandbox/checkpoint/credentials.ts";
 import { DEFAULT_EXCLUDES } from "../../src/sandbox/checkpoint/exclusion.ts";
 import { createCheckpoints } from "../../src/sandbox/checkpoint/checkpoints.ts";
+import { createFolderStorage } from "../../src/sandbox/checkpoint/folderStorage.ts";
 import { PackWriter } from "../../src/sandbox/checkpoint/packWriter.ts";
 import { readContent, Slab } from "../../src/sandbox/checkpoint/readFile.ts";
 import { sha256 } from "../../src/sandbox/checkpoint/sha256.ts";
@@ -340,6 +343,46 @@ describe("a restore over what an agent left", () => {
     expect(look(bench.workspace)).toEqual(before);
     expect(readFileSync(join(outside, "file"), "utf8")).toBe("outside");
     expect(Object.keys(look(outside))).toEqual(["extra", "file", "sub", "sub/deep"]);
+  });
+
+  it("writes nowhere else when what it has begun is swapped for a symlink", async () => {
+    const folder = makeFolder();
+    const outside = join(folder, "outside");
+    plant(outside, { kept: "outside" });
+    // Whoever works in the folder has all the time that a slow storage takes.
+    const storage = createFolderStorage(join(folder, "storage"));
+    let swap: (() => void) | undefined;
+    const bench = makeBench({
+      ...storage,
+      get: async (key) => {
+        if (key.startsWith("packs/")) swap?.();
+        return storage.get(key);
+      },
+      put: (key, bytes) => storage.put(key, bytes),
+      putIfAbsent: (key, bytes) => storage.putIfAbsent(key, bytes),
+      has: (key) => storage.has(key),
+      list: (prefix) => storage.list(prefix),
+      delete: (key) => storage.delete(key),
+    });
+    const long = "long ".repeat(500_000);
+    plant(bench.workspace, { "d/sub/file": "inside", "d/other/long": long });
+    const { info } = await bench.checkpoints.checkpoint({ roots: bench.roots });
+    rmSync(join(bench.workspace, "d"), { recursive: true });
+    let swapped = 0;
+    swap = () => {
+      const [stage] = readdirSync(bench.workspace).filter((name) => name.startsWith(".sluice-restore-"));
+      const victim = join(bench.workspace, stage ?? "", "0/sub");
+      if (stage === undefined || !existsSync(victim)) return;
+      renameSync(victim, `${victim}.real`);
+      symlinkSync(outside, victim);
+      swapped += 1;
+    };
+    await bench
+      .reopened()
+      .restore(info.id, { roots: bench.roots })
+      .catch(() => {});
+    expect(swapped).toBeGreaterThan(0);
+    expect(Object.keys(look(outside))).toEqual(["kept"]);
   });
 
   it("changes no other name of a file with several", async () => {

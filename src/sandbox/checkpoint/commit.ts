@@ -1,33 +1,33 @@
 import {
   closeSync,
-  constants,
   fchmodSync,
   fstatSync,
   futimesSync,
   lstatSync,
-  openSync,
   renameSync,
   rmdirSync,
   unlinkSync,
 } from "node:fs";
 import { SluiceError } from "../../contract/index.ts";
-import { openAnchor, type FolderAnchor } from "./anchor.ts";
+import type { OpenFolder } from "../host/open-folder.ts";
+import { ownerUid, type Owner } from "../host/owner.ts";
+import { openRegularSync } from "../host/open-file.ts";
+import { openAnchor } from "./anchor.ts";
 import { MODE_BITS } from "./page.ts";
 import type { RestorePlan } from "./restorePlan.ts";
 import type { Slice } from "./slice.ts";
 import type { Stage } from "./stage.ts";
 import type { StatCache } from "./statCache.ts";
 
-const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
-
 /** Puts what was staged in its place and takes the rest away: one step a file, each of them whole. */
 export async function commitRestore(
   root: string,
   plan: RestorePlan,
-  options: { stage: Stage; cache: StatCache; slice: Slice },
+  options: { stage: Stage; cache: StatCache; slice: Slice; owner: Owner | undefined },
 ): Promise<void> {
   const { stage, cache, slice } = options;
-  const parents = new Parents(root);
+  const own = ownerUid(options.owner);
+  const parents = new Parents(root, own);
   try {
     for (const { path, folder } of plan.removals) {
       if (slice.due) await slice.rest();
@@ -48,8 +48,11 @@ export async function commitRestore(
     for (const entry of plan.touches) {
       if (slice.due) await slice.rest();
       parents.look(entry.path, (at) => {
-        const fd = openSync(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+        const fd = openRegularSync(at);
         try {
+          const { uid, nlink } = fstatSync(fd);
+          // Another user's file was put in its place, or another name of one.
+          if (uid !== own || nlink > 1) return;
           fchmodSync(fd, entry.mode);
           futimesSync(fd, entry.mtime / 1000, entry.mtime / 1000);
           cache.keep(entry.path, fstatSync(fd), entry, { settled: true });
@@ -62,7 +65,7 @@ export async function commitRestore(
     // The innermost first: a mode may close what is inside.
     for (const { path, mode } of parents.opened([...plan.modes, ...made]).toReversed()) {
       if (slice.due) await slice.rest();
-      parents.look(path, (at) => setFolderMode(at, mode));
+      parents.setMode(path, mode);
     }
   } finally {
     parents.close();
@@ -72,13 +75,16 @@ export async function commitRestore(
 /** The folders that are worked in; the last one stays open, for the next path is mostly in it too. */
 class Parents {
   readonly #root: string;
+  /** Whose folders may be changed. */
+  readonly #own: number | undefined;
   /** Folders that were closed to us, with the modes that they had. */
   readonly #forced = new Map<string, number>();
   #path: string | undefined;
-  #anchor: FolderAnchor | undefined;
+  #anchor: OpenFolder | undefined;
 
-  constructor(root: string) {
+  constructor(root: string, own: number | undefined) {
     this.#root = root;
+    this.#own = own;
   }
 
   look<T>(path: string, work: (at: string) => T): T {
@@ -92,12 +98,26 @@ class Parents {
     this.look(path, (at) => {
       const parent = this.#path ?? "";
       if (this.#anchor && parent !== "" && !this.#forced.has(parent)) {
-        const { mode } = fstatSync(this.#anchor.fd);
-        this.#forced.set(parent, mode & MODE_BITS);
-        if ((mode & 0o300) !== 0o300) fchmodSync(this.#anchor.fd, (mode & MODE_BITS) | 0o700);
-        else this.#forced.delete(parent);
+        const { mode, uid } = this.#anchor.stat();
+        const isClosed = (mode & 0o300) !== 0o300 && uid === this.#own;
+        if (isClosed) this.#forced.set(parent, mode & MODE_BITS);
+        if (isClosed) this.#anchor.chmod((mode & MODE_BITS) | 0o700);
       }
       work(at);
+    });
+  }
+
+  /** A folder that is gone, or is another user's, is left as it is. */
+  setMode(path: string, mode: number): void {
+    this.look(path, (at) => {
+      if (lstatSync(at, { throwIfNoEntry: false }) === undefined) return;
+      const cut = path.lastIndexOf("/");
+      const folder = this.#open(path.slice(0, Math.max(0, cut))).open(path.slice(cut + 1));
+      try {
+        if (folder.stat().uid === this.#own) folder.chmod(mode);
+      } finally {
+        folder.close();
+      }
     });
   }
 
@@ -115,7 +135,7 @@ class Parents {
     this.#anchor = undefined;
   }
 
-  #open(path: string): FolderAnchor {
+  #open(path: string): OpenFolder {
     if (this.#anchor !== undefined && this.#path === path) return this.#anchor;
     this.close();
     const anchor = openAnchor(this.#root, path);
@@ -134,16 +154,6 @@ function remove(at: string, folder: boolean): void {
     const { code } = error as NodeJS.ErrnoException;
     // A folder with something in it that is never removed stays.
     if (code !== "ENOENT" && !(folder && (code === "ENOTEMPTY" || code === "EEXIST"))) throw error;
-  }
-}
-
-function setFolderMode(at: string, mode: number): void {
-  if (lstatSync(at, { throwIfNoEntry: false }) === undefined) return;
-  const fd = openSync(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  try {
-    fchmodSync(fd, mode);
-  } finally {
-    closeSync(fd);
   }
 }
 

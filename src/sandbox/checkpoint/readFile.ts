@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from "node:fs";
+import { closeSync, fstatSync, readSync, type Stats } from "node:fs";
 import { setTimeout } from "node:timers/promises";
+import { openRegularSync } from "../host/open-file.ts";
 import { sha256 } from "./sha256.ts";
 import type { Slice } from "./slice.ts";
 import type { Content } from "./statCache.ts";
@@ -9,7 +10,6 @@ import { attempt } from "./walk.ts";
 /** Longer files are kept in pieces, so that one that grows costs its last piece. */
 export const PIECE_BYTES = 1024 * 1024;
 const TRIES = 4;
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
 export interface FileRead {
   readonly content: Content;
@@ -29,8 +29,7 @@ export interface ReadOptions {
 /** Reads a file that somebody may be writing to: again, until it did not change meanwhile. */
 export async function readContent(at: string, options: ReadOptions): Promise<FileRead | "gone" | "unread"> {
   for (let tries = 1; ; tries++) {
-    // Without O_NONBLOCK a pipe that was put in its place would hold us for ever.
-    const fd = attempt(() => openSync(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+    const fd = attempt(() => openRegularSync(at));
     if (typeof fd === "string") return fd;
     try {
       const read = await readOnce(fd, options);

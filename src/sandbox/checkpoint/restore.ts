@@ -1,8 +1,8 @@
-import { mkdirSync, readdirSync, statSync } from "node:fs";
 import { SluiceError } from "../../contract/index.ts";
 import { withFileErrors } from "../host/fileErrors.ts";
-import { removeTree } from "../host/removeTree.ts";
-import { openAnchor } from "./anchor.ts";
+import { OpenFolder } from "../host/open-folder.ts";
+import type { Owner } from "../host/owner.ts";
+import { removeEntry } from "../host/removeTree.ts";
 import { commitRestore } from "./commit.ts";
 import { Exclusion, STAGE_PREFIX } from "./exclusion.ts";
 import { demandRootNames, parseManifest, readEntries, toManifestKey } from "./manifest.ts";
@@ -20,7 +20,10 @@ interface RootRestore {
   readonly root: RootFolder;
   readonly cache: StatCache;
   readonly plan: RestorePlan;
-  readonly stageFolder: string;
+  /** The root itself, held open, and the name of the folder in it where everything is made ready. */
+  readonly folder: OpenFolder;
+  readonly stageName: string;
+  readonly owner: Owner | undefined;
   readonly files: number;
 }
 
@@ -48,39 +51,43 @@ export async function restoreCheckpoint(
   const given = Object.entries(options.roots).filter(([name]) => wanted.has(name));
   const roots = await openRoots(Object.fromEntries(given), { never: shelf.never, make: true });
   const restores: RootRestore[] = [];
+  const opened: OpenFolder[] = [];
   const staged: Stage[] = [];
   try {
     for (const root of roots) {
       const { entries = [], exclude = [] } = wanted.get(root.name) ?? {};
-      await clearStages(root.path);
+      const folder = OpenFolder.openReal(root.path);
+      opened.push(folder);
+      await clearStages(folder);
+      const owner = options.owner ?? toOwner(folder);
       const cache = await StatCache.load(shelf.cacheFolder, root.path);
       const exclusion = new Exclusion(root.name, exclude, root.holes);
       const plan = await planRestore(root.path, { wanted: entries, exclusion, cache, slice, progress });
       const files = entries.filter((entry) => entry.kind === "file").length;
-      const name = `${STAGE_PREFIX}${process.pid}-${Math.random().toString(36).slice(2)}`;
-      restores.push({ root, cache, plan, stageFolder: `${root.path}/${name}`, files });
+      const stageName = `${STAGE_PREFIX}${process.pid}-${Math.random().toString(36).slice(2)}`;
+      restores.push({ root, cache, plan, folder, stageName, owner, files });
     }
     progress.total = restores.flatMap(({ plan }) => plan.grafts.flatMap(toFiles)).length;
     for (const restore of restores) {
       staged.push(
-        await withFileErrors(restore.root.path, () =>
-          fillStage(restore, { options, reader, slice, progress }),
-        ),
+        await withFileErrors(restore.root.path, () => fillStage(restore, { reader, slice, progress })),
       );
     }
     options.signal?.throwIfAborted();
     // From here on it is not stopped: what is half done would be worse than either end.
     const steady = new Slice(undefined);
-    for (const [n, { root, plan, cache }] of restores.entries()) {
+    for (const [n, { root, plan, cache, owner }] of restores.entries()) {
       const stage = staged[n];
       if (stage)
         await withFileErrors(root.path, () =>
-          commitRestore(root.path, plan, { stage, cache, slice: steady }),
+          commitRestore(root.path, plan, { stage, cache, slice: steady, owner }),
         );
       await cache.save();
     }
   } finally {
-    for (const { stageFolder } of restores) await removeTree(stageFolder);
+    for (const stage of staged) stage.close();
+    for (const { folder, stageName } of restores) await removeEntry(folder, stageName);
+    for (const folder of opened) folder.close();
   }
   progress.end();
   return { info, work: toWork(restores, staged, progress, reader) };
@@ -88,36 +95,32 @@ export async function restoreCheckpoint(
 
 async function fillStage(
   restore: RootRestore,
-  tools: { options: RestoreOptions; reader: PieceReader; slice: Slice; progress: Progress },
+  tools: { reader: PieceReader; slice: Slice; progress: Progress },
 ): Promise<Stage> {
-  const { root, plan, stageFolder } = restore;
-  const { slice, progress, reader } = tools;
-  if (plan.grafts.length > 0) mkdirSync(stageFolder, 0o700);
-  const anchor =
-    plan.grafts.length > 0 ? openAnchor(root.path, stageFolder.slice(root.path.length + 1)) : undefined;
+  const { plan, folder, stageName, owner } = restore;
+  const { reader, ...pace } = tools;
+  const made = plan.grafts.length === 0 ? undefined : folder.make(stageName, { mode: 0o700 });
+  const stage = new Stage(made ?? OpenFolder.openReal(restore.root.path), { owner, ...pace });
   try {
-    const owner = tools.options.owner ?? toOwner(root.path);
-    // The work is done through the open folder; the commit comes by the path.
-    const stage = new Stage(stageFolder, anchor?.here ?? stageFolder, { owner, slice, progress });
     await stage.build(plan.grafts);
     await reader.eachOf([...stage.pieces()], (piece, bytes) => stage.fill(piece, bytes));
-    await stage.close();
+    await stage.check();
     return stage;
-  } finally {
-    anchor?.close();
+  } catch (error) {
+    stage.close();
+    throw error;
   }
 }
 
 /** The agent's user is not ours when we are root, and what is in its folders has to be its own. */
-function toOwner(root: string): { uid: number; gid: number } | undefined {
+function toOwner(root: OpenFolder): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined;
-  const { uid, gid } = statSync(root);
+  const { uid, gid } = root.stat();
   return { uid, gid };
 }
 
-async function clearStages(root: string): Promise<void> {
-  for (const name of readdirSync(root))
-    if (name.startsWith(STAGE_PREFIX)) await removeTree(`${root}/${name}`);
+async function clearStages(root: OpenFolder): Promise<void> {
+  for (const name of root.names()) if (name.startsWith(STAGE_PREFIX)) await removeEntry(root, name);
 }
 
 function toFiles(graft: RestorePlan["grafts"][number]): unknown[] {

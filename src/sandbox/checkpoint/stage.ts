@@ -1,24 +1,27 @@
 import { createHash } from "node:crypto";
 import {
   closeSync,
+  constants,
   fchmodSync,
   fchownSync,
   fstatSync,
   futimesSync,
-  lchownSync,
-  mkdirSync,
   openSync,
   readSync,
-  symlinkSync,
   writeSync,
   type Stats,
 } from "node:fs";
+import { FolderCursor } from "../host/folder-cursor.ts";
+import { fileError } from "../host/open-file.ts";
+import type { OpenFolder } from "../host/open-folder.ts";
 import { corrupt } from "./corrupt.ts";
 import { MODE_BITS, toPieces, type Entry, type FileEntry } from "./page.ts";
 import type { Progress } from "./progress.ts";
 import { PIECE_BYTES } from "./readFile.ts";
 import type { Graft } from "./restorePlan.ts";
 import type { Slice } from "./slice.ts";
+
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = constants;
 
 export interface StageOptions {
   readonly owner: { readonly uid: number; readonly gid: number } | undefined;
@@ -28,8 +31,8 @@ export interface StageOptions {
 
 /** Builds all that is new beside the root's own files. Until it is whole nothing of the root changes. */
 export class Stage {
-  readonly #folder: string;
-  readonly #work: string;
+  readonly #folder: OpenFolder;
+  readonly #cursor: FolderCursor;
   readonly #options: StageOptions;
   /** Which files still need a piece, and where in them. */
   readonly #needs = new Map<string, { file: StagedFile; offset: number }[]>();
@@ -38,16 +41,16 @@ export class Stage {
   readonly stats = new Map<string, Stats>();
   bytes = 0;
 
-  /** `work` names the same folder as long as the stage is being filled, past whatever is done to its path. */
-  constructor(folder: string, work: string, options: StageOptions) {
+  /** Whoever works in the root can reach the stage, so everything in it is reached through open folders. */
+  constructor(folder: OpenFolder, options: StageOptions) {
     this.#folder = folder;
-    this.#work = work;
+    this.#cursor = new FolderCursor(folder);
     this.#options = options;
   }
 
   /** Where a graft waits for its place. */
   at(graft: number): string {
-    return `${this.#folder}/${graft}`;
+    return this.#folder.at(String(graft));
   }
 
   /** Makes folders, links and empty files, and notes which pieces the others need. */
@@ -55,7 +58,7 @@ export class Stage {
     for (const [n, graft] of grafts.entries()) {
       for (const entry of graft.entries) {
         if (this.#options.slice.due) await this.#options.slice.rest();
-        this.#make(entry, `${this.#work}/${n}` + entry.path.slice(graft.path.length));
+        this.#make(entry, `${n}${entry.path.slice(graft.path.length)}`);
       }
     }
   }
@@ -71,7 +74,7 @@ export class Stage {
       if (offset + bytes.length > file.entry.size || (!long && bytes.length !== file.entry.size)) {
         throw corrupt(piece, `does not fit into ${JSON.stringify(file.entry.path)}`);
       }
-      const fd = openSync(file.at, long ? "r+" : "wx", file.entry.mode & 0o777);
+      const fd = long ? this.#reopen(file) : this.#create(file, file.entry.mode & 0o777);
       try {
         writeAll(fd, bytes, offset);
         if (!long) this.#finish(fd, file.entry);
@@ -83,9 +86,10 @@ export class Stage {
   }
 
   /** Holds the long files, which came in pieces, to the hash of the whole. */
-  async close(): Promise<void> {
-    for (const { entry, at } of this.#long) {
-      const fd = openSync(at, "r+");
+  async check(): Promise<void> {
+    for (const file of this.#long) {
+      const { entry } = file;
+      const fd = this.#reopen(file);
       try {
         if ((await this.#hash(fd)) !== entry.sha256) throw corrupt(entry.path, "is not what its pieces make");
         this.#finish(fd, entry);
@@ -95,22 +99,40 @@ export class Stage {
     }
   }
 
-  #make(entry: Entry, at: string): void {
+  close(): void {
+    this.#cursor.close();
+    this.#folder.close();
+  }
+
+  #make(entry: Entry, path: string): void {
     const { owner } = this.#options;
-    if (entry.kind === "directory") {
-      mkdirSync(at, 0o700);
-      if (owner) lchownSync(at, owner.uid, owner.gid);
-    } else if (entry.kind === "symlink") {
-      symlinkSync(entry.target, at);
-      if (owner) lchownSync(at, owner.uid, owner.gid);
-    } else if (entry.kind === "file") this.#expect({ entry, at });
+    if (entry.kind === "file") return this.#expect({ entry, path });
+    if (entry.kind === "unread") return;
+    const { folder, name } = this.#cursor.entry(path);
+    if (entry.kind === "symlink") folder.link(name, entry.target, owner);
+    else folder.make(name, { owner, mode: 0o700 }).close();
+  }
+
+  #create({ path }: StagedFile, mode: number): number {
+    const { folder, name } = this.#cursor.entry(path);
+    return openSync(folder.at(name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  }
+
+  /** A file of ours that is being filled. */
+  #reopen({ path }: StagedFile): number {
+    const { folder, name } = this.#cursor.entry(path);
+    const fd = openSync(folder.at(name), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    const { uid, nlink } = fstatSync(fd);
+    if (fstatSync(fd).isFile() && uid === process.geteuid?.() && nlink === 1) return fd;
+    closeSync(fd);
+    throw fileError("ELOOP");
   }
 
   #expect(file: StagedFile): void {
     const pieces = toPieces(file.entry);
     const long = file.entry.pieces !== undefined;
     if (long || pieces.length === 0) {
-      const fd = openSync(file.at, "wx", 0o600);
+      const fd = this.#create(file, 0o600);
       if (!long) this.#finish(fd, file.entry);
       closeSync(fd);
     }
@@ -149,7 +171,8 @@ export class Stage {
 
 interface StagedFile {
   readonly entry: FileEntry;
-  readonly at: string;
+  /** In the stage. */
+  readonly path: string;
 }
 
 function writeAll(fd: number, bytes: Uint8Array, offset: number): void {

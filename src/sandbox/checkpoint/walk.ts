@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { lstatSync, readdirSync, readlinkSync, type Stats } from "node:fs";
+import { lstatSync, readlinkSync, type Stats } from "node:fs";
 import { openAnchor } from "./anchor.ts";
 import type { Exclusion } from "./exclusion.ts";
 import type { Slice } from "./slice.ts";
@@ -37,7 +37,7 @@ async function walkFolder(root: string, folder: string, options: WalkOptions): P
   }
   const below: string[] = [];
   try {
-    for (const name of readdirSync(anchor.here).sort()) {
+    for (const name of anchor.names().sort()) {
       if (options.slice.due) await options.slice.rest();
       const path = folder === "" ? name : `${folder}/${name}`;
       const found = options.exclusion.matches(path, name) ? "excluded" : look(root, path, anchor.at(name));
@@ -68,7 +68,7 @@ function look(root: string, path: string, at: string): Found | "special" | "unre
   return isUtf8(target) ? { kind: "symlink", path, target: target.toString() } : "unread";
 }
 
-const GONE = new Set(["ENOENT", "ENOTDIR", "EINVAL"]);
+const GONE = new Set(["ENOENT", "ENOTDIR", "EINVAL", "EISDIR", "ENXIO"]);
 const CLOSED = new Set(["EACCES", "EPERM", "ELOOP", "ENAMETOOLONG"]);
 
 /** Files come and go while they are looked at, and some are closed to us. */

@@ -18,6 +18,8 @@ export interface FileHooks {
 
 export interface FileHookRunnerOptions {
   readonly folder: string;
+  /** That its path has no symlink in it; should one be put there later, it is not followed. */
+  readonly real?: boolean;
   readonly hooks: FileHooks;
   /** Told of every hook that fails or does not come back. */
   readonly log: (message: string, error: unknown) => void;
@@ -52,8 +54,9 @@ class HookRunner implements FileHookRunner {
 
   constructor(options: FileHookRunnerOptions) {
     this.#options = options;
-    const { folder, cacheBytes = CACHE_BYTES, maxFileBytes = MAX_FILE_BYTES } = options;
-    this.#events = new HookEvents({ root: realpathSync(folder), cacheBytes, maxFileBytes });
+    const { folder, real, cacheBytes = CACHE_BYTES, maxFileBytes = MAX_FILE_BYTES } = options;
+    const root = real ? folder : realpathSync(folder);
+    this.#events = new HookEvents({ root, cacheBytes, maxFileBytes });
   }
 
   deliver(changes: Iterable<FileChange>): void {

@@ -1,35 +1,29 @@
-import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readlinkSync } from "node:fs";
-import type { Stats } from "node:fs";
-import { basename, join } from "node:path";
+import { lstatSync, type Stats } from "node:fs";
+import { basename } from "node:path";
+import { OpenFolder, SwappedFolder } from "../host/open-folder.ts";
 
-const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
-const BY_DESCRIPTOR = process.platform === "linux";
-
-/** A folder held open while it is looked at: no symlink that is swapped in on the way can lead us elsewhere. */
+/** A folder held open while it is looked at. */
 export class Pin {
-  /** The same folder, whatever happens to its name. */
-  readonly path: string;
-  readonly #descriptor: number;
+  readonly #folder: OpenFolder;
 
-  private constructor(descriptor: number, path: string) {
-    this.#descriptor = descriptor;
-    this.path = path;
+  private constructor(folder: OpenFolder) {
+    this.#folder = folder;
   }
 
   /** Opens exactly this folder; nothing where it is gone or its path leads over a symlink. */
   static open(path: string): Pin | "gone" | "closed" {
-    let descriptor: number;
     try {
-      descriptor = openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);
+      return new Pin(OpenFolder.openReal(path, { readable: true }));
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      return code === "ENOENT" || code === "ENOTDIR" || code === "ELOOP" ? "gone" : "closed";
+      const isGone = code === "ENOENT" || code === "ENOTDIR" || error instanceof SwappedFolder;
+      return isGone || code === "ELOOP" ? "gone" : "closed";
     }
-    if (!BY_DESCRIPTOR) return new Pin(descriptor, path);
-    const pin = new Pin(descriptor, `/proc/self/fd/${descriptor}`);
-    if (readlinkSync(pin.path) === path) return pin;
-    pin.close();
-    return "gone";
+  }
+
+  /** The same folder, whatever happens to its name. */
+  get path(): string {
+    return this.#folder.path;
   }
 
   /** How events about the folder itself call it. */
@@ -38,16 +32,16 @@ export class Pin {
   }
 
   get identity(): string {
-    return toIdentity(fstatSync(this.#descriptor));
+    return toIdentity(this.#folder.stat());
   }
 
   names(): string[] {
-    return readdirSync(this.path);
+    return this.#folder.names();
   }
 
   lstat(name: string): Stats | undefined {
     try {
-      return lstatSync(join(this.path, name), { throwIfNoEntry: false });
+      return lstatSync(this.#folder.at(name), { throwIfNoEntry: false });
     } catch {
       // Such as a folder that may be listed but not entered.
       return undefined;
@@ -55,7 +49,7 @@ export class Pin {
   }
 
   close(): void {
-    closeSync(this.#descriptor);
+    this.#folder.close();
   }
 }
 

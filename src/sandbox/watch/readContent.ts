@@ -1,9 +1,7 @@
-import { constants } from "node:fs";
-import { open, readlink } from "node:fs/promises";
+import { readlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { openRegular, readUpTo } from "../host/open-file.ts";
 import { Pin } from "./pin.ts";
-
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
 /** A file of a folder, up to a size; a symlink reads as what it says, and none is followed. */
 export async function readContent(
@@ -15,13 +13,8 @@ export async function readContent(
   if (typeof pin === "string") return undefined;
   const place = join(pin.path, basename(path));
   try {
-    const handle = await open(place, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    try {
-      const found = await handle.stat();
-      return found.isFile() && found.size <= maxBytes ? await handle.readFile() : undefined;
-    } finally {
-      await handle.close();
-    }
+    const handle = await openRegular(place);
+    return await readUpTo(handle, maxBytes).finally(() => handle.close());
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ELOOP") return undefined;
     return Buffer.from(await readlink(place).catch(() => ""));

@@ -23,6 +23,8 @@ const VERIFIED_ENTRIES = 5_000;
 
 export interface WatcherOptions {
   readonly folder: string;
+  /** That its path has no symlink in it; should one be put there later, it is not followed. */
+  readonly real?: boolean;
   /** More to leave out, by path relative to the folder; `.git` and `node_modules` always are. */
   readonly ignore?: (path: string) => boolean;
   readonly debounceMs?: number;
@@ -71,7 +73,7 @@ class FolderWatcher implements Watcher {
 
   constructor(options: WatcherOptions) {
     this.#options = options;
-    this.#root = realpathSync(options.folder);
+    this.#root = options.real ? options.folder : realpathSync(options.folder);
     this.#survey = new Survey({
       root: this.#root,
       maxEntries: options.maxEntries ?? MAX_ENTRIES,

@@ -51,9 +51,11 @@ export function createFiles({ sandbox, name, wrote }: FilesOptions): Files {
       const { folders, paths } = sandbox;
       if (!folders) throw await toUnsupported(name, "fs.watch", "Its files do not lie on this host.");
       const host = { ...folders, outputs: posix.join(folders.workspace, "output") };
-      const folder = toMappedPath(path, paths, paths.workspace, host).host;
+      const mapped = toMappedPath(path, paths, paths.workspace, host).host;
+      const located = await files.locate?.(path);
+      const folder = located ?? mapped;
       const tell = (change: FileChange): void => onEvent({ type: change.type, path: change.path });
-      const watcher = await watchFolder({ folder, shown: path, onEvent: tell });
+      const watcher = await watchFolder({ folder, real: located !== undefined, shown: path, onEvent: tell });
       const stop = async (): Promise<void> => {
         watchers.delete(stop);
         await watcher.stop();

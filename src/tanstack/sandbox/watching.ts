@@ -6,6 +6,8 @@ import { isControlFile } from "./controlFiles.ts";
 export interface WatchFolderOptions {
   /** On this host. */
   readonly folder: string;
+  /** That its path has no symlink in it; should one be put there later, it is not followed. */
+  readonly real?: boolean;
   /** The name that its files are told under; the folder's own unless said otherwise. */
   readonly shown?: string;
   /** More to leave out, by path relative to the folder; `.git`, `node_modules` and TanStack's own files always are. */
@@ -21,9 +23,10 @@ export interface WatchFolderOptions {
  * any run. Answers once nothing is missed any more.
  */
 export async function watchFolder(options: WatchFolderOptions): Promise<{ stop(): Promise<void> }> {
-  const { folder, shown = folder, ignore, onEvent, onWarning, signal } = options;
+  const { folder, real = false, shown = folder, ignore, onEvent, onWarning, signal } = options;
   const watcher = createWatcher({
     folder,
+    real,
     ignore: (path) => isControlFile(path) || (ignore?.(path) ?? false),
     ...(onWarning ? { onError: onWarning } : {}),
   });
