@@ -241,7 +241,7 @@ export class Intake {
   /** Watches the workspace for as long as the process lives, and tells of it as it happens. */
   async #observe(): Promise<void> {
     const { deps, writer, exclusive, commit, inBackground } = this.#context;
-    const { folders, paths, isolated } = this.#process.sandbox;
+    const { folders, paths, isolated, owner } = this.#process.sandbox;
     const { row, fold } = writer;
     if (!folders || row.spec.watch === false) return;
     const observer = await Observer.start(
@@ -251,6 +251,7 @@ export class Intake {
         folder: folders.workspace,
         name: paths.workspace,
         isolated,
+        owner,
         hooks: deps.fileHooks,
         memoFile: join(deps.spoolRoot, row.id, "files.json"),
         logger: deps.logger,

@@ -22,6 +22,8 @@ export interface ObserverOptions {
   readonly name: string;
   /** Whether the agent is kept from the rest of the host: then its repository may not lead there either. */
   readonly isolated: boolean;
+  /** Whose the workspace is, where that is not the server's own user. */
+  readonly owner: { readonly uid: number; readonly gid: number } | undefined;
   readonly hooks: FileHooks | undefined;
   /** What was known at the last cut, for a later life of the server. */
   readonly memoFile: string;
@@ -59,6 +61,8 @@ export class Observer {
       createFileHookRunner({
         folder: options.folder,
         real: true,
+        confined: options.isolated,
+        owner: options.owner,
         hooks: options.hooks,
         log: (message, error) =>
           options.logger({ level: "error", message, session: options.session, error: String(error) }),
@@ -95,13 +99,12 @@ export class Observer {
   async drain(): Promise<EventDraft[]> {
     await this.#watcher.flush();
     const changes = this.take();
-    const { folder, isolated, memoFile, logger, session } = this.#options;
-    const found = await workspaceDiff(folder, { confined: isolated, scratch: dirname(memoFile) }).catch(
-      (error: unknown) => {
-        logger({ level: "warn", message: "the diff could not be made", session, error: String(error) });
-        return undefined;
-      },
-    );
+    const { folder, isolated, owner, memoFile, logger, session } = this.#options;
+    const how = { confined: isolated, owner, scratch: dirname(memoFile) };
+    const found = await workspaceDiff(folder, how).catch((error: unknown) => {
+      logger({ level: "warn", message: "the diff could not be made", session, error: String(error) });
+      return undefined;
+    });
     if (!found || found.diff === "") return changes;
     return [
       ...changes,

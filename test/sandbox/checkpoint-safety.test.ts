@@ -370,7 +370,7 @@ describe("a restore over what an agent left", () => {
     rmSync(join(bench.workspace, "d"), { recursive: true });
     let swapped = 0;
     swap = () => {
-      const [stage] = readdirSync(bench.workspace).filter((name) => name.startsWith(".sluice-restore-"));
+      const stage = readdirSync(bench.workspace).find((name) => name.startsWith(".sluice-restore-"));
       const victim = join(bench.workspace, stage ?? "", "0/sub");
       if (stage === undefined || !existsSync(victim)) return;
       renameSync(victim, `${victim}.real`);

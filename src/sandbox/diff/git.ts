@@ -1,10 +1,12 @@
 import { spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
+import type { Confinement } from "./confinement.ts";
 
 export interface GitRun {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
+  readonly confinement: Confinement;
   readonly signal: AbortSignal;
   readonly input?: string;
   readonly maxBytes?: number;
@@ -45,10 +47,13 @@ export function toGitEnvironment(home: string): Record<string, string> {
 
 /** Runs to the end, to the limit of its output or to the abort, and rejects with the abort's reason. */
 export function runGit(git: string, args: readonly string[], run: GitRun): Promise<GitResult> {
-  const { cwd, env, signal, input, maxBytes = MAX_BYTES } = run;
+  const { signal, input, maxBytes = MAX_BYTES } = run;
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
-    const child = spawn(git, args, { cwd, env, stdio: ["pipe", "pipe", "pipe"] });
+    const command = run.confinement.wrap({ argv: [git, ...args], env: run.env, cwd: run.cwd });
+    const [program = git, ...rest] = command.argv;
+    const { cwd, env } = command;
+    const child = spawn(program, rest, { cwd, env, stdio: ["pipe", "pipe", "pipe"] });
     const chunks: Buffer[] = [];
     let [kept, cut, stderr] = [0, false, ""];
     const kill = (): void => void child.kill("SIGKILL");

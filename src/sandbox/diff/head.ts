@@ -1,7 +1,7 @@
-import { realpath } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
+import type { Confinement } from "./confinement.ts";
 import { findGit, runGit, toGitEnvironment } from "./git.ts";
-import { isWithin, readRegular, readSmall, type Repository } from "./repository.ts";
+import { readRegular, readSmall, type Repository } from "./repository.ts";
 
 const OBJECT_NAME = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 const MAX_STEPS = 5;
@@ -18,17 +18,22 @@ export function isObjectName(text: string): boolean {
   return OBJECT_NAME.test(text);
 }
 
+export interface HeadOptions {
+  readonly signal: AbortSignal;
+  readonly confinement: Confinement;
+}
+
 /** The commit that is checked out; nothing before the first one. */
 export async function readHeadCommit(
   repository: Repository,
-  options: { signal: AbortSignal },
+  options: HeadOptions,
 ): Promise<string | undefined> {
   let text = (await readSmall(join(repository.gitDir, "HEAD")))?.trim();
   for (let steps = 0; steps < MAX_STEPS && text !== undefined; steps++) {
     if (isObjectName(text)) return text;
     const name = /^ref: (refs\/\S+)$/.exec(text)?.[1];
     if (name === undefined || name.split("/").includes("..")) return undefined;
-    if (name === "refs/heads/.invalid") return askGit(repository, options.signal);
+    if (name === "refs/heads/.invalid") return askGit(repository, options);
     text = await readReference(repository, name);
   }
   return undefined;
@@ -36,10 +41,7 @@ export async function readHeadCommit(
 
 async function readReference({ gitDir, commonDir }: Repository, name: string): Promise<string | undefined> {
   for (const folder of new Set([gitDir, commonDir])) {
-    const file = join(folder, name);
-    const place = await realpath(dirname(file)).catch(() => undefined);
-    if (place === undefined || !isWithin(place, folder)) continue;
-    const text = await readSmall(file);
+    const text = await readSmall(join(folder, name));
     if (text !== undefined) return text.trim();
   }
   const packed = await readRegular(join(commonDir, "packed-refs"), MAX_PACKED_BYTES);
@@ -50,13 +52,17 @@ async function readReference({ gitDir, commonDir }: Repository, name: string): P
   return line?.slice(0, line.indexOf(" "));
 }
 
-/** Repositories whose references are in a table of git's own. */
-async function askGit(repository: Repository, signal: AbortSignal): Promise<string | undefined> {
+/** Repositories whose references are in a table of git's own. It reads their settings, so it is kept from all else. */
+async function askGit(
+  { gitDir }: Repository,
+  { signal, confinement }: HeadOptions,
+): Promise<string | undefined> {
   const git = findGit();
   if (git === undefined) return undefined;
-  const env = { ...toGitEnvironment("/nonexistent"), GIT_DIR: repository.gitDir };
+  const cwd = confinement.at(gitDir);
+  const env = { ...toGitEnvironment("/nonexistent"), GIT_DIR: cwd };
   const args = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
-  const { stdout } = await runGit(git, args, { cwd: repository.gitDir, env, signal });
+  const { stdout } = await runGit(git, args, { cwd, env, signal, confinement });
   const name = stdout.toString("latin1").trim();
   return isObjectName(name) ? name : undefined;
 }

@@ -1,7 +1,9 @@
-import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
+import { lchown, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { findGit, runGit, toGitEnvironment, type GitResult } from "./git.ts";
+import type { Owner } from "../host/owner.ts";
+import { toConfinement, UNCONFINED, type Confinement } from "./confinement.ts";
+import { findGit, runGit, toGitEnvironment, type GitResult, type GitRun } from "./git.ts";
 import { EMPTY_TREES, readHeadCommit, type ObjectFormat } from "./head.ts";
 import { escapePath } from "./quote.ts";
 import { findRepository, readRegular, readSmall, type FindOptions, type Repository } from "./repository.ts";
@@ -9,10 +11,11 @@ import { Unavailable } from "./unavailable.ts";
 
 /** A file over it is taken for binary: nobody reads so long a diff. */
 export const BIG_FILE_BYTES = 5 * 1024 * 1024;
-const MAX_INDEX_BYTES = 512 * 1024 * 1024;
+const MAX_INDEX_BYTES = 128 * 1024 * 1024;
 
 /** A git folder of our own over another one's objects: nothing of ours gets there, none of its settings get here. */
 export interface PrivateRepository {
+  readonly confinement: Confinement;
   /** The commit that is checked out, or the empty tree before the first one. */
   readonly head: string;
   /** Whether it starts from the index of theirs; else from nothing. */
@@ -25,9 +28,16 @@ export interface PrivateRepository {
   reset(): Promise<void>;
 }
 
+export interface PrivateOptions extends FindOptions {
+  readonly signal: AbortSignal;
+  readonly scratch?: string | undefined;
+  /** Whose the folder is, where that is not the server's own user: git runs as they do. */
+  readonly owner?: Owner | undefined;
+}
+
 export async function withPrivateRepository<T>(
   folder: string,
-  options: FindOptions & { readonly signal: AbortSignal; readonly scratch?: string | undefined },
+  options: PrivateOptions,
   work: (repository: PrivateRepository) => Promise<T>,
 ): Promise<T> {
   const { signal } = options;
@@ -37,19 +47,33 @@ export async function withPrivateRepository<T>(
   if (!theirs) throw new Unavailable("it is not a git repository");
   const place = await mkdtemp(join(options.scratch ?? tmpdir(), "sluice-diff-"));
   try {
-    const settings = await readSettings(git, theirs, place, signal);
+    const { worktree, objects } = theirs;
+    const { owner } = options;
+    const confinement = options.confined
+      ? await toConfinement({ git, worktree, objects, place, owner })
+      : UNCONFINED;
+    const { at } = confinement;
+    const run = { confinement, signal };
+    const settings = await readSettings(git, theirs, {
+      ...run,
+      cwd: at(place),
+      env: toGitEnvironment(at(place)),
+    });
     const format: ObjectFormat = settings.get("extensions.objectformat") === "sha256" ? "sha256" : "sha1";
-    const head = (await readHeadCommit(theirs, { signal })) ?? EMPTY_TREES[format];
+    const head = (await readHeadCommit(theirs, run)) ?? EMPTY_TREES[format];
     const hasIndex = await make(place, theirs, toConfig(settings, format));
-    const env = { ...toGitEnvironment(place), GIT_DIR: place, GIT_WORK_TREE: theirs.worktree };
-    const reading = { ...env, GIT_ALTERNATE_OBJECT_DIRECTORIES: `"${escapePath(theirs.objects)}"` };
+    if (owner !== undefined) await giveAway(place, owner);
+    const env = { ...toGitEnvironment(at(place)), GIT_DIR: at(place), GIT_WORK_TREE: at(worktree) };
+    const reading = { ...env, GIT_ALTERNATE_OBJECT_DIRECTORIES: `"${escapePath(at(objects))}"` };
+    const cwd = at(folder);
     const read: PrivateRepository["read"] = (args, more) =>
-      runGit(git, args, { cwd: folder, env: reading, signal, ...more });
+      runGit(git, args, { ...run, cwd, env: reading, ...more });
     return await work({
+      confinement,
       head,
       hasIndex,
       read,
-      write: (args, input) => runGit(git, args, { cwd: folder, env, signal, input }),
+      write: (args, input) => runGit(git, args, { ...run, cwd, env, input }),
       async reset() {
         await rm(join(place, "index"), { force: true });
         await read(["read-tree", head]);
@@ -91,15 +115,23 @@ async function copyIndex(from: string, to: string): Promise<boolean> {
 async function readSettings(
   git: string,
   { commonDir }: Repository,
-  place: string,
-  signal: AbortSignal,
+  run: GitRun,
 ): Promise<Map<string, string>> {
-  const args = ["config", "--file", join(commonDir, "config"), "--no-includes", "--null", "--list"];
-  const { stdout } = await runGit(git, args, { cwd: place, env: toGitEnvironment(place), signal });
+  const file = join(run.confinement.at(commonDir), "config");
+  const args = ["config", "--file", file, "--no-includes", "--null", "--list"];
+  const { stdout } = await runGit(git, args, run);
   const entries = stdout.toString("utf8").split("\0").filter(Boolean);
   return new Map(
     entries.map((entry) => [entry.split("\n", 1)[0] ?? "", entry.slice(entry.indexOf("\n") + 1)]),
   );
+}
+
+/** The private folder is for git to write in, and git is the owner's. Nobody else can reach it. */
+async function giveAway(place: string, owner: Owner): Promise<void> {
+  const names = await readdir(place, { recursive: true });
+  for (const path of [place, ...names.map((name) => join(place, name))]) {
+    await lchown(path, owner.uid, owner.gid);
+  }
 }
 
 /** How files are to be compared, by words that we know; all else is our own. */

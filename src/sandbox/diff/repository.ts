@@ -1,6 +1,7 @@
-import { lstat, open, readdir, realpath } from "node:fs/promises";
-import { constants } from "node:fs";
-import { dirname, join, resolve, sep } from "node:path";
+import { lstat, readdir, realpath } from "node:fs/promises";
+import { basename, dirname, join, resolve, sep } from "node:path";
+import { openRegular, readUpTo } from "../host/open-file.ts";
+import { OpenFolder } from "../host/open-folder.ts";
 import { Unavailable } from "./unavailable.ts";
 
 const SMALL_BYTES = 64 * 1024;
@@ -34,20 +35,23 @@ export async function readSmall(file: string): Promise<string | undefined> {
   return (await readRegular(file, SMALL_BYTES))?.bytes.toString("utf8");
 }
 
-/** A file of a repository, never through a symlink and never waiting for a writer. */
+/** A file of a repository, never through a symlink, not even to its folder, and never waiting for a writer. */
 export async function readRegular(
   file: string,
   maxBytes: number,
 ): Promise<{ bytes: Buffer; mtimeMs: number } | undefined> {
-  const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
-  const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(() => undefined);
-  if (!handle) return undefined;
   try {
-    const found = await handle.stat();
-    if (!found.isFile() || found.size > maxBytes) return undefined;
-    return { bytes: await handle.readFile(), mtimeMs: found.mtimeMs };
-  } finally {
-    await handle.close();
+    const folder = OpenFolder.openReal(dirname(file));
+    const handle = await openRegular(folder.at(basename(file))).finally(() => folder.close());
+    try {
+      const { mtimeMs } = await handle.stat();
+      const bytes = await readUpTo(handle, maxBytes);
+      return bytes && { bytes, mtimeMs };
+    } finally {
+      await handle.close();
+    }
+  } catch {
+    return undefined;
   }
 }
 
@@ -114,6 +118,6 @@ async function demandNoLinks(folder: string): Promise<void> {
   }
 }
 
-export function isWithin(path: string, folder: string): boolean {
+function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder === sep ? sep : folder + sep);
 }

@@ -1,7 +1,8 @@
 import { constants, type Stats } from "node:fs";
 import { access, lstat } from "node:fs/promises";
 import { join } from "node:path";
-import { readHeadCommit } from "./head.ts";
+import type { Owner } from "../host/owner.ts";
+import { readHeadCommit, type HeadOptions } from "./head.ts";
 import { BIG_FILE_BYTES, type PrivateRepository } from "./privateRepository.ts";
 import { findRepository } from "./repository.ts";
 import { Unavailable } from "./unavailable.ts";
@@ -18,6 +19,8 @@ export interface Omitted {
 export interface StageOptions {
   readonly folder: string;
   readonly signal: AbortSignal;
+  /** Who reads the files, where that is not the server's own user. */
+  readonly owner: Owner | undefined;
 }
 
 /**
@@ -37,7 +40,7 @@ export async function stageWorktree(
     const isNew = added.has(listed);
     const full = join(options.folder, path);
     const found = await lstat(full).catch(() => undefined);
-    const reason = found?.isFile() ? await whyNot(full, found, total) : undefined;
+    const reason = found?.isFile() ? await whyNot(full, found, { total, owner: options.owner }) : undefined;
     if (reason !== undefined) {
       omitted.push({ path, isNew, reason });
       if (!isNew) toSkip?.push(path);
@@ -45,7 +48,8 @@ export async function stageWorktree(
     }
     total += found?.size ?? 0;
     if (isNew || unmerged.has(listed)) {
-      if (found && (await canBeAdded(full, found, options))) toAdd?.push(path);
+      if (found && (await canBeAdded(full, found, { ...options, confinement: repository.confinement })))
+        toAdd?.push(path);
       else if (!isNew) toRemove?.push(path);
     } else if (found && !isKept(found)) toRemove?.push(path);
   }
@@ -104,23 +108,40 @@ function isKept(found: Stats): boolean {
   return found.isFile() || found.isSymbolicLink() || found.isDirectory();
 }
 
-async function canBeAdded(path: string, found: Stats, options: StageOptions): Promise<boolean> {
+async function canBeAdded(path: string, found: Stats, options: HeadOptions): Promise<boolean> {
   if (found.isFile() || found.isSymbolicLink()) return true;
   return found.isDirectory() && (await isNested(path, options));
 }
 
-async function whyNot(path: string, found: Stats, total: number): Promise<string | undefined> {
+async function whyNot(
+  path: string,
+  found: Stats,
+  { total, owner }: { total: number; owner: Owner | undefined },
+): Promise<string | undefined> {
   if (found.size > BIG_FILE_BYTES) return `It has ${found.size} bytes and is left out.`;
   if (total + found.size > MAX_TOTAL_BYTES) return "It is left out: too much has changed.";
-  const readable = await access(path, constants.R_OK).then(
-    () => true,
-    () => false,
-  );
-  return readable ? undefined : "It cannot be read.";
+  return (await isReadable(path, found, owner)) ? undefined : "It cannot be read.";
+}
+
+/** Root may read everything, but git runs with no more rights than a file's owner, group and others have. */
+async function isReadable(
+  path: string,
+  { uid, gid, mode }: Stats,
+  owner: Owner | undefined,
+): Promise<boolean> {
+  const reader = owner ?? { uid: process.geteuid?.(), gid: process.getegid?.() };
+  if (reader.uid === undefined || process.geteuid?.() !== 0) {
+    return access(path, constants.R_OK).then(
+      () => true,
+      () => false,
+    );
+  }
+  const shift = uid === reader.uid ? 6 : gid === reader.gid ? 3 : 0;
+  return ((mode >> shift) & 4) !== 0;
 }
 
 /** A repository in the working tree counts by its commit alone. */
-async function isNested(folder: string, { signal }: StageOptions): Promise<boolean> {
+async function isNested(folder: string, options: HeadOptions): Promise<boolean> {
   const nested = await findRepository(folder, { confined: false }).catch(() => undefined);
-  return nested !== undefined && (await readHeadCommit(nested, { signal })) !== undefined;
+  return nested !== undefined && (await readHeadCommit(nested, options)) !== undefined;
 }

@@ -14,6 +14,8 @@ export interface WorkspaceDiffOptions {
   readonly search?: boolean;
   /** Whether what is written in the folder may not be trusted to point elsewhere; it may not, unless said otherwise. */
   readonly confined?: boolean;
+  /** Whose the folder is, where that is not the server's own user: git runs as they do. */
+  readonly owner?: { readonly uid: number; readonly gid: number } | undefined;
   /** A folder for a private one that lives as long as the call; closed to whoever writes to the workspace. */
   readonly scratch?: string;
   readonly maxDiffBytes?: number;
@@ -46,11 +48,11 @@ export async function workspaceDiff(
   try {
     return await withPrivateRepository(
       folder,
-      { search, confined, signal, scratch: options.scratch },
+      { search, confined, signal, scratch: options.scratch, owner: options.owner },
       async (repository) => {
         const from = base ?? repository.head;
         if (!isObjectName(from)) throw new Unavailable(`${from} is not the name of a commit`);
-        const omitted = await stageWorktree(repository, { folder, signal });
+        const omitted = await stageWorktree(repository, { folder, signal, owner: options.owner });
         const compared = await repository.read([...COMPARE, ...(search ? ["--relative"] : []), from, "--"], {
           maxBytes: maxDiffBytes,
         });

@@ -19,6 +19,10 @@ export interface HookEventsOptions {
   readonly root: string;
   readonly cacheBytes: number;
   readonly maxFileBytes: number;
+  /** Whether the repository in it may not be trusted to lead elsewhere; it may not, unless said otherwise. */
+  readonly confined?: boolean | undefined;
+  /** Whose the folder is, where that is not the server's own user. */
+  readonly owner?: { readonly uid: number; readonly gid: number } | undefined;
 }
 
 /** Makes a hook's event of a change, remembering texts from one change of a file to its next. */
@@ -32,7 +36,7 @@ export class HookEvents {
   }
 
   async from(change: FileChange): Promise<FileHookEvent> {
-    const { root, maxFileBytes } = this.#options;
+    const { root, maxFileBytes, confined = true, owner } = this.#options;
     const { type, path } = change;
     const earlier = this.#contents.get(path);
     // Read at once, asked for or not: it is the text before the next change.
@@ -40,7 +44,7 @@ export class HookEvents {
     this.#contents.set(path, now);
     const before = lazily(async () => {
       if (type === "create") return undefined;
-      const known = earlier ?? (await readHeadFile(root, path, { maxBytes: maxFileBytes }));
+      const known = earlier ?? (await readHeadFile(root, path, { maxBytes: maxFileBytes, confined, owner }));
       return known?.toString("utf8");
     });
     const after = async (): Promise<string | undefined> => now?.toString("utf8");

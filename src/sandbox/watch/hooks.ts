@@ -20,6 +20,10 @@ export interface FileHookRunnerOptions {
   readonly folder: string;
   /** That its path has no symlink in it; should one be put there later, it is not followed. */
   readonly real?: boolean;
+  /** Whether the repository in it may not be trusted to lead elsewhere; it may not, unless said otherwise. */
+  readonly confined?: boolean | undefined;
+  /** Whose the folder is, where that is not the server's own user. */
+  readonly owner?: { readonly uid: number; readonly gid: number } | undefined;
   readonly hooks: FileHooks;
   /** Told of every hook that fails or does not come back. */
   readonly log: (message: string, error: unknown) => void;
@@ -56,7 +60,8 @@ class HookRunner implements FileHookRunner {
     this.#options = options;
     const { folder, real, cacheBytes = CACHE_BYTES, maxFileBytes = MAX_FILE_BYTES } = options;
     const root = real ? folder : realpathSync(folder);
-    this.#events = new HookEvents({ root, cacheBytes, maxFileBytes });
+    const { confined, owner } = options;
+    this.#events = new HookEvents({ root, cacheBytes, maxFileBytes, confined, owner });
   }
 
   deliver(changes: Iterable<FileChange>): void {
