@@ -49,6 +49,7 @@ export async function withPrivateRepository<T>(
   try {
     const { worktree, objects } = theirs;
     const { owner } = options;
+    if (owner !== undefined) await giveAway(place, owner);
     const confinement = options.confined
       ? await toConfinement({ git, worktree, objects, place, owner })
       : UNCONFINED;
