@@ -6,6 +6,7 @@ const CODES: Record<string, readonly [ErrorCode, string]> = {
   ELOOP: ["permission_denied", "leads through a symlink that may not be followed"],
   EACCES: ["permission_denied", "is not open to the user that the server runs as"],
   EPERM: ["permission_denied", "cannot be changed by the user that the server runs as"],
+  EBUSY: ["permission_denied", "is in use by the system, such as a disk that is mounted there"],
   EROFS: ["permission_denied", "is on a disk that cannot be written"],
   EISDIR: ["invalid_request", "is a folder; name a file"],
   EEXIST: ["invalid_request", "exists already; choose another name"],

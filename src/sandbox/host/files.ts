@@ -77,6 +77,7 @@ export class HostFiles implements SandboxFiles {
   symlink(path: string, target: string): Promise<void> {
     return this.#withEntry(path, { make: true }, async (found) => {
       const { folder, name } = this.#inFolder(path, found);
+      if (target.includes("\0")) throw new SluiceError("invalid_request", "A link cannot hold a NUL byte.");
       folder.link(name, target, this.#namespace.owner);
     });
   }

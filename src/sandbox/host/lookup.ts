@@ -156,7 +156,8 @@ class Lookup {
       return true;
     }
     if (this.#place !== undefined && !this.#isHidden(posix.join(this.#host, name))) return false;
-    if (!places.some(({ at }) => isInside(at, path))) return this.#respell(path);
+    const ends = [...places.map(({ at }) => at), ...links.keys()];
+    if (!ends.some((end) => isInside(end, path))) return this.#respell(path);
     this.close();
     this.#place = undefined;
     this.#names.push(name);
