@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { z } from "zod";
+import { RESERVED_OWNERS } from "../http/index.ts";
 import { CliFailure, EXIT } from "./failure.ts";
 import { isSendable } from "./token.ts";
 
@@ -18,7 +19,14 @@ export function readKeysFile(file: string): Readonly<Record<string, string>> {
     );
   const text = orFailure(file, () => readFileSync(file, "utf8"));
   const parsed = Keys.safeParse(parseJson(text));
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    const taken = Object.values(parsed.data).find((name) => RESERVED_OWNERS.has(name));
+    if (taken === undefined) return parsed.data;
+    throw new CliFailure(
+      `${file} names a workspace "${taken}", which is the server's own. Give it another name.`,
+      EXIT.usage,
+    );
+  }
   // Not where it stands: that would be the key.
   const reason = parsed.error.issues[0]?.code === "invalid_type" ? "no such object" : "a bad key or name";
   throw new CliFailure(

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Catalog, createCatalog } from "../catalog/index.ts";
-import { createApp, listen, type Listening, type Webhooks } from "../http/index.ts";
+import { createApp, listen, OWN_ADDRESSES, type Listening, type Webhooks } from "../http/index.ts";
 import { createSqliteLog, type EventLog } from "../log/index.ts";
 import { createEngine, DEFAULT_ORPHAN_MS, type Engine, type EngineOptions } from "../sessions/index.ts";
 import { checkpointStorageOf } from "./checkpointStore.ts";
@@ -77,8 +77,9 @@ export function openCatalog(dataDir: string): Catalog {
 
 export function startServer(engine: Engine, settings: ServerSettings): Promise<Listening> {
   const { host, port, token, catalog, defaultAgent, webhooks, workspaces, rateLimit } = settings;
-  // Bound to every address, a server cannot know the names that it is called by.
-  const allowedHosts = ["0.0.0.0", "::"].includes(host) ? ["*"] : [host, ...(settings.allowedHosts ?? [])];
+  // Bound to every address, a server is called by any of them; names it has to be told.
+  const isEverywhere = /^(0\.0\.0\.0|\[?::\]?)$/.test(host);
+  const allowedHosts = [isEverywhere ? OWN_ADDRESSES : host, ...(settings.allowedHosts ?? [])];
   const { allowedOrigins = [] } = settings;
   const options = {
     engine,

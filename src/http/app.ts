@@ -10,7 +10,7 @@ import { isAnthropic } from "./anthropic/path.ts";
 import type { RateLimit } from "./anthropic/rate-limit.ts";
 import { nameRequest } from "./anthropic/request-id.ts";
 import type { Webhooks } from "./anthropic/webhooks/webhooks.ts";
-import { requireToken } from "./auth.ts";
+import { assertKeys, requireToken } from "./auth.ts";
 import { BODY_LIMITS, type BodyLimits } from "./body.ts";
 import type { Engine } from "../sessions/port.ts";
 import type { AppEnv } from "./env.ts";
@@ -71,6 +71,7 @@ export interface App extends Hono<AppEnv> {
 export function createApp(options: AppOptions): App {
   const { engine, token, version, catalog, logger = stderrLogger } = options;
   if (token === "") throw new TypeError("An empty token protects nothing: give one, or `token: false`.");
+  assertKeys({ token, workspaces: options.workspaces });
   const meter = new Meter();
   const streams = new EventStreams({
     log: engine.log,

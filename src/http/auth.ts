@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { Context, MiddlewareHandler } from "hono";
 import { SluiceError } from "../contract/index.ts";
 import { isAnthropic } from "./anthropic/path.ts";
+import { SYSTEM_OWNER } from "./anthropic/signing-key.ts";
 import type { AppEnv } from "./env.ts";
 
 /** Without the token there is nothing but these: a probe has none, and the page says only what this is. */
@@ -10,6 +11,11 @@ const OPEN: ReadonlySet<string> = new Set(["/healthz", "/v1/health", "/"]);
 /** Whose shelf the server's own token opens. */
 export const DEFAULT_OWNER = "default";
 
+/** A tenant holds a key of the keys file: what it names is reached over the internet alone. */
+export function isTenant(owner: string): boolean {
+  return owner !== DEFAULT_OWNER;
+}
+
 export interface Keys {
   /** Opens everything; `false` where everybody may. */
   readonly token: string | false;
@@ -17,6 +23,26 @@ export interface Keys {
   readonly workspaces?: Readonly<Record<string, string>>;
   /** Who else may come in without it, by something else that a dialect gave out. */
   readonly admits?: (c: Context<AppEnv>) => boolean;
+}
+
+/** Whose names no workspace may have: with one of them a tenant would be the server's owner, or the server itself. */
+export const RESERVED_OWNERS: ReadonlySet<string> = new Set([DEFAULT_OWNER, SYSTEM_OWNER]);
+
+/** Keys of workspaces are a boundary only where nobody comes in without one. */
+export function assertKeys({
+  token,
+  workspaces = {},
+}: {
+  token: Keys["token"];
+  workspaces?: Keys["workspaces"] | undefined;
+}): void {
+  const entries = Object.entries(workspaces);
+  if (entries.length > 0 && token === false)
+    throw new TypeError("Workspaces need a token: without one everybody is the server's owner.");
+  for (const [key, owner] of entries) {
+    if (RESERVED_OWNERS.has(owner)) throw new TypeError(`No workspace may be called ${owner}.`);
+    if (key === token) throw new TypeError(`The key of the workspace ${owner} is the server's own token.`);
+  }
 }
 
 /** A header is the only place for a token: a URL ends up in histories and logs. */

@@ -1,3 +1,5 @@
+import { isIP } from "node:net";
+import { networkInterfaces } from "node:os";
 import type { Context, MiddlewareHandler } from "hono";
 import { SluiceError } from "../contract/index.ts";
 import { isAgUi } from "./ag-ui/path.ts";
@@ -6,15 +8,22 @@ import type { AppEnv } from "./env.ts";
 
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
 
+/** Among the allowed hosts: the addresses of this machine's interfaces. No page has one for its name unless it is ours. */
+export const OWN_ADDRESSES = "own addresses";
+
 /** A page of a foreign name that resolves to us (DNS rebinding) still says its own name in `Host`. */
 export function requireHost(allowed: readonly string[]): MiddlewareHandler<AppEnv> {
-  const names = new Set([...LOOPBACK, ...allowed.map(toHostname)]);
+  const takesOwn = allowed.includes(OWN_ADDRESSES);
+  const named = allowed.filter((host) => host !== OWN_ADDRESSES);
+  const names = new Set([...LOOPBACK, ...named.map(toHostname)]);
   return async (c, next) => {
     const host = hostOf(c);
-    if (names.has("*") || names.has(toHostname(host))) return next();
+    const name = toHostname(host);
+    if (names.has("*") || names.has(name)) return next();
+    if (takesOwn && isOwnAddress(name)) return next();
     throw new SluiceError(
       "foreign_host",
-      `This server does not answer for ${JSON.stringify(host)}. Use localhost, or start it with that name among the allowed hosts (sluice serve --allow-host).`,
+      `This server does not answer for ${JSON.stringify(host)}. Use localhost, or start it with that name among the allowed hosts (sluice serve --allow-host ${toExample(name)}).`,
     );
   };
 }
@@ -69,6 +78,19 @@ function hostOf(c: Context<AppEnv>): string {
 function toHostname(host: string): string {
   const name = host.toLowerCase().replace(/:\d*$/, "");
   return name.includes(":") && !name.startsWith("[") ? `[${host.toLowerCase()}]` : name;
+}
+
+function toExample(name: string): string {
+  return /^[\w.:[\]-]{1,253}$/.test(name) ? name : "NAME";
+}
+
+// Asked each time: interfaces come and go.
+function isOwnAddress(name: string): boolean {
+  const address = name.replace(/^\[|\]$/g, "");
+  if (isIP(address) === 0) return false;
+  return Object.values(networkInterfaces()).some((entries) =>
+    entries?.some((entry) => entry.address === address),
+  );
 }
 
 function isSameHost(origin: string, host: string): boolean {

@@ -30,9 +30,13 @@ the next start picks them up again.
 Checkpoints are kept in the data folder, or where SLUICE_CHECKPOINTS says: a folder, or s3://bucket/prefix with
 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_REGION or AWS_ENDPOINT_URL where they are needed.
 
+With --host other than loopback, the server still answers only to names that it was told: localhost, its own addresses,
+and each --allow-host.
+
 With --keys, teams share a server: the file, closed to others (chmod 600), is a JSON object of keys and the names of
 their workspaces, {"sk-team-a": "team-a"}. A key opens /anthropic alone, and there only what its workspace made.
-The server's own token opens all sessions.
+The server's own token opens all sessions. A workspace reaches hosts of the internet alone: no address of this machine
+or its network, by any name. --keys needs a token and a sandbox other than local.
 
 With --webhook, endpoints are told what happens to the sessions, in the form that client.beta.webhooks.unwrap of
 @anthropic-ai/sdk takes. The key that it asks for is made on first use: webhook.key in the data folder. What an
@@ -74,7 +78,7 @@ export function addServe(program: Command, context: CommandContext): void {
   program
     .command("serve")
     .description("Serve the sessions over HTTP.")
-    .option("--host <address>", "the address to listen on", "127.0.0.1")
+    .option("--host <address>", "the address to listen on", parseHost, "127.0.0.1")
     .option("--port <port>", "the port to listen on; 0 picks a free one", parsePort, 7411)
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
     .option("--token <token>", "this token instead of the data folder's own")
@@ -142,6 +146,7 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   });
   try {
     if (!catalog) throw new Error("the catalog was not opened");
+    refuseSharedMachine(options, { token, sandbox: engine.defaultSandbox });
     const { host, port, agent: defaultAgent, webhook: urls = [], keys: workspaces, rateLimit } = options;
     if (urls.length > 0)
       webhooks = createWebhooks({ log: engine.log, catalog, urls, key: readWebhookKey(dataDir) });
@@ -165,7 +170,12 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   }
 }
 
-function refuseOpenDoor({ host, token, insecure, allowOrigin }: ServeOptions): void {
+function refuseOpenDoor({ host, token, insecure, allowOrigin, keys }: ServeOptions): void {
+  if (token === false && keys)
+    throw new CliFailure(
+      "--keys with --no-token would make everybody without a key the owner of all workspaces. Leave --no-token out.",
+      EXIT.usage,
+    );
   if (token !== false || insecure) return;
   if (allowOrigin?.includes("*")) {
     throw new CliFailure(
@@ -180,6 +190,25 @@ function refuseOpenDoor({ host, token, insecure, allowOrigin }: ServeOptions): v
       "Leave --no-token out, listen on 127.0.0.1, or say --insecure if you mean it.",
     EXIT.usage,
   );
+}
+
+/** What only the opened data folder can tell. */
+function refuseSharedMachine(
+  { keys }: ServeOptions,
+  { token, sandbox }: { token: string | undefined; sandbox: string },
+): void {
+  if (!keys) return;
+  if (sandbox === "local")
+    throw new CliFailure(
+      "--keys with the local sandbox would let the agents of every workspace read and change the files of all others. " +
+        "Use bwrap or docker; `sluice doctor` says what is missing.",
+      EXIT.usage,
+    );
+  if (token !== undefined && Object.hasOwn(keys, token))
+    throw new CliFailure(
+      "A key of --keys is the server's own token, which opens all workspaces. Give the workspace another key.",
+      EXIT.usage,
+    );
 }
 
 function isLoopback(host: string): boolean {
@@ -240,6 +269,13 @@ function addOrigin(text: string, before: readonly string[] = []): readonly strin
   const isOrigin = URL.canParse(text) && /^[a-z][a-z0-9+.-]*:\/\/[^/?#@]+\/?$/i.test(text);
   if (text === "*" || isOrigin) return [...before, text];
   throw new InvalidArgumentError("An origin looks like http://localhost:3000; * is any.");
+}
+
+function parseHost(text: string): string {
+  if (text.trim() !== "") return text.trim();
+  throw new InvalidArgumentError(
+    "An address is 127.0.0.1, ::1 or a name of this machine; 0.0.0.0 is all of them.",
+  );
 }
 
 function addHost(text: string, before: readonly string[] = []): readonly string[] {

@@ -55,8 +55,10 @@ export function toWebhookBody(webhook: {
   type: WebhookType;
   session: string;
   time: string;
+  /** The name of the session's workspace. */
+  workspace: string;
 }): string {
-  const { id, type, session, time } = webhook;
+  const { id, type, session, time, workspace } = webhook;
   return JSON.stringify({
     type: "event",
     id,
@@ -65,7 +67,7 @@ export function toWebhookBody(webhook: {
       type,
       id: toSessionId(session),
       organization_id: "org_sluice",
-      workspace_id: "wrkspc_default",
+      workspace_id: `wrkspc_${workspace}`,
     },
   });
 }

@@ -16,6 +16,7 @@ import { toTimestamp } from "../../dialects/anthropic/resources/stored.ts";
 import { createId } from "./ids.ts";
 import { type Labels, madeOnce } from "./made-once.ts";
 import * as params from "./query.ts";
+import { assertReach } from "./reach.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
 import { toList } from "./shelf.ts";
@@ -45,6 +46,7 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
     const { owner, body: said } = call;
     const make = async (labels: Labels): Promise<Agent> => {
       const body = createAgentBody(said);
+      assertReach.servers(owner, body.mcp_servers);
       await assertSkills(shelves, owner, body.skills);
       const id = createId("agent");
       const [agent] = await catalog.write(owner, [
@@ -73,6 +75,7 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
       const updated = await agents.update(owner, id, async ({ body: stored }) => {
         const body = updateAgentBody(stored, said);
         if (body === stored) return undefined;
+        assertReach.servers(owner, body.mcp_servers);
         if (said.skills) await assertSkills(shelves, owner, body.skills);
         return { replace: { body }, also: [{ ...toVersion(id, body), labels }] };
       });

@@ -1,3 +1,4 @@
+import { fetcherOf } from "./reach.ts";
 import type { CredentialSecrets } from "../../dialects/anthropic/resources/credential-auth.ts";
 
 /** What may be shown of the answer to a request that held secrets. */
@@ -9,6 +10,8 @@ export interface HttpAnswer {
 }
 
 export interface CallOptions {
+  /** Whose secrets they are: a tenant's go to hosts of the internet alone. */
+  readonly owner: string;
   readonly secrets: CredentialSecrets;
   readonly signal?: AbortSignal;
   /** Told the whole text, secrets included. */
@@ -22,12 +25,12 @@ const MAX_BODY = 4096;
 export async function callWith(
   url: string,
   init: RequestInit,
-  { secrets, signal, onText }: CallOptions,
+  { owner, secrets, signal, onText }: CallOptions,
 ): Promise<HttpAnswer | undefined> {
   try {
     const timeout = AbortSignal.timeout(TIMEOUT_MS);
     const until = signal ? AbortSignal.any([signal, timeout]) : timeout;
-    const response = await fetch(url, { ...init, redirect: "manual", signal: until });
+    const response = await fetcherOf(owner)(url, { ...init, redirect: "manual", signal: until });
     const content_type = response.headers.get("content-type") ?? "";
     const isStream = content_type.startsWith("text/event-stream");
     if (isStream) await response.body?.cancel();

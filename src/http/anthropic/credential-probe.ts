@@ -11,6 +11,7 @@ export interface Probed {
 }
 
 export interface ProbeOptions {
+  readonly owner: string;
   readonly signal: AbortSignal;
   /** Tries to get another access token. */
   refresh(): Promise<Refreshed>;
@@ -20,10 +21,14 @@ export interface ProbeOptions {
 export async function probeCredential(
   { mcp_server_url }: OAuth,
   secrets: CredentialSecrets,
-  { signal, refresh }: ProbeOptions,
+  { owner, signal, refresh }: ProbeOptions,
 ): Promise<Probed> {
   if (secrets.access_token === undefined) return { status: "invalid", mcp_probe: null, refresh: null };
-  const answer = await callWith(mcp_server_url, toInitialize(secrets.access_token), { secrets, signal });
+  const answer = await callWith(mcp_server_url, toInitialize(secrets.access_token), {
+    owner,
+    secrets,
+    signal,
+  });
   if (answer === undefined) {
     return { status: "unknown", mcp_probe: { method: "initialize", http_response: null }, refresh: null };
   }

@@ -51,6 +51,7 @@ async function refresh(
   let renewed: RenewedTokens | undefined;
   // Nobody's going away ends it: the answer may be the only one that names the next refresh token.
   const answer = await callWith(settings.token_endpoint, toRequest(settings, { ...secrets, refresh_token }), {
+    owner,
     secrets,
     onText: (text) => (renewed = parseTokens(text)),
   });

@@ -18,6 +18,7 @@ import { openCredential } from "./credential-secrets.ts";
 import { createId } from "./ids.ts";
 import { type Labels, madeOnce } from "./made-once.ts";
 import * as params from "./query.ts";
+import { assertReach } from "./reach.ts";
 import { removedOnce } from "./resend.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
@@ -55,6 +56,7 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
       if (active.length === MAX_CREDENTIALS)
         throw refuse(`A vault has at most ${MAX_CREDENTIALS} credentials.`);
       const { body, secrets } = createCredential(vault.id, said, Date.now());
+      assertReach.credential(owner, body.auth);
       const [id, secret] = [createId("credential"), JSON.stringify(secrets)];
       const [made] = await catalog.write(owner, [
         { op: "create", kind, id, parent: vault.id, body, labels, secret },
@@ -79,6 +81,7 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
     const updated = await credentials.update(owner, id, async ({ body: stored }) => {
       const before = await openCredential(catalog, owner, id);
       const { body, secrets } = updateCredential(stored, before, given, Date.now());
+      assertReach.credential(owner, body.auth);
       return { replace: { body, secret: JSON.stringify(secrets) } };
     });
     return toCredential(updated);
@@ -108,6 +111,7 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
       throw refuse(`Only mcp_oauth credentials can be validated; this one is ${body.auth.type}.`);
     const secrets = await openCredential(catalog, owner, id);
     const verdict = await probeCredential(body.auth, secrets, {
+      owner,
       signal: c.req.raw.signal,
       refresh: () => refreshCredential({ catalog, shelves }, owner, id, secrets.access_token),
     });

@@ -16,6 +16,7 @@ import { refuseUnknownHosts } from "../../sessions/hosts.ts";
 import { createId } from "./ids.ts";
 import { type Labels, madeOnce } from "./made-once.ts";
 import * as params from "./query.ts";
+import { assertReach } from "./reach.ts";
 import { removedOnce } from "./resend.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
@@ -38,7 +39,7 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
     const { owner, body: said } = call;
     const make = async (labels: Labels): Promise<Environment> => {
       const body = createEnvironmentBody(said);
-      assertHosts(body);
+      assertHosts(owner, body);
       const id = createId("environment");
       const [made] = await catalog.write(owner, [
         { op: "create", kind, id, body, labels, uniqueKey: body.name },
@@ -59,7 +60,7 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
   route("POST", "/environments/:id", { body: UpdateEnvironment }, async ({ owner, body: given, param }) => {
     const updated = await environments.update(owner, param("id"), ({ body: stored }) => {
       const body = updateEnvironmentBody(stored, given);
-      if (given.config) assertHosts(body);
+      if (given.config) assertHosts(owner, body);
       return { replace: { body, uniqueKey: body.name } };
     });
     return toEnvironment(updated);
@@ -88,13 +89,14 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
 }
 
 /** What no sandbox could be opened to is refused here, and not when a session begins. */
-function assertHosts({ config }: EnvironmentBody): void {
+function assertHosts(owner: string, { config }: EnvironmentBody): void {
   if (config.type !== "cloud" || config.networking.type !== "limited") return;
   try {
     refuseUnknownHosts({ network: { allow: [...config.networking.allowed_hosts] } });
   } catch (error) {
     throw error instanceof SluiceError ? refuse(`config.networking.allowed_hosts: ${error.message}`) : error;
   }
+  assertReach.environment(owner, config);
 }
 
 /** A session of this environment; the record of one that was deleted elsewhere is forgotten on the way. */

@@ -1,11 +1,14 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import { openPublicProxy } from "../outbound/public-proxy.ts";
 import type { Checkout } from "../../dialects/anthropic/resources/session-resource.ts";
 
 export interface Wanted {
   readonly url: string;
   readonly checkout?: Checkout | undefined;
   readonly token?: string | undefined;
+  /** From the internet alone: every connection, a redirect's too, goes by a proxy that checks it. */
+  readonly isPublic: boolean;
 }
 
 export class RepositoryFailure extends Error {
@@ -23,8 +26,20 @@ const run = promisify(execFile);
 const TIMEOUT_MS = 120_000;
 
 /** A plain copy: no hooks, nothing of this machine's own git. */
-export async function cloneRepository(folder: string, { url, checkout, token }: Wanted): Promise<void> {
-  const env = toEnvironment(folder, token);
+export async function cloneRepository(folder: string, wanted: Wanted): Promise<void> {
+  const proxy = wanted.isPublic ? await openPublicProxy() : undefined;
+  try {
+    await clone(folder, wanted, toEnvironment(folder, wanted.token, proxy?.url));
+  } finally {
+    await proxy?.close();
+  }
+}
+
+async function clone(
+  folder: string,
+  { url, checkout, token }: Wanted,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
   const git = async (...args: string[]): Promise<void> => {
     await run("git", args, { env, timeout: TIMEOUT_MS, maxBuffer: 1 << 20 });
   };
@@ -40,15 +55,20 @@ export async function cloneRepository(folder: string, { url, checkout, token }: 
 }
 
 /** The token is in no argument, where every process could read it, and in no file of the copy. */
-function toEnvironment(home: string, token: string | undefined): NodeJS.ProcessEnv {
+function toEnvironment(
+  home: string,
+  token: string | undefined,
+  proxy: string | undefined,
+): NodeJS.ProcessEnv {
   const settings: [string, string][] = [
     ["core.hooksPath", "/dev/null"],
     ["protocol.allow", "never"],
     ["protocol.https.allow", "always"],
     ["protocol.http.allow", "always"],
-    ["protocol.file.allow", "always"],
+    ["protocol.file.allow", proxy === undefined ? "always" : "never"],
     ["safe.directory", "*"],
   ];
+  if (proxy !== undefined) settings.push(["http.proxy", proxy], ["http.proxyAuthMethod", "basic"]);
   if (token !== undefined) {
     const basic = Buffer.from(`x-access-token:${token}`).toString("base64");
     settings.push(["http.extraHeader", `Authorization: Basic ${basic}`]);

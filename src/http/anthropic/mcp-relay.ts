@@ -8,6 +8,7 @@ import type { McpServer, SessionSpec } from "../../contract/index.ts";
 import { type Bearer, findBearer } from "./bearers.ts";
 import type { McpVerdict } from "../../sessions/index.ts";
 import { listenOnLoopback, type LoopbackListener } from "./loopback-listener.ts";
+import { fetcherOf } from "./reach.ts";
 import { findOwned } from "./session-owner.ts";
 import { createShelves, type Shelves } from "./shelves.ts";
 import { readSigningKey } from "./signing-key.ts";
@@ -100,7 +101,7 @@ async function relay(
   const body = await readBody(request);
   if (!body) return void response.writeHead(413).end();
   const ask = (token: string | undefined): Promise<Response> =>
-    fetch(server.url, {
+    fetcherOf(record.owner)(server.url, {
       method: request.method ?? "GET",
       headers: toHeaders(request, token),
       redirect: "manual",

@@ -8,9 +8,10 @@ import {
   toRepositoryPath,
 } from "../../dialects/anthropic/resources/session-resource.ts";
 import { toTimestamp } from "../../dialects/anthropic/resources/stored.ts";
-import { DEFAULT_OWNER } from "../auth.ts";
+import { isTenant } from "../auth.ts";
 import { cloneRepository, RepositoryFailure, type Wanted } from "./git-clone.ts";
 import { createId } from "./ids.ts";
+import { assertReach } from "./reach.ts";
 import type { AnthropicServices } from "./services.ts";
 
 /** What can be known of a repository without asking for it. */
@@ -19,20 +20,23 @@ export function checkRepository(owner: string, { url, mount_path }: RepositoryPa
   if (username !== "" || password !== "")
     throw refuse("resources: the URL of a repository has no name and password; use authorization_token.");
   // Paths of this machine are for those who have its own token.
-  if (protocol === "file:" && owner !== DEFAULT_OWNER)
+  if (protocol === "file:" && isTenant(owner))
     throw refuse("resources: a repository has an http or https URL.");
+  assertReach.repository(owner, url);
   if (!mount_path) toRepositoryPath(url);
 }
 
 /** A repository that cannot be had is told of, and the session begins without it. */
 export async function addRepository(
   services: AnthropicServices,
+  owner: string,
   { session, resource, place: at }: { session: string; resource: RepositoryParams; place: number },
 ): Promise<RepositoryResource> {
   const { url, checkout, authorization_token: token } = resource;
   const mount_path = resource.mount_path ?? toRepositoryPath(url);
   const key = `resource:${at}`;
-  await place(services, { session, mount_path, url, checkout: checkout ?? undefined, token, key });
+  const wanted = { url, checkout: checkout ?? undefined, token, isPublic: isTenant(owner) };
+  await place(services, { session, mount_path, ...wanted, key });
   const now = toTimestamp(Date.now());
   return {
     id: createId("resource"),
@@ -48,6 +52,7 @@ export async function addRepository(
 /** A new token is tried where the old one did not open it. */
 export async function renewRepository(
   services: AnthropicServices,
+  owner: string,
   { session, resource, token }: { session: string; resource: RepositoryResource; token: string },
 ): Promise<void> {
   const { url, mount_path, checkout } = resource;
@@ -56,7 +61,9 @@ export async function renewRepository(
     () => true,
     () => false,
   );
-  if (!isThere) await place(services, { session, mount_path, url, checkout: checkout ?? undefined, token });
+  if (isThere) return;
+  const wanted = { url, checkout: checkout ?? undefined, token, isPublic: isTenant(owner) };
+  await place(services, { session, mount_path, ...wanted });
 }
 
 interface Placed extends Wanted {

@@ -4,9 +4,11 @@ import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import { toSessionAgent } from "../../dialects/anthropic/resources/session-agent.ts";
 import type { CreateSession, SessionBody } from "../../dialects/anthropic/session.ts";
 import { toHarness, toSessionSpec } from "../../dialects/anthropic/session-spec.ts";
+import { isTenant } from "../auth.ts";
 import { readAgent } from "./agents.ts";
 import { createId } from "./ids.ts";
 import { type Labels, madeOnce } from "./made-once.ts";
+import { assertReach } from "./reach.ts";
 import type { AnthropicCall } from "./route.ts";
 import { send } from "./send.ts";
 import type { AnthropicServices } from "./services.ts";
@@ -48,8 +50,12 @@ export function createSession(
 
 /** All that can be refused is refused before there is anything. */
 async function planSession(services: AnthropicServices, owner: string, said: CreateSession) {
-  const { shelves } = services;
+  const { engine, shelves } = services;
   assertNoBudget(said);
+  if (isTenant(owner) && engine.defaultSandbox === "local")
+    throw refuse(
+      "This server has no sandbox that would keep workspaces apart, so it makes no session for one.",
+    );
   const agent = await readAgent(shelves, owner, said.agent);
   if (agent.archived_at !== null) throw refuse(`agent: ${agent.id} is archived. Use another one.`);
   const environment = await shelves.environments.get(owner, said.environment_id);
@@ -58,6 +64,9 @@ async function planSession(services: AnthropicServices, owner: string, said: Cre
   await assertVaults(services, owner, said.vault_ids ?? []);
   const { config } = environment.body;
   const snapshot = toSessionAgent(agent, said.agent);
+  // Again: an agent or an environment may be older than the rules.
+  assertReach.environment(owner, config);
+  assertReach.servers(owner, snapshot.mcp_servers);
   const harness = toHarness({ model: snapshot.model.id, metadata: agent.metadata }, services.defaultAgent);
   const metadata = toMetadata(said.metadata);
   const body: SessionBody = {

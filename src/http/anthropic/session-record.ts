@@ -4,7 +4,7 @@ import { type SessionInfo, type SessionSpec, SluiceError } from "../../contract/
 import { fromSessionId } from "../../dialects/anthropic/ids.ts";
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import { type SessionBody, toStatus } from "../../dialects/anthropic/session.ts";
-import { DEFAULT_OWNER } from "../auth.ts";
+import { DEFAULT_OWNER, isTenant } from "../auth.ts";
 import { forgetCallbacks } from "./callback-runs.ts";
 import type { AnthropicServices } from "./services.ts";
 
@@ -48,6 +48,9 @@ export async function readOpenRecord(
   id: string,
 ): Promise<SessionRecord> {
   const record = await readRecord(services, owner, id);
+  // Made before there were keys, or by a server that was started otherwise.
+  if (isTenant(owner) && record.info.sandbox === "local")
+    throw refuse(`The session ${id} has no sandbox that would keep workspaces apart. Create another one.`);
   if (record.body.archived_at === null) return record;
   throw refuse(`The session ${id} is archived: it can be read, and nothing else.`);
 }

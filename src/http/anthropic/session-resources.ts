@@ -74,7 +74,7 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
       if (resource.type !== "github_repository")
         throw refuse("authorization_token: only a github_repository has one.");
       const updated = { ...resource, updated_at: toTimestamp(Date.now()) };
-      await renewRepository(services, { session, resource, token: given.authorization_token });
+      await renewRepository(services, owner, { session, resource, token: given.authorization_token });
       const change = (all: Resources): Resources =>
         all.map((one) => (one.id === resource.id ? updated : one));
       await rewrite(services, owner, session, { change });
@@ -125,7 +125,7 @@ export const mountResources = {
       await addFileResource(services, owner, { session, resource });
       return;
     }
-    const added = await addRepository(services, { session, resource, place });
+    const added = await addRepository(services, owner, { session, resource, place });
     await rewrite(services, owner, session, { change: (all) => [...all, added] });
   },
 };

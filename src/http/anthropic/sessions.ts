@@ -16,6 +16,7 @@ import {
 import { toSettings } from "../../dialects/anthropic/session-spec.ts";
 import * as params from "./query.ts";
 import { readPage, type Stretch } from "./page.ts";
+import { assertReach } from "./reach.ts";
 import { removedOnce } from "./resend.ts";
 import type { Route } from "./route.ts";
 import type { AnthropicServices } from "./services.ts";
@@ -170,6 +171,7 @@ async function updateSession(
   const title = given.title === undefined ? body.title : given.title;
   const metadata = patchMetadata(body.metadata, given.metadata);
   const agent = given.agent ? updateSessionAgent(body.agent, given.agent) : body.agent;
+  assertReach.servers(owner, agent.mcp_servers);
   if (given.agent) assertNotRunning(record, "given other tools");
   const change = {
     ...(given.title === undefined ? {} : { title }),

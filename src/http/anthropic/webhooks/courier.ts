@@ -41,9 +41,10 @@ export class Courier {
     if (!cursor) {
       const { createdAt } = row;
       const time = toTimestamp(createdAt);
-      if (!(await this.#tell({ session, createdAt, sequence: 0, type: "session.created", time })))
-        return false;
-      cursor = await this.#cursors.begin(row);
+      const workspace = await this.#cursors.workspaceOf(session);
+      const fact = { session, createdAt, sequence: 0, type: "session.created", time, workspace } as const;
+      if (!(await this.#tell(fact))) return false;
+      cursor = await this.#cursors.begin(row, workspace);
     }
     return this.#catchUp(cursor);
   }
@@ -52,6 +53,7 @@ export class Courier {
     const { session, created_at: createdAt } = from.body;
     let cursor = from;
     let { after } = cursor.body;
+    const workspace = await this.#workspaceOf(cursor);
     for (;;) {
       const page = await this.#read(session, after);
       // Between the last word and the removal.
@@ -66,7 +68,7 @@ export class Courier {
         const types = toWebhookTypes(event);
         for (const type of types) {
           const { sequence, time } = event;
-          if (!(await this.#tell({ session, createdAt, sequence, type, time }))) return false;
+          if (!(await this.#tell({ session, createdAt, sequence, type, time, workspace }))) return false;
         }
         if (types.length > 0) cursor = await this.#cursors.move(cursor, { after });
       }
@@ -95,10 +97,15 @@ export class Courier {
       found.body.deleted_at === null ? await this.#cursors.move(found, { deleted_at: Date.now() }) : found;
     const { session, created_at: createdAt, deleted_at } = cursor.body;
     const time = toTimestamp(deleted_at ?? 0);
-    if (!(await this.#tell({ session, createdAt, sequence: -1, type: "session.deleted", time })))
+    const workspace = await this.#workspaceOf(cursor);
+    if (!(await this.#tell({ session, createdAt, sequence: -1, type: "session.deleted", time, workspace })))
       return false;
     await this.#cursors.remove(cursor);
     return true;
+  }
+
+  async #workspaceOf({ body }: Document<Cursor>): Promise<string> {
+    return body.workspace ?? this.#cursors.workspaceOf(body.session);
   }
 
   #tell(fact: Fact): Promise<boolean> {
@@ -113,6 +120,7 @@ interface Fact {
   readonly sequence: number;
   readonly type: WebhookType;
   readonly time: string;
+  readonly workspace: string;
 }
 
 /** A fact has one name, whoever tells it and how often. */

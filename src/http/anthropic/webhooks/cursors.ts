@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Catalog, Document } from "../../../catalog/port.ts";
 import type { EventLog, SessionRow } from "../../../log/port.ts";
+import { DEFAULT_OWNER } from "../../auth.ts";
 import { Shelf } from "../shelf.ts";
 import { SYSTEM_OWNER } from "../signing-key.ts";
 
@@ -13,6 +14,8 @@ export interface Cursor {
   readonly after: number;
   /** When its session was found to be gone: what is left to tell is that. */
   readonly deleted_at: number | null;
+  /** Whose session it is: where it was deleted, nothing else tells. Absent where a cursor is older than this field. */
+  readonly workspace?: string;
 }
 
 type Place = Pick<SessionRow, "id" | "createdAt">;
@@ -37,9 +40,16 @@ export class Cursors {
     return this.#shelf.find(SYSTEM_OWNER, this.#idOf(session));
   }
 
-  async begin(row: Place): Promise<Document<Cursor>> {
-    const [begun] = await this.#catalog.write(SYSTEM_OWNER, [this.#creation(row, 0)]);
+  async begin(row: Place, workspace: string): Promise<Document<Cursor>> {
+    const creation = this.#creation(row, { after: 0, workspace });
+    const [begun] = await this.#catalog.write(SYSTEM_OWNER, [creation]);
     return begun as Document<Cursor>;
+  }
+
+  /** The server's own where a session was made through another dialect. */
+  async workspaceOf(session: string): Promise<string> {
+    const [owner] = await this.#catalog.ownersOf("session", session);
+    return owner ?? DEFAULT_OWNER;
   }
 
   async move(
@@ -67,7 +77,9 @@ export class Cursors {
     if (body.settled) return;
     for await (const { row, cursor } of this.#sessions(log))
       if (!cursor && row.createdAt < body.since)
-        await this.#catalog.write(owner, [this.#creation(row, row.head)]);
+        await this.#catalog.write(owner, [
+          this.#creation(row, { after: row.head, workspace: await this.workspaceOf(row.id) }),
+        ]);
     await this.#endpoints.update(owner, id, () => ({ replace: { body: { ...body, settled: true } } }));
   }
 
@@ -95,8 +107,8 @@ export class Cursors {
     }
   }
 
-  #creation({ id: session, createdAt }: Place, after: number) {
-    const body: Cursor = { session, created_at: createdAt, after, deleted_at: null };
+  #creation({ id: session, createdAt }: Place, { after, workspace }: { after: number; workspace: string }) {
+    const body: Cursor = { session, created_at: createdAt, after, deleted_at: null, workspace };
     const { kind } = this.#shelf;
     return { op: "create", kind, id: this.#idOf(session), parent: this.#endpoint, body } as const;
   }
