@@ -3,6 +3,7 @@ export * from "./errors.ts";
 export * from "./events.ts";
 export * from "./ids.ts";
 export * from "./items.ts";
+export * from "./json.ts";
 export * from "./launch.ts";
 export * from "./sandboxNote.ts";
 export * from "./session.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { type ProcessExit, SluiceError, type SpoolLine } from "../contract/index.ts";
+import { type ProcessExit, SluiceError, type SpoolLine, parseOthersJson } from "../contract/index.ts";
 import type { DecodeContext, Harness, HarnessFact } from "./port.ts";
 
 const Entry = z.object({
@@ -61,7 +61,7 @@ type Entry = z.infer<typeof Entry>;
 function parseEntry(row: string): Entry | string {
   let value: unknown;
   try {
-    value = JSON.parse(row);
+    value = parseOthersJson(row);
   } catch (error) {
     return (error as Error).message;
   }
@@ -83,7 +83,7 @@ function toLine({ dir, raw, b64 }: Entry, at: number): SpoolLine {
 
 function toExit(text: string): ProcessExit {
   try {
-    const { code, signal } = JSON.parse(text) as { code?: number | null; signal?: string | null };
+    const { code, signal } = parseOthersJson(text) as { code?: number | null; signal?: string | null };
     return {
       ...(typeof code === "number" ? { code } : {}),
       ...(typeof signal === "string" ? { signal } : {}),

@@ -1,3 +1,5 @@
+import { parseOthersJson } from "../contract/json.ts";
+
 /** JSON-RPC as the agents speak it: one message per line, with or without the `jsonrpc` field. */
 export type RpcMessage =
   | { readonly kind: "request"; readonly id: RpcId; readonly method: string; readonly params: Params }
@@ -45,7 +47,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 
 export function parseRecord(text: string): Record<string, unknown> | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseOthersJson(text);
     return isRecord(value) ? value : undefined;
   } catch {
     return undefined;

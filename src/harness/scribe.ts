@@ -143,7 +143,7 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
     const data: EventData<"model.ended"> = { request_id: request.id };
     if (request.model !== undefined) data.model = request.model;
     if (usage !== undefined)
-      Object.assign(data, { usage, usage_source: estimated ? "estimated" : "reported" });
+      Object.assign(data, { usage: toUsage(usage), usage_source: estimated ? "estimated" : "reported" });
     if (error !== undefined) data.error = error;
     this.put({ type: "model.ended", data }, request.parent);
     this.remember({ requests: without(this.transcript.requests, native) });
@@ -202,6 +202,14 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
     this.facts.push({ type: "turn.ended", data: { turn_id: "", ...data } });
     this.forgetAll();
   }
+}
+
+/** Counts that nobody could have counted are left out. */
+function toUsage(usage: Usage): Usage {
+  const counts = Object.entries(usage).filter(([name, count = -1]) =>
+    name === "cost_usd" ? Number.isFinite(count) && count >= 0 : Number.isSafeInteger(count) && count >= 0,
+  );
+  return Object.fromEntries(counts) as Usage;
 }
 
 /** What somebody needs to see to decide, in one shape for every CLI. */

@@ -1,7 +1,8 @@
-import { SluiceError } from "../contract/index.ts";
+import { findJsonExcess, MAX_JSON_DEPTH, MAX_JSON_VALUES, SluiceError } from "../contract/index.ts";
 
 /** JSON from a stranger: what is wrong with it, and where. */
 export function parseJson(text: string): unknown {
+  refuseExcess(text);
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -20,6 +21,22 @@ export function parseJson(text: string): unknown {
       { cause },
     );
   }
+}
+
+function refuseExcess(text: string): void {
+  const excess = findJsonExcess(text);
+  if (excess === "depth")
+    throw new SluiceError(
+      "invalid_request",
+      `The body is nested more than ${MAX_JSON_DEPTH} levels deep. Send it flatter, or the nested part as text.`,
+      { limit: MAX_JSON_DEPTH },
+    );
+  if (excess === "values")
+    throw new SluiceError(
+      "too_large",
+      `The body holds more than ${MAX_JSON_VALUES} values. Send less at once.`,
+      { limit: MAX_JSON_VALUES },
+    );
 }
 
 /** The text of a body. Bytes that are no UTF-8 would arrive as others than were sent, so they are refused. */

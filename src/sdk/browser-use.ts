@@ -1,3 +1,5 @@
+import { parseOthersJson } from "../contract/index.ts";
+
 /**
  * What a browser-use tool answers, as a JSON string in the text of its update.
  *
@@ -53,7 +55,7 @@ function find(text: string, key: string): string | undefined {
 
 function parseResponse(text: string): BrowserUseResponse | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseOthersJson(text);
     return typeof value === "object" && value !== null ? value : undefined;
   } catch {
     return undefined;

@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../contract/index.ts";
 import { codeOf, type Link } from "./backend.ts";
 import type { FileMap } from "./file-map.ts";
 import { fitResult, type ResultSchema } from "./result-schema.ts";
@@ -54,7 +55,7 @@ function toResult(schema: ResultSchema, content: FileMap[string] | undefined): O
   const rawData = typeof content === "string" ? content : Buffer.from(content as Uint8Array).toString("utf8");
   let value: unknown;
   try {
-    value = JSON.parse(rawData);
+    value = parseOthersJson(rawData);
   } catch (error) {
     return { data: null, error: `Failed to parse result.json: ${(error as Error).message}`, rawData };
   }

@@ -1,3 +1,5 @@
+import { parseOthersJson } from "../contract/index.ts";
+
 /**
  * Seed 004 gives a question's answer one string. One choice is that string; several are their JSON array, and
  * those of several questions an array of arrays, so that the log alone tells the agent exactly what was chosen.
@@ -11,7 +13,7 @@ export function toResponse(answers: readonly (readonly string[])[]): string {
 export function fromResponse(response: string): string[][] {
   if (!response.startsWith("[")) return [[response]];
   try {
-    const chosen: unknown = JSON.parse(response);
+    const chosen: unknown = parseOthersJson(response);
     if (areTexts(chosen)) return [chosen];
     if (Array.isArray(chosen) && chosen.every(areTexts)) return chosen;
   } catch {

@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../contract/index.ts";
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import {
@@ -67,7 +68,7 @@ export function findBridgedCall(turn: TurnFold, name: string, input: unknown): s
 
 export function isSameInput(text: string, input: unknown): boolean {
   try {
-    return isDeepStrictEqual(JSON.parse(text === "" ? "{}" : text), input ?? {});
+    return isDeepStrictEqual(parseOthersJson(text === "" ? "{}" : text), input ?? {});
   } catch {
     return false;
   }

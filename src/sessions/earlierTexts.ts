@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../contract/index.ts";
 import type { ContentPart, EventDraft, Item } from "../contract/index.ts";
 import { commonToolName } from "../contract/toolNames.ts";
 import type { HarnessFact } from "../harness/port.ts";
@@ -141,7 +142,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 function parse(text: string): Fields {
   try {
-    return toFields(JSON.parse(text));
+    return toFields(parseOthersJson(text));
   } catch {
     return {};
   }

@@ -1,3 +1,4 @@
+import { unparsedFact } from "../harness/unparsed.ts";
 import { createHash } from "node:crypto";
 import type { SpoolLine, SpoolMark } from "../contract/index.ts";
 import type { DecodeContext, Decoded, Harness, HarnessCommand } from "../harness/port.ts";
@@ -177,9 +178,19 @@ export class HarnessProcess {
   #decode(line: SpoolLine): Decoded<unknown> {
     if (this.#fed < this.#sent.length) this.#feedSent(line.at);
     this.#witness?.(line);
-    const decoded = this.#harness.decode(this.#state, line);
+    const decoded = this.#decodeSafely(line);
     this.#state = decoded.state;
     return decoded;
+  }
+
+  /** A line that its decoder fails on is kept as one that nobody knows: read again, it would fail again. */
+  #decodeSafely(line: SpoolLine): Decoded<unknown> {
+    try {
+      return this.#harness.decode(this.#state, line);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      return { state: this.#state, facts: [unparsedFact(line, `the decoder failed: ${why}`)] };
+    }
   }
 
   #feedSent(upTo: number): void {
@@ -191,7 +202,7 @@ export class HarnessProcess {
         if (text === "") continue;
         const line: SpoolLine = { dir: "in", text, at: entry.at };
         this.#witness?.(line);
-        this.#state = this.#harness.decode(this.#state, line).state;
+        this.#state = this.#decodeSafely(line).state;
       }
     }
   }

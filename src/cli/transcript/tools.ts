@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { Pen } from "./pen.ts";
 import { cut, toOneLine, toPrintable } from "./clean.ts";
 import type { Output } from "./state.ts";
@@ -61,7 +62,7 @@ export function toSubject(args: string): string {
 
 function parseArguments(args: string): Record<string, unknown> | undefined {
   try {
-    const parsed: unknown = JSON.parse(args || "{}");
+    const parsed: unknown = parseOthersJson(args || "{}");
     return typeof parsed === "object" && parsed !== null ? (parsed as Record<string, unknown>) : undefined;
   } catch {
     return undefined;

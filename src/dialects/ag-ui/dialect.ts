@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { EventOf, EventType, Item, SluiceEvent } from "../../contract/index.ts";
 import type { Dialect } from "../port.ts";
 import type { StoredEventText } from "../stored.ts";
@@ -125,10 +126,19 @@ function isText({ kind, role }: Item): boolean {
   return kind === "message" && (role === "assistant" || role === "user");
 }
 
+/** A line that could not be written again is told as text. */
+function parseRaw(raw: string): unknown {
+  try {
+    return parseOthersJson(raw);
+  } catch {
+    return raw;
+  }
+}
+
 /** Several events may come from one line, which is told once. */
 function tellRaw(teller: Teller, { raw }: StoredEventText): void {
   const { run, line, agent } = teller.state;
   if (raw === undefined || raw === line || !run) return;
   teller.change({ line: raw });
-  teller.say("RAW", { event: JSON.parse(raw) as unknown, ...(agent === null ? {} : { source: agent }) });
+  teller.say("RAW", { event: parseRaw(raw), ...(agent === null ? {} : { source: agent }) });
 }

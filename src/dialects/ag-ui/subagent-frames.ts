@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { Subagent } from "./state.ts";
 import { isRecord } from "./payload.ts";
 import type { Teller } from "./teller.ts";
@@ -83,7 +84,7 @@ function isText(value: unknown): value is string {
 
 function parse(text: string): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseOthersJson(text);
     return isRecord(value) ? value : {};
   } catch {
     return {};

@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import { isFailed, type Told } from "./told.ts";
 
 /** A message as TanStack's client paints it: all that belongs to it as parts, in the order in which it came. */
@@ -132,7 +133,7 @@ class Painting {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return parseOthersJson(text) as unknown;
   } catch {
     return undefined;
   }

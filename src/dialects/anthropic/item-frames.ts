@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { ContentPart, EventOf, Item } from "../../contract/index.ts";
 import { forgetCall, holdCall, releaseCall } from "./calls.ts";
 import { toResultBlocks } from "./blocks.ts";
@@ -91,7 +92,7 @@ function toWords(part: ContentPart): string {
 
 function parseArguments(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseOthersJson(text);
   } catch {
     return text === "" ? {} : { arguments: text };
   }

@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { ContentPart, EventOf, Item } from "../../contract/index.ts";
 import { fromUnifiedDiff, undoUnifiedDiff } from "./diff-texts.ts";
 import type { Narrator } from "./narrator.ts";
@@ -210,7 +211,7 @@ function toImage({ path, mime }: Extract<ContentPart, { type: "image" }>): Conte
 function parseInput(text: string): unknown {
   if (text === "") return {};
   try {
-    return JSON.parse(text);
+    return parseOthersJson(text);
   } catch {
     return text;
   }

@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import { z } from "zod";
 
 /** The four lines of the envelope, as its page defines them. What a line has beyond them is not looked at. */
@@ -40,7 +41,7 @@ const TYPES: ReadonlySet<unknown> = new Set(["log", "step", "result", "error"]);
 export function parseLine(text: string): AssistantSandboxNDJSONLine {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseOthersJson(text);
   } catch {
     throw new NdjsonError("it is not JSON", text);
   }

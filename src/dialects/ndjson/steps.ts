@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { ContentPart, EventOf, Item } from "../../contract/index.ts";
 import type { OpenStep } from "./state.ts";
 import type { Teller } from "./teller.ts";
@@ -93,7 +94,7 @@ function toExit(content: readonly ContentPart[]): string {
 function parseArguments(text: string): unknown {
   if (text === "") return {};
   try {
-    return JSON.parse(text);
+    return parseOthersJson(text);
   } catch {
     return text;
   }

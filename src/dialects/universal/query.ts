@@ -47,12 +47,12 @@ export type PageQuery = z.infer<typeof PageQuery>;
 
 /** `{a: "1", types: ["x", "y"]}`: a parameter that is given more than once is a list. */
 export function parseQuery<T>(schema: z.ZodType<T>, search: URLSearchParams): T {
-  const values: Record<string, unknown> = {};
-  for (const name of new Set(search.keys())) {
-    const all = search.getAll(name);
-    values[name] = all.length > 1 ? all : all[0];
+  const values = new Map<string, unknown>();
+  for (const [name, value] of search) {
+    const before = values.get(name);
+    values.set(name, before === undefined ? value : [before, value].flat());
   }
-  return parseWith(schema, values, "query");
+  return parseWith(schema, Object.fromEntries(values), "query");
 }
 
 /**

@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { EventError, StopReason } from "../../contract/index.ts";
 import { isRecord, type RpcError } from "../rpc.ts";
 
@@ -78,7 +79,7 @@ function innerMessage(text: string): string | undefined {
   const start = text.indexOf('{"error"');
   if (start < 0) return undefined;
   try {
-    const value: unknown = JSON.parse(text.slice(start, text.lastIndexOf("}") + 1));
+    const value: unknown = parseOthersJson(text.slice(start, text.lastIndexOf("}") + 1));
     const error = isRecord(value) ? value["error"] : undefined;
     if (!isRecord(error) || typeof error["message"] !== "string") return undefined;
     const code = error["code"] ?? error["type"];

@@ -1,3 +1,4 @@
+import { own } from "../transcript.ts";
 import { type Fields, parentOf, toFields, toList, toText } from "./fields.ts";
 import { keepInput } from "./inputs.ts";
 import type { Reader, Reading } from "./reading.ts";
@@ -10,7 +11,7 @@ export const readAssistant: Reader = (state, line, reading) => {
   const parent = parentOf(line);
   if (failure !== undefined) return parent === undefined ? { ...state, failure } : state;
   const message = toFields(line["message"]);
-  const stream = state.streams[parent ?? ""];
+  const stream = own(state.streams, parent ?? "");
   const heard = stream?.message === toText(message["id"]) ? stream : undefined;
   const id = toText(line["uuid"]) || toText(message["id"]);
   const isCut = line["aborted"] === true;

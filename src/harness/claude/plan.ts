@@ -1,3 +1,4 @@
+import { own, without } from "../transcript.ts";
 import type { PlanEntry } from "../../contract/index.ts";
 import { type Fields, toFields, toList, toText } from "./fields.ts";
 
@@ -37,9 +38,8 @@ export function changePlan(
 function updateTask(plan: Plan, input: Fields): Plan | undefined {
   const id = toText(input["taskId"]);
   if (id === "") return undefined;
-  const { [id]: known, ...others } = plan;
-  if (input["status"] === "deleted") return others;
-  const before = known ?? toEntry(`Task ${id}`, undefined);
+  if (input["status"] === "deleted") return without(plan, id);
+  const before = own(plan, id) ?? toEntry(`Task ${id}`, undefined);
   const content = toText(input["subject"]) || before.content;
   return { ...plan, [id]: toEntry(content, input["status"] ?? before.status) };
 }

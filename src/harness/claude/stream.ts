@@ -1,3 +1,4 @@
+import { own } from "../transcript.ts";
 import { type Fields, parentOf, toFields, toText } from "./fields.ts";
 import type { Reader, Reading } from "./reading.ts";
 import { endRequest, settleRequest } from "./requests.ts";
@@ -8,7 +9,7 @@ import { toUsage } from "./usage.ts";
 export const readStreamEvent: Reader = (state, line, reading) => {
   const event = toFields(line["event"]);
   const parent = parentOf(line);
-  const stream = state.streams[parent ?? ""];
+  const stream = own(state.streams, parent ?? "");
   switch (event["type"]) {
     case "content_block_delta":
       return stream ? readDelta(state, { event, stream, parent }, reading) : state;
@@ -40,7 +41,7 @@ interface Place {
 /** The hot path. */
 function readDelta(state: ClaudeState, { event, stream, parent }: Place, { scribe }: Reading): ClaudeState {
   const index = String(event["index"]);
-  const block = stream.blocks[index];
+  const block = own(stream.blocks, index);
   const delta = toFields(event["delta"]);
   if (!block) return state;
   switch (delta["type"]) {

@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { EventError, StopReason } from "../../contract/index.ts";
 import { isRecord } from "../rpc.ts";
 
@@ -102,7 +103,7 @@ function providerError(text: string): { message?: string; code?: string } {
   const start = text.indexOf("{");
   if (start < 0) return {};
   try {
-    const value: unknown = JSON.parse(text.slice(start));
+    const value: unknown = parseOthersJson(text.slice(start));
     const error = isRecord(value) ? value["error"] : undefined;
     if (!isRecord(error)) return {};
     const { message, code, type } = error;

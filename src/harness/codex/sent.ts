@@ -1,6 +1,6 @@
 import type { SpoolLine } from "../../contract/index.ts";
 import { isRecord, type Params, type RpcId, toRpcMessage } from "../rpc.ts";
-import { emptyTranscript, without } from "../transcript.ts";
+import { emptyTranscript, without, own } from "../transcript.ts";
 import { parseObject } from "../unparsed.ts";
 import type { CodexState } from "./state.ts";
 
@@ -30,7 +30,7 @@ function noteAnswer(state: CodexState, id: RpcId): CodexState {
 }
 
 function noteDecision(state: CodexState, id: string, approved: boolean): CodexState {
-  const ask = state.transcript.asks[id];
+  const ask = own(state.transcript.asks, id);
   return ask?.kind === "plan" ? { ...forget(state, id), decided: { call: ask.call, approved } } : state;
 }
 

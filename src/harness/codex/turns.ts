@@ -1,3 +1,4 @@
+import { own, without } from "../transcript.ts";
 import { isRecord, type Params } from "../rpc.ts";
 import { declineLine } from "./answers.ts";
 import { type Failure, toFailure } from "./failure.ts";
@@ -81,9 +82,8 @@ export function failTurn(reading: Reading, { error, stopReason, details }: Failu
 }
 
 function endAgentTurn(reading: Reading, thread: string, turn: Params): void {
-  const { [thread]: known, ...others } = reading.state.agents;
-  const { turn: _, ...agent } = known ?? {};
-  change(reading, { agents: { ...others, [thread]: agent } });
+  const { turn: _, ...agent } = own(reading.state.agents, thread) ?? {};
+  change(reading, { agents: { ...without(reading.state.agents, thread), [thread]: agent } });
   const place = placeOf(reading, thread);
   if (turn["status"] !== "failed") return void reading.scribe.endModel(modelKey(reading, thread), {});
   const { error } = toFailure(turn["error"]);

@@ -1,3 +1,4 @@
+import { own } from "../transcript.ts";
 import { toFailure } from "../acp/failure.ts";
 import type { Hand } from "../acp/hand.ts";
 import { callPlace, endSpeech, hearChunk, MAIN } from "../acp/speech.ts";
@@ -82,7 +83,7 @@ function hearResult(hand: Hand, result: Params): void {
     return;
   }
   // A tool that does not exist is not heard of in ACP.
-  if (tools[call] !== undefined || !findCall(hand, { name: String(name), id: String(id) })) return;
+  if (own(tools, call) !== undefined || !findCall(hand, { name: String(name), id: String(id) })) return;
   seeTool(hand, { toolCallId: call, ...readResponse(result) }, { place: MAIN, isUpdate: true });
 }
 

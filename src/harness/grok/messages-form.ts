@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { PrintedForm } from "../acp/dialect.ts";
 import { endPrompt, failTurn } from "../acp/ending.ts";
 import { textOf } from "../acp/content.ts";
@@ -67,7 +68,7 @@ function hearToolResult(hand: Hand, { type, tool_use_id: id, content, is_error: 
 function resultOf(content: unknown): Params {
   if (typeof content !== "string") return { content };
   try {
-    const value: unknown = JSON.parse(content);
+    const value: unknown = parseOthersJson(content);
     return Array.isArray(value) && textOf(value) !== "" ? { content: value } : { rawOutput: content };
   } catch {
     return { rawOutput: content };

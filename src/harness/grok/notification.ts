@@ -68,8 +68,8 @@ function hearRetry(hand: Hand, update: Params, place: string): void {
     type: "turn.retrying",
     data: {
       turn_id: "",
-      attempt: typeof attempt === "number" ? attempt : 1,
-      ...(typeof most === "number" ? { max_attempts: most } : {}),
+      attempt: Number.isSafeInteger(attempt) ? Number(attempt) : 1,
+      ...(Number.isSafeInteger(most) ? { max_attempts: Number(most) } : {}),
       delay_ms: 0,
       error: { ...error, retryable: true },
     },

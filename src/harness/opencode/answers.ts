@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import { isRecord } from "../rpc.ts";
 import { failTurn } from "./ends.ts";
 import type { Page } from "./page.ts";
@@ -58,7 +59,7 @@ function readServers(page: Page, list: unknown): undefined {
 function parseBody(body: unknown): unknown {
   if (typeof body !== "string") return body;
   try {
-    return JSON.parse(body);
+    return parseOthersJson(body);
   } catch {
     return undefined;
   }

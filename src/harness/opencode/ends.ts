@@ -37,7 +37,8 @@ function retry(page: Page, event: NativeEvent, { attempt, message: words, next }
   }
   const data = {
     turn_id: "",
-    attempt: typeof attempt === "number" ? Math.round(attempt) : 1,
+    attempt:
+      typeof attempt === "number" && Number.isSafeInteger(Math.round(attempt)) ? Math.round(attempt) : 1,
     delay_ms: delayUntil(next, event.id),
     error,
   };

@@ -1,3 +1,4 @@
+import { parseOthersJson } from "../../contract/index.ts";
 import type { EventData, EventError } from "../../contract/index.ts";
 import { isRecord } from "../rpc.ts";
 import type { NativeError } from "./state.ts";
@@ -22,7 +23,7 @@ export function toNativeError(value: unknown): NativeError | undefined {
 export function plainWords(message: string): string {
   if (!message.startsWith("{")) return message;
   try {
-    const { message: inner } = JSON.parse(message) as { message?: unknown };
+    const { message: inner } = parseOthersJson(message) as { message?: unknown };
     return typeof inner === "string" && inner !== "" ? inner : message;
   } catch {
     return message;

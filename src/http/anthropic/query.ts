@@ -5,15 +5,14 @@ import { parseWith } from "../../dialects/universal/index.ts";
 
 /** Query parameters as the SDKs write them: `a[]=1&a[]=2`, `a=1&a=2` and `a=1,2` are one list. */
 export function parseParams<T>(schema: z.ZodType<T>, search: URLSearchParams): T {
-  const values: Record<string, string | string[]> = {};
+  const values = new Map<string, string | string[]>();
   for (const [name, value] of search) {
     const key = name.replace(/\[\d*\]$/, "");
-    const before = values[key];
-    values[key] = before === undefined && key === name ? value : [before ?? [], value].flat();
+    const before = values.get(key);
+    values.set(key, before === undefined && key === name ? value : [before ?? [], value].flat());
   }
-  for (const key of Object.keys(values))
-    if (isMisspelt(key)) throw refuse(`query: there is no filter ${key}.`);
-  return parseWith(schema, values, "query");
+  for (const key of values.keys()) if (isMisspelt(key)) throw refuse(`query: there is no filter ${key}.`);
+  return parseWith(schema, Object.fromEntries(values), "query");
 }
 
 /** 1 to `max`; what was not given is `usual`. */
