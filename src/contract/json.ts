@@ -1,11 +1,13 @@
-/** How deep JSON of others may be nested: whatever walks it by recursion stays far from the end of its stack. */
-export const MAX_JSON_DEPTH = 128;
+/** How deep the JSON of a client may be nested, whose every level a schema may walk. */
+export const MAX_BODY_DEPTH = 128;
+/** How deep that of an agent may be, which is only written down again. */
+export const MAX_JSON_DEPTH = 1_000;
 /** How many values it may hold: each may become an object, and each mistake an error of its own. */
 export const MAX_JSON_VALUES = 500_000;
 
 /** Which limit a JSON text exceeds, found in one pass that keeps nothing; whether it is JSON at all is not its question. */
-export function findJsonExcess(text: string): "depth" | "values" | undefined {
-  if (text.length <= MAX_JSON_DEPTH) return undefined;
+export function findJsonExcess(text: string, maxDepth = MAX_JSON_DEPTH): "depth" | "values" | undefined {
+  if (text.length <= maxDepth) return undefined;
   let depth = 0;
   let values = 0;
   for (let at = 0; at < text.length; at += 1) {
@@ -17,7 +19,7 @@ export function findJsonExcess(text: string): "depth" | "values" | undefined {
       case OPENING_BRACE:
         depth += 1;
         values += 1;
-        if (depth > MAX_JSON_DEPTH) return "depth";
+        if (depth > maxDepth) return "depth";
         break;
       case CLOSING_BRACKET:
       case CLOSING_BRACE:
@@ -36,7 +38,8 @@ export function findJsonExcess(text: string): "depth" | "values" | undefined {
 /** `JSON.parse` for what an agent, a model or a client wrote: text beyond the limits is no JSON to us. */
 export function parseOthersJson(text: string): unknown {
   const excess = findJsonExcess(text);
-  if (excess) throw new SyntaxError(`JSON with too much ${excess === "depth" ? "nesting" : "in it"}`);
+  if (excess === "depth") throw new SyntaxError(`nested more than ${MAX_JSON_DEPTH} levels deep`);
+  if (excess === "values") throw new SyntaxError(`more than ${MAX_JSON_VALUES} values`);
   return JSON.parse(text);
 }
 

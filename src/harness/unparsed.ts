@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import type { SpoolLine } from "../contract/index.ts";
+import { findJsonExcess, MAX_JSON_DEPTH, MAX_JSON_VALUES, type SpoolLine } from "../contract/index.ts";
 import type { HarnessFact } from "./port.ts";
-import { parseRecord } from "./rpc.ts";
+import { isRecord } from "./rpc.ts";
 
 /** A line that no decoder knows is kept, never fatal: the fact that says so. */
 export function unparsedFact(line: SpoolLine, error: string): HarnessFact {
@@ -15,5 +15,14 @@ export function parseObject(line: SpoolLine): Record<string, unknown> | string {
     const why = line.damage.reason === "utf8" ? "is not valid UTF-8" : "is too long";
     return `a line of ${line.damage.bytes} bytes ${why}`;
   }
-  return parseRecord(line.text) ?? "the line is not a JSON object";
+  const excess = findJsonExcess(line.text);
+  if (excess === "depth") return `the line is nested more than ${MAX_JSON_DEPTH} levels deep`;
+  if (excess === "values") return `the line holds more than ${MAX_JSON_VALUES} values`;
+  try {
+    const value: unknown = JSON.parse(line.text);
+    if (isRecord(value)) return value;
+  } catch {
+    // Said below.
+  }
+  return "the line is not a JSON object";
 }

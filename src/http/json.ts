@@ -1,4 +1,4 @@
-import { findJsonExcess, MAX_JSON_DEPTH, MAX_JSON_VALUES, SluiceError } from "../contract/index.ts";
+import { findJsonExcess, MAX_BODY_DEPTH, MAX_JSON_VALUES, SluiceError } from "../contract/index.ts";
 
 /** JSON from a stranger: what is wrong with it, and where. */
 export function parseJson(text: string): unknown {
@@ -24,12 +24,12 @@ export function parseJson(text: string): unknown {
 }
 
 function refuseExcess(text: string): void {
-  const excess = findJsonExcess(text);
+  const excess = findJsonExcess(text, MAX_BODY_DEPTH);
   if (excess === "depth")
     throw new SluiceError(
       "invalid_request",
-      `The body is nested more than ${MAX_JSON_DEPTH} levels deep. Send it flatter, or the nested part as text.`,
-      { limit: MAX_JSON_DEPTH },
+      `The body is nested more than ${MAX_BODY_DEPTH} levels deep. Send it flatter, or the nested part as text.`,
+      { limit: MAX_BODY_DEPTH },
     );
   if (excess === "values")
     throw new SluiceError(
