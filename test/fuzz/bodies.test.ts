@@ -32,6 +32,8 @@ async function mountedRoutes(): Promise<RouteName[]> {
       path,
     }));
     const all = new Map(names.map((route) => [`${route.method} ${route.path}`, route]));
+    // What answers for a port of a sandbox says 502 where nothing listens there.
+    all.delete("POST /v1/sessions/:id/ports/:port/*");
     return [...all.values()].filter(({ path }) => path !== "/*" && path !== "*" && !path.endsWith("/v1/*"));
   } finally {
     await bench.close();

@@ -76,10 +76,14 @@ function change(
     if (Array.isArray(holder)) holder.splice(Number(key), 1);
     else delete holder[key];
   }
-  if (kind === "rename") put(holder, String(wanted), before);
+  if (kind === "rename") put(holder, Array.isArray(holder) ? holder.length : toName(wanted), before);
   if (kind === "set") put(holder, key, wanted);
-  if (kind === "wrap") put(holder, key, nasty % 2 === 0 ? [before, before] : { [String(wanted)]: before });
+  if (kind === "wrap") put(holder, key, nasty % 2 === 0 ? [before, before] : { [toName(wanted)]: before });
   if (kind === "depth") put(holder, key, toDeep(nasty % 3 === 0 ? 100 : 5_000));
+}
+
+function toName(nasty: unknown): string {
+  return typeof nasty === "string" ? nasty : "constructor";
 }
 
 /** As JSON would: `__proto__` is a name like every other. */

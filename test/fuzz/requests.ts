@@ -214,7 +214,6 @@ const HEADERS: readonly Record<string, string>[] = [
   { accept: ";;;,,,q=x" },
   { range: "bytes=5-1" },
   { "anthropic-beta": "x".repeat(1_000) },
-  { expect: "100-continue" },
   { "accept-encoding": "*;q=0" },
 ];
 
