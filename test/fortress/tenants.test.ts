@@ -1,4 +1,4 @@
-import { chown, writeFile } from "node:fs/promises";
+import { chown, mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { openAnthropic } from "../http/anthropic/anthropicBench.ts";
@@ -231,6 +231,12 @@ describe.skipIf(missing !== undefined)(
       for (const probe of validated) expect(probe).toEqual({ method: "initialize", http_response: null });
     });
 
+    it("lead to an MCP server with the token of the tenant's own vault", () => {
+      const { answered, arrived } = world["vault"] as Seen;
+      expect(arrived.every(isPublic)).toBe(true);
+      expect(String(answered)).toContain("a page of 93.184.2.2");
+    });
+
     it("lead nowhere else by a redirect: of a clone, of an MCP server", () => {
       for (const { answered, arrived } of [world["redirected"], world["redirectedMcp"]] as Seen[]) {
         expect(arrived.length).toBeGreaterThan(0);
@@ -264,6 +270,25 @@ describe("sluice serve --keys", () => {
   it("is refused with --no-token, also with --insecure", async () => {
     expect(await refusedWith(["--no-token"])).toContain("Leave --no-token out");
     expect(await refusedWith(["--no-token", "--insecure"])).toContain("Leave --no-token out");
+  });
+
+  it("is refused with the local sandbox", async () => {
+    const bench = new Workbench();
+    try {
+      const file = join(bench.work, "keys.json");
+      await writeFile(file, JSON.stringify(KEYS), { mode: 0o600 });
+      // By name where it can be named, else by a machine that has no other.
+      const isNamed = (await bench.run(["serve", "--help"])).out.includes("--sandbox");
+      const args = ["serve", "--port", "0", "--keys", file, ...(isNamed ? ["--sandbox", "local"] : [])];
+      const only = join(bench.work, "bin");
+      await mkdir(only);
+      await symlink(process.execPath, join(only, "node"));
+      const PATH = isNamed ? process.env["PATH"] : only;
+      const { code, out, err } = await bench.run(args, { env: { PATH } });
+      expect([code, out, err]).toEqual([2, "", expect.stringContaining("local sandbox")]);
+    } finally {
+      await bench.close();
+    }
   });
 
   it("is refused where a workspace would be the server's owner or the server itself", async () => {

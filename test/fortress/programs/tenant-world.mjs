@@ -209,6 +209,14 @@ try {
       return made(`/vaults/${vault.id}/credentials/${id}/mcp_oauth_validate`, {});
     });
   }
+  report.vault = await during(async () => {
+    const url = `http://public.test:${PORT}/closed`;
+    const vault = await made("/vaults", { display_name: "v" });
+    const auth = { type: "static_bearer", mcp_server_url: url, token: "renewed" };
+    await made(`/vaults/${vault.id}/credentials`, { auth });
+    const { id } = await makeSession({ servers: [{ name: "docs", url }], vaults: [vault.id] });
+    return turn(id, page("docs"));
+  });
   report.redirected = await during(async () => {
     const resources = [{ type: "github_repository", url: `http://public.test:${PORT}/redirected.git` }];
     const { id } = await makeSession({ resources });

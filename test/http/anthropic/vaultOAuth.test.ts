@@ -148,12 +148,15 @@ describe("B6, I5: an OAuth token of a vault", () => {
   });
 
   it("is that of the session's owner, and of nobody else", async () => {
-    const { beta } = bench.clientOf(TEAM_KEY);
+    const { beta } = bench;
     const { id, vault } = await open({}, beta);
     const send = (): PromiseLike<unknown> =>
       beta.sessions.events.send(id, { events: [message(text(CALL_DOCS))] });
     expect(pages(await watch({ beta }, id, send, isEnd))).toBe(1);
     expect(docs.seen.at(-1)).toBe(`Bearer ${oauth.first.access_token}`);
-    await expect(bench.beta.vaults.retrieve(vault)).rejects.toMatchObject({ status: 404 });
+    const { beta: team } = bench.clientOf(TEAM_KEY);
+    await expect(team.vaults.retrieve(vault)).rejects.toMatchObject({ status: 404 });
+    // The servers of this test are on loopback, where no workspace may go (test/fortress/tenants.test.ts).
+    await expect(open({}, team)).rejects.toMatchObject({ status: 400 });
   });
 });
