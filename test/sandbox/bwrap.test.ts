@@ -247,8 +247,8 @@ describeBwrap("the bwrap provider", () => {
   });
 
   it("has a filter for both machines, and none for others", () => {
-    for (const arch of ["x64", "arm64"]) expect(toSeccompFilter(arch)!.length % 8).toBe(0);
-    expect(toSeccompFilter("riscv64")).toBeUndefined();
+    for (const arch of ["x64", "arm64"]) expect(toSeccompFilter({ arch })!.length % 8).toBe(0);
+    expect(toSeccompFilter({ arch: "riscv64" })).toBeUndefined();
   });
 
   it("passes a signal on to the agent behind its spool, and to nobody else", async () => {

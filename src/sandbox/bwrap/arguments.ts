@@ -47,6 +47,8 @@ export async function toCommandOptions(view: CommandView): Promise<string[]> {
     (await etcFolders()).flatMap((name) => ["--ro-bind", `/etc/${name}`, `/etc/${name}`]),
     ["--proc", "/proc"],
     await procCovers(view),
+    // Nobody inside may write the memory of another process of the same user, such as the agent's.
+    ["--remount-ro", "/proc"],
     ["--dev", "/dev", "--size", String(view.shmBytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"],
     ["--size", String(64 * 1024 * 1024), "--tmpfs", "/run"],
     ["--bind", folders.tmp, "/tmp", "--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"],

@@ -1,32 +1,107 @@
-import { AUDIT_ARCH, CLONE, CLONE3, DENIED, IOCTL } from "./syscalls.ts";
+import {
+  AUDIT_ARCH,
+  CLONE,
+  CLONE3,
+  DENIED,
+  FALLOCATE,
+  HIGHEST,
+  IOCTL,
+  MODE_CALLS,
+  OPEN_CALLS,
+  OPENAT2,
+  SOCKET,
+  SOCKETPAIR,
+  type Machine,
+} from "./syscalls.ts";
+
+export interface FilterOptions {
+  readonly arch?: string;
+  /** Whether `socket` may make UNIX sockets; pairs of them are always there. */
+  readonly unixSockets?: boolean;
+}
 
 /** The filter of system calls as the kernel takes it (classic BPF), or undefined on a machine that we have no list for. */
-export function toSeccompFilter(arch: string = process.arch): Buffer | undefined {
+export function toSeccompFilter({ arch = process.arch, unixSockets = true }: FilterOptions = {}):
+  | Buffer
+  | undefined {
   if (arch !== "x64" && arch !== "arm64") return undefined;
-  const program: Instruction[] = [
+  const key = `${arch} ${unixSockets}`;
+  const made = known.get(key) ?? toBytes(toProgram(arch, unixSockets));
+  known.set(key, made);
+  return made;
+}
+
+const known = new Map<string, Buffer>();
+
+/** Each block ends in an answer, so no jump is longer than its block. The frequent calls come first. */
+function toProgram(arch: Machine, unixSockets: boolean): Instruction[] {
+  const families = [...(unixSockets ? [AF_UNIX] : []), AF_INET, AF_INET6];
+  return [
     load(ARCH_OFFSET),
     ...unless(AUDIT_ARCH[arch], [fail(ENOSYS)]),
     load(NUMBER_OFFSET),
-    // The x32 calls have numbers of their own, which no list of ours names.
-    ...(arch === "x64" ? [jump(JGE, X32_BIT, 0, 1), fail(ENOSYS)] : []),
-    ...Object.values(DENIED[arch]).flatMap((number) => when(number, [fail(EPERM)])),
-    // Its flags are behind a pointer that no filter can follow; told that it is missing, libc takes clone.
-    ...when(CLONE3, [fail(ENOSYS)]),
-    ...when(CLONE[arch], [
-      load(argument(0)),
-      jump(JSET, NEW_NAMESPACES, 0, 1),
-      fail(EPERM),
-      give(SECCOMP_RET_ALLOW),
-    ]),
-    // Both type into a terminal as if its user had.
+    // Later calls, and the x32 ones, which have numbers of their own.
+    jump(JGT, HIGHEST, 0, 1),
+    fail(ENOSYS),
+    ...Object.values(OPEN_CALLS[arch]).flatMap(([number, flags]) =>
+      when(number, [
+        load(argument(flags)),
+        jump(JSET, MAKES_FILE, 1, 0),
+        give(SECCOMP_RET_ALLOW),
+        ...withoutPrivilegeBits(flags + 1),
+      ]),
+    ),
+    // Both ioctls type into a terminal as if its user had.
     ...when(IOCTL[arch], [
       load(argument(1)),
       ...when(TIOCSTI, [fail(EPERM)]),
       ...when(TIOCLINUX, [fail(EPERM)]),
       give(SECCOMP_RET_ALLOW),
     ]),
+    ...when(CLONE[arch], [
+      load(argument(0)),
+      jump(JSET, NEW_NAMESPACES, 0, 1),
+      fail(EPERM),
+      give(SECCOMP_RET_ALLOW),
+    ]),
+    ...when(CLONE3, [fail(ENOSYS)]),
+    ...when(OPENAT2, [fail(ENOSYS)]),
+    // Every other family is a way around the network namespace (vsock) or a part of the kernel that nobody needs.
+    ...when(SOCKET[arch], [
+      load(argument(1)),
+      and(SOCK_TYPE_MASK),
+      ...when(SOCK_PACKET, [fail(EAFNOSUPPORT)]),
+      load(argument(0)),
+      ...families.flatMap((family) => when(family, [give(SECCOMP_RET_ALLOW)])),
+      ...unless(AF_NETLINK, [fail(EAFNOSUPPORT)]),
+      load(argument(2)),
+      ...unless(NETLINK_ROUTE, [fail(EPROTONOSUPPORT)]),
+      give(SECCOMP_RET_ALLOW),
+    ]),
+    ...when(SOCKETPAIR[arch], [
+      load(argument(0)),
+      ...unless(AF_UNIX, [fail(EAFNOSUPPORT)]),
+      give(SECCOMP_RET_ALLOW),
+    ]),
+    ...Object.values(MODE_CALLS[arch]).flatMap(([number, mode]) => when(number, withoutPrivilegeBits(mode))),
+    // It takes a whole disk in an instant; what is written takes its time, and is seen.
+    ...when(FALLOCATE[arch], [
+      load(argument(1)),
+      jump(JSET, FREES_SPACE, 1, 0),
+      fail(EOPNOTSUPP),
+      give(SECCOMP_RET_ALLOW),
+    ]),
+    ...Object.values(DENIED[arch]).flatMap((number) => when(number, [fail(EPERM)])),
     give(SECCOMP_RET_ALLOW),
   ];
+}
+
+/** A setuid file that is made inside would be one outside, of the same user. */
+function withoutPrivilegeBits(mode: number): Instruction[] {
+  return [load(argument(mode)), jump(JSET, PRIVILEGE_BITS, 0, 1), fail(EPERM), give(SECCOMP_RET_ALLOW)];
+}
+
+function toBytes(program: readonly Instruction[]): Buffer {
   const bytes = Buffer.alloc(program.length * 8);
   for (const [index, { code, yes, no, value }] of program.entries()) {
     bytes.writeUInt16LE(code, index * 8);
@@ -46,13 +121,29 @@ interface Instruction {
 
 const EPERM = 1;
 const ENOSYS = 38;
+const EPROTONOSUPPORT = 93;
+const EOPNOTSUPP = 95;
+const EAFNOSUPPORT = 97;
 const SECCOMP_RET_ALLOW = 0x7fff0000;
 const SECCOMP_RET_ERRNO = 0x00050000;
-const X32_BIT = 0x40000000;
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
 const NEW_NAMESPACES = 0x7e020000;
 const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
+const AF_UNIX = 1;
+const AF_INET = 2;
+const AF_INET6 = 10;
+const AF_NETLINK = 16;
+const NETLINK_ROUTE = 0;
+const SOCK_TYPE_MASK = 0xf;
+/** Another name for a packet socket. */
+const SOCK_PACKET = 10;
+/** S_ISUID and S_ISGID. */
+const PRIVILEGE_BITS = 0o6000;
+/** O_CREAT, and the bit of O_TMPFILE that is not O_DIRECTORY. */
+const MAKES_FILE = 0o100 | 0o20000000;
+/** FALLOC_FL_PUNCH_HOLE and FALLOC_FL_COLLAPSE_RANGE. */
+const FREES_SPACE = 0x02 | 0x08;
 
 /** In struct seccomp_data. */
 const NUMBER_OFFSET = 0;
@@ -60,8 +151,9 @@ const ARCH_OFFSET = 4;
 
 const LOAD = 0x20;
 const RETURN = 0x06;
+const AND = 0x54;
 const JEQ = 0x15;
-const JGE = 0x35;
+const JGT = 0x25;
 const JSET = 0x45;
 
 /** The lower half of an argument; both machines are little-endian. */
@@ -71,6 +163,10 @@ function argument(index: number): number {
 
 function load(offset: number): Instruction {
   return { code: LOAD, yes: 0, no: 0, value: offset };
+}
+
+function and(value: number): Instruction {
+  return { code: AND, yes: 0, no: 0, value };
 }
 
 function jump(code: number, value: number, yes: number, no: number): Instruction {

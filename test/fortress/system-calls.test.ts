@@ -1,0 +1,226 @@
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { toSeccompFilter } from "../../src/sandbox/bwrap/seccomp.ts";
+import { DENIED, type Machine } from "../../src/sandbox/bwrap/syscalls.ts";
+import { runFilter } from "./bpf.ts";
+import { describeFortress, makeFolder, runInside, serveAs } from "./fortressBench.ts";
+
+const run = promisify(execFile);
+const EPERM = { errno: 1 };
+const ENOSYS = { errno: 38 };
+const ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
+/** The numbers once more, by hand: the filter's own table is what is tested. */
+const N = {
+  x64: { socket: 41, socketpair: 53, open: 2, openat: 257, creat: 85, chmod: 90, fchmod: 91, fchmodat: 268 },
+  arm64: { socket: 198, socketpair: 199, openat: 56, fchmod: 52, fchmodat: 53 },
+} as const;
+const MKNOD = { x64: { mknod: 133, mknodat: 259 }, arm64: { mknodat: 33 } } as const;
+const MACHINES: readonly Machine[] = ["x64", "arm64"];
+
+describe.each(MACHINES)("the filter of system calls for %s", (machine) => {
+  const filter = toSeccompFilter({ arch: machine })!;
+  const arch = ARCH[machine];
+  const n = N[machine] as Readonly<Record<string, number>>;
+  const ask = (number: number, ...args: (number | bigint)[]): { errno: number } | "allow" =>
+    runFilter(filter, { arch, number, args });
+
+  it("lets only UNIX, INET, INET6 and routing NETLINK sockets be made, whatever the upper half says", () => {
+    for (let family = 0; family < 4_096; family++) {
+      for (const high of [0n, 1n << 32n]) {
+        const answer = ask(n["socket"]!, high | BigInt(family), 1, 0);
+        expect(answer, `family ${family}`).toEqual([1, 2, 10, 16].includes(family) ? "allow" : { errno: 97 });
+        expect(ask(n["socketpair"]!, high | BigInt(family), 1, 0)).toEqual(
+          family === 1 ? "allow" : { errno: 97 },
+        );
+      }
+    }
+    for (let protocol = 1; protocol < 64; protocol++) {
+      expect(ask(n["socket"]!, 16, 3, protocol)).toEqual({ errno: 93 });
+    }
+    // SOCK_PACKET, alone and with SOCK_CLOEXEC.
+    for (const type of [10, 10 | 0o2000000]) expect(ask(n["socket"]!, 2, type, 0)).toEqual({ errno: 97 });
+    for (const type of [1, 2, 1 | 0o2000000 | 0o4000]) expect(ask(n["socket"]!, 2, type, 6)).toBe("allow");
+  });
+
+  it("sets no setuid or setgid bit by any mode of any call", () => {
+    const calls: [number, (mode: number) => (number | bigint)[]][] = [
+      [n["chmod"] ?? -1, (mode) => [0, mode]],
+      [n["creat"] ?? -1, (mode) => [0, mode]],
+      [n["fchmod"]!, (mode) => [3, mode]],
+      [n["fchmodat"]!, (mode) => [-100, 0, mode]],
+      [452, (mode) => [-100, 0, mode, 0]],
+      [(MKNOD[machine] as { mknod?: number }).mknod ?? -1, (mode) => [0, 0o100000 | mode, 0]],
+      [MKNOD[machine].mknodat, (mode) => [-100, 0, 0o100000 | mode, 0]],
+      [n["open"] ?? -1, (mode) => [0, 0o101, mode]],
+      [n["openat"]!, (mode) => [-100, 0, 0o101, mode]],
+      // O_TMPFILE with either machine's O_DIRECTORY.
+      [n["openat"]!, (mode) => [-100, 0, 0o20200002, mode]],
+      [n["openat"]!, (mode) => [-100, 0, 0o20040002, mode]],
+    ];
+    for (const [number, toArgs] of calls.filter(([number]) => number >= 0)) {
+      for (let mode = 0; mode < 0o10000; mode++) {
+        const wanted = (mode & 0o6000) === 0 ? "allow" : EPERM;
+        expect(ask(number, ...toArgs(mode)), `${number} ${mode.toString(8)}`).toEqual(wanted);
+      }
+    }
+  });
+
+  it("looks at no mode where no file is made", () => {
+    for (const flags of [0, 1, 2, 0o1000, 0o2000, 0o200000, 0o2000000]) {
+      expect(ask(n["openat"]!, -100, 0, flags, 0o6777)).toBe("allow");
+      if (n["open"] !== undefined) expect(ask(n["open"], 0, flags, 0o6777)).toBe("allow");
+    }
+  });
+
+  it("answers ENOSYS to openat2, clone3, other machines' calls, and whatever comes after its list", () => {
+    for (const number of [435, 437, 470, 512, 0x3fffffff, 0x40000000, 0x40000101, 0xffffffff]) {
+      expect(ask(number), String(number)).toEqual(ENOSYS);
+    }
+    // i386, x86-64, arm, arm64.
+    for (const other of [0x40000003, 0xc000003e, 0x40000028, 0xc00000b7].filter((one) => one !== arch)) {
+      for (let number = 0; number < 600; number++) {
+        expect(runFilter(filter, { arch: other, number })).toEqual(ENOSYS);
+      }
+    }
+  });
+
+  it("takes disk space by writing alone: fallocate may only free", () => {
+    const fallocate = machine === "x64" ? 285 : 47;
+    for (const mode of [0, 1, 0x10, 0x11, 0x20, 0x40]) expect(ask(fallocate, 3, mode)).toEqual({ errno: 95 });
+    for (const mode of [3, 8]) expect(ask(fallocate, 3, mode)).toBe("allow");
+  });
+
+  it("decides every number, and denies what it lists", () => {
+    const denied = new Set<number>(Object.values(DENIED[machine]));
+    const looks = new Set<number>([435, 437, ...(machine === "x64" ? [285] : [47])]);
+    for (let number = 0; number <= 469; number++) {
+      if (looks.has(number) || number === n["socket"] || number === n["socketpair"]) continue;
+      expect(ask(number), String(number)).toEqual(denied.has(number) ? EPERM : "allow");
+    }
+  });
+
+  it("makes no UNIX socket but pairs where it is told so", () => {
+    const strict = toSeccompFilter({ arch: machine, unixSockets: false })!;
+    const make = (number: number, family: number): unknown =>
+      runFilter(strict, { arch, number, args: [family, 1, 0] });
+    expect(make(n["socket"]!, 1)).toEqual({ errno: 97 });
+    expect(make(n["socketpair"]!, 1)).toBe("allow");
+    for (const family of [2, 10, 16]) expect(make(n["socket"]!, family)).toBe("allow");
+  });
+});
+
+/** Tries every way to make a file privileged, every family, and the memory of another process; says what worked. */
+const ATTACKER = String.raw`
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+static char secret[] = "untouched";
+static void fresh(const char *name) { unlink(name); close(open(name, O_CREAT | O_WRONLY, 0755)); }
+static void look(const char *how, const char *name) {
+  struct stat found;
+  if (stat(name, &found) == 0 && (found.st_mode & 06000)) printf("BITS %s %o\n", how, found.st_mode);
+}
+int main(void) {
+  int bits[] = {04755, 02755, 06755};
+  for (int i = 0; i < 3; i++) {
+    int mode = bits[i], fd;
+    fresh("a"); chmod("a", mode); look("chmod", "a");
+    fresh("b"); fd = open("b", O_RDWR); fchmod(fd, mode); close(fd); look("fchmod", "b");
+    fresh("c"); fchmodat(AT_FDCWD, "c", mode, 0); look("fchmodat", "c");
+    fresh("d"); syscall(452, AT_FDCWD, "d", mode, 0); look("fchmodat2", "d");
+    unlink("e"); mknod("e", S_IFREG | mode, 0); look("mknod", "e");
+    unlink("f"); mknodat(AT_FDCWD, "f", S_IFREG | mode, 0); look("mknodat", "f");
+    unlink("g"); close(open("g", O_CREAT | O_WRONLY, mode)); look("open", "g");
+#ifdef SYS_open
+    unlink("h"); close(syscall(SYS_open, "h", O_CREAT | O_WRONLY, mode)); look("the old open", "h");
+    unlink("i"); close(syscall(SYS_creat, "i", mode)); look("creat", "i");
+#endif
+    unlink("j"); { unsigned long long how[3] = {O_CREAT | O_WRONLY, (unsigned long long)mode, 0};
+      close(syscall(437, AT_FDCWD, "j", how, sizeof how)); look("openat2", "j"); }
+    unlink("k"); fd = open(".", O_TMPFILE | O_RDWR, mode); if (fd >= 0) { char path[64];
+      sprintf(path, "/proc/self/fd/%d", fd); linkat(AT_FDCWD, path, AT_FDCWD, "k", AT_SYMLINK_FOLLOW);
+      close(fd); look("O_TMPFILE", "k"); }
+    rmdir("l"); mkdir("l", mode); look("mkdir", "l");
+  }
+  fresh("m");
+  unsigned caps[5] = {0x02000001, 0xffffffff, 0, 0xffffffff, 0};
+  if (setxattr("m", "security.capability", caps, sizeof caps, 0) == 0) printf("BITS setxattr\n");
+  for (int family = 0; family < 64; family++) {
+    for (int type = 1; type <= 10; type++) {
+      int fd = socket(family, type, 0), pair[2];
+      if (fd >= 0 && family != AF_UNIX && family != AF_INET && family != AF_INET6 && family != AF_NETLINK)
+        printf("FAMILY %d\n", family);
+      if (fd >= 0) close(fd);
+      if (socketpair(family, type, 0, pair) == 0) {
+        if (family != AF_UNIX) printf("PAIR %d\n", family);
+        close(pair[0]); close(pair[1]);
+      }
+    }
+  }
+  pid_t victim = fork();
+  if (victim == 0) { pause(); _exit(0); }
+  char path[64]; sprintf(path, "/proc/%d/mem", victim);
+  int mem = open(path, O_RDWR);
+  if (mem >= 0 && pwrite(mem, "overwrite", 9, (off_t)secret) == 9) printf("MEMORY by /proc\n");
+  if (ptrace(PTRACE_SEIZE, victim, 0, 0) == 0) printf("MEMORY by ptrace\n");
+  struct iovec ours = {"overwrite", 9}, theirs = {secret, 9};
+  if (process_vm_writev(victim, &ours, 1, &theirs, 1, 0) >= 0) printf("MEMORY by writev\n");
+  int pidfd = syscall(434, victim, 0);
+  if (syscall(438, pidfd, 1, 0) >= 0) printf("FD by pidfd_getfd\n");
+  kill(victim, SIGKILL); waitpid(victim, 0, 0);
+  printf("done\n");
+  return 0;
+}
+`;
+
+describeFortress("system calls of an agent that means harm", (user) => {
+  it("leave no setuid file, no other socket, no foreign memory", { timeout: 120_000 }, async () => {
+    const server = await serveAs(user);
+    const directory = await makeFolder(user);
+    await writeFile(join(directory, "attack.c"), ATTACKER, { mode: 0o644 });
+    await run("gcc", ["-O1", "-w", "-o", join(directory, "attack"), join(directory, "attack.c")]);
+    await server.client.sessions.create("s", { agent: "scripted", sandbox: "bwrap", directory });
+    // The same program finds something to do where nothing holds it.
+    const control = await run("sh", ["-c", `mkdir control && cd control && ../attack`], { cwd: directory });
+    expect(control.stdout).toContain("BITS chmod 104755");
+    expect(control.stdout).toContain("MEMORY by /proc");
+    const inside = await runInside(server, "s", "mkdir try && cd try && ../attack");
+    expect(inside.stderr).toBe("");
+    expect(inside.stdout).toBe("done\n");
+    const found = await run("find", [join(directory, "try"), "-perm", "/6000"]);
+    expect(found.stdout).toBe("");
+  });
+
+  it("leave compilers, package managers, archives and git at work", { timeout: 180_000 }, async () => {
+    const server = await serveAs(user);
+    await server.client.sessions.create("s", { agent: "scripted", sandbox: "bwrap" });
+    const everyday = `set -e
+mkdir -m 0755 a; mkdir -m 1777 sticky; chmod 0755 a; chmod +t a; install -m 0644 /etc/passwd a/copy
+printf 'int main(void){return 0;}' > x.c; gcc -o x x.c; ./x
+tar cf a.tar a x; mkdir out; tar xpf a.tar -C out; test -x out/x; cp -a out again
+git init -q r; cd r; echo 1 > f; git add f; git -c user.name=u -c user.email=u@example.org commit -qm one; git gc -q; cd ..
+git clone -q r s
+${process.execPath} -e 'require("fs").writeFileSync("n", "1", {mode: 0o600}); const c = require("child_process"); c.execSync("true"); require("net").createServer().listen("/tmp/sock", () => process.exit(0))'
+/usr/bin/python3 -c 'import tempfile, socket, subprocess, multiprocessing; tempfile.TemporaryFile().write(b"x"); socket.socketpair(); subprocess.run(["true"], check=True)'
+bash -c 'cat <(echo fine)' ; dd if=/dev/zero of=big bs=1M count=2 2>/dev/null; truncate -s 1G sparse; cat /proc/self/status > /dev/null
+echo done`;
+    const result = await runInside(server, "s", everyday);
+    expect(result.stderr).toBe("");
+    expect(result.stdout).toBe("fine\ndone\n");
+  });
+});
