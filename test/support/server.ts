@@ -35,6 +35,8 @@ export async function startServer(
     dataIn?: string | undefined;
     /** Whom it runs as, where that is not who runs the tests. */
     user?: { readonly uid: number; readonly gid: number } | undefined;
+    /** Goes before its command line, such as limits. */
+    prefix?: readonly string[];
   } = {},
 ): Promise<TestServer> {
   const data = await mkdtemp(join(options.dataIn ?? tmpdir(), "sluice-server-"));
@@ -49,7 +51,8 @@ export async function startServer(
   const start = async (): Promise<void> => {
     const args = ["serve", "--port", String(port), "--data", data, ...(options.args ?? [])];
     const env = { ...process.env, ...(user === undefined ? {} : { HOME: data }), ...options.env };
-    child = spawn(BIN, args, { ...user, stdio: ["ignore", "pipe", "pipe"], env });
+    const [program = BIN, ...before] = [...(options.prefix ?? []), BIN];
+    child = spawn(program, [...before, ...args], { ...user, stdio: ["ignore", "pipe", "pipe"], env });
     child.stderr?.on("data", (chunk: Buffer) => {
       stderr += chunk.toString();
     });

@@ -9,14 +9,13 @@ import type { Enclosure } from "../host/enclosure.ts";
 import { KEY_MARKER, MARKER, toEnvironment } from "../host/environment.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
 import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
-import { readProcesses } from "../host/procfs.ts";
 import { startProgram } from "../host/start.ts";
 import { toArgumentBytes, toCommandOptions, toHolderOptions, type Mount } from "./arguments.ts";
 import { toDropPrefix, toOuterPath } from "./detect.ts";
 import { makeEtc } from "./etc.ts";
 import { toInnerPath, toNeeds } from "./needs.ts";
 import { toRlimitPrefix } from "./rlimits.ts";
-import { awaitReady, endTree, RESIDENT_COMMAND, toResident, type Resident } from "./resident.ts";
+import { awaitReady, endTree, findChild, RESIDENT_COMMAND, toResident, type Resident } from "./resident.ts";
 import type { Way } from "./network.ts";
 import type { BwrapContext } from "./sandbox.ts";
 import { openSealed } from "./sealed.ts";
@@ -126,12 +125,14 @@ export class Launcher {
     });
     await this.#untilReady(child, "its network");
     await this.#enclosure.members.add(child.pid as number);
-    const rows = await readProcesses();
     // The network belongs to the user namespace that bwrap's child is in.
-    const inside = rows.find((row) => row.parent === child.pid)?.pid;
-    const command = rows.find((row) => row.parent === inside)?.pid;
-    if (inside === undefined || command === undefined)
-      throw new SluiceError("internal", "The sandbox's network was gone at once.");
+    const inside = await findChild(child.pid as number);
+    const command = inside === undefined ? undefined : await findChild(inside);
+    if (inside === undefined || command === undefined) {
+      const detail =
+        "The process that holds the sandbox's network ended at once. Something ended it; try again.";
+      throw new SluiceError("internal", detail);
+    }
     return { holder: await toResident(inside), waiting: await toResident(command) };
   }
 

@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { sendSignal } from "../host/kill.ts";
-import { readBootId, readProcess, readProcesses, type ProcessRow } from "../host/procfs.ts";
+import { readBootId, readChildren, readProcess, readProcesses, type ProcessRow } from "../host/procfs.ts";
 
 /** A process that stays in a sandbox on its behalf, known again after a restart of the server. */
 export interface Resident {
@@ -28,6 +28,13 @@ export async function isResident(resident: Resident | undefined): Promise<boolea
   if (resident === undefined) return false;
   const row = await readProcess(resident.pid);
   return row?.start === resident.start && resident.boot === (await readBootId());
+}
+
+/** The one child of a process of ours. */
+export async function findChild(pid: number): Promise<number | undefined> {
+  const children = await readChildren(pid);
+  if (children !== undefined) return children[0];
+  return (await readProcesses()).find((row) => row.parent === pid)?.pid;
 }
 
 /** Waits for `ready`; fails with what it said instead. */

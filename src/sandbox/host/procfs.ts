@@ -1,4 +1,6 @@
-import { readdir, readFile } from "node:fs/promises";
+import { closeSync, openSync, readdirSync, readSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { setImmediate as yieldToOthers } from "node:timers/promises";
 import { readBootOfSystem, readPs } from "./ps.ts";
 
 /** Only Linux shows its processes as files. */
@@ -15,19 +17,114 @@ export interface ProcessRow {
   readonly start: string;
 }
 
-/** Every process that lives. Zombies have ended already. */
-export async function readProcesses(): Promise<ProcessRow[]> {
+/** How many processes are read before others get their turn. */
+const SLICE = 128;
+/** How many files of /proc this whole program has open at once. */
+const MAX_OPEN = 8;
+const buffer = Buffer.alloc(4_096);
+
+let current: Promise<ProcessRow[]> | undefined;
+let next: Promise<ProcessRow[]> | undefined;
+
+/**
+ * Every process that lives. Zombies have ended already. Callers that come during a scan
+ * share the one after it, which begins later than their call.
+ */
+export function readProcesses(): Promise<ProcessRow[]> {
   if (!HAS_PROC) return readPs();
-  const names = await readdir("/proc").catch(() => []);
-  const rows = await Promise.all(
-    names.filter((name) => /^\d+$/.test(name)).map((name) => readProcess(Number(name))),
-  );
-  return rows.filter((row) => row !== undefined);
+  if (current === undefined) return (current = scan());
+  next ??= current
+    .catch(() => {})
+    .then(() => {
+      next = undefined;
+      return (current = scan());
+    });
+  return next;
+}
+
+async function scan(): Promise<ProcessRow[]> {
+  try {
+    const pids = listPids();
+    const rows: ProcessRow[] = [];
+    for (const [index, pid] of pids.entries()) {
+      if (index % SLICE === SLICE - 1) await yieldToOthers();
+      const row = toRow(pid, readStat(pid));
+      if (row !== undefined) rows.push(row);
+    }
+    return rows;
+  } finally {
+    current = undefined;
+  }
 }
 
 export async function readProcess(pid: number): Promise<ProcessRow | undefined> {
   if (!HAS_PROC) return (await readPs()).find((row) => row.pid === pid);
-  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => undefined);
+  return toRow(pid, readStat(pid));
+}
+
+/** The children of a process with one thread; undefined where this kernel does not tell. */
+export async function readChildren(pid: number): Promise<number[] | undefined> {
+  const text = await readProcFile(`/proc/${pid}/task/${pid}/children`);
+  if (text === undefined) return readStat(pid) === undefined ? [] : undefined;
+  return text.split(" ").filter(Boolean).map(Number);
+}
+
+/** Whether the process was started with this variable in its environment. */
+export async function hasVariable(pid: number, variable: string): Promise<boolean> {
+  if (!HAS_PROC) return false;
+  const environ = await readProcFile(`/proc/${pid}/environ`);
+  return environ !== undefined && environ.split("\0").includes(variable);
+}
+
+/** A file that a process may hold up for a while; undefined where the process is gone or another user's. */
+export async function readProcFile(path: string): Promise<string | undefined> {
+  await enter();
+  try {
+    return await readFile(path, "latin1");
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
+  } finally {
+    leave();
+  }
+}
+
+let boot: Promise<string> | undefined;
+
+/** The boot that pids and start times belong to; empty where nobody knows. */
+export function readBootId(): Promise<string> {
+  if (!HAS_PROC) return readBootOfSystem();
+  boot ??= readProcFile("/proc/sys/kernel/random/boot_id").then((id) => id?.trim() ?? "");
+  boot.catch(() => (boot = undefined));
+  return boot;
+}
+
+function listPids(): number[] {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch (error) {
+    if (isGone(error)) return [];
+    throw error;
+  }
+}
+
+/** At once, without a thread: no process can hold this file up, and one is open at a time. */
+function readStat(pid: number): string | undefined {
+  let fd: number | undefined;
+  try {
+    fd = openSync(`/proc/${pid}/stat`, "r");
+    return buffer.latin1Slice(0, readSync(fd, buffer, 0, buffer.length, 0));
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
+}
+
+function toRow(pid: number, stat: string | undefined): ProcessRow | undefined {
   if (stat === undefined) return undefined;
   // The second field is the program's name in parentheses, which may hold spaces.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -43,16 +140,21 @@ export async function readProcess(pid: number): Promise<ProcessRow | undefined> 
   };
 }
 
-/** Whether the process was started with this variable in its environment. */
-export async function hasVariable(pid: number, variable: string): Promise<boolean> {
-  if (!HAS_PROC) return false;
-  const environ = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
-  return environ.split("\0").includes(variable);
+/** Anything else, such as too many open files, says nothing about the process. */
+function isGone(error: unknown): boolean {
+  return ["ENOENT", "ESRCH", "EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "");
 }
 
-/** The boot that pids and start times belong to; empty where nobody knows. */
-export async function readBootId(): Promise<string> {
-  if (!HAS_PROC) return readBootOfSystem();
-  const id = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => "");
-  return id.trim();
+let open = 0;
+const waiting: (() => void)[] = [];
+
+async function enter(): Promise<void> {
+  if (open >= MAX_OPEN) await new Promise<void>((resolve) => waiting.push(resolve));
+  else open += 1;
+}
+
+function leave(): void {
+  const next = waiting.shift();
+  if (next === undefined) open -= 1;
+  else next();
 }
