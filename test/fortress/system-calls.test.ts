@@ -1,12 +1,17 @@
-import { execFile } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { findBwrap } from "../../src/sandbox/bwrap/detect.ts";
+import { BwrapSandbox } from "../../src/sandbox/bwrap/sandbox.ts";
+import { findScopePrefix } from "../../src/sandbox/bwrap/scope.ts";
 import { toSeccompFilter } from "../../src/sandbox/bwrap/seccomp.ts";
 import { DENIED, type Machine } from "../../src/sandbox/bwrap/syscalls.ts";
+import { SandboxFolder } from "../../src/sandbox/host/folder.ts";
 import { runFilter } from "./bpf.ts";
-import { describeFortress, makeFolder, runInside, serveAs } from "./fortressBench.ts";
+import { describeFortress, makeFolder, runInside, runSteps, serveAs } from "./fortressBench.ts";
 
 const run = promisify(execFile);
 const EPERM = { errno: 1 };
@@ -223,4 +228,67 @@ echo done`;
     expect(result.stderr).toBe("");
     expect(result.stdout).toBe("fine\ndone\n");
   });
+});
+
+/** Connects to an abstract socket of the host, by stream and by datagram, and to one of its own in a file. */
+const DIAL = (name: string): string => `perl -MSocket -e '
+for my $type (SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET) {
+  my $to = pack("S a*", AF_UNIX, "\\0${name}" . ($type == SOCK_DGRAM ? "-dgram" : ""));
+  print "reached by $type\\n" if socket(S, AF_UNIX, $type, 0) && connect(S, $to);
+}
+print "sent\\n" if socket(S, AF_UNIX, SOCK_DGRAM, 0) && send(S, "x", 0, pack("S a*", AF_UNIX, "\\0${name}-dgram"));
+unlink "/tmp/own-$$"; my $own = pack_sockaddr_un("/tmp/own-$$");
+print "own\\n" if socket(L, AF_UNIX, SOCK_STREAM, 0) && bind(L, $own) && listen(L, 1)
+  && socket(C, AF_UNIX, SOCK_STREAM, 0) && connect(C, $own);
+unlink "/tmp/own-$$";
+print "pair\\n" if socketpair(A, B, AF_UNIX, SOCK_STREAM, 0)'`;
+
+const LISTEN = (name: string): string => `use Socket;
+socket(my $s, AF_UNIX, SOCK_STREAM, 0); bind($s, pack("S a*", AF_UNIX, "\\0${name}")) or die; listen($s, 9);
+socket(my $d, AF_UNIX, SOCK_DGRAM, 0); bind($d, pack("S a*", AF_UNIX, "\\0${name}-dgram")) or die;
+$| = 1; print "on\\n"; sleep 600`;
+
+describeFortress("the full network", (user) => {
+  it("does not share the host's abstract sockets", { timeout: 60_000 }, async () => {
+    const name = `sluice-fortress-${process.pid}-${user.ids?.uid ?? 0}`;
+    const host = spawn("perl", ["-e", LISTEN(name)], { stdio: ["ignore", "pipe", "inherit"] });
+    await once(host.stdout!, "data");
+    try {
+      const control = await run("sh", ["-c", DIAL(name)]);
+      expect(control.stdout).toBe("reached by 1\nreached by 2\nsent\nown\npair\n");
+      const server = await serveAs(user);
+      await server.client.sessions.create("s", { agent: "scripted", sandbox: "bwrap", network: "full" });
+      const inside = await runInside(server, "s", DIAL(name));
+      expect(inside.stderr).toBe("");
+      const scoped = (await findScopePrefix("/usr/bin/bwrap")) !== undefined;
+      // Without Landlock's scopes there are no UNIX sockets but pairs.
+      expect(inside.stdout).toBe(scoped ? "own\npair\n" : "pair\n");
+      const [ready] = (await runSteps(server, "s")).filter(({ type }) => type === "sandbox.ready");
+      expect(JSON.stringify(ready?.data).includes("no program can make UNIX sockets")).toBe(!scoped);
+      // The network is still the host's own.
+      expect((await runInside(server, "s", "readlink /proc/self/ns/net")).stdout).toBe(
+        `${await readlink("/proc/self/ns/net")}\n`,
+      );
+    } finally {
+      host.kill("SIGKILL");
+      await once(host, "exit");
+    }
+  });
+});
+
+it("the full network has no UNIX sockets but pairs where nothing keeps the host's apart, and says so", async () => {
+  const bwrap = await findBwrap();
+  if (bwrap === undefined) return;
+  const root = await makeFolder({ name: "root", ids: undefined });
+  const folder = await SandboxFolder.at(root, "s");
+  const record = { version: 1, id: "s", provider: "bwrap", network: { mode: "full" } } as const;
+  await folder.make(record);
+  const context = { bwrap, hide: [root], programs: undefined, scope: undefined };
+  const sandbox = new BwrapSandbox(folder, record, context);
+  try {
+    expect((await sandbox.exec(DIAL("nobody"))).stdout).toBe("pair\n");
+    expect(sandbox.shortcomings.join()).toContain("no program can make UNIX sockets");
+  } finally {
+    await sandbox.destroy();
+  }
 });

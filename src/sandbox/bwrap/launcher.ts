@@ -89,7 +89,7 @@ export class Launcher {
       cwd: options.cwd,
       shmBytes: Math.floor((this.#record.limits?.memoryBytes ?? 1024 ** 3) / 2),
       isHostRoot: this.#record.owner === undefined && process.geteuid?.() === 0,
-      seccomp: toSeccompFilter() === undefined ? undefined : SECCOMP_FD,
+      seccomp: this.#filter === undefined ? undefined : SECCOMP_FD,
       tie: options.tied ? TIE_FD : undefined,
     });
     const limited = [...toRlimitPrefix(this.#record), ...argv];
@@ -184,6 +184,12 @@ export class Launcher {
     return isOfSystem(path) || isInside(path, PINNED.home) || needs.some((need) => isInside(path, need));
   }
 
+  /** Where the network is the host's, UNIX sockets need something that keeps the host's own away. */
+  get #filter(): Buffer | undefined {
+    const isApart = this.#record.network?.mode !== "full" || this.#context.scope !== undefined;
+    return toSeccompFilter({ unixSockets: isApart });
+  }
+
   get #etc(): string {
     return join(this.#folder.path, "etc");
   }
@@ -239,7 +245,7 @@ export class Launcher {
     ];
     const sealed: number[] = [];
     try {
-      for (const bytes of [toArgumentBytes(command.options), toSeccompFilter() ?? Buffer.alloc(0)]) {
+      for (const bytes of [toArgumentBytes(command.options), this.#filter ?? Buffer.alloc(0)]) {
         sealed.push(openSealed(this.#folder.path, bytes));
       }
       const streams: StdioOptions = [...command.stdio, "ignore", "ignore", "ignore", ...sealed];

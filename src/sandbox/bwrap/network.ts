@@ -30,6 +30,8 @@ export interface NetworkOptions {
   readonly policy: NetworkPolicy;
   readonly owner: Owner | undefined;
   readonly programs: BridgePrograms | undefined;
+  /** Keeps who shares the host's network from its abstract sockets, where that is possible. */
+  readonly scope: readonly string[] | undefined;
   startHolder(stdin: number): Promise<{ holder: Resident; waiting: Resident }>;
   /** Starts a process inside that stays. */
   startInside(
@@ -42,6 +44,9 @@ export interface NetworkOptions {
     options: { env: Readonly<Record<string, string>>; cwd: string },
   ): Promise<Resident>;
 }
+
+const NO_UNIX_SOCKETS =
+  "no program can make UNIX sockets: under the full network they would reach those of the host (Linux 6.12 with perl or python3 keeps them apart)";
 
 /** How long the bridge's end outside stays when nobody is there. */
 const GATE_GRACE_MS = 5_000;
@@ -69,7 +74,7 @@ export class Network {
 
   /** Keeps the network there while something is started in it. `hosts` are named for good. */
   async use<T>(hosts: readonly string[], start: (way: Way) => Promise<T>): Promise<T> {
-    if (this.#isShared) return start({ prefix: [], env: {}, mounts: [] });
+    if (this.#isShared) return start({ prefix: this.#options.scope ?? [], env: {}, mounts: [] });
     const { tie, state } = await this.#inTurn(() => this.#make(hosts));
     try {
       const { env, shared: mounts } = this.#bridge({ hosts: state.hosts, ports: false });
@@ -95,7 +100,8 @@ export class Network {
   }
 
   get shortcomings(): readonly string[] {
-    return this.#ports.shortcomings;
+    const open = this.#isShared && this.#options.scope === undefined ? [NO_UNIX_SOCKETS] : [];
+    return [...this.#ports.shortcomings, ...open];
   }
 
   close(): Promise<void> {

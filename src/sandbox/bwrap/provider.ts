@@ -8,6 +8,7 @@ import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder
 import type { Detected, Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
 import { detectBwrap, findBwrap, tryBwrap } from "./detect.ts";
 import { BwrapSandbox } from "./sandbox.ts";
+import { findScopePrefix } from "./scope.ts";
 import { toOwner } from "./user.ts";
 
 export interface BwrapProviderOptions {
@@ -81,14 +82,15 @@ class BwrapProvider implements SandboxProvider {
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, id);
     const record = await folder.record();
-    return record && this.#open(folder, record, root);
+    return record && this.#open(folder, await Enclosure.relocate(folder, record), root);
   }
 
   async #open(folder: SandboxFolder, record: SandboxRecord, root: string): Promise<BwrapSandbox> {
     const bwrap = (await findBwrap()) ?? "bwrap";
     const more = this.#options.hide ?? [];
     const hide = [root, ...(await Promise.all(more.map((path) => realpath(path).catch(() => path))))];
-    return new BwrapSandbox(folder, record, { bwrap, hide, programs: this.#options.programs });
+    const scope = record.network?.mode === "full" ? await findScopePrefix(bwrap) : undefined;
+    return new BwrapSandbox(folder, record, { bwrap, hide, programs: this.#options.programs, scope });
   }
 
   /** Whoever names bwrap gets it also where it is not chosen unasked. */

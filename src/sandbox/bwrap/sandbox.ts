@@ -26,6 +26,8 @@ export interface BwrapContext {
   /** The folder of all sandboxes, and others of the server's own that no workspace may show. */
   readonly hide: readonly string[];
   readonly programs: BridgePrograms | undefined;
+  /** What keeps the host's abstract sockets away from who shares its network, where there is such a thing. */
+  readonly scope: readonly string[] | undefined;
 }
 
 /** Processes in namespaces of their own, that see of this host what is on a list. */
@@ -62,6 +64,7 @@ export class BwrapSandbox implements Sandbox {
       policy: record.network ?? { mode: "allow", hosts: [] },
       owner: record.owner,
       programs: context.programs,
+      scope: context.scope,
       startHolder: (stdin) => this.#launcher.startHolder(stdin),
       startInside: (argv, options) => this.#launcher.startInside(argv, options),
       startOutside: (argv, options) => this.#launcher.startOutside(argv, options),

@@ -1,6 +1,7 @@
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { handDown, toDelegated } from "./delegation.ts";
 import { isInside } from "./mapping.ts";
 
 /**
@@ -20,21 +21,25 @@ export class Cgroup {
     return parent === undefined ? undefined : new Cgroup(join(parent, name));
   }
 
-  /** Makes it if it is not there; false where that is not permitted. */
-  async make(): Promise<boolean> {
-    try {
-      await mkdir(this.path, { recursive: true });
-      await access(join(this.path, "cgroup.procs"), constants.W_OK);
-      return true;
-    } catch {
-      return false;
-    }
+  /** Makes it if it is not there. */
+  async make(): Promise<void> {
+    await makeGroup(this.path);
+    await access(join(this.path, "cgroup.procs"), constants.W_OK);
   }
 
   async members(): Promise<number[]> {
     const files = [this.path, ...(await this.#below())].map((path) => join(path, "cgroup.procs"));
-    const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")));
-    return texts.flatMap((text) => text.split("\n").filter(Boolean).map(Number));
+    const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(gone)));
+    return texts.flatMap((text) => (text ?? "").split("\n").filter(Boolean).map(Number));
+  }
+
+  async isEmpty(): Promise<boolean> {
+    const events = await readFile(join(this.path, "cgroup.events"), "utf8").catch(gone);
+    return events === undefined || /^populated 0$/m.test(events);
+  }
+
+  async isFrozen(): Promise<boolean> {
+    return (await readFile(join(this.path, "cgroup.freeze"), "utf8").catch(gone))?.trim() === "1";
   }
 
   /** Ends all members at once; false where the kernel is too old to, and each has to be killed. */
@@ -59,8 +64,10 @@ export class Cgroup {
   }
 
   async #below(): Promise<string[]> {
-    const entries = await readdir(this.path, { withFileTypes: true, recursive: true }).catch(() => []);
-    return entries.filter((entry) => entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
+    const entries = await readdir(this.path, { withFileTypes: true, recursive: true }).catch(gone);
+    return (entries ?? [])
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => join(entry.parentPath, entry.name));
   }
 
   async #write(name: string, value: string): Promise<boolean> {
@@ -72,11 +79,15 @@ export class Cgroup {
   }
 }
 
-/** What goes before a command line so that it runs in these groups from its first instruction on. */
+/** What goes before a command line so that it runs in these groups from its first instruction on, or not at all. */
 export function toGroupPrefix(groups: readonly string[]): readonly string[] {
   if (groups.length === 0) return [];
-  const join =
-    'n=$1; shift; while [ "$n" -gt 0 ]; do { echo $$ > "$1/cgroup.procs"; } 2> /dev/null; shift; n=$((n - 1)); done; exec "$@"';
+  const join = `n=$1; shift
+while [ "$n" -gt 0 ]; do
+  { echo $$ > "$1/cgroup.procs"; } 2> /dev/null || { echo "cannot join the control group $1" >&2; exit 125; }
+  shift; n=$((n - 1))
+done
+exec "$@"`;
   return ["/bin/sh", "-c", join, "sh", String(groups.length), ...groups];
 }
 
@@ -87,11 +98,13 @@ async function findParent(): Promise<string | undefined> {
   // A pure version 2 host mounts it here, a hybrid one beside the version 1 controllers.
   for (const mount of ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]) {
     if (!(await isWritable(join(mount, own))) || !(await exists(join(mount, "cgroup.controllers")))) continue;
-    for (let path = join(mount, own); isInside(path, mount); path = dirname(path)) {
+    const delegated = toDelegated(join(mount, own));
+    for (let path = delegated; isInside(path, mount); path = dirname(path)) {
       const limits = await readFile(join(path, "cgroup.subtree_control"), "utf8").catch(() => "");
       if (/\bmemory\b/.test(limits) && /\bpids\b/.test(limits) && (await isWritable(path))) return path;
     }
-    return join(mount, own);
+    await handDown(delegated, ["memory", "pids", "cpu"]);
+    return delegated;
   }
   return undefined;
 }
@@ -108,6 +121,19 @@ function exists(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/** Never its parents: those are the host's own. */
+export async function makeGroup(path: string): Promise<void> {
+  await mkdir(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+  });
+}
+
+/** A group that is gone has no members; what else went wrong says nothing about them. */
+function gone(error: NodeJS.ErrnoException): undefined {
+  if (error.code === "ENOENT" || error.code === "ENODEV") return undefined;
+  throw error;
 }
 
 /** A process that was just killed keeps its group busy for a moment longer. */

@@ -1,6 +1,8 @@
-import { access, constants, mkdir, readFile, writeFile } from "node:fs/promises";
+import { access, constants, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { removeGroup } from "./cgroup.ts";
+import { SluiceError } from "../../contract/index.ts";
+import { makeGroup, removeGroup } from "./cgroup.ts";
+import { handDown } from "./delegation.ts";
 import type { SandboxLimits } from "../port.ts";
 
 export type Controller = "memory" | "pids" | "cpu";
@@ -37,12 +39,14 @@ export class Controllers {
 
   /** Makes the groups and sets the limits, once more where they are set already. */
   async make(): Promise<void> {
-    for (const path of this.groups) await mkdir(path, { recursive: true });
+    for (const path of this.groups) await makeGroup(path);
     const { memory, pids, cpu } = this.paths;
     const { memoryBytes, processes, cpus } = this.#limits;
-    if (memory !== undefined && memoryBytes !== undefined) await limitMemory(memory, memoryBytes);
-    if (pids !== undefined && processes !== undefined) await write(pids, "pids.max", String(processes));
-    if (cpu !== undefined && cpus !== undefined) await limitCpus(cpu, cpus);
+    if (memory !== undefined && memoryBytes !== undefined)
+      demand(await limitMemory(memory, memoryBytes), "memory", memory);
+    if (pids !== undefined && processes !== undefined)
+      demand(await write(pids, "pids.max", String(processes)), "processes", pids);
+    if (cpu !== undefined && cpus !== undefined) demand(await limitCpus(cpu, cpus), "processor time", cpu);
   }
 
   /** What the limits did, in words; undefined when none was hit. */
@@ -69,7 +73,7 @@ async function ofVersion2(controller: Controller, unified: string | undefined): 
   const handedDown = join(dirname(unified), "cgroup.subtree_control");
   const has = async (): Promise<boolean> =>
     (await readFile(handedDown, "utf8").catch(() => "")).trim().split(" ").includes(controller);
-  if (!(await has())) await writeFile(handedDown, `+${controller}`, { flag: "r+" }).catch(() => {});
+  if (!(await has())) await handDown(dirname(unified), [controller]);
   return (await has()) ? unified : undefined;
 }
 
@@ -97,21 +101,29 @@ async function ofVersion1(controller: Controller, name: string): Promise<string 
   return undefined;
 }
 
-async function limitMemory(group: string, bytes: number): Promise<void> {
+/** Swap is not accounted for everywhere, so its limits may be missing. */
+async function limitMemory(group: string, bytes: number): Promise<boolean> {
   if (await write(group, "memory.max", String(bytes))) {
     await write(group, "memory.swap.max", "0");
-    return;
+    return true;
   }
-  await write(group, "memory.limit_in_bytes", String(bytes));
+  const limited = await write(group, "memory.limit_in_bytes", String(bytes));
   await write(group, "memory.memsw.limit_in_bytes", String(bytes));
+  return limited;
 }
 
-async function limitCpus(group: string, cpus: number): Promise<void> {
+async function limitCpus(group: string, cpus: number): Promise<boolean> {
   const period = 100_000;
   const quota = Math.max(1_000, Math.round(cpus * period));
-  if (await write(group, "cpu.max", `${quota} ${period}`)) return;
+  if (await write(group, "cpu.max", `${quota} ${period}`)) return true;
   await write(group, "cpu.cfs_period_us", String(period));
-  await write(group, "cpu.cfs_quota_us", String(quota));
+  return write(group, "cpu.cfs_quota_us", String(quota));
+}
+
+function demand(limited: boolean, what: string, group: string): void {
+  if (limited) return;
+  const detail = `The limit of ${what} cannot be set on the control group ${group}, so nothing is started without it. Give the server back its rights there, or run it where it may make groups.`;
+  throw new SluiceError("internal", detail, { group });
 }
 
 /** Never created: what this kernel does not have has to fail. */

@@ -1,31 +1,38 @@
 import type { ChildProcess } from "node:child_process";
+import { execFile } from "node:child_process";
 import { access, readFile, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { SluiceError } from "../../contract/index.ts";
 import type { SandboxLimits } from "../port.ts";
 import { Cgroup, toGroupPrefix } from "./cgroup.ts";
 import { Controllers, type ControllerPaths } from "./controllers.ts";
 import { DiskGuard } from "./diskGuard.ts";
 import type { SandboxFolder, SandboxRecord } from "./folder.ts";
 import { killMembers, pauseMembers, resumeMembers } from "./kill.ts";
+import type { LimitMark } from "./limitMark.ts";
 import { Members } from "./members.ts";
+
+const run = promisify(execFile);
 
 /** All processes of one sandbox: how they are held together, limited, stopped and ended. */
 export class Enclosure {
   readonly members: Members;
   readonly #cgroup: Cgroup | undefined;
   readonly #controllers: Controllers;
+  readonly #mark: readonly string[];
   readonly #disk: DiskGuard | undefined;
   readonly #file: string;
   #ending: Promise<void> = Promise.resolve();
-  #held: readonly string[] = [];
   #prefix: readonly string[] | undefined;
 
-  /** `weighed` are the folders that the limit of the disk is about. */
-  constructor(folder: SandboxFolder, record: SandboxRecord, weighed: readonly string[]) {
+  /** `weighed` are the folders that the limit of the disk is about; `mark` is how members are known without a group. */
+  constructor(folder: SandboxFolder, record: SandboxRecord, weighed: readonly string[], mark?: LimitMark) {
     this.#file = join(folder.path, "verdict");
     this.#cgroup = record.cgroup === undefined ? undefined : new Cgroup(record.cgroup);
     this.#controllers = new Controllers(record.controllers ?? {}, record.limits ?? {});
-    this.members = new Members({ folder: folder.path, key: folder.key, cgroup: this.#cgroup });
+    this.members = new Members({ folder: folder.path, key: folder.key, cgroup: this.#cgroup, mark });
+    this.#mark = mark?.prefix ?? [];
     const { diskBytes } = record.limits ?? {};
     if (diskBytes === undefined) return;
     this.#disk = new DiskGuard(weighed, diskBytes, {
@@ -47,15 +54,27 @@ export class Enclosure {
     return { ...found, controllers, limits };
   }
 
+  /** The record of an earlier life: groups whose parent is gone are made below the one that we are in now. */
+  static async relocate(folder: SandboxFolder, record: SandboxRecord): Promise<SandboxRecord> {
+    const { cgroup, controllers, ...rest } = record;
+    const parents = [cgroup, ...Object.values(controllers ?? {})].flatMap((path) => path ?? []).map(dirname);
+    const found = parents.map((path) => access(path).then(() => true));
+    if ((await Promise.all(found).catch(() => [false])).every(Boolean)) return record;
+    const moved = { ...rest, ...(await Enclosure.locate(folder.key, record.limits)) };
+    await folder.make(moved);
+    return moved;
+  }
+
   /** What goes before a command line so that nothing it starts can leave. */
   async prefix(): Promise<readonly string[]> {
     await this.#ending;
     this.#disk?.watch();
     if (this.#prefix === undefined || !(await this.#isMade())) {
       await rm(this.#file, { force: true });
-      await this.#controllers.make();
-      this.#held = this.#cgroup !== undefined && (await this.#cgroup.make()) ? [this.#cgroup.path] : [];
-      this.#prefix = toGroupPrefix(this.#groups);
+      this.#prefix = undefined;
+      const prefix = [...toGroupPrefix(await this.#make()), ...this.#mark];
+      await prove(prefix);
+      this.#prefix = prefix;
     }
     return this.#prefix;
   }
@@ -101,8 +120,21 @@ export class Enclosure {
     return writeFile(this.#file, verdict, { mode: 0o600 }).catch(() => {});
   }
 
+  async #make(): Promise<readonly string[]> {
+    try {
+      await this.#controllers.make();
+      await this.#cgroup?.make();
+    } catch (error) {
+      if (error instanceof SluiceError) throw error;
+      const detail = `The control groups of the sandbox cannot be made (${(error as Error).message}), so nothing is started without them. Give the server back its rights there, or run it where it may make groups.`;
+      throw new SluiceError("internal", detail, {}, { cause: error });
+    }
+    return this.#groups;
+  }
+
   get #groups(): string[] {
-    return [...new Set([...this.#held, ...this.#controllers.groups])];
+    const own = this.#cgroup === undefined ? [] : [this.#cgroup.path];
+    return [...new Set([...own, ...this.#controllers.groups])];
   }
 
   /** Another life of ours may have removed them. */
@@ -110,6 +142,19 @@ export class Enclosure {
     const found = this.#groups.map((path) => access(path).then(() => true));
     return (await Promise.all(found).catch(() => [false])).every(Boolean);
   }
+}
+
+/** That a program can be started so. Once for all that follow, whose own failure would be seen by nobody. */
+async function prove(prefix: readonly string[]): Promise<void> {
+  const [program, ...args] = [...prefix, "/bin/true"];
+  if (program === undefined || prefix.length === 0) return;
+  await run(program, args, { cwd: "/", env: { PATH: "/usr/bin:/bin" } }).catch(
+    (error: Error & { stderr?: string }) => {
+      const said = error.stderr?.trim() || error.message;
+      const detail = `A process cannot be put into the sandbox's control groups (${said}), so nothing is started outside of them. Give the server back its rights there, or run it where it may make groups.`;
+      throw new SluiceError("internal", detail, {}, { cause: error });
+    },
+  );
 }
 
 /** The limits that were asked for and that no group keeps. */

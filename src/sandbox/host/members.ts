@@ -2,19 +2,27 @@ import { appendFile, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Cgroup } from "./cgroup.ts";
 import { KEY_MARKER } from "./environment.ts";
+import type { LimitMark } from "./limitMark.ts";
 import { hasVariable, readBootId, readProcess, readProcesses, type ProcessRow } from "./procfs.ts";
 
-/** Who belongs to a sandbox: by its cgroup, its marker, the sessions that were started in it, and descent. */
+/** Who belongs to a sandbox: by its cgroup, its marker or its mark, the sessions that were started in it, and descent. */
 export class Members {
   readonly #file: string;
   readonly #marker: string;
   readonly #cgroup: Cgroup | undefined;
+  readonly #mark: LimitMark | undefined;
   #leaders: Leader[] | undefined;
 
-  constructor(options: { folder: string; key: string; cgroup: Cgroup | undefined }) {
+  constructor(options: {
+    folder: string;
+    key: string;
+    cgroup: Cgroup | undefined;
+    mark?: LimitMark | undefined;
+  }) {
     this.#file = join(options.folder, "leaders");
     this.#marker = `${KEY_MARKER}=${options.key}`;
     this.#cgroup = options.cgroup;
+    this.#mark = options.mark;
   }
 
   /** Remembers a process that was started as the leader of a session of its own. */
@@ -36,7 +44,7 @@ export class Members {
     const found = new Set<number>();
     const look = async (row: ProcessRow): Promise<void> => {
       const belongs = grouped.has(row.pid) || sessions.has(row.session) || sessions.has(row.group);
-      if (belongs || (await hasVariable(row.pid, this.#marker))) found.add(row.pid);
+      if (belongs || (await this.#isMarked(row.pid))) found.add(row.pid);
     };
     await Promise.all(rows.map(look));
     addDescendants(found, rows);
@@ -44,17 +52,27 @@ export class Members {
   }
 
   async has(pid: number): Promise<boolean> {
-    if ((await this.#cgroup?.members())?.includes(pid) || (await hasVariable(pid, this.#marker))) return true;
+    if ((await this.#cgroup?.members())?.includes(pid) || (await this.#isMarked(pid))) return true;
     const row = await readProcess(pid);
     if (row === undefined) return false;
     const leader = await readProcess(row.session);
     return (await this.#sessions(leader === undefined ? [row] : [row, leader])).has(row.session);
   }
 
+  /** Whether anybody lives; quick where a group can be asked. */
+  async any(): Promise<boolean> {
+    if (this.#cgroup !== undefined && !(await this.#cgroup.isEmpty())) return true;
+    return this.#cgroup === undefined && (await this.find()).length > 0;
+  }
+
   /** To be called when none is left. */
   async clear(): Promise<void> {
     this.#leaders = [];
     await rm(this.#file, { force: true });
+  }
+
+  async #isMarked(pid: number): Promise<boolean> {
+    return (await hasVariable(pid, this.#marker)) || ((await this.#mark?.isOn(pid)) ?? false);
   }
 
   /** The sessions that are still ours: a pid that lives must be the very process that was started. */

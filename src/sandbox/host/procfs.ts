@@ -115,7 +115,7 @@ function readStat(pid: number): string | undefined {
   let fd: number | undefined;
   try {
     fd = openSync(`/proc/${pid}/stat`, "r");
-    return buffer.latin1Slice(0, readSync(fd, buffer, 0, buffer.length, 0));
+    return buffer.toString("latin1", 0, readSync(fd, buffer, 0, buffer.length, 0));
   } catch (error) {
     if (isGone(error)) return undefined;
     throw error;

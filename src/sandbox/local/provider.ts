@@ -62,7 +62,7 @@ class LocalProvider implements SandboxProvider {
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, id);
     const record = await folder.record();
-    return record && new LocalSandbox(folder, record, root);
+    return record && new LocalSandbox(folder, await Enclosure.relocate(folder, record), root);
   }
 
   async #makeRoot(): Promise<string> {

@@ -7,6 +7,7 @@ import { awaitCommand } from "../host/exec.ts";
 import { HostFiles } from "../host/files.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
 import { sendSignal } from "../host/kill.ts";
+import { LimitMark } from "../host/limitMark.ts";
 import { toHostNamespace } from "../host/namespace.ts";
 import { readProcess } from "../host/procfs.ts";
 import { removeTree } from "../host/removeTree.ts";
@@ -16,6 +17,9 @@ import { demandProgram, startProgram, toStdio } from "../host/start.ts";
 const FINDS_ALL = process.platform === "linux";
 const LOSES_SOME =
   "on this system a process that leaves its group and its parent is neither found nor ended, and nothing can be paused";
+
+const UNHELD =
+  "a process that hides on purpose may outlive the sandbox: this host has no control group that we may use";
 
 /** Processes of the user that the server runs as, in a folder of their own. They are kept together, not kept apart. */
 export class LocalSandbox implements Sandbox {
@@ -44,12 +48,14 @@ export class LocalSandbox implements Sandbox {
       ...toUnlimited(record).map(
         (name) => `the limit ${name} is not kept: this host has no control group for it that we may use`,
       ),
+      ...(record.cgroup === undefined && FINDS_ALL ? [UNHELD] : []),
       ...(FINDS_ALL ? [] : [LOSES_SOME]),
     ];
     this.#folder = folder;
     this.#record = record;
     const { workspace, home, uploads } = this.paths;
-    this.#enclosure = new Enclosure(folder, record, [workspace, home, uploads, folder.tmp]);
+    const mark = record.cgroup === undefined ? LimitMark.of(folder.key) : undefined;
+    this.#enclosure = new Enclosure(folder, record, [workspace, home, uploads, folder.tmp], mark);
     if (!FINDS_ALL) return;
     this.pause = () => this.#enclosure.pause();
     this.resume = () => this.#enclosure.resume();
