@@ -41,12 +41,7 @@ const folders: string[] = [];
 /** A real `sluice serve` that runs as this user; gone when the test is over. */
 export async function serveAs(
   user: ServerUser,
-  options: {
-    args?: string[];
-    env?: Record<string, string>;
-    dataIn?: string;
-    prefix?: readonly string[];
-  } = {},
+  options: Omit<NonNullable<Parameters<typeof startServer>[0]>, "user"> = {},
 ): Promise<TestServer> {
   const server = await startServer({ ...options, user: user.ids });
   servers.push(server);

@@ -31,15 +31,15 @@ export async function startServer(
   options: {
     args?: string[];
     env?: Record<string, string>;
-    /** The folder that its data is made in. */
-    dataIn?: string | undefined;
     /** Whom it runs as, where that is not who runs the tests. */
     user?: { readonly uid: number; readonly gid: number } | undefined;
     /** Goes before its command line, such as limits. */
     prefix?: readonly string[];
+    /** Where its data folder is made, where that is not the folder for temporary files. */
+    disk?: string | undefined;
   } = {},
 ): Promise<TestServer> {
-  const data = await mkdtemp(join(options.dataIn ?? tmpdir(), "sluice-server-"));
+  const data = await mkdtemp(join(options.disk ?? tmpdir(), "sluice-server-"));
   const { user } = options;
   if (user !== undefined) await chown(data, user.uid, user.gid);
   const port = await freePort();

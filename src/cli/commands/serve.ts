@@ -146,7 +146,7 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   });
   try {
     if (!catalog) throw new Error("the catalog was not opened");
-    refuseSharedMachine(options, { token, sandbox: engine.defaultSandbox });
+    refuseSharedMachine(options, { token, sandbox: await engine.defaultSandbox() });
     const { host, port, agent: defaultAgent, webhook: urls = [], keys: workspaces, rateLimit } = options;
     if (urls.length > 0)
       webhooks = createWebhooks({ log: engine.log, catalog, urls, key: readWebhookKey(dataDir) });

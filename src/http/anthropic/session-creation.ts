@@ -52,7 +52,7 @@ export function createSession(
 async function planSession(services: AnthropicServices, owner: string, said: CreateSession) {
   const { engine, shelves } = services;
   assertNoBudget(said);
-  if (isTenant(owner) && engine.defaultSandbox === "local")
+  if (isTenant(owner) && (await engine.defaultSandbox()) === "local")
     throw refuse(
       "This server has no sandbox that would keep workspaces apart, so it makes no session for one.",
     );

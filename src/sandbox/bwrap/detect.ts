@@ -20,7 +20,7 @@ const working = new Map<string, Promise<Detected>>();
 /** Whether bwrap is to be used unasked: it runs a command, with the filter of system calls. */
 export async function detectBwrap(bwrap: string | undefined, options: DetectOptions = {}): Promise<Detected> {
   const { arch = process.arch } = options;
-  if (process.platform === "linux" && toSeccompFilter(arch) === undefined)
+  if (process.platform === "linux" && toSeccompFilter({ arch }) === undefined)
     return no(`there is no filter of system calls for ${arch}; bwrap has to be named to be used without one`);
   return tryBwrap(bwrap, options);
 }

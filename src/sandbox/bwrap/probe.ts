@@ -62,7 +62,7 @@ async function tryAs(
       ...(await Enclosure.locate(folder.key, undefined)),
     };
     await folder.make(record);
-    sandbox = new BwrapSandbox(folder, record, { bwrap, hide: [root], programs });
+    sandbox = new BwrapSandbox(folder, record, { bwrap, hide: [root], programs, scope: undefined });
     const { exitCode, stderr, timedOut } = await sandbox.exec("exec /bin/true", { timeoutMs: PATIENCE_MS });
     if (exitCode === 0) return { sandbox };
     const failure = timedOut ? "it does not answer" : stderr.trim() || `exit code ${exitCode}`;

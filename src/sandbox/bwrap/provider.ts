@@ -3,6 +3,7 @@ import { totalmem } from "node:os";
 import { SluiceError } from "../../contract/index.ts";
 import type { BridgePrograms } from "../bridge/programs.ts";
 import { toDirectory } from "../host/directory.ts";
+import { toDefaultDiskBytes } from "../host/diskGuard.ts";
 import { Enclosure } from "../host/enclosure.ts";
 import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
 import type { Detected, Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
@@ -22,7 +23,7 @@ export interface BwrapProviderOptions {
   readonly programs?: BridgePrograms;
 }
 
-/** Stops a fork bomb and a memory hog, and leaves a compiler alone. */
+/** Stops a fork bomb and a memory hog, and leaves a compiler alone. The limit of the disk goes by what is free. */
 export const DEFAULT_LIMITS: SandboxLimits = {
   memoryBytes: Math.min(4 * 1024 ** 3, Math.floor(totalmem() * 0.8)),
   processes: 4_096,
@@ -57,7 +58,9 @@ class BwrapProvider implements SandboxProvider {
     const folder = await SandboxFolder.at(root, spec.id);
     const directory = await toDirectory(spec.directory, root);
     const owner = await toOwner(folder.key, directory);
-    const limits = { ...DEFAULT_LIMITS, ...this.#options.limits, ...spec.limits };
+    const before = (await folder.record())?.limits?.diskBytes;
+    const diskBytes = before ?? (await toDefaultDiskBytes(root, directory ?? root));
+    const limits = { ...DEFAULT_LIMITS, diskBytes, ...this.#options.limits, ...spec.limits };
     const record: SandboxRecord = {
       version: 1,
       id: spec.id,

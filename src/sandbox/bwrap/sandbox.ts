@@ -56,8 +56,7 @@ export class BwrapSandbox implements Sandbox {
     this.files = new HostFiles({ paths: PINNED, host, namespace });
     this.#folder = folder;
     this.#record = record;
-    const { workspace, home, uploads } = this.folders;
-    this.#enclosure = new Enclosure(folder, record, [workspace, home, uploads, folder.tmp]);
+    this.#enclosure = new Enclosure(folder, record);
     this.#launcher = new Launcher({ folder, record, context, enclosure: this.#enclosure });
     this.#network = new Network({
       folder: folder.path,

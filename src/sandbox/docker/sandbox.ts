@@ -3,7 +3,7 @@ import { SluiceError } from "../../contract/index.ts";
 import type { BridgeStart } from "../bridge/bridge.ts";
 import { Controllers } from "../host/controllers.ts";
 import { DiskGuard } from "../host/diskGuard.ts";
-import { Enclosure } from "../host/enclosure.ts";
+import { Enclosure, toGuarded } from "../host/enclosure.ts";
 import { KEY_MARKER, MARKER } from "../host/environment.ts";
 import { refuseExposed } from "../host/exposed.ts";
 import { HostFiles } from "../host/files.ts";
@@ -66,7 +66,7 @@ export class DockerSandbox implements Sandbox {
       program: sources.programs.exec,
     });
     const { limits: _inside, ...outside } = record;
-    this.#outside = new Enclosure(folder, outside, []);
+    this.#outside = new Enclosure(folder, outside);
     this.#disk = this.#guardDisk();
     this.#network = new ContainerNetwork({
       sources,
@@ -84,7 +84,7 @@ export class DockerSandbox implements Sandbox {
     const needs = [...(await this.#toMissing(launch.needs)), ...this.#network.lend(launch.lending)];
     const required = { needs, hosts: launch.hosts ?? [] };
     const { id, requirements } = await this.#container.ensure(required);
-    this.#disk?.watch();
+    this.#disk?.begin();
     await this.#network.open(requirements.hosts);
     const env = this.#network.env(requirements.hosts);
     const spec = { ...(await this.#place(id, env, launch.env)), argv: toAgentArgv(launch.argv) };
@@ -129,7 +129,7 @@ export class DockerSandbox implements Sandbox {
     options.signal?.throwIfAborted();
     const cwd = await this.#toFolder(options.cwd);
     const { id, requirements } = await this.#container.ensure(NOTHING);
-    this.#disk?.watch();
+    this.#disk?.begin();
     const place = await this.#place(id, this.#network.env(requirements.hosts), options.env);
     const onStuck = (): void => void this.#endContainer().catch(() => {});
     return runCommand(this.#address, { ...place, cwd }, command, { ...options, onStuck });
@@ -239,12 +239,16 @@ export class DockerSandbox implements Sandbox {
   }
 
   #guardDisk(): DiskGuard | undefined {
-    const { limits } = this.#sources.record;
-    if (limits.diskBytes === undefined) return undefined;
-    const { workspace, home, uploads } = this.folders;
-    const weighed = [workspace, home, uploads, this.#sources.folder.tmp];
-    const guard = new DiskGuard(weighed, limits.diskBytes, {
+    const { folder, record } = this.#sources;
+    const { diskBytes } = record.limits;
+    if (diskBytes === undefined) return undefined;
+    const guard = new DiskGuard(toGuarded(folder, record), diskBytes, {
       isNeeded: async () => (await this.#container.running()) !== undefined,
+      members: () => this.#outside.members.find(),
+      freeze: async () => {
+        await this.pause();
+        return () => this.resume();
+      },
       onExceeded: async (verdict) => {
         await this.killAll();
         this.#verdict = verdict;

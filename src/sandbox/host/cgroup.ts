@@ -1,4 +1,4 @@
-import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { access, constants, mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { handDown, toDelegated } from "./delegation.ts";
@@ -18,7 +18,10 @@ export class Cgroup {
   /** Where a group with this name would be, or undefined where we may make none. */
   static async locate(name: string): Promise<Cgroup | undefined> {
     const parent = await findParent();
-    return parent === undefined ? undefined : new Cgroup(join(parent, name));
+    if (parent === undefined) return undefined;
+    swept ??= sweep(parent);
+    await swept;
+    return new Cgroup(join(parent, name));
   }
 
   /** Makes it if it is not there. */
@@ -76,6 +79,19 @@ export class Cgroup {
       () => true,
       () => false,
     );
+  }
+}
+
+const OLD_MS = 3_600_000;
+let swept: Promise<void> | undefined;
+
+/** Removes what killed servers have left: empty groups of an hour and more. A sandbox that is still in use makes its own again. */
+async function sweep(parent: string): Promise<void> {
+  const names = (await readdir(parent).catch(() => [])).filter((name) => /^sluice-[0-9a-f]{20}$/.test(name));
+  for (const path of names.map((name) => join(parent, name))) {
+    const found = await stat(path).catch(() => undefined);
+    if (found === undefined || Date.now() - found.ctimeMs < OLD_MS) continue;
+    if (await new Cgroup(path).isEmpty().catch(() => false)) await rmdir(path).catch(() => {});
   }
 }
 

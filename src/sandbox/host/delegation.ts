@@ -38,8 +38,9 @@ async function moveOut(group: string): Promise<boolean> {
     () => true,
     () => false,
   );
+  if (!made) return false;
   // Until nobody is left: a child may be born meanwhile.
-  for (let tries = 0; made && tries < 20; tries++) {
+  for (let tries = 0; tries < 20; tries++) {
     const pids = (await readWords(join(group, "cgroup.procs"))).map(Number);
     if (pids.length === 0) return true;
     if (!(await areOurs(pids))) return false;

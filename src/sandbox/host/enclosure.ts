@@ -7,9 +7,9 @@ import { SluiceError } from "../../contract/index.ts";
 import type { SandboxLimits } from "../port.ts";
 import { Cgroup, toGroupPrefix } from "./cgroup.ts";
 import { Controllers, type ControllerPaths } from "./controllers.ts";
-import { DiskGuard } from "./diskGuard.ts";
+import { DiskGuard, type GuardedFolders } from "./diskGuard.ts";
 import type { SandboxFolder, SandboxRecord } from "./folder.ts";
-import { killMembers, pauseMembers, resumeMembers } from "./kill.ts";
+import { isPaused, killMembers, pauseMembers, resumeMembers } from "./kill.ts";
 import type { LimitMark } from "./limitMark.ts";
 import { Members } from "./members.ts";
 
@@ -26,8 +26,8 @@ export class Enclosure {
   #ending: Promise<void> = Promise.resolve();
   #prefix: readonly string[] | undefined;
 
-  /** `weighed` are the folders that the limit of the disk is about; `mark` is how members are known without a group. */
-  constructor(folder: SandboxFolder, record: SandboxRecord, weighed: readonly string[], mark?: LimitMark) {
+  /** `mark` is how members are known without a group. */
+  constructor(folder: SandboxFolder, record: SandboxRecord, mark?: LimitMark) {
     this.#file = join(folder.path, "verdict");
     this.#cgroup = record.cgroup === undefined ? undefined : new Cgroup(record.cgroup);
     this.#controllers = new Controllers(record.controllers ?? {}, record.limits ?? {});
@@ -35,8 +35,10 @@ export class Enclosure {
     this.#mark = mark?.prefix ?? [];
     const { diskBytes } = record.limits ?? {};
     if (diskBytes === undefined) return;
-    this.#disk = new DiskGuard(weighed, diskBytes, {
-      isNeeded: async () => (await this.members.find()).length > 0,
+    this.#disk = new DiskGuard(toGuarded(folder, record), diskBytes, {
+      isNeeded: () => this.members.any(),
+      members: () => this.#cgroup?.members() ?? this.members.find(),
+      freeze: () => this.#freeze(),
       onExceeded: (verdict) => this.kill(verdict),
     });
     this.#disk.watch();
@@ -68,7 +70,7 @@ export class Enclosure {
   /** What goes before a command line so that nothing it starts can leave. */
   async prefix(): Promise<readonly string[]> {
     await this.#ending;
-    this.#disk?.watch();
+    this.#disk?.begin();
     if (this.#prefix === undefined || !(await this.#isMade())) {
       await rm(this.#file, { force: true });
       this.#prefix = undefined;
@@ -104,6 +106,13 @@ export class Enclosure {
 
   pause(): Promise<void> {
     return pauseMembers(this.members, this.#cgroup);
+  }
+
+  /** What was paused already stays paused. */
+  async #freeze(): Promise<() => Promise<void>> {
+    if (await isPaused(this.members, this.#cgroup)) return async () => {};
+    await this.pause();
+    return () => this.resume();
   }
 
   resume(): Promise<void> {
@@ -142,6 +151,12 @@ export class Enclosure {
     const found = this.#groups.map((path) => access(path).then(() => true));
     return (await Promise.all(found).catch(() => [false])).every(Boolean);
   }
+}
+
+/** The folders of a sandbox, and where its guard remembers what it began with. */
+export function toGuarded(folder: SandboxFolder, record: SandboxRecord): GuardedFolders {
+  const { workspace } = folder.paths(record.directory);
+  return { own: folder.path, workspace, file: join(folder.path, "disk") };
 }
 
 /** That a program can be started so. Once for all that follow, whose own failure would be seen by nobody. */

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
 import type { Cgroup } from "./cgroup.ts";
 import type { Members } from "./members.ts";
+import { readProcess } from "./procfs.ts";
 
 const PATIENCE_MS = 10_000;
 
@@ -31,6 +32,12 @@ export async function pauseMembers(members: Members, cgroup: Cgroup | undefined)
       stopped.add(pid);
     }
   }
+}
+
+export async function isPaused(members: Members, cgroup: Cgroup | undefined): Promise<boolean> {
+  if (cgroup !== undefined && (await cgroup.isFrozen())) return true;
+  const rows = await Promise.all((await members.find()).map((pid) => readProcess(pid)));
+  return rows.length > 0 && rows.every((row) => row === undefined || row.state === "T");
 }
 
 export async function resumeMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {

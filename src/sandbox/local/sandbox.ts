@@ -53,9 +53,8 @@ export class LocalSandbox implements Sandbox {
     ];
     this.#folder = folder;
     this.#record = record;
-    const { workspace, home, uploads } = this.paths;
     const mark = record.cgroup === undefined ? LimitMark.of(folder.key) : undefined;
-    this.#enclosure = new Enclosure(folder, record, [workspace, home, uploads, folder.tmp], mark);
+    this.#enclosure = new Enclosure(folder, record, mark);
     if (!FINDS_ALL) return;
     this.pause = () => this.#enclosure.pause();
     this.resume = () => this.#enclosure.resume();

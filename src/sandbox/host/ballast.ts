@@ -1,0 +1,37 @@
+import { randomBytes } from "node:crypto";
+import { constants } from "node:fs";
+import { open, unlink, type FileHandle } from "node:fs/promises";
+import { join } from "node:path";
+
+const CHUNK = 1024 * 1024;
+
+/** Space of a disk that is taken while there is plenty and given back in an emergency. It goes with this process, too. */
+export class Ballast {
+  readonly #file: FileHandle;
+
+  private constructor(file: FileHandle) {
+    this.#file = file;
+  }
+
+  /** undefined where it cannot be had. */
+  static async take(folder: string, bytes: number): Promise<Ballast | undefined> {
+    const path = join(folder, `.ballast-${randomBytes(8).toString("hex")}`);
+    const { O_CREAT, O_EXCL, O_WRONLY } = constants;
+    const file = await open(path, O_CREAT | O_EXCL | O_WRONLY, 0o600).catch(() => undefined);
+    if (file === undefined) return undefined;
+    try {
+      await unlink(path);
+      // Nothing that a disk could compress away.
+      const chunk = randomBytes(CHUNK);
+      for (let at = 0; at < bytes; at += CHUNK) await file.write(chunk, 0, Math.min(CHUNK, bytes - at), at);
+      return new Ballast(file);
+    } catch {
+      await file.close();
+      return undefined;
+    }
+  }
+
+  release(): Promise<void> {
+    return this.#file.close();
+  }
+}
