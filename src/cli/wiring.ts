@@ -44,8 +44,15 @@ export async function openEngine(
   const log = openLog(ensureDataDir(dataDir));
   try {
     const checkpointStorage = checkpointStorageOf();
-    const storage = checkpointStorage && { checkpointStorage };
-    return await createEngine({ log, dataDir, orphanMs: DEFAULT_ORPHAN_MS, ...storage, ...settle() });
+    const privateHosts = process.env["SLUICE_PRIVATE_HOSTS"]?.split(",").filter((name) => name !== "");
+    return await createEngine({
+      log,
+      dataDir,
+      orphanMs: DEFAULT_ORPHAN_MS,
+      ...(checkpointStorage && { checkpointStorage }),
+      ...(privateHosts && { privateHosts }),
+      ...settle(),
+    });
   } catch (error) {
     await log.close();
     throw error;

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Harness } from "../harness/port.ts";
 import { findHarness } from "../harness/registry.ts";
 import { createFolderStorage } from "../sandbox/index.ts";
+import { parsePrivateNames } from "../sandbox/bridge/hostPattern.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import { createToolBridge, type ToolRuns } from "../tools/index.ts";
 import { hostKeys } from "./credentials.ts";
@@ -36,6 +37,7 @@ export function createSessionDeps(options: EngineOptions, around: Surroundings):
     recorder: options.recorder,
     equip: options.equip ?? (async (_session, spec) => spec),
     lend: options.lend ?? (async () => undefined),
+    privateHosts: toPrivateHosts(options.privateHosts),
     mcpVerdict: options.mcpVerdict ?? (() => undefined),
     tools: createToolBridge({ folder: join(dataDir, "tools"), runs }),
     checkpoints: createShelves({
@@ -46,4 +48,10 @@ export function createSessionDeps(options: EngineOptions, around: Surroundings):
     harness: (spec) => findHarness(spec.agent, harnesses),
     provider: (id) => findProvider(id, providers),
   };
+}
+
+/** A name that cannot be one is said when the engine starts. */
+function toPrivateHosts(names: readonly string[] = []): readonly string[] {
+  parsePrivateNames(names);
+  return names;
 }

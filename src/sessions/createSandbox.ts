@@ -20,7 +20,7 @@ export async function createSandbox(
       ...(spec.env === undefined ? {} : { env: spec.env }),
       ...(spec.image === undefined ? {} : { image: spec.image }),
       ...(spec.limits === undefined ? {} : { limits: spec.limits }),
-      ...(spec.network === undefined ? {} : { network: toPolicy(spec.network) }),
+      ...toNetwork(spec.network, deps.privateHosts),
     });
     const told = messageOf(sandbox);
     if (told.message !== undefined) deps.logger({ level: "warn", message: told.message, session, ...fact });
@@ -35,9 +35,18 @@ export async function createSandbox(
 }
 
 export function toPolicy(network: Network): NetworkPolicy {
-  if (typeof network === "string") return { mode: network };
-  const { allow: hosts, private: names } = network;
-  return { mode: "allow", hosts, ...(names === undefined ? {} : { private: names }) };
+  return toNetwork(network, []).network ?? { mode: "allow", hosts: [] };
+}
+
+function toNetwork(
+  network: Network | undefined,
+  privateHosts: readonly string[],
+): { network?: NetworkPolicy } {
+  if (typeof network === "string") return { network: { mode: network } };
+  if (network === undefined && privateHosts.length === 0) return {};
+  const { allow: hosts, private: own = [] } = network ?? { allow: [] };
+  const names = [...new Set([...privateHosts, ...own])];
+  return { network: { mode: "allow", hosts, ...(names.length === 0 ? {} : { private: names }) } };
 }
 
 /** What somebody who reads the log should know of the place that the agent runs in. */

@@ -76,6 +76,8 @@ export interface SessionDeps {
   equip(session: string, spec: SessionSpec): Promise<SessionSpec>;
   /** What became of the session's way to an MCP server, where somebody stands between them who knows. */
   mcpVerdict(session: string, server: string): McpVerdict | undefined;
+  /** Names that may lie in a private network, for every session. */
+  readonly privateHosts: readonly string[];
   /** What is lent to the session's sandbox. */
   lend(session: string): Promise<Loan | undefined>;
   harness(spec: SessionSpec): Harness;

@@ -38,6 +38,8 @@ export interface EngineOptions {
   readonly mcpVerdict?: SessionDeps["mcpVerdict"];
   /** Secrets that the session's sandbox may use without having them. Asked at every start; the same placeholders each time. */
   readonly lend?: (session: string) => Promise<Loan | undefined>;
+  /** Names that may lie in a private network, for every session: the model gateway of a company, for one. */
+  readonly privateHosts?: readonly string[];
   /** Told of every commit, after it; with no events where a session was made. It may not throw or wait. */
   readonly onCommit?: (session: string, events: readonly EventDraft[]) => void;
   /** Values that must never reach an event, by name: the server's own token, for one. */

@@ -115,6 +115,17 @@ describeFortress("the ways out of a sandbox", (user) => {
     await expect(wrong).rejects.toMatchObject({ code: "invalid_request" });
   });
 
+  itWithName("lead to it where the server was told so, for names on a list", async () => {
+    const { port, seen } = await serve();
+    const server = await serveAs(user, { env: { SLUICE_PRIVATE_HOSTS: `gateway.example,${NAME}` } });
+    const mcp = { tools: { type: "http" as const, url: `http://${NAME}:${port}/mcp` } };
+    const shell = `curl -sS http://${NAME}:${port}/x`;
+    expect(await attack(server, { mcp }, shell)).toContain("inside the machine");
+    expect(seen).toContain(`GET /x ${NAME}:${port}`);
+    const network = { allow: ["elsewhere.example"] };
+    expect(await attack(server, { network }, shell)).toContain("is not in the session's allow list");
+  });
+
   it("lead to an address and to localhost with their port, and to no other port", async () => {
     const [open, closed] = [await serve(), await serve()];
     const server = await serveAs(user);

@@ -176,7 +176,7 @@ const requests = record({
     { weight: 5, arbitrary: constantFrom("HTTP/1.1") },
     { weight: 1, arbitrary: constantFrom("HTTP/1.0", "HTTP/0.9", "HTTP/2.0", "") },
   ),
-  headers: array(headers, { maxLength: 4 }).map((lines) => ["Host: x", ...lines]),
+  headers: array(headers, { maxLength: 4 }).map((lines) => ["Host: x"].concat(lines)),
   body: constantFrom(
     "",
     "hello",

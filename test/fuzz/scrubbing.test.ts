@@ -162,7 +162,7 @@ describe("a scrubbed stream", () => {
 describe("an answer through the proxy", () => {
   const servers: Server[] = [];
   let secret: LentSecret | undefined;
-  let answer: RequestListener = (_request, response) => void response.end();
+  let answer: RequestListener;
   let [proxyPort, upstreamPort] = [0, 0];
 
   const listen = async (server: Server): Promise<number> => {

@@ -25,7 +25,7 @@ export function insideTheHost(host: string, port: number, found: string): Refusa
   const isPlace = isIP(host) !== 0 || isLoopbackHost(host);
   const remedy = isPlace
     ? `To allow it all the same, name it with its port: create the session with ${example(authority)}.\n`
-    : `To allow it all the same, create the session with ${JSON.stringify({ network: { allow: [authority], private: [host] } })}.\n`;
+    : `To allow it all the same, create the session with ${JSON.stringify({ network: { allow: [authority], private: [host] } })}, or the server with SLUICE_PRIVATE_HOSTS=${host}.\n`;
   return new Refusal(
     403,
     `sluice: this sandbox may not reach ${authority}: it lies in the network of the machine that runs sluice (${found}).\n${remedy}`,
