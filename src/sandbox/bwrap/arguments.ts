@@ -21,6 +21,8 @@ export interface CommandView {
   readonly mounts: readonly Mount[];
   /** In-sandbox paths that are covered with nothing. */
   readonly hidden: readonly string[];
+  /** The folders above them, each mounted on itself: one that could be moved away would take its cover from the next command. */
+  readonly pinned: readonly Mount[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   /** How much of the memory files may take. */
@@ -55,6 +57,7 @@ export async function toCommandOptions(view: CommandView): Promise<string[]> {
     ["--bind", folders.home, PINNED.home],
     view.mounts.flatMap(({ host, inside, writable }) => [writable ? "--bind" : "--ro-bind", host, inside]),
     ["--bind", folders.workspace, PINNED.workspace, "--bind", folders.uploads, PINNED.uploads],
+    view.pinned.flatMap(({ host, inside }) => ["--bind", host, inside]),
     view.hidden.flatMap((path) => ["--tmpfs", path, "--remount-ro", path]),
     ["--symlink", PINNED.workspace, "/workspace"],
     // A link and not a mount: it still leads there when the agent has removed the folder and made it again.

@@ -8,7 +8,7 @@ import { demandDirectory } from "../host/directory.ts";
 import type { Enclosure } from "../host/enclosure.ts";
 import { KEY_MARKER, MARKER, toEnvironment } from "../host/environment.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
-import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
+import { foldersBetween, isInside, PINNED, toMappedPath } from "../host/mapping.ts";
 import { startProgram } from "../host/start.ts";
 import { toArgumentBytes, toCommandOptions, toHolderOptions, type Mount } from "./arguments.ts";
 import { toDropPrefix, toOuterPath } from "./detect.ts";
@@ -84,7 +84,12 @@ export class Launcher {
         etc: stage.at(this.#etc),
       },
       mounts: mounts.map(({ host, inside, writable }) => ({ host: stage.at(host), inside, writable })),
-      hidden: this.#hidden(workspace),
+      hidden: this.#hidden(workspace).map((path) => toInside(path, workspace)),
+      pinned: this.#pinned(workspace).map((path) => ({
+        host: stage.at(path),
+        inside: toInside(path, workspace),
+        writable: true,
+      })),
       env,
       cwd: options.cwd,
       shmBytes: Math.floor((this.#record.limits?.memoryBytes ?? 1024 ** 3) / 2),
@@ -208,8 +213,11 @@ export class Launcher {
   }
 
   #hidden(workspace: string): string[] {
-    const inside = this.#context.hide.filter((path) => path !== workspace && isInside(path, workspace));
-    return inside.map((path) => join(PINNED.workspace, relative(workspace, path)));
+    return this.#context.hide.filter((path) => path !== workspace && isInside(path, workspace));
+  }
+
+  #pinned(workspace: string): string[] {
+    return [...new Set(this.#hidden(workspace).flatMap((path) => foldersBetween(workspace, path)))].sort();
   }
 
   #toEnvironment(env: Readonly<Record<string, string>>, path: string): Record<string, string> {
@@ -266,4 +274,8 @@ export class Launcher {
       throw new SluiceError("internal", detail, {}, { cause: error });
     }
   }
+}
+
+function toInside(path: string, workspace: string): string {
+  return join(PINNED.workspace, relative(workspace, path));
 }

@@ -2,7 +2,7 @@ import { lstat, mkdir, realpath } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { SluiceError } from "../../contract/index.ts";
 import type { BridgePrograms } from "../bridge/programs.ts";
-import { toDirectory } from "../host/directory.ts";
+import { toDirectory, toRealPaths } from "../host/directory.ts";
 import { toDefaultDiskBytes } from "../host/diskGuard.ts";
 import { Enclosure } from "../host/enclosure.ts";
 import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
@@ -48,7 +48,7 @@ class BwrapProvider implements SandboxProvider {
 
   async check({ directory }: { directory?: string | undefined }): Promise<void> {
     await this.#demand();
-    await toDirectory(directory, await this.#makeRoot());
+    await toDirectory(directory, await this.#hidden(await this.#makeRoot()));
   }
 
   /** One that is there already under this id is taken over with its files. */
@@ -56,7 +56,7 @@ class BwrapProvider implements SandboxProvider {
     await this.#demand();
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = await toDirectory(spec.directory, root);
+    const directory = await toDirectory(spec.directory, await this.#hidden(root));
     const owner = await toOwner(folder.key, directory);
     const before = (await folder.record())?.limits?.diskBytes;
     const diskBytes = before ?? (await toDefaultDiskBytes(root, directory ?? root));
@@ -90,8 +90,7 @@ class BwrapProvider implements SandboxProvider {
 
   async #open(folder: SandboxFolder, record: SandboxRecord, root: string): Promise<BwrapSandbox> {
     const bwrap = (await findBwrap()) ?? "bwrap";
-    const more = this.#options.hide ?? [];
-    const hide = [root, ...(await Promise.all(more.map((path) => realpath(path).catch(() => path))))];
+    const hide = await this.#hidden(root);
     const scope = record.network?.mode === "full" ? await findScopePrefix(bwrap) : undefined;
     return new BwrapSandbox(folder, record, { bwrap, hide, programs: this.#options.programs, scope });
   }
@@ -102,6 +101,10 @@ class BwrapProvider implements SandboxProvider {
     if (available) return;
     const help = remedy === undefined ? "" : ` Run: ${remedy}`;
     throw new SluiceError("unsupported_sandbox", `bwrap does not work here: ${reason}.${help}`);
+  }
+
+  async #hidden(root: string): Promise<string[]> {
+    return [root, ...(await toRealPaths(this.#options.hide ?? []))];
   }
 
   async #makeRoot(): Promise<string> {

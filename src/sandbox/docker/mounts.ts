@@ -1,7 +1,7 @@
 import type { MountSettings } from "dockerode";
 import { dirname, join, relative } from "node:path";
 import type { Bridge } from "../bridge/bridge.ts";
-import { isInside, PINNED } from "../host/mapping.ts";
+import { foldersBetween, isInside, PINNED } from "../host/mapping.ts";
 import type { SandboxPaths } from "../port.ts";
 import { hostNode, type Image } from "./image.ts";
 
@@ -28,6 +28,9 @@ export async function toMounts(sources: MountSources): Promise<MountSettings[]> 
   const bridge = sources.bridge.needs.filter(({ host }) => node === undefined || host !== hostNode());
   const having = await image.having(sources.needs);
   const missing = outermost(sources.needs.filter((path) => !having.has(path)));
+  const hidden = outermost(sources.hide).filter(
+    (path) => path !== host.workspace && isInside(path, host.workspace),
+  );
   return [
     toMount(host.home, PINNED.home),
     toMount(host.workspace, PINNED.workspace),
@@ -41,8 +44,11 @@ export async function toMounts(sources: MountSources): Promise<MountSettings[]> 
     ...missing
       .filter((path) => !bridge.some(({ inside }) => inside === path))
       .map((path) => toMount(path, path, true)),
-    ...outermost(sources.hide)
-      .filter((path) => path !== host.workspace && isInside(path, host.workspace))
+    // Each folder above a hidden one is a mount of its own: it cannot be moved away with what it hides.
+    ...[...new Set(hidden.flatMap((path) => foldersBetween(host.workspace, path)))]
+      .sort()
+      .map((path) => toMount(path, join(PINNED.workspace, relative(host.workspace, path)))),
+    ...hidden
       .flatMap((path) =>
         [PINNED.workspace, "/workspace"].map((root) => join(root, relative(host.workspace, path))),
       )

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
 import { toOwner } from "../bwrap/user.ts";
-import { toDirectory } from "../host/directory.ts";
+import { toDirectory, toRealPaths } from "../host/directory.ts";
 import { Enclosure } from "../host/enclosure.ts";
 import { listSandboxes, SandboxFolder } from "../host/folder.ts";
 import type { Detected, Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
@@ -69,7 +69,7 @@ export class DockerProvider implements SandboxProvider {
 
   async check({ directory, image }: Parameters<NonNullable<SandboxProvider["check"]>>[0]): Promise<void> {
     await this.#demand(image);
-    await toDirectory(directory, await this.#makeRoot());
+    await toDirectory(directory, await this.#hidden(await this.#makeRoot()));
   }
 
   /** One that is there already under this id is taken over with its files. Its container is made when it is needed. */
@@ -80,7 +80,7 @@ export class DockerProvider implements SandboxProvider {
     const name = spec.image ?? this.#image;
     await Image.find(engine, name);
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = await toDirectory(spec.directory, root);
+    const directory = await toDirectory(spec.directory, await this.#hidden(root));
     const asked = { ...this.#options.limits, ...spec.limits };
     const owner = await toOwner(folder.key, directory);
     const before = await folder.record();
@@ -101,7 +101,7 @@ export class DockerProvider implements SandboxProvider {
       limits: withDefaults(asked, facts),
       shortcomings: toLimitShortcomings(asked, facts),
     };
-    const sandbox = this.#open(folder, record, root);
+    const sandbox = await this.#open(folder, record, root);
     // What a container is cannot be changed: the old one would keep its network and its limits.
     if (before !== undefined && JSON.stringify(before) !== JSON.stringify(record)) await sandbox.discard();
     await folder.make(record);
@@ -119,9 +119,9 @@ export class DockerProvider implements SandboxProvider {
     return record?.provider === this.id ? this.#open(folder, record, root) : undefined;
   }
 
-  #open(folder: SandboxFolder, record: DockerRecord, root: string): DockerSandbox {
+  async #open(folder: SandboxFolder, record: DockerRecord, root: string): Promise<DockerSandbox> {
     const rootKey = createHash("sha256").update(root).digest("hex").slice(0, 20);
-    const { fullNetwork = "default", mounts = [], hide = [], programs } = this.#options;
+    const { fullNetwork = "default", mounts = [], programs } = this.#options;
     return new DockerSandbox({
       engine: this.#theEngine(),
       folder,
@@ -129,7 +129,7 @@ export class DockerProvider implements SandboxProvider {
       rootKey,
       fullNetwork,
       mounts,
-      hide: [root, ...hide],
+      hide: await this.#hidden(root),
       programs: programs ?? findDockerPrograms(),
     });
   }
@@ -151,6 +151,10 @@ export class DockerProvider implements SandboxProvider {
   #theEngine(): ContainerEngine {
     this.#engine ??= new ContainerEngine(toEngineAddress(this.#options));
     return this.#engine;
+  }
+
+  async #hidden(root: string): Promise<string[]> {
+    return [root, ...(await toRealPaths(this.#options.hide ?? []))];
   }
 
   async #makeRoot(): Promise<string> {

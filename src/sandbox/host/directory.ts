@@ -4,8 +4,11 @@ import { SluiceError } from "../../contract/index.ts";
 import { isInside } from "./mapping.ts";
 import { OpenFolder } from "./open-folder.ts";
 
-/** The real path of a directory that somebody wants to work in, if any; none of sluice's own below `root`. */
-export async function toDirectory(directory: string | undefined, root: string): Promise<string | undefined> {
+/** The real path of a directory that somebody wants to work in, if any; none of sluice's own, nor below one. */
+export async function toDirectory(
+  directory: string | undefined,
+  own: readonly string[],
+): Promise<string | undefined> {
   if (directory === undefined) return undefined;
   if (!isAbsolute(directory)) {
     throw new SluiceError(
@@ -18,7 +21,7 @@ export async function toDirectory(directory: string | undefined, root: string): 
     const detail = `There is no directory ${directory} on the server. Make it, name another one, or leave it out for a private one.`;
     throw new SluiceError("invalid_request", detail, { directory });
   }
-  if (isInside(real, root)) {
+  if (own.some((path) => isInside(real, path))) {
     const detail = `The directory ${directory} belongs to sluice's own data. Name another one, or leave it out for a private one.`;
     throw new SluiceError("invalid_request", detail, { directory });
   }
@@ -33,4 +36,9 @@ export function demandDirectory(directory: string): void {
     const detail = `The directory ${directory} is gone, or a link was put in its place. Bring it back, or make a session elsewhere.`;
     throw new SluiceError("invalid_request", detail, { directory }, { cause: error });
   }
+}
+
+/** Folders of the server's own as they really are: a workspace is compared with them by its real path. */
+export async function toRealPaths(paths: readonly string[]): Promise<string[]> {
+  return Promise.all(paths.map((path) => realpath(path).catch(() => path)));
 }

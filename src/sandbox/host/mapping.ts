@@ -60,6 +60,12 @@ function namesOf(paths: SandboxPaths, host: SandboxPaths): (readonly [string, st
   ];
 }
 
+/** The folders between a root and something in it, the outermost first. */
+export function foldersBetween(root: string, path: string): string[] {
+  const parts = relative(root, path).split(sep).slice(0, -1);
+  return parts.map((_, index) => join(root, ...parts.slice(0, index + 1)));
+}
+
 export function isInside(path: string, root: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
 }

@@ -32,7 +32,7 @@ class LocalProvider implements SandboxProvider {
 
   async check({ directory, network }: Parameters<NonNullable<SandboxProvider["check"]>>[0]): Promise<void> {
     refuseNetwork(network);
-    await toDirectory(directory, await this.#makeRoot());
+    await toDirectory(directory, [await this.#makeRoot()]);
   }
 
   /** One that is there already under this id is taken over with its files. */
@@ -40,7 +40,7 @@ class LocalProvider implements SandboxProvider {
     refuseNetwork(spec.network);
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = await toDirectory(spec.directory, root);
+    const directory = await toDirectory(spec.directory, [root]);
     const record: SandboxRecord = {
       version: 1,
       id: spec.id,
