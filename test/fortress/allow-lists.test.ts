@@ -1,6 +1,6 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { SessionSpec } from "../../src/contract/index.ts";
 import { harnesses } from "../../src/harness/index.ts";
@@ -142,7 +142,7 @@ const ROWS: readonly Row[] = harnesses
   .filter(({ id }) => id !== "acp")
   .flatMap((harness) =>
     [{}, ...(SPECS[harness.id] ?? [])].flatMap((partial) => {
-      const spec: SessionSpec = { agent: harness.id, ...partial };
+      const spec: SessionSpec = Object.assign({ agent: harness.id }, partial);
       const said = JSON.stringify(partial);
       const found = (harness.credentials ?? []).flatMap((credential): Row[] => {
         if ("env" in credential)
@@ -163,16 +163,9 @@ const ROWS: readonly Row[] = harnesses
           content: JSON.stringify(login),
         }));
       });
-      return [
-        {
-          name: `${harness.id} ${said} with nothing`,
-          harness,
-          spec,
-          credential: undefined,
-          content: undefined,
-        },
-        ...found,
-      ];
+      const name = `${harness.id} ${said} with nothing`;
+      const nothing: Row = { name, harness, spec, credential: undefined, content: undefined };
+      return [nothing].concat(found);
     }),
   );
 
@@ -269,17 +262,19 @@ describe("default allow lists", () => {
   });
 
   it("takes no wildcard from a base URL or an MCP server's address", () => {
-    const spec = (url: string): SessionSpec => ({
-      agent: "claude",
-      env: { ANTHROPIC_BASE_URL: url },
-      mcp: { far: { type: "http", url } },
-    });
     const claude = harnesses.find(({ id }) => id === "claude") as Harness;
     for (const url of ["https://*.amazonaws.com/x", "https://*", "https://*.com:443"])
-      expect(claude.launch(spec(url), PLACE).hosts, url).toEqual([]);
-    expect(claude.launch(spec("https://[::1]:8443/x"), PLACE).hosts).toEqual(["[::1]:8443", "[::1]:8443"]);
+      expect(claude.launch(elsewhere(url), PLACE).hosts, url).toEqual([]);
+    expect(claude.launch(elsewhere("https://[::1]:8443/x"), PLACE).hosts).toEqual([
+      "[::1]:8443",
+      "[::1]:8443",
+    ]);
   });
 });
+
+function elsewhere(url: string): SessionSpec {
+  return { agent: "claude", env: { ANTHROPIC_BASE_URL: url }, mcp: { far: { type: "http", url } } };
+}
 
 const PLACE = { workspace: "/home/user/workspace", home: "/home/user" };
 
@@ -289,9 +284,8 @@ async function hostsOf({ harness, spec, credential, content }: Row): Promise<rea
   try {
     const env = credential !== undefined && "env" in credential ? { [credential.env]: "a-key" } : {};
     if (credential !== undefined && "file" in credential && content !== undefined) {
-      const { mkdir, writeFile } = await import("node:fs/promises");
-      await mkdir(join(home, credential.file, ".."), { recursive: true });
-      await writeFile(join(home, credential.file), content);
+      mkdirSync(dirname(join(home, credential.file)), { recursive: true });
+      writeFileSync(join(home, credential.file), content);
     }
     const found = await readCredentials(harness, spec, { host: { env, home } });
     const lent = found.login?.lent;

@@ -1,10 +1,11 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, copyFileSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join, relative } from "node:path";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import type { SluiceEvent } from "../../src/contract/index.ts";
+import { partsOf } from "../../src/harness/program/parts.ts";
 import type { TestServer } from "../support/server.ts";
 import { describeFortress, makeFolder, runInside, serveAs, type ServerUser } from "./fortressBench.ts";
 
@@ -235,6 +236,24 @@ describeFortress("what a program brings into the sandbox", (user) => {
     await expect(create("lost")).rejects.toThrow(/no-such-interpreter.*Install it/);
     await expect(create(join(place.home, ".ssh/id_ed25519"))).rejects.toThrow(/no program/);
     await expect(create(place.home)).rejects.toThrow(/no program/);
+  });
+});
+
+describe("a package with more dependencies than can be mounted one by one", () => {
+  it("brings the folder that they are installed in, but never one that holds more than packages", async () => {
+    const home = await mkdtemp(join(tmpdir(), "sluice-many-"));
+    folders.push(home);
+    const names = Array.from({ length: 80 }, (_, index) => `words-${index}`);
+    npmPackage(home, "node_modules/spy", {
+      dependencies: Object.fromEntries(names.map((name) => [name, "1"])),
+    });
+    for (const name of names) npmPackage(home, `node_modules/${name}`, {}, "");
+    const agent = program(home, "node_modules/spy/cli.js");
+    const modules = join(realpathSync(home), "node_modules");
+    expect(partsOf(agent)).toEqual([modules]);
+    secret(home, "node_modules/.cache/secret");
+    const parts = partsOf(agent);
+    expect(parts.sort()).toEqual([join(modules, "spy"), ...names.map((name) => join(modules, name))].sort());
   });
 });
 

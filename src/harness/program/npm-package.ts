@@ -1,4 +1,4 @@
-import { lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { lstatSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
 
 const MODULES = "node_modules";
@@ -58,7 +58,42 @@ function withDependencies(first: string, own: readonly string[]): string[] {
       found.add(unitOf(dependency));
     }
   }
-  return [...found].filter((path) => ![...found].some((other) => path.startsWith(other + sep)));
+  const parts = withMany(found);
+  return [...parts].filter((path) => ![...parts].some((other) => path.startsWith(other + sep)));
+}
+
+/** So many mounts take longer than an agent's start. */
+const MANY = 64;
+/** What package managers themselves keep beside packages. A cache, or anything else, is somebody's data. */
+const OF_MANAGERS = new Set([
+  ".bin",
+  ".package-lock.json",
+  ".pnpm",
+  ".modules.yaml",
+  ".yarn-integrity",
+  ".yarn-state.yml",
+]);
+
+/** Many packages come as the folder that they are installed in, where it holds packages alone. */
+function withMany(parts: ReadonlySet<string>): Set<string> {
+  const folders = new Map<string, string[]>();
+  for (const part of parts) {
+    const end = part.indexOf(`${sep}${MODULES}${sep}`);
+    const folder = end < 0 ? part : part.slice(0, end + MODULES.length + 1);
+    folders.set(folder, [...(folders.get(folder) ?? []), part]);
+  }
+  const chosen = [...folders].flatMap(([folder, own]) =>
+    own.length > MANY && holdsPackages(folder) ? [folder] : own,
+  );
+  return new Set(chosen);
+}
+
+function holdsPackages(folder: string): boolean {
+  try {
+    return readdirSync(folder).every((name) => !name.startsWith(".") || OF_MANAGERS.has(name));
+  } catch {
+    return false;
+  }
 }
 
 /** As Node looks for it: in every `node_modules` on the way up, but never above the outermost one of this install. */
