@@ -40,16 +40,26 @@ describeDocker("the docker provider", () => {
     const options = await bench.makeOptions();
     expect(await createDockerProvider(options).version()).toMatch(/^(Docker|Podman) \d/);
     const nobody = createDockerProvider({ ...options, socketPath: join(dirname(options.root), "no.sock") });
-    const { available, reason } = await nobody.detect();
-    expect(available).toBe(false);
-    expect(reason).toContain("sudo apt-get install docker.io");
+    expect(await nobody.detect()).toMatchObject({
+      available: false,
+      reason: expect.stringContaining("cannot be reached"),
+      remedy: "sudo apt-get install docker.io",
+    });
+    const lacking = createDockerProvider({ ...options, image: "nobody/nothing:1" });
+    expect(await lacking.detect()).toMatchObject({
+      available: false,
+      remedy: "docker pull nobody/nothing:1",
+    });
+    await expect(lacking.check({})).rejects.toMatchObject({ code: "unsupported_sandbox" });
+    await lacking.check({ image: options.image! });
     await expect(nobody.create({ id: "x" })).rejects.toMatchObject({ code: "unsupported_sandbox" });
   });
 
   it("finds the engine by DOCKER_HOST, and refuses one on another machine", async () => {
     const { root } = await bench.makeOptions();
     process.env["DOCKER_HOST"] = `unix://${bench.engine.socketPath}`;
-    expect(await createDockerProvider({ root }).detect()).toEqual({ available: true });
+    const { image } = bench.engine;
+    expect(await createDockerProvider({ root, image }).detect()).toEqual({ available: true });
     process.env["DOCKER_HOST"] = "tcp://192.0.2.1:2375";
     expect((await createDockerProvider({ root }).detect()).reason).toContain("out of reach");
     delete process.env["DOCKER_HOST"];

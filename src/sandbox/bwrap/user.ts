@@ -23,7 +23,8 @@ export async function toOwner(key: string, directory: string | undefined): Promi
 }
 
 async function isMapped(uid: number): Promise<boolean> {
-  const map = await readFile("/proc/self/uid_map", "utf8").catch(() => "");
+  // Not caught: whoever cannot tell must not run an agent as root for it.
+  const map = await readFile("/proc/self/uid_map", "utf8");
   return map
     .split("\n")
     .map((line) => line.trim().split(/\s+/).map(Number))
