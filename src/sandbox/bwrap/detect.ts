@@ -42,7 +42,7 @@ async function tryOnce(bwrap: string, options: DetectOptions): Promise<Detected>
     if ((await findProgram(program, SYSTEM_PATH)) === undefined)
       return lacking(`${program} is missing`, "util-linux");
   }
-  const said = await probeBwrap(bwrap, options);
+  const said = await probeBwrap(bwrap, options).catch((error: Error) => error.message);
   if (said === undefined) return { available: true };
   return { available: false, ...(await toObstacle(said, { bwrap, settings: options.settings })) };
 }

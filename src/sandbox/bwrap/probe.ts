@@ -22,9 +22,8 @@ const PATIENCE_MS = 20_000;
  * workspace, and the server's own, which a folder of its own gets. Answers what went wrong, or undefined.
  */
 export async function probeBwrap(bwrap: string, options: ProbeOptions): Promise<string | undefined> {
-  const folder = await makeFolder(options.root).catch((error: Error) => error);
-  if (folder instanceof Error) return folder.message;
   const owner = await toOwner("probe", undefined);
+  const folder = await makeFolder(options.root);
   const users = owner === undefined ? [undefined] : [owner, undefined];
   const probes = await Promise.all(
     users.map((user, index) => tryAs(user, { bwrap, folder, id: `p${index}`, programs: options.programs })),

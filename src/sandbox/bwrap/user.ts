@@ -23,6 +23,7 @@ export async function toOwner(key: string, directory: string | undefined): Promi
 }
 
 async function isMapped(uid: number): Promise<boolean> {
+  if (process.platform !== "linux") return false;
   // Not caught: whoever cannot tell must not run an agent as root for it.
   const map = await readFile("/proc/self/uid_map", "utf8");
   return map
