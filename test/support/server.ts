@@ -31,6 +31,8 @@ export async function startServer(
   options: {
     args?: string[];
     env?: Record<string, string>;
+    /** Where its data lie, unless in a folder of their own. */
+    data?: string;
     /** Whom it runs as, where that is not who runs the tests. */
     user?: { readonly uid: number; readonly gid: number } | undefined;
     /** Goes before its command line, such as limits. */
@@ -39,7 +41,7 @@ export async function startServer(
     disk?: string | undefined;
   } = {},
 ): Promise<TestServer> {
-  const data = await mkdtemp(join(options.disk ?? tmpdir(), "sluice-server-"));
+  const data = options.data ?? (await mkdtemp(join(options.disk ?? tmpdir(), "sluice-server-")));
   const { user } = options;
   if (user !== undefined) await chown(data, user.uid, user.gid);
   const port = await freePort();
