@@ -152,7 +152,7 @@ function ownerOf(server: TestServer): number {
 }
 
 function lastDiff(events: readonly { type: string; data: unknown }[]): string {
-  const found = events.filter(({ type }) => type === "workspace.diffed").at(-1);
+  const found = events.findLast(({ type }) => type === "workspace.diffed");
   return (found?.data as { diff?: string } | undefined)?.diff ?? "";
 }
 

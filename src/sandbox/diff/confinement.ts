@@ -63,14 +63,14 @@ async function toNamespaces(confined: Confined, bwrap: string): Promise<Confinem
   const stage = await toStage([worktree, place, ...(isApart ? [objects] : [])], owner);
   const drop = owner === undefined ? [] : toDropPrefix(owner);
   const options = [
-    ...["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"],
-    ...["--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--new-session"],
-    ...["--die-with-parent", "--clearenv"],
-    ...(await systemMounts()),
-    ...["--dev", "/dev", "--ro-bind", stage.at(worktree), WORKTREE, "--bind", stage.at(place), PLACE],
-    ...(isApart ? ["--ro-bind", stage.at(objects), OBJECTS] : []),
-    ...["--remount-ro", "/"],
-  ];
+    ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"],
+    ["--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--new-session"],
+    ["--die-with-parent", "--clearenv"],
+    await systemMounts(),
+    ["--dev", "/dev", "--ro-bind", stage.at(worktree), WORKTREE, "--bind", stage.at(place), PLACE],
+    isApart ? ["--ro-bind", stage.at(objects), OBJECTS] : [],
+    ["--remount-ro", "/"],
+  ].flat();
   const limits = ["prlimit", `--data=${MEMORY_BYTES}`, "--core=0", "--"];
   return {
     at: (path) => toInnerPath(path, confined),
