@@ -29,10 +29,12 @@ async function unmountDisk(disk: string): Promise<void> {
   await rmdir(disk);
 }
 
-const canMount = await mountDisk().then(unmountDisk).then(
-  () => true,
-  () => false,
-);
+const canMount = await mountDisk()
+  .then(unmountDisk)
+  .then(
+    () => true,
+    () => false,
+  );
 
 /** Ways to fill a disk, each as fast as it goes; none of them ends by itself. */
 const FLOODS: Readonly<Record<string, string>> = {
@@ -41,11 +43,11 @@ const FLOODS: Readonly<Record<string, string>> = {
   "space that is only reserved":
     "i=0; while :; do fallocate -l 50M r$i 2> /dev/null || head -c 50000000 /dev/zero > r$i; i=$((i + 1)); done",
   "unlinked files that stay open":
-    "perl -e 'my @held; my $x = \"x\" x 1048576; while (1) { open(my $f, \">\", \"u\"); unlink \"u\"; push @held, $f; syswrite($f, $x) for 1 .. 20 }'",
+    'perl -e \'my @held; my $x = "x" x 1048576; while (1) { open(my $f, ">", "u"); unlink "u"; push @held, $f; syswrite($f, $x) for 1 .. 20 }\'',
   "the folders beside the workspace":
     "while :; do for f in /tmp/a ~/b /mnt/session/uploads/c; do dd if=/dev/zero of=$f bs=1M count=300 2> /dev/null; done; done",
   "many small files":
-    "perl -e 'for (my $i = 0; ; $i++) { mkdir \"d\" . int($i / 1000) unless $i % 1000; open(my $f, \">\", \"d\" . int($i / 1000) . \"/$i\") or select(undef, undef, undef, 0.01) }'",
+    'perl -e \'for (my $i = 0; ; $i++) { mkdir "d" . int($i / 1000) unless $i % 1000; open(my $f, ">", "d" . int($i / 1000) . "/$i") or select(undef, undef, undef, 0.01) }\'',
 };
 
 async function ended(server: TestServer, session: string, command: string): Promise<number | undefined> {
@@ -64,7 +66,8 @@ describe.skipIf(!canMount)(`a small disk${why}`, () => {
         onTestFinished(() => unmountDisk(disk));
         const server = await serveAs(user, { disk });
         const options = { agent: "scripted", sandbox: "bwrap" } as const;
-        for (const id of ["good", "evil1", "evil2", "evil3"]) await server.client.sessions.create(id, options);
+        for (const id of ["good", "evil1", "evil2", "evil3"])
+          await server.client.sessions.create(id, options);
         await runSteps(server, "good", { do: "say", text: "before" });
         const steps = Array.from({ length: 40 }, (_, index) => [
           { do: "say", text: `word ${index}` },
@@ -104,33 +107,47 @@ describeBwrap("the limit of the disk", () => {
     expect(bytes).toBeLessThanOrEqual(10 * 1024 * MB);
   });
 
-  it("does not count what a directory held before, and counts what was added", { timeout: 60_000 }, async () => {
-    const directory = await makeFolder();
-    await chmod(directory, 0o755);
-    await mkdir(join(directory, "old"));
-    await writeFile(join(directory, "old/large"), Buffer.alloc(60 * MB, 1));
-    const { provider } = await makeProvider();
-    const sandbox = adopt(await provider.create({ id: "sbx_d", directory, limits: { diskBytes: 30 * MB } }));
-    // Moving, rewriting and touching the old is no growth.
-    const tidy = await sandbox.exec("mv old new; touch new/large; head -c 5000000 /dev/zero > small; sleep 3; echo fine");
-    expect(tidy.stdout).toBe("fine\n");
-    const grow = "i=0; while :; do head -c 5000000 /dev/zero > more.$i; i=$((i + 1)); sleep 0.1; done";
-    expect((await sandbox.exec(grow, { timeoutMs: 30_000 })).timedOut).toBe(false);
-    expect(await sandbox.verdict!()).toBe("out of disk: limit 30 MB");
-    // It may tidy up, and go on.
-    expect((await sandbox.exec("rm more.*; echo tidy")).stdout).toBe("tidy\n");
-    expect((await sandbox.exec("head -c 5000000 /dev/zero > again; sleep 2; echo on")).stdout).toBe("on\n");
-  });
+  it(
+    "does not count what a directory held before, and counts what was added",
+    { timeout: 60_000 },
+    async () => {
+      const directory = await makeFolder();
+      await chmod(directory, 0o755);
+      await mkdir(join(directory, "old"));
+      await writeFile(join(directory, "old/large"), Buffer.alloc(60 * MB, 1));
+      const { provider } = await makeProvider();
+      const sandbox = adopt(
+        await provider.create({ id: "sbx_d", directory, limits: { diskBytes: 30 * MB } }),
+      );
+      // Moving, rewriting and touching the old is no growth.
+      const tidy = await sandbox.exec(
+        "mv old new; touch new/large; head -c 5000000 /dev/zero > small; sleep 3; echo fine",
+      );
+      expect(tidy.stdout).toBe("fine\n");
+      const grow = "i=0; while :; do head -c 5000000 /dev/zero > more.$i; i=$((i + 1)); sleep 0.1; done";
+      expect((await sandbox.exec(grow, { timeoutMs: 30_000 })).timedOut).toBe(false);
+      expect(await sandbox.verdict!()).toBe("out of disk: limit 30 MB");
+      // It may tidy up, and go on.
+      expect((await sandbox.exec("rm more.*; echo tidy")).stdout).toBe("tidy\n");
+      expect((await sandbox.exec("head -c 5000000 /dev/zero > again; sleep 2; echo on")).stdout).toBe("on\n");
+    },
+  );
 
-  it("stops one file that grows beyond it, and one that only its process knows", { timeout: 60_000 }, async () => {
-    const { provider } = await makeProvider();
-    const sandbox = adopt(await provider.create({ id: "sbx_f", limits: { diskBytes: 20 * MB } }));
-    expect((await sandbox.exec("head -c 30000000 /dev/zero > one; ls -l one | cut -d' ' -f5")).stdout).toMatch(/^20971520$/m);
-    await sandbox.exec("rm -f one");
-    const hidden = `perl -e 'for my $i (1 .. 4) { open($f[$i], ">", "u"); unlink "u"; syswrite($f[$i], "x" x 10000000) } sleep 600'`;
-    expect((await sandbox.exec(hidden, { timeoutMs: 45_000 })).timedOut).toBe(false);
-    expect(await sandbox.verdict!()).toBe("out of disk: limit 20 MB");
-  });
+  it(
+    "stops one file that grows beyond it, and one that only its process knows",
+    { timeout: 60_000 },
+    async () => {
+      const { provider } = await makeProvider();
+      const sandbox = adopt(await provider.create({ id: "sbx_f", limits: { diskBytes: 20 * MB } }));
+      expect(
+        (await sandbox.exec("head -c 30000000 /dev/zero > one; ls -l one | cut -d' ' -f5")).stdout,
+      ).toMatch(/^20971520$/m);
+      await sandbox.exec("rm -f one");
+      const hidden = `perl -e 'for my $i (1 .. 4) { open($f[$i], ">", "u"); unlink "u"; syswrite($f[$i], "x" x 10000000) } sleep 600'`;
+      expect((await sandbox.exec(hidden, { timeoutMs: 45_000 })).timedOut).toBe(false);
+      expect(await sandbox.verdict!()).toBe("out of disk: limit 20 MB");
+    },
+  );
 
   it("does not count holes", { timeout: 60_000 }, async () => {
     const { provider } = await makeProvider();

@@ -18,7 +18,10 @@ export interface Weighing {
 }
 
 /** The bytes that a tree takes on its disk. Other disks that are mounted in it are left out. */
-export async function weighTree(root: string, { madeBefore = Infinity, big }: Weighing = {}): Promise<number> {
+export async function weighTree(
+  root: string,
+  { madeBefore = Infinity, big }: Weighing = {},
+): Promise<number> {
   const top = await lstat(root).catch(() => undefined);
   if (top === undefined) return 0;
   const linked = new Set<number>();
