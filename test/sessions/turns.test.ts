@@ -1,4 +1,6 @@
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { assistantTexts, expectLawful } from "../support/laws.ts";
 import {
@@ -117,9 +119,11 @@ describe("turns", () => {
   });
 
   it("works in the folder that it was given", async () => {
-    await test.engine.create("here", { ...SCRIPTED, directory: test.folder });
+    const directory = await mkdtemp(join(tmpdir(), "sluice-here-"));
+    await test.engine.create("here", { ...SCRIPTED, directory });
     await runTurn(test, "here", script({ write: { path: "made.txt", content: "here" } }));
-    expect(await readFile(`${test.folder}/made.txt`, "utf8")).toBe("here");
+    expect(await readFile(join(directory, "made.txt"), "utf8")).toBe("here");
+    await rm(directory, { recursive: true });
   });
 
   it("adds usage up, per turn and per session", async () => {
