@@ -1,4 +1,5 @@
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findExecutable } from "../harness/scripted/executable.ts";
@@ -30,7 +31,7 @@ const LOOK_SECONDS = 5;
 export class Caretaker {
   readonly #dataDir: string;
   readonly #afterMs: number;
-  #watch: number | undefined;
+  #watch: ChildProcess | undefined;
 
   constructor(options: { dataDir: string; afterMs: number }) {
     this.#dataDir = options.dataDir;
@@ -50,17 +51,22 @@ export class Caretaker {
     // Without it agents live longer than they should; that is no reason to start none.
     watch.on("error", () => {});
     watch.unref();
-    this.#watch = watch.pid;
+    this.#watch = watch;
   }
 
   /** Nothing is left that it would have to end. */
-  end(): void {
-    if (this.#watch === undefined) return;
-    try {
-      process.kill(-this.#watch, "SIGTERM");
-    } catch {
-      // It has ended already.
-    }
+  async end(): Promise<void> {
+    const watch = this.#watch;
     this.#watch = undefined;
+    if (watch?.pid === undefined || watch.exitCode !== null || watch.signalCode !== null) return;
+    const ended = once(watch, "exit");
+    try {
+      // With the sleep that it waits for.
+      process.kill(-watch.pid, "SIGKILL");
+    } catch {
+      return;
+    }
+    watch.ref();
+    await ended;
   }
 }

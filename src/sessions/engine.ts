@@ -317,7 +317,7 @@ class LocalEngine implements Engine {
     const isNeeded = [...this.#open].some((session) => session.isActive);
     await this.#open.close();
     await this.#deps.tools.close();
-    if (!isNeeded) this.#caretaker.end();
+    if (!isNeeded) await this.#caretaker.end();
   }
 
   async #infoOf(row: SessionRow): Promise<SessionInfo> {

@@ -24,7 +24,7 @@ export async function closeFeeder(folder: string): Promise<void> {
 }
 
 /** Its pid; "awaited" while the wrapper has not started it, "gone" when there is none any more. */
-async function findFeeder(folder: string): Promise<number | "awaited" | "gone"> {
+export async function findFeeder(folder: string): Promise<number | "awaited" | "gone"> {
   const pid = await readWhole(join(folder, "feeder"));
   if (pid === undefined) return "awaited";
   if (process.platform !== "linux") return (await isOurs(pid, folder)) ? Number(pid) : "gone";

@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
+import { findFeeder } from "./feeder.ts";
 import type { WrappedStart } from "./port.ts";
 
 /**
@@ -35,6 +36,8 @@ export async function withRelay(
   }
 }
 
+/** How long the relay gets to notice that its process is gone. */
+const LEAVING_MS = 300;
 /** Longer than any disk takes for what a pipe holds. */
 const PATIENCE_MS = 5_000;
 
@@ -45,6 +48,13 @@ export async function drained(folder: string): Promise<void> {
   for (const pid of pids) {
     while ((await isCopying(pid)) && Date.now() < deadline) await sleep(1);
   }
+  // The feeder goes with the last who could write; only what was left in the background keeps both.
+  const moment = Date.now() + LEAVING_MS;
+  while (pids.length > 0 && Date.now() < moment && (await isFed(folder))) await sleep(2);
+}
+
+async function isFed(folder: string): Promise<boolean> {
+  return typeof (await findFeeder(folder)) === "number";
 }
 
 /** A copier that sleeps has copied everything: the kernel wakes it before the writer goes on. */

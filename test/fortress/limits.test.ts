@@ -11,12 +11,12 @@ import { describeFortress, runInside, runSteps, serveAs } from "./fortressBench.
 
 const run = promisify(execFile);
 const MB = 1024 * 1024;
-const SIZE = 256 * MB;
+const SIZE = 512 * MB;
 
-/** A disk of 256 MB and 16,384 files. It goes after the servers on it have. */
+/** A disk of 512 MB and 65,536 files. It goes after the servers on it have. */
 async function mountDisk(): Promise<string> {
   const disk = await mkdtemp(join(tmpdir(), "sluice-disk-"));
-  const options = `size=${SIZE},nr_inodes=16384,mode=1777`;
+  const options = `size=${SIZE},nr_inodes=65536,mode=1777`;
   await run("mount", ["-t", "tmpfs", "-o", options, "sluice-test", disk]).catch(async (error: unknown) => {
     await rmdir(disk);
     throw error;
@@ -68,19 +68,22 @@ describe.skipIf(!canMount)(`a small disk${why}`, () => {
         const options = { agent: "scripted", sandbox: "bwrap" } as const;
         for (const id of ["good", "evil1", "evil2", "evil3"])
           await server.client.sessions.create(id, options);
-        await runSteps(server, "good", { do: "say", text: "before" });
+        await runSteps(server, "good", { say: "before" });
         const steps = Array.from({ length: 40 }, (_, index) => [
-          { do: "say", text: `word ${index}` },
-          { do: "shell", command: `echo ${index} >> numbers` },
-          { do: "sleep", ms: 50 },
+          { say: `word ${index}` },
+          { shell: `echo ${index} >> numbers` },
+          { sleep: 50 },
         ]).flat();
-        const [events, ...codes] = await Promise.all([
-          runSteps(server, "good", ...steps),
-          ...["evil1", "evil2", "evil3"].map((id) => ended(server, id, flood)),
-        ]);
-        for (const code of codes) expect(code).not.toBe(0);
+        const turn = runSteps(server, "good", ...steps);
+        const floods = ["evil1", "evil2", "evil3"].map((id) => ended(server, id, flood));
+        for (const one of floods) one.catch(() => {});
+        // One that keeps within what is left may go on for ever; who takes too much does not.
+        expect(await Promise.race(floods)).not.toBe(0);
+        const events = await turn;
         const end = events.findLast(({ type }) => type === "turn.ended");
-        expect(end?.data).toMatchObject({ stop_reason: "end_turn" });
+        expect(end?.data, `${JSON.stringify(end?.data)} ${server.stderr()}`).toMatchObject({
+          stop_reason: "end_turn",
+        });
         expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
         const numbers = (await runInside(server, "good", "cat numbers")).stdout;
         expect(numbers).toBe(Array.from({ length: 40 }, (_, index) => `${index}\n`).join(""));

@@ -6,8 +6,10 @@ import type { DiskGuard } from "./diskGuard.ts";
 const MB = 1024 * 1024;
 /** No disk or memory is filled faster, in bytes per millisecond. */
 const FASTEST = 8 * MB;
+const FASTEST_FILES = 500;
 const OFTEN_MS = 10;
 const SELDOM_MS = 500;
+const VAIN_MS = 5_000;
 const BALLAST_BYTES = 16 * MB;
 
 export interface DiskState {
@@ -26,6 +28,8 @@ class DiskWarden {
   readonly #guards = new Map<string, DiskGuard>();
   /** What may be left of a disk at least; lower where it was short already. */
   readonly #reserves = new Map<number, Reserve>();
+  /** Until when it makes no sense to ask again who took it. */
+  readonly #vain = new Map<number, number>();
   readonly #ballast = new Map<number, Promise<Ballast | undefined>>();
   #timer: NodeJS.Timeout | undefined;
   #isLooking = false;
@@ -61,9 +65,12 @@ class DiskWarden {
     for (const [disk, state] of states) {
       const reserve = this.#reserveOf(disk, state);
       if (state.free < reserve.bytes || state.freeFiles < reserve.files) {
-        return (await this.#relieve(disk, states)) ? OFTEN_MS : SELDOM_MS;
+        if (performance.now() < (this.#vain.get(disk) ?? 0)) continue;
+        if (!(await this.#relieve(disk, states))) this.#vain.set(disk, performance.now() + VAIN_MS);
+        return OFTEN_MS;
       }
-      next = Math.min(next, (state.free - reserve.bytes) / FASTEST);
+      const files = (state.freeFiles - reserve.files) / FASTEST_FILES;
+      next = Math.min(next, files, (state.free - reserve.bytes) / FASTEST);
     }
     for (const guard of this.#guards.values()) {
       guard.look(states);
@@ -91,7 +98,7 @@ class DiskWarden {
 
   #reserveOf(disk: number, state: DiskState): Reserve {
     const wanted = toReserve(state);
-    const isShort = state.free < 2 * wanted.bytes || state.freeFiles < 2 * wanted.files;
+    const isShort = state.free < 1.5 * wanted.bytes || state.freeFiles < 1.5 * wanted.files;
     const reserve = isShort ? (this.#reserves.get(disk) ?? halve(wanted, state)) : wanted;
     this.#reserves.set(disk, reserve);
     if (!isShort) this.#takeBallast(disk, wanted);
@@ -153,8 +160,10 @@ interface Reserve {
 
 /** A twentieth, but enough to act in on a small disk and not more than is of use on a large one. */
 function toReserve({ total, totalFiles }: DiskState): Reserve {
-  const bytes = Math.min(1024 * MB, Math.max(total / 20, Math.min(total / 4, 256 * MB)));
-  return { bytes, files: Math.min(10_000, totalFiles / 20) };
+  return {
+    bytes: Math.min(1024 * MB, Math.max(total / 20, Math.min(total / 2, 256 * MB))),
+    files: Math.min(50_000, Math.max(totalFiles / 20, Math.min(totalFiles / 2, 20_000))),
+  };
 }
 
 /** Never nothing: a disk that is full has to be noticed as well. */
@@ -177,7 +186,8 @@ async function findCulprits(
     growths.set(guard, (await guard.weigh(states).catch(() => undefined))?.growth ?? 0);
   }
   const wanted = toReserve(state);
-  const grown = toFirst(guards, (guard) => growths.get(guard) ?? 0, reserve.bytes / 16);
+  const least = Math.max(reserve.bytes / 16, wanted.bytes / 128);
+  const grown = toFirst(guards, (guard) => growths.get(guard) ?? 0, least);
   const isDire = state.free < wanted.bytes / 16 || state.freeFiles < wanted.files / 16;
   if (grown.length > 0 || !isDire) return grown;
   const heavy = toFirst(guards, (guard) => guard.weight, wanted.bytes / 16);
@@ -188,10 +198,10 @@ async function findCulprits(
   return toFirst(guards, (guard) => written.get(guard) ?? 0, wanted.bytes / 16);
 }
 
-/** The first by this measure, and all that have at least half of it. */
+/** The first by this measure, and all that have at least a quarter of it. */
 function toFirst(guards: readonly DiskGuard[], of: (guard: DiskGuard) => number, least: number): DiskGuard[] {
   const most = Math.max(0, ...guards.map(of));
-  return most < least ? [] : guards.filter((guard) => of(guard) >= most / 2);
+  return most < least ? [] : guards.filter((guard) => of(guard) >= most / 4);
 }
 
 export const diskWarden = new DiskWarden();

@@ -9,7 +9,7 @@ import { Cgroup, toGroupPrefix } from "./cgroup.ts";
 import { Controllers, type ControllerPaths } from "./controllers.ts";
 import { DiskGuard, type GuardedFolders } from "./diskGuard.ts";
 import type { SandboxFolder, SandboxRecord } from "./folder.ts";
-import { isPaused, killMembers, pauseMembers, resumeMembers } from "./kill.ts";
+import { freezeMembers, killMembers, pauseMembers, resumeMembers } from "./kill.ts";
 import type { LimitMark } from "./limitMark.ts";
 import { Members } from "./members.ts";
 
@@ -37,8 +37,8 @@ export class Enclosure {
     if (diskBytes === undefined) return;
     this.#disk = new DiskGuard(toGuarded(folder, record), diskBytes, {
       isNeeded: () => this.members.any(),
-      members: () => this.#cgroup?.members() ?? this.members.find(),
-      freeze: () => this.#freeze(),
+      members: async () => this.#cgroup?.members() ?? (await this.members.findNear()).map(({ pid }) => pid),
+      freeze: () => freezeMembers(this.members, this.#cgroup),
       onExceeded: (verdict) => this.kill(verdict),
     });
     this.#disk.watch();
@@ -106,13 +106,6 @@ export class Enclosure {
 
   pause(): Promise<void> {
     return pauseMembers(this.members, this.#cgroup);
-  }
-
-  /** What was paused already stays paused. */
-  async #freeze(): Promise<() => Promise<void>> {
-    if (await isPaused(this.members, this.#cgroup)) return async () => {};
-    await this.pause();
-    return () => this.resume();
   }
 
   resume(): Promise<void> {

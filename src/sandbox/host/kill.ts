@@ -2,7 +2,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
 import type { Cgroup } from "./cgroup.ts";
 import type { Members } from "./members.ts";
-import { readProcess } from "./procfs.ts";
 
 const PATIENCE_MS = 10_000;
 
@@ -34,10 +33,28 @@ export async function pauseMembers(members: Members, cgroup: Cgroup | undefined)
   }
 }
 
-export async function isPaused(members: Members, cgroup: Cgroup | undefined): Promise<boolean> {
-  if (cgroup !== undefined && (await cgroup.isFrozen())) return true;
-  const rows = await Promise.all((await members.find()).map((pid) => readProcess(pid)));
-  return rows.length > 0 && rows.every((row) => row === undefined || row.state === "T");
+/**
+ * The same at once, by who is known without asking every process of the host. Answers how they go on; what was paused
+ * already stays paused.
+ */
+export async function freezeMembers(
+  members: Members,
+  cgroup: Cgroup | undefined,
+): Promise<() => Promise<void>> {
+  if (await cgroup?.isFrozen()) return async () => {};
+  if (await cgroup?.freeze(true)) return async () => void (await cgroup?.freeze(false));
+  const stopped = new Set<number>();
+  for (let quiet = 0; quiet < 2;) {
+    const fresh = (await members.findNear()).filter(({ pid, state }) => state !== "T" && !stopped.has(pid));
+    quiet = fresh.length === 0 ? quiet + 1 : 0;
+    for (const { pid } of fresh) {
+      sendSignal(pid, "SIGSTOP");
+      stopped.add(pid);
+    }
+  }
+  return async () => {
+    for (const pid of stopped) sendSignal(pid, "SIGCONT");
+  };
 }
 
 export async function resumeMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {

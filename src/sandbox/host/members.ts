@@ -51,6 +51,16 @@ export class Members {
     return [...found];
   }
 
+  /** Those in the sessions that were started and their descendants, without asking every process of the host. */
+  async findNear(): Promise<ProcessRow[]> {
+    const rows = (await readProcesses()).filter((row) => row.pid !== process.pid && row.pid !== 1);
+    const sessions = await this.#sessions(rows);
+    const near = rows.filter((row) => sessions.has(row.session) || sessions.has(row.group));
+    const found = new Set(near.map((row) => row.pid));
+    addDescendants(found, rows);
+    return rows.filter((row) => found.has(row.pid));
+  }
+
   async has(pid: number): Promise<boolean> {
     if ((await this.#cgroup?.members())?.includes(pid) || (await this.#isMarked(pid))) return true;
     const row = await readProcess(pid);
