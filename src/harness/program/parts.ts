@@ -35,7 +35,7 @@ function addProgram(program: string, found: Set<string>, depth: number): void {
 }
 
 function ownParts(program: string, real: string): string[] {
-  if (isOfSystem(real)) return [real];
+  if (isOfSystem(real)) return [real, ...virtualEnvironmentOf(program)];
   return [
     real,
     ...(installedPackage(real) ?? linkedPackage(real) ?? []),
