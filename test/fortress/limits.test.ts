@@ -96,11 +96,6 @@ describe.skipIf(!canMount)(`a small disk${why}`, () => {
 });
 
 describeBwrap("the limit of the disk", () => {
-  const record = async (root: string): Promise<SandboxRecord> => {
-    const [name = ""] = await readdir(root);
-    return JSON.parse(await readFile(join(root, name, "sandbox.json"), "utf8")) as SandboxRecord;
-  };
-
   it("is there by default: ten gigabytes, or half of what is free", async () => {
     const { root, provider } = await makeProvider();
     adopt(await provider.create({ id: "sbx_default" }));
@@ -159,3 +154,8 @@ describeBwrap("the limit of the disk", () => {
     expect((await sandbox.exec(sparse)).stdout).toBe("fine\n");
   });
 });
+
+async function record(root: string): Promise<SandboxRecord> {
+  const [name = ""] = await readdir(root);
+  return JSON.parse(await readFile(join(root, name, "sandbox.json"), "utf8")) as SandboxRecord;
+}

@@ -47,15 +47,14 @@ class DiskWarden {
   #again(ms: number): void {
     clearTimeout(this.#timer);
     if (this.#guards.size === 0) return void this.#releaseAll();
-    this.#timer = setTimeout(() => {
-      this.#isLooking = true;
-      void this.#look()
-        .catch(() => SELDOM_MS)
-        .then((next) => {
-          this.#isLooking = false;
-          this.#again(next);
-        });
-    }, ms).unref();
+    this.#timer = setTimeout(() => void this.#lookNow(), ms).unref();
+  }
+
+  async #lookNow(): Promise<void> {
+    this.#isLooking = true;
+    const next = await this.#look().catch(() => SELDOM_MS);
+    this.#isLooking = false;
+    this.#again(next);
   }
 
   /** When to look again. */
