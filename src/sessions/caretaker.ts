@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findExecutable } from "../harness/scripted/executable.ts";
 import { ownerName } from "./owner.ts";
@@ -26,6 +26,7 @@ while lives; do sleep "$look"; [ -e "$log" ] || exit 0; done
 while sleep "$seconds"; [ -e "$log" ]; do "$@" > /dev/null 2>&1 || exit 0; done`;
 
 const LOOK_SECONDS = 5;
+const NAME = "sluice-caretaker";
 
 /** Ends idle agents of this data folder when the server is killed and none comes back (docs/decisions/0031). */
 export class Caretaker {
@@ -42,31 +43,48 @@ export class Caretaker {
   begin(): void {
     const program = join(dirname(findExecutable().path), "caretaker.js");
     if (this.#watch !== undefined || this.#afterMs === 0 || !existsSync(program)) return;
+    this.#endFormer();
     const [pid = "", start = "?"] = ownerName().split("@");
     const seconds = this.#afterMs / 1_000;
     const times = [Math.min(LOOK_SECONDS, seconds), seconds].map(String);
-    const words = [pid, start, ...times, join(this.#dataDir, "log.db")];
-    const argv = ["-c", SCRIPT, "sluice-caretaker", ...words, process.execPath, program, this.#dataDir];
+    const words = [pid, start, ...times, this.#log];
+    const argv = ["-c", SCRIPT, NAME, ...words, process.execPath, program, this.#dataDir];
     const watch = spawn("/bin/sh", argv, { cwd: "/", detached: true, stdio: "ignore" });
     // Without it agents live longer than they should; that is no reason to start none.
     watch.on("error", () => {});
     watch.unref();
     this.#watch = watch;
+    if (watch.pid !== undefined) writeFileSync(this.#file, `${watch.pid}\n`, { mode: 0o600 });
   }
 
   /** Nothing is left that it would have to end. */
   async end(): Promise<void> {
     const watch = this.#watch;
     this.#watch = undefined;
+    this.#endFormer();
     if (watch?.pid === undefined || watch.exitCode !== null || watch.signalCode !== null) return;
-    const ended = once(watch, "exit");
-    try {
-      // With the sleep that it waits for.
-      process.kill(-watch.pid, "SIGKILL");
-    } catch {
-      return;
-    }
     watch.ref();
-    await ended;
+    await once(watch, "exit");
+  }
+
+  /** The last watch of this folder, our own or one that a killed server left: whoever is here now sees to its sessions. */
+  #endFormer(): void {
+    try {
+      const pid = Number(readFileSync(this.#file, "utf8"));
+      rmSync(this.#file);
+      const words = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+      // With the sleep that it waits for; the pid may be another's by now.
+      if (words.includes(NAME) && words.includes(this.#log)) process.kill(-pid, "SIGKILL");
+    } catch {
+      // There was none, or it has ended.
+    }
+  }
+
+  get #file(): string {
+    return join(this.#dataDir, "caretaker");
+  }
+
+  get #log(): string {
+    return join(this.#dataDir, "log.db");
   }
 }
