@@ -95,7 +95,8 @@ describeFortress("the probe", (user) => {
     const argv = [...asUser(user), process.execPath, BIN, "doctor", "--json"];
     const ran = await bench.run([], { argv, env });
     expect(JSON.parse(ran.out)).toMatchObject({ defaultSandbox: "bwrap" });
-    expect(await readdir(bench.work)).toEqual([]);
+    // Agents that are asked for their versions leave folders of their own.
+    expect((await readdir(bench.work)).filter((name) => name.startsWith("sluice"))).toEqual([]);
     for (let tries = 0; tries < 50 && running().length > 0; tries++) await sleep(20);
     expect(running()).toEqual([]);
 

@@ -11,6 +11,8 @@ const OFTEN_MS = 10;
 const SELDOM_MS = 500;
 const VAIN_MS = 5_000;
 const BALLAST_BYTES = 16 * MB;
+/** A sandbox with less than this has not filled a disk: somebody else has. */
+const INNOCENT_BYTES = 4 * MB;
 
 export interface DiskState {
   /** Bytes that are left for this user. */
@@ -200,7 +202,7 @@ async function findCulprits(
 /** The first by this measure, and all that have at least a quarter of it. */
 function toFirst(guards: readonly DiskGuard[], of: (guard: DiskGuard) => number, least: number): DiskGuard[] {
   const most = Math.max(0, ...guards.map(of));
-  return most < least ? [] : guards.filter((guard) => of(guard) >= most / 4);
+  return most < Math.max(least, INNOCENT_BYTES) ? [] : guards.filter((guard) => of(guard) >= most / 4);
 }
 
 export const diskWarden = new DiskWarden();
