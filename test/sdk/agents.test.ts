@@ -39,7 +39,9 @@ describe.each(AGENTS)("the real %s, %s", { timeout: 180_000 }, (type, backend) =
   const toAgent = (): AgentConfig => {
     const isBare = type === "claude" || type === "gemini";
     const providerBaseUrl = isBare ? model.url : `${model.url}/v1`;
-    return { type, model: LED_TO_MODEL[type].model, apiKey: KEY, providerBaseUrl };
+    // Without isolation nobody is spared the questions unless it is said.
+    const permissionMode = "bypass" as const;
+    return { type, model: LED_TO_MODEL[type].model, apiKey: KEY, providerBaseUrl, permissionMode };
   };
 
   it("EV-43 EV-57 EV-77: runs, overwrites, browses, knows the schema, and is resumed by its own id", async ({
