@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -53,7 +54,9 @@ describe("observability", () => {
         await test.engine.create("s", SCRIPTED);
         const ended = await runTurn(test, "s", STEPS);
         expect(ended.data.status).toBe("completed");
-        told.push(await fileEvents(test));
+        // A slow machine may see the halves of one write.
+        const events = await fileEvents(test);
+        told.push(events.filter((event, at) => !isDeepStrictEqual(event, events[at - 1])));
       }
       expect(told[0]).toEqual(told[1]);
       expect(told[0]).toEqual(["create", "change", "delete"].map((type) => [type, "/home/user/workspace/f"]));
