@@ -61,7 +61,7 @@ const EVERYBODYS = [
   "co.uk",
 ];
 
-/** Where code is pushed to, and packages and pastes are published. */
+/** Where code and pastes are published. */
 const CODE_HOSTS = [
   "github.com",
   "api.github.com",
