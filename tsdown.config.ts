@@ -42,4 +42,5 @@ export default defineConfig([
   program("bridge-guest", "src/sandbox/bridge/guest/main.ts"),
   program("bridge-preload", "src/sandbox/bridge/preload/main.ts", "cjs"),
   program("docker-exec", "src/sandbox/docker/exec/main.ts"),
+  program("docker-launch", "src/sandbox/docker/exec/launch.ts"),
 ]);

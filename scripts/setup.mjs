@@ -13,6 +13,7 @@ const BUILT = [
   "agents/tools",
   "agents/bridge-host",
   "agents/docker-exec",
+  "agents/docker-launch",
   "agents/caretaker",
 ].map((name) => join(ROOT, `dist/${name}.js`));
 

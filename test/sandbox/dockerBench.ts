@@ -38,7 +38,11 @@ export interface DockerBench {
 
 export async function openBench(): Promise<DockerBench> {
   const [engine, bundles] = await Promise.all([start(), bundleAll()]);
-  const programs = { ...(await bridgePrograms()), exec: join(bundles, "docker-exec.mjs") };
+  const programs = {
+    ...(await bridgePrograms()),
+    exec: join(bundles, "docker-exec.mjs"),
+    launch: join(bundles, "docker-launch.mjs"),
+  };
   const docker = new Docker({ socketPath: engine.socketPath });
   const folders: string[] = [];
   const sandboxes: Sandbox[] = [];
@@ -122,6 +126,7 @@ async function bundleAll(): Promise<string> {
   const inputs = {
     docker: "src/sandbox/docker/index.ts",
     "docker-exec": "src/sandbox/docker/exec/main.ts",
+    "docker-launch": "src/sandbox/docker/exec/launch.ts",
     engine: "test/sandbox/programs/docker-engine.ts",
     launch: "test/sandbox/fixtures/launch.mjs",
   };

@@ -1,14 +1,28 @@
 import {
+  AF_INET,
+  AF_INET6,
+  AF_NETLINK,
+  AF_UNIX,
   AUDIT_ARCH,
   CLONE,
   CLONE3,
   DENIED,
+  EAFNOSUPPORT,
+  ENOSYS,
+  EOPNOTSUPP,
+  EPERM,
+  EPROTONOSUPPORT,
   FALLOCATE,
+  FREES_SPACE,
   HIGHEST,
   IOCTL,
+  MAKES_FILE,
   MODE_CALLS,
-  OPEN_CALLS,
+  NETLINK_ROUTE,
+  NEW_NAMESPACES,
   OPENAT2,
+  OPEN_CALLS,
+  PRIVILEGE_BITS,
   SOCKET,
   SOCKETPAIR,
   type Machine,
@@ -119,31 +133,13 @@ interface Instruction {
   readonly value: number;
 }
 
-const EPERM = 1;
-const ENOSYS = 38;
-const EPROTONOSUPPORT = 93;
-const EOPNOTSUPP = 95;
-const EAFNOSUPPORT = 97;
 const SECCOMP_RET_ALLOW = 0x7fff0000;
 const SECCOMP_RET_ERRNO = 0x00050000;
-/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
-const NEW_NAMESPACES = 0x7e020000;
 const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
-const AF_UNIX = 1;
-const AF_INET = 2;
-const AF_INET6 = 10;
-const AF_NETLINK = 16;
-const NETLINK_ROUTE = 0;
 const SOCK_TYPE_MASK = 0xf;
 /** Another name for a packet socket. */
 const SOCK_PACKET = 10;
-/** S_ISUID and S_ISGID. */
-const PRIVILEGE_BITS = 0o6000;
-/** O_CREAT, and the bit of O_TMPFILE that is not O_DIRECTORY. */
-const MAKES_FILE = 0o100 | 0o20000000;
-/** FALLOC_FL_PUNCH_HOLE and FALLOC_FL_COLLAPSE_RANGE. */
-const FREES_SPACE = 0x02 | 0x08;
 
 /** In struct seccomp_data. */
 const NUMBER_OFFSET = 0;

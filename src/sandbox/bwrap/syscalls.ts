@@ -165,4 +165,24 @@ export const HIGHEST = 469;
 /** As the kernel names an architecture to a filter. */
 export const AUDIT_ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
 
+// What the arguments mean, alike on both.
+/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
+export const NEW_NAMESPACES = 0x7e020000;
+export const AF_UNIX = 1;
+export const AF_INET = 2;
+export const AF_INET6 = 10;
+export const AF_NETLINK = 16;
+export const NETLINK_ROUTE = 0;
+/** S_ISUID and S_ISGID. */
+export const PRIVILEGE_BITS = 0o6000;
+/** O_CREAT, and the bit of O_TMPFILE that is not O_DIRECTORY. */
+export const MAKES_FILE = 0o100 | 0o20000000;
+/** FALLOC_FL_PUNCH_HOLE and FALLOC_FL_COLLAPSE_RANGE. */
+export const FREES_SPACE = 0x02 | 0x08;
+export const EPERM = 1;
+export const ENOSYS = 38;
+export const EPROTONOSUPPORT = 93;
+export const EOPNOTSUPP = 95;
+export const EAFNOSUPPORT = 97;
+
 export type Machine = "x64" | "arm64";

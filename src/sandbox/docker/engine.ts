@@ -6,6 +6,10 @@ export interface EngineFacts {
   readonly version: string;
   /** Run by an ordinary user: root in a container is that user outside. */
   readonly rootless: boolean;
+  /** Takes a filter of system calls with a container. Podman takes the name of a file of its own instead. */
+  readonly filters: boolean;
+  /** Writes to /proc whenever it starts something in a container, for AppArmor or SELinux. */
+  readonly labels: boolean;
   readonly memoryBytes: number;
   readonly limits: { readonly memory: boolean; readonly processes: boolean; readonly cpus: boolean };
 }
@@ -86,9 +90,14 @@ interface EngineInfo {
 async function readFacts(docker: Dockerode): Promise<EngineFacts> {
   const [info, version] = await Promise.all([docker.info() as Promise<EngineInfo>, docker.version()]);
   const name = version.Components?.[0]?.Name ?? "Docker";
+  const has = (option: string): boolean =>
+    (info.SecurityOptions ?? []).some((found) => found.includes(option));
+  const isPodman = name.startsWith("Podman");
   return {
     version: `${name === "Engine" ? "Docker" : name.replace(/ Engine$/, "")} ${version.Version}`,
-    rootless: (info.SecurityOptions ?? []).some((option) => option.includes("rootless")),
+    rootless: has("rootless"),
+    filters: has("seccomp") && !isPodman,
+    labels: isPodman || has("apparmor") || has("selinux"),
     memoryBytes: info.MemTotal ?? 0,
     limits: {
       memory: info.MemoryLimit ?? false,

@@ -9,9 +9,10 @@ import { PINNED } from "../host/mapping.ts";
 import { OpenFolder } from "../host/open-folder.ts";
 import type { Owner } from "../host/owner.ts";
 import type { SandboxPaths } from "../port.ts";
-import type { ContainerEngine } from "./engine.ts";
+import type { ContainerEngine, EngineFacts } from "./engine.ts";
 import { Image } from "./image.ts";
 import { toLimitConfig } from "./limits.ts";
+import { toSeccompProfile } from "./seccomp.ts";
 import { toMounts, type MountSources } from "./mounts.ts";
 import type { DockerPrograms } from "./programs.ts";
 import type { DockerRecord } from "./record.ts";
@@ -26,6 +27,25 @@ export const LABELS = {
   session: "sluice.session",
   owner: "sluice.owner",
 } as const;
+
+const SMALL = "rw,nosuid,nodev,mode=1777,size=64m";
+/** All of it: the memory of a process is a file there, which whoever runs as its user could write. */
+const READ_ONLY = ["/proc"];
+/** An engine's own list goes when that of the read-only paths does. */
+const MASKED = [
+  "/proc/acpi",
+  "/proc/asound",
+  "/proc/interrupts",
+  "/proc/kcore",
+  "/proc/keys",
+  "/proc/latency_stats",
+  "/proc/sched_debug",
+  "/proc/scsi",
+  "/proc/timer_list",
+  "/proc/timer_stats",
+  "/sys/devices/virtual/powercap",
+  "/sys/firmware",
+];
 
 export interface PlanSources {
   readonly engine: ContainerEngine;
@@ -47,7 +67,7 @@ export async function toContainerOptions(
 ): Promise<ContainerCreateOptions> {
   const { engine, folder, record } = sources;
   const [facts, image] = await Promise.all([engine.facts(), Image.find(engine, record.image)]);
-  const user = await toContainerUser(engine, record);
+  const user = toContainerUser(facts, record.owner);
   const host = folder.paths(record.directory);
   const etc = await makeFolders(sources, host, user);
   const bridge = toBridge(sources, requirements.hosts);
@@ -63,7 +83,8 @@ export async function toContainerOptions(
   return {
     Image: image.id,
     Hostname: "sandbox",
-    User: user,
+    // A container of somebody else has no capabilities at all, not even for a root that comes later.
+    User: "0:0",
     WorkingDir: PINNED.workspace,
     Entrypoint: ["tail", "-f", "/dev/null"],
     Cmd: [],
@@ -81,7 +102,13 @@ export async function toContainerOptions(
       Mounts: mounts,
       NetworkMode: record.network.mode === "full" ? sources.fullNetwork : "none",
       CapDrop: ["ALL"],
-      SecurityOpt: ["no-new-privileges"],
+      // For root, who starts agents as somebody else; nobody who is not root ever has them.
+      ...(isSeparate(user) ? { CapAdd: ["SETUID", "SETGID"] } : {}),
+      SecurityOpt: ["no-new-privileges", ...(facts.filters ? [`seccomp=${toSeccompProfile()}`] : [])],
+      // What is written there would be weighed by nobody.
+      ReadonlyRootfs: true,
+      Tmpfs: { "/run": SMALL, "/var/tmp": SMALL },
+      ...(facts.labels ? {} : { ReadonlyPaths: READ_ONLY, MaskedPaths: MASKED }),
       LogConfig: { Type: "none", Config: {} },
       ...toLimitConfig(record.limits, facts),
     },
@@ -103,13 +130,19 @@ export function toBridge(sources: PlanSources, hosts: readonly string[]): Bridge
 }
 
 /** Under an engine of an ordinary user, root inside is that user outside: the owner of the folders. */
-export async function toContainerUser(engine: ContainerEngine, record: DockerRecord): Promise<string> {
-  const { uid, gid } = record.owner ?? ownUser();
-  return (await engine.facts()).rootless ? "0:0" : `${uid}:${gid}`;
+export function toContainerUser(facts: EngineFacts, owner: Owner | undefined): string {
+  const { uid, gid } = owner ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+  return facts.rootless ? "0:0" : `${uid}:${gid}`;
 }
 
-function ownUser(): Owner {
-  return { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+/** Whether what stands between the engine and the agent can be another user than the agent. */
+export function isSeparate(user: string): boolean {
+  return !user.startsWith("0:");
+}
+
+export function toStreamShortcomings(user: string): string[] {
+  if (isSeparate(user)) return [];
+  return ["A command may open its agent's streams again: both are root in the container."];
 }
 
 /** An agent may have removed some of them, and an engine makes what is missing as root. */

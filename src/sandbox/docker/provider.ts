@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
 import { toOwner } from "../bwrap/user.ts";
+import { toDefaultDiskBytes } from "../host/diskGuard.ts";
 import { toDirectory, toRealPaths } from "../host/directory.ts";
 import { Enclosure } from "../host/enclosure.ts";
 import { listSandboxes, SandboxFolder } from "../host/folder.ts";
@@ -12,6 +13,7 @@ import { toEngineAddress, type AddressOptions } from "./address.ts";
 import { ContainerEngine, unreachable } from "./engine.ts";
 import { Image } from "./image.ts";
 import { toLimitShortcomings, withDefaults } from "./limits.ts";
+import { toContainerUser, toStreamShortcomings } from "./plan.ts";
 import { findDockerPrograms, type DockerPrograms } from "./programs.ts";
 import type { DockerRecord } from "./record.ts";
 import { DockerSandbox } from "./sandbox.ts";
@@ -81,9 +83,10 @@ export class DockerProvider implements SandboxProvider {
     await Image.find(engine, name);
     const folder = await SandboxFolder.at(root, spec.id);
     const directory = await toDirectory(spec.directory, await this.#hidden(root));
-    const asked = { ...this.#options.limits, ...spec.limits };
     const owner = await toOwner(folder.key, directory);
     const before = await folder.record();
+    const diskBytes = before?.limits?.diskBytes ?? (await toDefaultDiskBytes(root, directory ?? root));
+    const asked = { ...this.#options.limits, ...spec.limits };
     const hasOutputs = directory === undefined || (await isThere(join(directory, "output")));
     const makesOutputs = !hasOutputs || (before?.directory === directory && before?.madeOutputs);
     const record: DockerRecord = {
@@ -98,8 +101,11 @@ export class DockerProvider implements SandboxProvider {
       ...(makesOutputs ? { madeOutputs: true } : {}),
       image: name,
       network: spec.network ?? { mode: "allow", hosts: [] },
-      limits: withDefaults(asked, facts),
-      shortcomings: toLimitShortcomings(asked, facts),
+      limits: { diskBytes, ...withDefaults(asked, facts) },
+      shortcomings: [
+        ...toLimitShortcomings(asked, facts),
+        ...toStreamShortcomings(toContainerUser(facts, owner)),
+      ],
     };
     const sandbox = await this.#open(folder, record, root);
     // What a container is cannot be changed: the old one would keep its network and its limits.

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import type { BridgeStart } from "../bridge/bridge.ts";
@@ -18,13 +19,14 @@ import { Container } from "./container.ts";
 import type { ExecSpec } from "./exec/api.ts";
 import { signalGroup } from "./exec/ask.ts";
 import { runCommand } from "./exec/command.ts";
+import type { LaunchOrder } from "./exec/launch.ts";
 import { toAgentArgv } from "./exec/shim.ts";
-import { Image } from "./image.ts";
+import { hostNode, Image } from "./image.ts";
 import { findControllers } from "./limits.ts";
 import { ContainerNetwork } from "./network.ts";
-import { toContainerOptions, toContainerUser, type PlanSources } from "./plan.ts";
+import { isSeparate, toContainerOptions, toContainerUser, type PlanSources } from "./plan.ts";
 import { NOTHING } from "./requirements.ts";
-import { Spawned } from "./spawned.ts";
+import { Spawned, type AgentExec } from "./spawned.ts";
 
 /** A container around host folders. It comes and goes as it is needed; the folders stay. */
 export class DockerSandbox implements Sandbox {
@@ -87,10 +89,10 @@ export class DockerSandbox implements Sandbox {
     this.#disk?.begin();
     await this.#network.open(requirements.hosts);
     const env = this.#network.env(requirements.hosts);
-    const spec = { ...(await this.#place(id, env, launch.env)), argv: toAgentArgv(launch.argv) };
+    const exec = await this.#toAgentExec(await this.#place(id, env, launch.env), launch.argv);
     const before = [...(await this.#outside.prefix()), ...wrapper];
     await this.#outside.members.add(
-      await this.#spawned.start(spec, { before, env: this.#markers(), stdio: toStdio(stdio) }),
+      await this.#spawned.start(exec, { before, env: this.#markers(), stdio: toStdio(stdio) }),
     );
   }
 
@@ -182,7 +184,7 @@ export class DockerSandbox implements Sandbox {
     return {
       container,
       cwd: PINNED.workspace,
-      user: await toContainerUser(engine, record),
+      user: toContainerUser(await engine.facts(), record.owner),
       env: {
         PATH: image.path,
         LANG: "C.UTF-8",
@@ -196,6 +198,22 @@ export class DockerSandbox implements Sandbox {
         [MARKER]: this.id,
       },
     };
+  }
+
+  /** By a root that stands between the engine and the agent, where the agent is somebody else than root. */
+  async #toAgentExec(place: Omit<ExecSpec, "argv">, words: readonly string[]): Promise<AgentExec> {
+    const [program = ""] = words;
+    const argv = toAgentArgv(words, place.cwd);
+    if (!isSeparate(place.user)) return { spec: { ...place, cwd: "/", argv }, program };
+    const { engine, record, programs } = this.#sources;
+    const image = await Image.find(engine, record.image);
+    const node = (await image.node()) ?? hostNode();
+    const launcher = [node, "--input-type=module", "-e", await readFile(programs.launch, "utf8")];
+    const [uid, gid] = place.user.split(":").map(Number) as [number, number];
+    const order: LaunchOrder = { argv, env: place.env, uid, gid };
+    const env = { PATH: image.path, [MARKER]: this.id };
+    const spec = { container: place.container, user: "0:0", cwd: "/", env, argv: launcher };
+    return { spec, order: `${JSON.stringify(order)}\n`, program };
   }
 
   async #toFolder(cwd: string | undefined): Promise<string> {

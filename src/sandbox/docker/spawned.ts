@@ -10,6 +10,14 @@ import { readReport, writeTicket, type ExecReport } from "./exec/ticket.ts";
 
 const PATIENCE_MS = 60_000;
 
+/** How an agent is started in a container. */
+export interface AgentExec {
+  readonly spec: ExecSpec;
+  readonly order?: string;
+  /** What the agent is, for whoever hears that it is missing. */
+  readonly program: string;
+}
+
 /** The programs on this host that each hold the stdio of one agent in the container, and outlive the server. */
 export class Spawned {
   readonly #folder: string;
@@ -22,9 +30,9 @@ export class Spawned {
     this.#program = options.program;
   }
 
-  /** Starts a command behind what shall stand before it on this host; answers its host pid once it runs inside. */
+  /** Starts an agent behind what shall stand before it on this host; answers its host pid once it runs inside. */
   async start(
-    spec: ExecSpec,
+    { spec, order, program }: AgentExec,
     outside: {
       before: readonly string[];
       env: Readonly<Record<string, string>>;
@@ -35,7 +43,12 @@ export class Spawned {
       throw new SluiceError("internal", `${this.#program} is missing; build it: npm run build`);
     }
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    const ticket = { id: randomUUID(), address: this.#address, spec };
+    const ticket = {
+      id: randomUUID(),
+      address: this.#address,
+      spec,
+      ...(order === undefined ? {} : { order }),
+    };
     const file = await writeTicket(this.#folder, ticket);
     const argv = [...outside.before, process.execPath, this.#program, file];
     const child = await startProgram(argv, { cwd: this.#folder, env: outside.env, stdio: outside.stdio });
@@ -45,7 +58,7 @@ export class Spawned {
     const report = await this.#await(pid, ticket.id, isOver);
     if (report.pid !== undefined) return pid;
     await rm(file, { force: true });
-    throw toStartError(spec, report);
+    throw toStartError(program, report);
   }
 
   /** The pid in the container of what was started as `pid` on this host. */
@@ -72,9 +85,7 @@ export class Spawned {
   }
 }
 
-function toStartError(spec: ExecSpec, report: ExecReport): SluiceError {
-  // The first four words are the shim's.
-  const program = spec.argv[4] ?? "";
+function toStartError(program: string, report: ExecReport): SluiceError {
   if (report.missing) {
     const detail = `The program ${program} is not in the image. Choose an image that has it, or name its host path in the provider's "mounts".`;
     return new SluiceError("agent_not_installed", detail, { program });

@@ -34,15 +34,20 @@ async function main(file: string): Promise<number> {
     throw error;
   });
   const { id, stream } = started;
+  let complaint = "";
   let reported: Promise<void> | undefined;
   const first = new FirstLine((pid) => {
     reported = report(pid === 0 ? { missing: true } : { pid });
   });
   const frames = new FrameSplitter({
     stdout: (chunk) => write(1, first.strip(chunk)),
-    stderr: (chunk) => write(2, chunk),
+    stderr: (chunk) => {
+      if (!first.isRead) complaint = (complaint + chunk.toString()).slice(0, 300);
+      write(2, chunk);
+    },
   });
   const closed = once(stream, "close");
+  if (ticket.order !== undefined) stream.write(ticket.order);
   stream.on("error", () => {}).on("data", (chunk: Buffer) => frames.push(chunk));
   process.stdin.on("error", () => {}).pipe(stream);
   const look = setInterval(() => {
@@ -54,7 +59,11 @@ async function main(file: string): Promise<number> {
   await closed;
   clearInterval(look);
   const exitCode = (await readExitCode(address, id)) ?? KILLED;
-  if (!first.isRead) await report({ error: `the command ended at once with code ${exitCode}` });
+  if (!first.isRead) {
+    const said = complaint.trim();
+    const error = `the command ended at once with code ${exitCode}${said === "" ? "" : ` (${said})`}`;
+    await report({ error });
+  }
   await reported;
   return exitCode;
 }

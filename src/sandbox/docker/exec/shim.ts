@@ -1,9 +1,12 @@
 /**
  * What stands before a command in the container. The engine starts it as the leader of a session of its own, so the
  * pid that it says first, in a line on stdout, is also the process group to signal; 0 says that there is no such program.
- * A program that the image has elsewhere than the host is looked for by its name.
+ * A program that the image has elsewhere than the host is looked for by its name. The folder is the first argument:
+ * only the user of the sandbox may walk there.
  */
-const FIND = `p=$1
+const FIND = `cd "$1" || exit
+shift
+p=$1
 command -v "$p" > /dev/null 2>&1 || p=\${1##*/}
 command -v "$p" > /dev/null 2>&1 || { echo 0; exit 127; }
 shift
@@ -11,8 +14,8 @@ echo $$
 `;
 
 /** The command takes the place of the shim, so that its exit code and its signals are its own. */
-export function toAgentArgv(argv: readonly string[]): string[] {
-  return ["/bin/sh", "-c", `${FIND}exec "$p" "$@"`, "sh", ...argv];
+export function toAgentArgv(argv: readonly string[], cwd: string): string[] {
+  return ["/bin/sh", "-c", `${FIND}exec "$p" "$@"`, "sh", cwd, ...argv];
 }
 
 /**

@@ -8,6 +8,8 @@ export interface ExecTicket {
   readonly id: string;
   readonly address: EngineAddress;
   readonly spec: ExecSpec;
+  /** What the command is told on its stdin before anything else. */
+  readonly order?: string;
 }
 
 /** What has become of a ticket; stored under the process group of the program that took it. */
