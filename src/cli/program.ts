@@ -1,17 +1,5 @@
 import { Command } from "commander";
 import pc from "picocolors";
-import { addCheckpoints } from "./commands/checkpoints.ts";
-import { addCp } from "./commands/cp.ts";
-import { addDecode } from "./commands/decode.ts";
-import { addDoctor } from "./commands/doctor.ts";
-import { addExport } from "./commands/export.ts";
-import { addModel } from "./commands/model.ts";
-import { addRecord } from "./commands/record.ts";
-import { addRestore } from "./commands/restore.ts";
-import { addRun } from "./commands/run.ts";
-import { addServe } from "./commands/serve.ts";
-import { addSessions } from "./commands/sessions.ts";
-import { addTail } from "./commands/tail.ts";
 import { CliFailure, describeFailure, EXIT } from "./failure.ts";
 import { Screen } from "./screen.ts";
 import { readVersion } from "./version.ts";
@@ -26,20 +14,23 @@ Examples:
 Exit codes: 0 done · 1 failed · 2 bad usage · 130 interrupted
 `;
 
-const COMMANDS = [
-  addRun,
-  addServe,
-  addSessions,
-  addTail,
-  addExport,
-  addCp,
-  addCheckpoints,
-  addRestore,
-  addDecode,
-  addRecord,
-  addModel,
-  addDoctor,
-];
+/** Loaded by name: what a command needs should not cost every other one its start. */
+const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
+  run: async () => (await import("./commands/run.ts")).addRun,
+  serve: async () => (await import("./commands/serve.ts")).addServe,
+  sessions: async () => (await import("./commands/sessions.ts")).addSessions,
+  tail: async () => (await import("./commands/tail.ts")).addTail,
+  export: async () => (await import("./commands/export.ts")).addExport,
+  cp: async () => (await import("./commands/cp.ts")).addCp,
+  checkpoints: async () => (await import("./commands/checkpoints.ts")).addCheckpoints,
+  restore: async () => (await import("./commands/restore.ts")).addRestore,
+  decode: async () => (await import("./commands/decode.ts")).addDecode,
+  record: async () => (await import("./commands/record.ts")).addRecord,
+  model: async () => (await import("./commands/model.ts")).addModel,
+  doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
+};
+
+type AddCommand = (program: Command, context: CommandContext) => void;
 
 /** Runs one command line and answers with its exit code. */
 export async function runProgram(argv: readonly string[], screen = new Screen()): Promise<number> {
@@ -47,8 +38,8 @@ export async function runProgram(argv: readonly string[], screen = new Screen())
   const exit = (code: number): void => {
     exitCode = code;
   };
-  const program = createProgram({ screen, exit, argv });
   try {
+    const program = await createProgram({ screen, exit, argv });
     await program.parseAsync(argv);
     if (screen.failure) throw new CliFailure(`The output could not be written: ${screen.failure.message}`);
     return exitCode;
@@ -67,7 +58,7 @@ export interface CommandContext {
   readonly argv: readonly string[];
 }
 
-function createProgram({ screen, exit, argv }: CommandContext): Command {
+async function createProgram({ screen, exit, argv }: CommandContext): Promise<Command> {
   const errors = pc.createColors(Boolean(process.stderr.isTTY) && !process.env["NO_COLOR"]);
   const program = new Command("sluice")
     .description("Runs any coding agent in a sandbox and keeps one durable event log per session.")
@@ -81,6 +72,13 @@ function createProgram({ screen, exit, argv }: CommandContext): Command {
     })
     .addHelpText("after", EXAMPLES);
   const context: CommandContext = { screen, exit, argv };
-  for (const add of COMMANDS) add(program, context);
+  for (const load of toLoad(argv)) (await load())(program, context);
   return program;
+}
+
+/** The command that is called, or all of them for who asks what there is. */
+function toLoad([, , name = ""]: readonly string[]): (() => Promise<AddCommand>)[] {
+  if (name === "-V" || name === "--version") return [];
+  const named = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  return named === undefined ? Object.values(COMMANDS) : [named];
 }

@@ -1,14 +1,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { type Catalog, createCatalog } from "../catalog/index.ts";
-import { createApp, listen, OWN_ADDRESSES, type Listening, type Webhooks } from "../http/index.ts";
 import { createSqliteLog, type EventLog } from "../log/index.ts";
 import { createEngine, DEFAULT_ORPHAN_MS, type Engine, type EngineOptions } from "../sessions/index.ts";
 import { checkpointStorageOf } from "./checkpointStore.ts";
 import { ensureDataDir } from "./dataDir.ts";
-import { readVersion } from "./version.ts";
 
-/** How the rooms are put together for the command line, in one place. */
+/** How the rooms are put together for the command line; with HTTP in front of them in `server.ts`. */
 
 /** The log of a data folder; undefined where there is none and `mustExist` forbids to make one. */
 export function openLog(folder: string, options: { mustExist: true }): EventLog | undefined;
@@ -57,51 +54,4 @@ export async function openEngine(
     await log.close();
     throw error;
   }
-}
-
-export interface ServerSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly token: string | undefined;
-  /** Further names that it is called by. */
-  readonly allowedHosts?: readonly string[] | undefined;
-  /** Pages of other origins that may call it. */
-  readonly allowedOrigins?: readonly string[] | undefined;
-  /** What clients keep beside their sessions; the caller's to close. */
-  readonly catalog: Catalog;
-  /** The agent of sessions that name none. */
-  readonly defaultAgent?: string | undefined;
-  readonly webhooks?: Webhooks | undefined;
-  /** Further keys of the Anthropic dialect, each with its workspace. */
-  readonly workspaces?: Readonly<Record<string, string>> | undefined;
-  /** How many requests a minute each key may send there. */
-  readonly rateLimit?: number | undefined;
-}
-
-export function openCatalog(dataDir: string): Catalog {
-  return createCatalog({ folder: dataDir });
-}
-
-export function startServer(engine: Engine, settings: ServerSettings): Promise<Listening> {
-  const { host, port, token, catalog, defaultAgent, webhooks, workspaces, rateLimit } = settings;
-  // Bound to every address, a server is called by any of them; names it has to be told.
-  const isEverywhere = /^(0\.0\.0\.0|\[?::\]?)$/.test(host);
-  const allowedHosts = [isEverywhere ? OWN_ADDRESSES : host, ...(settings.allowedHosts ?? [])];
-  const { allowedOrigins = [] } = settings;
-  const options = {
-    engine,
-    token: token ?? false,
-    version: readVersion(),
-    allowedHosts,
-    allowedOrigins,
-  } as const;
-  const app = createApp({
-    ...options,
-    catalog,
-    ...(defaultAgent === undefined ? {} : { defaultAgent }),
-    ...(webhooks && { webhooks }),
-    ...(workspaces && { workspaces }),
-    ...(rateLimit !== undefined && { rateLimit: { perMinute: rateLimit } }),
-  });
-  return listen({ app, host, port });
 }

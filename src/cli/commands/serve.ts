@@ -7,7 +7,8 @@ import type { CommandContext } from "../program.ts";
 import { readKeysFile } from "../keysFile.ts";
 import { onInterrupt } from "../signals.ts";
 import { ensureToken, isSendable, tokenFile } from "../token.ts";
-import { openCatalog, openEngine, startServer } from "../wiring.ts";
+import { openCatalog, startServer } from "../server.ts";
+import { openEngine } from "../wiring.ts";
 import type { Catalog } from "../../catalog/port.ts";
 import {
   createCredentialDesk,

@@ -1,0 +1,22 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ROOT } from "./setup.mjs";
+
+/** The licences of the packages that are bundled into dist/cli go with it, as they ask. */
+const BUNDLED = [
+  "@hono/node-server",
+  "aws4fetch",
+  "commander",
+  "eventsource-parser",
+  "hono",
+  "picocolors",
+  "zod",
+];
+
+const texts = BUNDLED.map((name) => {
+  const folder = join(ROOT, "node_modules", name);
+  const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
+  if (file === undefined) throw new Error(`${name} has no licence file, so it cannot be bundled`);
+  return `${name}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
+});
+writeFileSync(join(ROOT, "dist/cli/LICENSES.txt"), texts.join("\n----\n\n"));
