@@ -133,6 +133,7 @@ export class Runner {
     const { deps, writer, exclusive, commit } = this.#context;
     this.#stop = stop;
     await this.#booting?.catch(() => {});
+    await this.#sandbox.settled();
     // A frozen process can neither end by itself nor be killed everywhere.
     if (writer.fold.paused) await this.resume();
     if (stop === "idle" && this.#process) {
@@ -156,6 +157,7 @@ export class Runner {
   async demolish(): Promise<void> {
     this.#stop = "remove";
     await this.#booting?.catch(() => {});
+    await this.#sandbox.settled();
     await this.detach();
     await this.#intake?.done;
     await this.#process?.kill();
@@ -201,12 +203,11 @@ export class Runner {
   async #boot(): Promise<void> {
     const { deps, writer, exclusive, commit, isClosed } = this.#context;
     const { row, fold } = writer;
-    // The lock is free while a sandbox boots, which may take long: messages are accepted meanwhile.
-    const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
     try {
-      const sandbox = await this.#sandbox.make(record);
+      const sandbox = await this.#sandbox.made();
       await exclusive(async () => {
-        if (fold.ended || this.#stop !== undefined) return;
+        // In a frozen sandbox nothing starts; once it goes on, this is tried again.
+        if (fold.ended || fold.paused || this.#stop !== undefined) return;
         const ordinal = fold.processes + 1;
         const resumed = fold.nativeSessionId ?? undefined;
         const started = {

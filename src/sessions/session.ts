@@ -8,7 +8,7 @@ import {
 } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
-import type { SandboxFiles } from "../sandbox/port.ts";
+import type { Sandbox, SandboxFiles } from "../sandbox/port.ts";
 import { accept } from "./accepting.ts";
 import { changeOf, type SessionChange } from "./change.ts";
 import { closeTurn } from "./closing.ts";
@@ -156,11 +156,14 @@ export class Session {
     return this.#exclusive(() => this.#append(replyEvents(this.#writer.fold, id, reply)));
   }
 
-  exec(command: RunCommand): Promise<StartedCommand> {
+  async exec(command: RunCommand): Promise<StartedCommand> {
+    const sandbox = await this.#sandboxFor(() => {
+      this.#refuseEnded();
+      this.#commands.refuse(command);
+    });
     return this.#exclusive(async () => {
       this.#refuseEnded();
-      await this.#begin();
-      return this.#commands.start(command);
+      return this.#commands.start(command, sandbox);
     });
   }
 
@@ -201,14 +204,8 @@ export class Session {
     }).finally(() => this.#letGo());
   }
 
-  files(): Promise<SandboxFiles> {
-    return this.#exclusive(async () => {
-      const kept = await this.#sandbox.connected();
-      if (kept) return kept.files;
-      this.#refuseEnded();
-      await this.#begin();
-      return (await this.#sandbox.ensure()).files;
-    });
+  async files(): Promise<SandboxFiles> {
+    return (await this.#sandboxFor()).files;
   }
 
   /** What really changed is an event; an agent that has to be started otherwise is, with the next message. */
@@ -239,10 +236,12 @@ export class Session {
     });
   }
 
-  checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
+  async checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
+    const refuse = (): void => this.#refuseTurn("be checkpointed");
+    const sandbox = await this.#sandboxFor(refuse);
     return this.#exclusive(async () => {
-      this.#refuseTurn("be checkpointed");
-      const { info, event } = await this.#keeper.keep(await this.#sandbox.ensure(), comment);
+      refuse();
+      const { info, event } = await this.#keeper.keep(sandbox, comment);
       await this.#append([event]);
       return info;
     });
@@ -253,15 +252,16 @@ export class Session {
     this.#refuseEnded();
     this.#refuseTurn("be restored");
     await this.sleep();
+    const sandbox = await this.#sandboxFor();
     return this.#exclusive(async () => {
       this.#refuseTurn("be restored");
-      const { info, events } = await this.#keeper.restore(await this.#sandbox.ensure(), checkpoint);
+      const { info, events } = await this.#keeper.restore(sandbox, checkpoint);
       await this.#append(events);
       return info;
     });
   }
 
-  pause(): Promise<void> {
+  async pause(): Promise<void> {
     this.#refuseEnded();
     return this.#sandbox.pause();
   }
@@ -295,6 +295,19 @@ export class Session {
         throw this.#reason ?? new SluiceError("stream_error", "the session was being reopened; try again");
       return task();
     });
+  }
+
+  /** The sandbox that it has, or one that is made for it; an ended session gets none. Not to be called under the lock. */
+  async #sandboxFor(refuse: () => void = () => {}): Promise<Sandbox> {
+    const kept = await this.#exclusive(async () => {
+      refuse();
+      const kept = await this.#sandbox.connected();
+      if (kept) return kept;
+      this.#refuseEnded();
+      await this.#begin();
+      return undefined;
+    });
+    return kept ?? this.#sandbox.made();
   }
 
   async #begin(): Promise<void> {
