@@ -15,6 +15,8 @@ export class OpenSessions {
   /** In order of use, the longest unused first, where resting ones are let go from. */
   readonly #live = new Map<string, Promise<Session>>();
   readonly #opened = new Set<Session>();
+  /** Those that were dropped and are not at rest yet: nobody else is to speak for them before. */
+  readonly #leaving = new Map<string, Promise<void>>();
   readonly #reopening = new Map<string, NodeJS.Timeout>();
   /** Where the log stood when a session was last given up, and how long it was then left alone. */
   readonly #failures = new Map<string, { readonly head: number; readonly delay: number }>();
@@ -77,9 +79,15 @@ export class OpenSessions {
     return found;
   }
 
+  /** Lets go of it, and ends nothing. It is opened again once the old object is at rest. */
   drop(session: Session): void {
+    const { id } = session;
     this.#opened.delete(session);
-    this.#live.delete(session.id);
+    this.#live.delete(id);
+    const left = Promise.allSettled([this.#leaving.get(id), session.close()]).then(() => {
+      if (this.#leaving.get(id) === left) this.#leaving.delete(id);
+    });
+    this.#leaving.set(id, left);
   }
 
   /** An append failed: the session is opened again from its log, where nothing of the failed batch is. */
@@ -106,6 +114,7 @@ export class OpenSessions {
     const live = [...this.#live.values()];
     this.#live.clear();
     await Promise.allSettled(live.map(async (session) => (await session).close()));
+    await Promise.all(this.#leaving.values());
     this.#opened.clear();
   }
 
@@ -125,6 +134,7 @@ export class OpenSessions {
   }
 
   async #openFresh(id: string): Promise<Session> {
+    await this.#leaving.get(id);
     const row = await this.row(id);
     if (row.active && !this.#isFree(row)) {
       throw new SluiceError(
@@ -151,7 +161,6 @@ export class OpenSessions {
       if (session.isActive || session.isBusy) continue;
       surplus -= 1;
       this.drop(session);
-      void session.close();
     }
   }
 

@@ -287,6 +287,7 @@ export class Session {
     this.#letGo();
     await this.#commands.detach();
     await this.#runner.settled();
+    await this.#lock.run(async () => {});
   }
 
   #exclusive<T>(task: () => Promise<T>): Promise<T> {
