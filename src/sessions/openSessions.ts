@@ -6,6 +6,8 @@ import { Session } from "./session.ts";
 
 /** How many sessions without anything running are kept open, in case they are spoken to again. */
 const RESTING_KEPT = 256;
+/** How often a session that others open at the same moment is tried for. */
+const CLAIMS = 5;
 const REOPEN_FIRST_MS = 250;
 const REOPEN_LAST_MS = 15_000;
 
@@ -94,7 +96,7 @@ export class OpenSessions {
   reopen(session: Session, error: unknown): void {
     this.drop(session);
     if (this.#closed) return;
-    if (error instanceof SluiceError && error.code === "fenced") {
+    if (isFenced(error)) {
       const message = "another process took the session over";
       this.#deps.logger({ level: "warn", message, session: session.id });
       return;
@@ -135,6 +137,17 @@ export class OpenSessions {
 
   async #openFresh(id: string): Promise<Session> {
     await this.#leaving.get(id);
+    for (let tries = CLAIMS; ; tries -= 1) {
+      try {
+        return await this.#claim(id);
+      } catch (error) {
+        // Another server was quicker; whether it has begun something says its row.
+        if (tries === 1 || !isFenced(error)) throw error;
+      }
+    }
+  }
+
+  async #claim(id: string): Promise<Session> {
     const row = await this.row(id);
     if (row.active && !this.#isFree(row)) {
       throw new SluiceError(
@@ -189,5 +202,9 @@ function toLonger(delay: number): number {
 
 /** Given up by somebody else's failure while we waited, or taken over while it rested: nothing of ours was appended. */
 function wasNotTried(error: unknown): boolean {
-  return error instanceof SluiceError && (error.code === "stream_error" || error.code === "fenced");
+  return isFenced(error) || (error instanceof SluiceError && error.code === "stream_error");
+}
+
+function isFenced(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === "fenced";
 }
