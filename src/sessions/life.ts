@@ -2,15 +2,16 @@ import { SluiceError } from "../contract/index.ts";
 import type { Stop } from "./ending.ts";
 
 /**
- * Where a session is with its agent's process: it has none, one is being started, one runs, one has served the only turn
- * that it serves, all that runs is being ended, or it will never have one again.
+ * Where a session is with its agent's process: it has none, a start waits its turn, one is being started, one runs, one has
+ * served the only turn that it serves, all that runs is being ended, or it will never have one again.
  */
-export const LIFE_STATES = ["none", "starting", "running", "spent", "stopping", "gone"] as const;
+export const LIFE_STATES = ["none", "queued", "starting", "running", "spent", "stopping", "gone"] as const;
 export type LifeState = (typeof LIFE_STATES)[number];
 
 /** `found` is one of an earlier server; after `unstarted` nothing of a start runs; `stopped` is the end of an ending. */
 export const LIFE_STEPS = [
   "start",
+  "admitted",
   "started",
   "unstarted",
   "found",
@@ -23,7 +24,8 @@ export type LifeStep = (typeof LIFE_STEPS)[number];
 
 /** All that can happen to a process. A step that is not in its row is a fault of ours. */
 export const TRANSITIONS: Readonly<Record<LifeState, Readonly<Partial<Record<LifeStep, LifeState>>>>> = {
-  none: { start: "starting", found: "running", stop: "stopping" },
+  none: { start: "queued", found: "running", stop: "stopping" },
+  queued: { admitted: "starting", unstarted: "none", stop: "stopping" },
   starting: { started: "running", unstarted: "none", stop: "stopping" },
   running: { unstarted: "none", served: "spent", exited: "none", stop: "stopping" },
   spent: { served: "spent", exited: "none", stop: "stopping" },
@@ -78,6 +80,10 @@ export class ProcessLife<P> {
 
   start(): void {
     this.#take("start");
+  }
+
+  admitted(): void {
+    this.#take("admitted");
   }
 
   started(process: P): void {

@@ -11,6 +11,10 @@ import { isLate } from "./patience.ts";
 import type { HarnessProcess } from "./process.ts";
 import type { SessionSandbox } from "./sessionSandbox.ts";
 import { startTurn } from "./start.ts";
+import type { Leave } from "./startQueue.ts";
+
+/** An agent that has said nothing for so long after its start costs no more than any other that runs. */
+const SETTLED_MS = 2_000;
 
 /** The harness process of a session, through all its lives: booted when there is work, ended, found again. */
 export class Runner {
@@ -20,6 +24,8 @@ export class Runner {
   readonly #life = new ProcessLife<HarnessProcess>();
   #intake: Intake | undefined;
   #booted: Promise<void> = Promise.resolve();
+  #withdrawal = new AbortController();
+  #leaveQueue: Leave = () => {};
   #ending: Promise<void> | undefined;
   #killing: Promise<void> | undefined;
 
@@ -34,7 +40,12 @@ export class Runner {
   }
 
   get isBooting(): boolean {
-    return this.#life.state === "starting";
+    return this.isQueued || this.#life.state === "starting";
+  }
+
+  /** Whether its start waits for those of other sessions. */
+  get isQueued(): boolean {
+    return this.#life.state === "queued";
   }
 
   /** Whether the session is being ended for good. */
@@ -83,12 +94,17 @@ export class Runner {
     const { deps, writer, isClosed, inBackground } = this.#context;
     const { fold } = writer;
     const { state } = this.#life;
-    if (isClosed() || state === "starting" || this.#life.isStopping || fold.ended) return;
+    if (isClosed() || this.isBooting || this.#life.isStopping || fold.ended) return;
     if (this.#mustEnd !== null) return inBackground(this.shutDown("failure"));
     if (fold.turn || fold.paused || fold.inbox.length === 0 || deps.draining()) return;
     if (state === "none") return this.#start();
     if (this.#isStale) return fold.command ? undefined : inBackground(this.shutDown("idle"));
     inBackground(this.#startQueued());
+  }
+
+  /** Takes a start that waits out of the queue. */
+  withdraw(): void {
+    this.#withdrawal.abort();
   }
 
   /** Tells the harness all that the log says it must have been told. */
@@ -130,6 +146,7 @@ export class Runner {
   /** Ends the process for good and answers when its last output is in the log. One that comes meanwhile joins in. */
   shutDown(stop: Exclude<Stop, "remove">): Promise<void> {
     this.#life.stop(stop);
+    this.withdraw();
     this.#ending ??= this.#end();
     return this.#ending;
   }
@@ -174,6 +191,7 @@ export class Runner {
   /** Ends and removes all that is on the disk; nothing of it needs to be in a log that goes too. */
   async demolish(): Promise<void> {
     this.#life.stop("remove");
+    this.withdraw();
     await this.#booted.catch(() => {});
     await this.#sandbox.settled();
     await this.#ending?.catch(() => {});
@@ -189,6 +207,8 @@ export class Runner {
 
   /** Stops looking, and ends nothing. */
   async detach(): Promise<void> {
+    this.withdraw();
+    this.#leaveQueue();
     await this.#intake?.detach();
     await this.#sandbox.release();
   }
@@ -231,19 +251,25 @@ export class Runner {
 
   #start(): void {
     this.#life.start();
+    this.#withdrawal = new AbortController();
     this.#booted = this.#boot().finally(() => this.advance());
     this.#context.inBackground(this.#booted);
   }
 
   async #boot(): Promise<void> {
-    const { writer, exclusive, isClosed } = this.#context;
+    const { deps, writer, exclusive, isClosed } = this.#context;
     const { fold } = writer;
+    const leave = await deps.starts.enter(this.#withdrawal.signal);
+    if (!leave) return this.#life.unstarted();
+    this.#leaveQueue = leave;
     try {
+      if (this.isQueued) this.#life.admitted();
       const sandbox = await this.#sandbox.made();
       await this.#killing?.catch(() => {});
       await exclusive(async () => {
         // In a frozen sandbox nothing starts; once it goes on, this is tried again.
-        if (fold.ended || fold.paused || this.#life.isStopping) return this.#life.unstarted();
+        const isWanted = fold.inbox.length > 0 && !fold.ended && !fold.paused;
+        if (!isWanted || this.#life.isStopping) return this.#life.unstarted();
         await this.#launch(sandbox);
       });
     } catch (error) {
@@ -252,6 +278,9 @@ export class Runner {
         this.#life.unstarted();
         await failLaunch(this.#context, error);
       });
+    } finally {
+      if (this.#life.state === "running") setTimeout(leave, SETTLED_MS).unref();
+      else leave();
     }
   }
 
@@ -277,6 +306,7 @@ export class Runner {
     this.#intake = new Intake(this.#context, process, {
       stop: () => this.#life.reason,
       moved: async (endsTurn) => {
+        this.#leaveQueue();
         if (endsTurn && process.isOneShot && this.process === process) this.#life.served();
         if (this.#outbox.isOwed) await this.deliverOutbox();
         this.advance();

@@ -16,7 +16,7 @@ import { Commands } from "./commands.ts";
 import type { SessionContext } from "./context.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
-import { endSession, TERMINATED } from "./ending.ts";
+import { endSession, endWithdrawn, TERMINATED } from "./ending.ts";
 import { isActive, type QueuedInput } from "./fold.ts";
 import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
@@ -125,7 +125,9 @@ export class Session {
   }
 
   info(): SessionInfo {
-    return this.#writer.info;
+    const { info } = this.#writer;
+    const isStarting = this.#runner.isBooting && info.status === "idle" && info.queued > 0;
+    return isStarting ? { ...info, status: "starting" } : info;
   }
 
   /** All of it is accepted in one transaction, or none of it. */
@@ -138,7 +140,9 @@ export class Session {
     // Nobody hears an interrupt while frozen.
     await this.#runner.resume();
     const interrupted = await this.#exclusive(async () => {
-      const { turn } = this.#writer.fold;
+      const { turn, inbox } = this.#writer.fold;
+      const queued = !turn && this.#runner.isQueued ? inbox[0]?.turnId : undefined;
+      if (queued !== undefined && queued === (turnId ?? queued)) return this.#withdraw(queued);
       if (!turn || (turnId !== undefined && turn.id !== turnId)) return undefined;
       const ended = this.#turnEnds.of(turn.id);
       await this.#time.interrupt(by);
@@ -309,6 +313,16 @@ export class Session {
       return undefined;
     });
     return kept ?? this.#sandbox.made();
+  }
+
+  /** Gives up the message whose start waits its turn; one behind it keeps the place. Under the lock. */
+  async #withdraw(turnId: string): Promise<{ turnId: string; ended: Promise<void> }> {
+    const { fold } = this.#writer;
+    const drafts = this.#writer.drafts();
+    endWithdrawn(fold, drafts);
+    await this.#commit(drafts);
+    if (fold.inbox.length === 0) this.#runner.withdraw();
+    return { turnId, ended: Promise.resolve() };
   }
 
   async #begin(): Promise<void> {

@@ -18,7 +18,11 @@ const STOPS = Object.keys(STRENGTH) as Stop[];
 /** The shortest way to each state. */
 const WAYS: Record<LifeState, (life: Life) => void> = {
   none: () => {},
-  starting: (life) => life.start(),
+  queued: (life) => life.start(),
+  starting: (life) => {
+    life.start();
+    life.admitted();
+  },
   running: (life) => life.found("p"),
   spent: (life) => {
     life.found("p");
@@ -89,7 +93,7 @@ describe("the life of a process", () => {
           }
           take(life, step, reason);
           if (life.state === "running" || life.state === "spent") expect(life.process).toBe("p");
-          if (life.state === "none" || life.state === "starting") expect(life.process).toBeUndefined();
+          if (["none", "queued", "starting"].includes(life.state)) expect(life.process).toBeUndefined();
           expect(life.reason !== undefined).toBe(life.isStopping);
           if (before.state === "gone") expect(life.state).toBe("gone");
           if (before.reason !== undefined && life.reason !== undefined)
