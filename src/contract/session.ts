@@ -151,7 +151,7 @@ export const SessionSpec = z.strictObject({
 });
 export type SessionSpec = z.infer<typeof SessionSpec>;
 
-export const SessionStatus = z.enum(["idle", "running", "waiting", "retrying", "ended"]);
+export const SessionStatus = z.enum(["idle", "starting", "running", "waiting", "retrying", "ended"]);
 export type SessionStatus = z.infer<typeof SessionStatus>;
 
 export const PendingAction = z.strictObject({

@@ -19,6 +19,12 @@ export function toMetrics({ engine, meter, streams, webhooks }: Services): strin
   say("turns_running", "gauge", "Turns that run now.", { "": stats.turnsRunning });
   say("turns_ended_total", "counter", "Turns that have ended.", { "": stats.turnsEnded });
   say("processes_running", "gauge", "Agent processes that run now.", { "": stats.processesRunning });
+  say("starts_waiting", "gauge", "Agents that wait for their start.", { "": stats.starts.waiting });
+  say("starts_running", "gauge", "Agents that are being started.", { "": stats.starts.starting });
+  say("starts_admitted_total", "counter", "Starts that were let in.", { "": stats.starts.admitted });
+  say("starts_withdrawn_total", "counter", "Starts that were given up while they waited.", {
+    "": stats.starts.withdrawn,
+  });
   say("events_appended_total", "counter", "Events committed to the log.", { "": stats.eventsAppended });
   say("batches_appended_total", "counter", "Transactions that committed them.", {
     "": stats.batchesAppended,

@@ -77,6 +77,9 @@ export async function startProcess(
   try {
     await spool.begin((wrapped) => sandbox.spawn({ launch: whole, ...wrapped }));
   } catch (error) {
+    // It may run all the same, where only what follows its start failed.
+    const pid = await spool.pid();
+    if (pid !== undefined) await sandbox.signal(pid, "SIGKILL").catch(() => {});
     await spool.remove();
     throw error;
   }

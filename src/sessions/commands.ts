@@ -62,10 +62,9 @@ export class Commands {
   }
 
   /** Call it under the lock. */
-  async start(request: RunCommand): Promise<StartedCommand> {
-    this.#refuse(request);
+  async start(request: RunCommand, sandbox: Sandbox): Promise<StartedCommand> {
+    this.refuse(request);
     const { writer, commit } = this.#context;
-    const sandbox = await this.#sandbox.ensure();
     const id = createId("command");
     const after = writer.fold.head;
     const { command, cwd, timeoutMs, background } = request;
@@ -228,7 +227,8 @@ export class Commands {
     return { env: Object.fromEntries(env), redact: createRedact(all), values: [...all.values()] };
   }
 
-  #refuse({ command }: RunCommand): void {
+  /** Fails where the command could not be started now. */
+  refuse({ command }: RunCommand): void {
     const { deps, writer } = this.#context;
     const { fold } = writer;
     if (deps.draining()) throw new SluiceError("draining", "try again in a moment: the server is restarting");

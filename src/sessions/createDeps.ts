@@ -11,6 +11,7 @@ import type { EngineOptions } from "./engineOptions.ts";
 import { ownerName } from "./owner.ts";
 import { decideDefault, findProvider } from "./providers.ts";
 import { createShelves } from "./shelves.ts";
+import { DEFAULT_STARTS_AT_ONCE, StartQueue } from "./startQueue.ts";
 
 /** What only the running engine can say. */
 interface Surroundings extends Pick<SessionDeps, "draining" | "onStart" | "count" | "onGivenUp"> {
@@ -45,6 +46,7 @@ export function createSessionDeps(options: EngineOptions, around: Surroundings):
       storage: options.checkpointStorage ?? createFolderStorage(join(dataDir, "checkpoints")),
       find: options.shelves,
     }),
+    starts: new StartQueue(options.startsAtOnce ?? DEFAULT_STARTS_AT_ONCE),
     harness: (spec) => findHarness(spec.agent, harnesses),
     provider: (id) => findProvider(id, providers),
   };

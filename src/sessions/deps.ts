@@ -9,6 +9,7 @@ import type { Drafts } from "./drafts.ts";
 import type { Loan } from "./lending.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Session } from "./session.ts";
+import type { StartQueue } from "./startQueue.ts";
 
 export interface Limits {
   /** A turn that works longer is interrupted; the time that it waits for somebody does not count. */
@@ -83,6 +84,8 @@ export interface SessionDeps {
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;
+  /** What every start waits in. */
+  readonly starts: StartQueue;
   /** Told before a process of an agent is started. */
   onStart(): void;
   count(session: string, drafts: Drafts): void;

@@ -14,6 +14,8 @@ export function dueOf(
 ): Due[] {
   const { limits } = session;
   const { turn } = fold;
+  // Time stands still for what is frozen: an alarm would have to wake it first.
+  if (fold.paused) return [];
   if (!turn) {
     // The end of an agent's process is the end of all that runs in its sandbox.
     const mayEnd = session.hasProcess && !fold.command;

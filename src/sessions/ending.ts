@@ -59,6 +59,12 @@ export function endSession(fold: SessionFold, drafts: Drafts, event: EventOf<"se
   drafts.add(event);
 }
 
+/** The oldest queued input is given up before its turn: that turn starts and ends at once. */
+export function endWithdrawn(fold: SessionFold, drafts: Drafts): void {
+  startTurn(fold, drafts);
+  drafts.addAll(closeTurn(fold, { status: "interrupted", stopReason: "interrupted" }));
+}
+
 /** A turn that could not even start still starts and ends: its sender waits for one terminal event. */
 export function endUnstarted(
   fold: SessionFold,

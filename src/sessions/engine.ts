@@ -290,6 +290,7 @@ class LocalEngine implements Engine {
       sessionsLive: open.length,
       turnsRunning: open.filter((session) => session.hasTurn).length,
       processesRunning: open.filter((session) => session.hasProcess).length,
+      starts: this.#deps.starts.stats,
     };
   }
 

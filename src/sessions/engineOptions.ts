@@ -16,6 +16,8 @@ export interface EngineOptions {
   readonly providers?: readonly SandboxProvider[];
   readonly defaultSandbox?: string;
   readonly limits?: Partial<Limits>;
+  /** How many agents are started at once, twice the cores unless said; the others wait in the order of coming. */
+  readonly startsAtOnce?: number;
   /** Where checkpoints are kept; a folder beside the log unless told otherwise. */
   readonly checkpointStorage?: CheckpointStorage;
   /** Where the checkpoints of a shelf are, if not in a part of that storage. */

@@ -99,7 +99,10 @@ export class Intake {
     const { exclusive, isClosed } = this.#context;
     for await (const batch of this.#process.follow(this.#abort.signal)) {
       if (isClosed() || this.#abort.signal.aborted) break;
-      await exclusive(() => this.#ingest(batch));
+      // Who detaches under the lock hears no more of it.
+      await exclusive(async () => {
+        if (!this.#abort.signal.aborted) await this.#ingest(batch);
+      });
       // Between two batches everybody else gets the thread: sockets, other sessions, timers.
       await immediate();
     }

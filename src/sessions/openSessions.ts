@@ -6,6 +6,8 @@ import { Session } from "./session.ts";
 
 /** How many sessions without anything running are kept open, in case they are spoken to again. */
 const RESTING_KEPT = 256;
+/** How often a session that others open at the same moment is tried for. */
+const CLAIMS = 5;
 const REOPEN_FIRST_MS = 250;
 const REOPEN_LAST_MS = 15_000;
 
@@ -15,6 +17,8 @@ export class OpenSessions {
   /** In order of use, the longest unused first, where resting ones are let go from. */
   readonly #live = new Map<string, Promise<Session>>();
   readonly #opened = new Set<Session>();
+  /** Those that were dropped and are not at rest yet: nobody else is to speak for them before. */
+  readonly #leaving = new Map<string, Promise<void>>();
   readonly #reopening = new Map<string, NodeJS.Timeout>();
   /** Where the log stood when a session was last given up, and how long it was then left alone. */
   readonly #failures = new Map<string, { readonly head: number; readonly delay: number }>();
@@ -77,16 +81,22 @@ export class OpenSessions {
     return found;
   }
 
+  /** Lets go of it, and ends nothing. It is opened again once the old object is at rest. */
   drop(session: Session): void {
+    const { id } = session;
     this.#opened.delete(session);
-    this.#live.delete(session.id);
+    this.#live.delete(id);
+    const left = Promise.allSettled([this.#leaving.get(id), session.close()]).then(() => {
+      if (this.#leaving.get(id) === left) this.#leaving.delete(id);
+    });
+    this.#leaving.set(id, left);
   }
 
   /** An append failed: the session is opened again from its log, where nothing of the failed batch is. */
   reopen(session: Session, error: unknown): void {
     this.drop(session);
     if (this.#closed) return;
-    if (error instanceof SluiceError && error.code === "fenced") {
+    if (isFenced(error)) {
       const message = "another process took the session over";
       this.#deps.logger({ level: "warn", message, session: session.id });
       return;
@@ -106,6 +116,7 @@ export class OpenSessions {
     const live = [...this.#live.values()];
     this.#live.clear();
     await Promise.allSettled(live.map(async (session) => (await session).close()));
+    await Promise.all(this.#leaving.values());
     this.#opened.clear();
   }
 
@@ -125,6 +136,18 @@ export class OpenSessions {
   }
 
   async #openFresh(id: string): Promise<Session> {
+    await this.#leaving.get(id);
+    for (let tries = CLAIMS; ; tries -= 1) {
+      try {
+        return await this.#claim(id);
+      } catch (error) {
+        // Another server was quicker; whether it has begun something says its row.
+        if (tries === 1 || !isFenced(error)) throw error;
+      }
+    }
+  }
+
+  async #claim(id: string): Promise<Session> {
     const row = await this.row(id);
     if (row.active && !this.#isFree(row)) {
       throw new SluiceError(
@@ -151,7 +174,6 @@ export class OpenSessions {
       if (session.isActive || session.isBusy) continue;
       surplus -= 1;
       this.drop(session);
-      void session.close();
     }
   }
 
@@ -180,5 +202,9 @@ function toLonger(delay: number): number {
 
 /** Given up by somebody else's failure while we waited, or taken over while it rested: nothing of ours was appended. */
 function wasNotTried(error: unknown): boolean {
-  return error instanceof SluiceError && (error.code === "stream_error" || error.code === "fenced");
+  return isFenced(error) || (error instanceof SluiceError && error.code === "stream_error");
+}
+
+function isFenced(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === "fenced";
 }

@@ -167,6 +167,13 @@ export interface EngineStats {
   readonly turnsRunning: number;
   readonly turnsEnded: number;
   readonly processesRunning: number;
+  /** Starts of agents: those that wait for others, those under way, all that were let in, and all that were given up before. */
+  readonly starts: {
+    readonly waiting: number;
+    readonly starting: number;
+    readonly admitted: number;
+    readonly withdrawn: number;
+  };
   readonly eventsAppended: number;
   readonly batchesAppended: number;
   readonly appendFailures: number;

@@ -1,27 +1,33 @@
-import { SluiceError, type EventDraft } from "../contract/index.ts";
 import type { HarnessCommand } from "../harness/port.ts";
-import { attachProcess, startProcess } from "./boot.ts";
+import type { Sandbox } from "../sandbox/port.ts";
+import { attachProcess } from "./boot.ts";
 import type { SessionContext } from "./context.ts";
-import { endProcess, endSession, endUnstarted, sessionFailure, type Stop } from "./ending.ts";
-import { instructionChange } from "./instructions.ts";
+import { endProcess, endSession, sessionFailure, type Stop } from "./ending.ts";
 import { Intake } from "./intake.ts";
+import { discardProcess, failLaunch, launchProcess } from "./launch.ts";
 import { Outbox } from "./outbox.ts";
+import { ProcessLife } from "./life.ts";
 import { isLate } from "./patience.ts";
 import type { HarnessProcess } from "./process.ts";
 import type { SessionSandbox } from "./sessionSandbox.ts";
 import { startTurn } from "./start.ts";
+import type { Leave } from "./startQueue.ts";
+
+/** An agent that has said nothing for so long after its start costs no more than any other that runs. */
+const SETTLED_MS = 2_000;
 
 /** The harness process of a session, through all its lives: booted when there is work, ended, found again. */
 export class Runner {
   readonly #context: SessionContext;
   readonly #sandbox: SessionSandbox;
   readonly #outbox: Outbox;
-  #process: HarnessProcess | undefined;
+  readonly #life = new ProcessLife<HarnessProcess>();
   #intake: Intake | undefined;
-  #booting: Promise<void> | undefined;
-  #stop: Stop | undefined;
-  /** It serves one turn and has served it: the next one needs another. */
-  #isSpent = false;
+  #booted: Promise<void> = Promise.resolve();
+  #withdrawal = new AbortController();
+  #leaveQueue: Leave = () => {};
+  #ending: Promise<void> | undefined;
+  #killing: Promise<void> | undefined;
 
   constructor(context: SessionContext, sandbox: SessionSandbox) {
     this.#context = context;
@@ -30,24 +36,28 @@ export class Runner {
   }
 
   get process(): HarnessProcess | undefined {
-    return this.#process;
+    return this.#life.process;
   }
 
   get isBooting(): boolean {
-    return this.#booting !== undefined;
+    return this.isQueued || this.#life.state === "starting";
+  }
+
+  /** Whether its start waits for those of other sessions. */
+  get isQueued(): boolean {
+    return this.#life.state === "queued";
   }
 
   /** Whether the session is being ended for good. */
   get isEnding(): boolean {
-    return this.#stop === "terminate" || this.#stop === "remove";
+    return this.#life.isEnding;
   }
 
   get canStartTurn(): boolean {
     const { deps, writer } = this.#context;
     const { fold } = writer;
     const isFree = !fold.turn && !fold.ended && !fold.paused && this.#mustEnd === null;
-    const isReady = this.#process !== undefined && this.#stop === undefined && !this.#isSpent;
-    return isReady && isFree && !this.#isStale && !deps.draining();
+    return this.#life.state === "running" && isFree && !this.#isStale && !deps.draining();
   }
 
   /** What an agent is to be told as its system's words, it is started with. */
@@ -74,7 +84,8 @@ export class Runner {
       endProcess(fold, drafts, { process: fold.processes, reason: "lost" }, undefined, { lasting });
       return commit(drafts);
     }
-    await this.#take(process);
+    this.#life.found(process);
+    await this.#listen(process);
     await this.deliverOutbox();
   }
 
@@ -82,39 +93,43 @@ export class Runner {
   advance(): void {
     const { deps, writer, isClosed, inBackground } = this.#context;
     const { fold } = writer;
-    if (isClosed() || this.#booting || this.#stop !== undefined || fold.ended) return;
+    const { state } = this.#life;
+    if (isClosed() || this.isBooting || this.#life.isStopping || fold.ended) return;
     if (this.#mustEnd !== null) return inBackground(this.shutDown("failure"));
     if (fold.turn || fold.paused || fold.inbox.length === 0 || deps.draining()) return;
-    if (this.#process && this.#isStale) return fold.command ? undefined : inBackground(this.shutDown("idle"));
-    if (this.#process) return inBackground(this.#startQueued());
-    this.#booting = this.#boot().finally(() => {
-      this.#booting = undefined;
-      this.advance();
-    });
-    inBackground(this.#booting);
+    if (state === "none") return this.#start();
+    if (this.#isStale) return fold.command ? undefined : inBackground(this.shutDown("idle"));
+    inBackground(this.#startQueued());
+  }
+
+  /** Takes a start that waits out of the queue. */
+  withdraw(): void {
+    this.#withdrawal.abort();
   }
 
   /** Tells the harness all that the log says it must have been told. */
   async deliverOutbox(): Promise<void> {
-    if (this.#process) await this.#outbox.deliver(this.#process);
+    if (this.process) await this.#outbox.deliver(this.process);
   }
 
   async signal(signal: NodeJS.Signals): Promise<void> {
-    const pid = await this.#process?.spool.pid();
-    if (pid !== undefined) await this.#process?.sandbox.signal(pid, signal);
+    const { process } = this;
+    const pid = await process?.spool.pid();
+    if (pid !== undefined) await process?.sandbox.signal(pid, signal);
   }
 
-  /** Ends every process of the sandbox; no turn starts in it any more, and what its end means is decided when it is seen. */
+  /** Ends the process and all that it started; what that means is decided when its end is seen. */
   async kill(): Promise<void> {
-    this.#stop ??= "interrupt";
-    await this.#killProcess();
+    if (!this.process) return;
+    this.#life.stop("interrupt");
+    await this.#kill();
   }
 
   /** Whether the agent could be told this in the turn that runs. */
   canSteer(command: HarnessCommand): boolean {
     const { turn } = this.#context.writer.fold;
-    const isFree = turn !== null && turn.interrupt === null && this.#stop === undefined;
-    return isFree && this.#process?.canSay(command) === true;
+    const isFree = turn !== null && turn.interrupt === null && !this.#life.isStopping;
+    return isFree && this.process?.canSay(command) === true;
   }
 
   /** Whether the process has said more than we have read: then it may have stopped already. */
@@ -128,20 +143,42 @@ export class Runner {
     this.advance();
   }
 
-  /** Ends the process for good and answers when its last output is in the log. */
-  async shutDown(stop: Exclude<Stop, "remove">): Promise<void> {
-    const { deps, writer, exclusive, commit } = this.#context;
-    this.#stop = stop;
-    await this.#booting?.catch(() => {});
-    // A frozen process can neither end by itself nor be killed everywhere.
-    if (writer.fold.paused) await this.resume();
-    if (stop === "idle" && this.#process) {
-      await this.#process.spool.closeInput();
-      await isLate(this.#intake?.done, deps.limits.gentleMs);
+  /** Ends the process for good and answers when its last output is in the log. One that comes meanwhile joins in. */
+  shutDown(stop: Exclude<Stop, "remove">): Promise<void> {
+    this.#life.stop(stop);
+    this.withdraw();
+    this.#ending ??= this.#end();
+    return this.#ending;
+  }
+
+  async #end(): Promise<void> {
+    const { deps, writer, giveUp, isClosed } = this.#context;
+    const { fold } = writer;
+    try {
+      await this.#booted.catch(() => {});
+      await this.#sandbox.settled();
+      // A frozen process can neither end by itself nor be killed everywhere.
+      if (fold.paused) await this.resume();
+      if (this.#life.reason === "idle" && this.process) {
+        await this.process.spool.closeInput();
+        await isLate(this.#intake?.done, deps.limits.gentleMs);
+      }
+      await this.#kill();
+      if (!this.isEnding) await this.#endFailed();
+    } catch (error) {
+      // Nobody knows what still runs: it is found out as after a crash.
+      giveUp(error);
+      throw error;
     }
-    await this.#killProcess();
-    if (this.isEnding) return;
-    this.#stop = undefined;
+    // From here on nothing is awaited: what comes after this is another stop.
+    this.#ending = undefined;
+    if (isClosed()) return;
+    this.#life.stopped();
+    this.advance();
+  }
+
+  async #endFailed(): Promise<void> {
+    const { writer, exclusive, commit } = this.#context;
     await exclusive(async () => {
       const { fold } = writer;
       if (this.#mustEnd === null || fold.ended) return;
@@ -149,35 +186,49 @@ export class Runner {
       endSession(fold, drafts, sessionFailure(this.#mustEnd));
       await commit(drafts);
     });
-    this.advance();
   }
 
   /** Ends and removes all that is on the disk; nothing of it needs to be in a log that goes too. */
   async demolish(): Promise<void> {
-    this.#stop = "remove";
-    await this.#booting?.catch(() => {});
+    this.#life.stop("remove");
+    this.withdraw();
+    await this.#booted.catch(() => {});
+    await this.#sandbox.settled();
+    await this.#ending?.catch(() => {});
     await this.detach();
     await this.#intake?.done;
-    await this.#process?.kill();
-    await this.#process?.spool.remove();
-    this.#process = undefined;
+    if (this.process) {
+      await this.process.kill();
+      await this.process.spool.remove();
+      this.#life.exited();
+    }
     await (await this.#sandbox.connected())?.destroy();
   }
 
   /** Stops looking, and ends nothing. */
   async detach(): Promise<void> {
+    this.withdraw();
+    this.#leaveQueue();
     await this.#intake?.detach();
     await this.#sandbox.release();
   }
 
   async settled(): Promise<void> {
-    await this.#booting?.catch(() => {});
+    await this.#booted.catch(() => {});
     await this.#intake?.done;
+  }
+
+  /** Once at a time: a second one would end what is started after the first. */
+  #kill(): Promise<void> {
+    this.#killing ??= this.#killProcess().finally(() => {
+      this.#killing = undefined;
+    });
+    return this.#killing;
   }
 
   async #killProcess(): Promise<void> {
     const { deps } = this.#context;
-    const process = this.#process;
+    const { process } = this;
     const intake = this.#intake;
     if (!process || !intake) {
       await (await this.#sandbox.connected())?.killAll();
@@ -198,69 +249,65 @@ export class Runner {
     });
   }
 
+  #start(): void {
+    this.#life.start();
+    this.#withdrawal = new AbortController();
+    this.#booted = this.#boot().finally(() => this.advance());
+    this.#context.inBackground(this.#booted);
+  }
+
   async #boot(): Promise<void> {
-    const { deps, writer, exclusive, commit, isClosed } = this.#context;
-    const { row, fold } = writer;
-    // The lock is free while a sandbox boots, which may take long: messages are accepted meanwhile.
-    const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
+    const { deps, writer, exclusive, isClosed } = this.#context;
+    const { fold } = writer;
+    const leave = await deps.starts.enter(this.#withdrawal.signal);
+    if (!leave) return this.#life.unstarted();
+    this.#leaveQueue = leave;
     try {
-      const sandbox = await this.#sandbox.make(record);
+      if (this.isQueued) this.#life.admitted();
+      const sandbox = await this.#sandbox.made();
+      await this.#killing?.catch(() => {});
       await exclusive(async () => {
-        if (fold.ended || this.#stop !== undefined) return;
-        const ordinal = fold.processes + 1;
-        const resumed = fold.nativeSessionId ?? undefined;
-        const started = {
-          process: ordinal,
-          harness: row.spec.agent,
-          ...(resumed === undefined ? {} : { resumed }),
-        };
-        await commit(
-          writer.drafts([
-            ...instructionChange(writer),
-            { type: "process.started", source: "daemon", data: started },
-          ]),
-        );
-        const told: EventDraft[] = [];
-        const tell = (events: readonly EventDraft[]): void => void told.push(...events);
-        await this.#take(
-          await startProcess(deps, { ...row, spec: writer.spec }, sandbox, { ordinal, resumed, tell }),
-        );
-        const drafts = writer.drafts();
-        if (this.canStartTurn) startTurn(fold, drafts);
-        drafts.addAll(told);
-        await commit(drafts);
+        // In a frozen sandbox nothing starts; once it goes on, this is tried again.
+        const isWanted = fold.inbox.length > 0 && !fold.ended && !fold.paused;
+        if (!isWanted || this.#life.isStopping) return this.#life.unstarted();
+        await this.#launch(sandbox);
       });
     } catch (error) {
       if (isClosed()) throw error;
-      await exclusive(() => this.#failToStart(error));
+      await exclusive(async () => {
+        this.#life.unstarted();
+        await failLaunch(this.#context, error);
+      });
+    } finally {
+      if (this.#life.state === "running") setTimeout(leave, SETTLED_MS).unref();
+      else leave();
     }
   }
 
-  async #failToStart(error: unknown): Promise<void> {
-    const { deps, writer, commit } = this.#context;
-    const { fold, row } = writer;
-    const message = error instanceof Error ? error.message : String(error);
-    const code = error instanceof SluiceError ? error.code : "internal";
-    // The turn's own events tell it too.
-    deps.logger({
-      level: "warn",
-      message: "the agent could not be started",
-      session: row.id,
-      error: message,
-    });
+  async #launch(sandbox: Sandbox): Promise<void> {
+    const { writer, commit } = this.#context;
+    const { process, told } = await launchProcess(this.#context, sandbox);
+    this.#life.started(process);
+    try {
+      await this.#listen(process);
+    } catch (error) {
+      await this.#intake?.detach();
+      await discardProcess(process, { alone: !writer.fold.command });
+      throw error;
+    }
     const drafts = writer.drafts();
-    endUnstarted(fold, drafts, { code, message });
+    if (this.canStartTurn) startTurn(writer.fold, drafts);
+    drafts.addAll(told);
     await commit(drafts);
   }
 
-  /** The process is ours from here on, and what it says is read. */
-  async #take(process: HarnessProcess): Promise<void> {
-    this.#process = process;
-    this.#isSpent = false;
+  /** What it says is read from here on. */
+  async #listen(process: HarnessProcess): Promise<void> {
     this.#intake = new Intake(this.#context, process, {
-      stop: () => this.#stop,
+      stop: () => this.#life.reason,
       moved: async (endsTurn) => {
-        if (endsTurn && process.isOneShot) this.#isSpent = true;
+        this.#leaveQueue();
+        if (endsTurn && process.isOneShot && this.process === process) this.#life.served();
         if (this.#outbox.isOwed) await this.deliverOutbox();
         this.advance();
       },
@@ -272,8 +319,7 @@ export class Runner {
   }
 
   async #forget(process: HarnessProcess): Promise<void> {
-    this.#process = undefined;
-    if (this.#stop === "interrupt") this.#stop = undefined;
+    this.#life.exited();
     // Children that the agent left behind end with it, unless somebody else's command runs beside them.
     if (!this.#context.writer.fold.command) await process.sandbox.killAll();
     await process.spool.remove();
@@ -281,8 +327,8 @@ export class Runner {
 
   async #refuseOutput(): Promise<void> {
     const { deps, writer, exclusive, commit } = this.#context;
-    if (this.#stop !== undefined) return;
-    this.#stop = "failure";
+    if (this.#life.isStopping) return;
+    this.#life.stop("failure");
     const message = `the agent wrote more than ${deps.limits.maxOutputBytes} bytes in one process and was stopped`;
     await exclusive(() =>
       commit(writer.drafts([{ type: "error", source: "daemon", data: { code: "too_large", message } }])),

@@ -8,7 +8,7 @@ import {
 } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
-import type { SandboxFiles } from "../sandbox/port.ts";
+import type { Sandbox, SandboxFiles } from "../sandbox/port.ts";
 import { accept } from "./accepting.ts";
 import { changeOf, type SessionChange } from "./change.ts";
 import { closeTurn } from "./closing.ts";
@@ -16,7 +16,7 @@ import { Commands } from "./commands.ts";
 import type { SessionContext } from "./context.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
-import { endSession, TERMINATED } from "./ending.ts";
+import { endSession, endWithdrawn, TERMINATED } from "./ending.ts";
 import { isActive, type QueuedInput } from "./fold.ts";
 import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
@@ -125,7 +125,9 @@ export class Session {
   }
 
   info(): SessionInfo {
-    return this.#writer.info;
+    const { info } = this.#writer;
+    const isStarting = this.#runner.isBooting && info.status === "idle" && info.queued > 0;
+    return isStarting ? { ...info, status: "starting" } : info;
   }
 
   /** All of it is accepted in one transaction, or none of it. */
@@ -138,7 +140,9 @@ export class Session {
     // Nobody hears an interrupt while frozen.
     await this.#runner.resume();
     const interrupted = await this.#exclusive(async () => {
-      const { turn } = this.#writer.fold;
+      const { turn, inbox } = this.#writer.fold;
+      const queued = !turn && this.#runner.isQueued ? inbox[0]?.turnId : undefined;
+      if (queued !== undefined && queued === (turnId ?? queued)) return this.#withdraw(queued);
       if (!turn || (turnId !== undefined && turn.id !== turnId)) return undefined;
       const ended = this.#turnEnds.of(turn.id);
       await this.#time.interrupt(by);
@@ -156,11 +160,14 @@ export class Session {
     return this.#exclusive(() => this.#append(replyEvents(this.#writer.fold, id, reply)));
   }
 
-  exec(command: RunCommand): Promise<StartedCommand> {
+  async exec(command: RunCommand): Promise<StartedCommand> {
+    const sandbox = await this.#sandboxFor(() => {
+      this.#refuseEnded();
+      this.#commands.refuse(command);
+    });
     return this.#exclusive(async () => {
       this.#refuseEnded();
-      await this.#begin();
-      return this.#commands.start(command);
+      return this.#commands.start(command, sandbox);
     });
   }
 
@@ -201,14 +208,8 @@ export class Session {
     }).finally(() => this.#letGo());
   }
 
-  files(): Promise<SandboxFiles> {
-    return this.#exclusive(async () => {
-      const kept = await this.#sandbox.connected();
-      if (kept) return kept.files;
-      this.#refuseEnded();
-      await this.#begin();
-      return (await this.#sandbox.ensure()).files;
-    });
+  async files(): Promise<SandboxFiles> {
+    return (await this.#sandboxFor()).files;
   }
 
   /** What really changed is an event; an agent that has to be started otherwise is, with the next message. */
@@ -239,10 +240,12 @@ export class Session {
     });
   }
 
-  checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
+  async checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
+    const refuse = (): void => this.#refuseTurn("be checkpointed");
+    const sandbox = await this.#sandboxFor(refuse);
     return this.#exclusive(async () => {
-      this.#refuseTurn("be checkpointed");
-      const { info, event } = await this.#keeper.keep(await this.#sandbox.ensure(), comment);
+      refuse();
+      const { info, event } = await this.#keeper.keep(sandbox, comment);
       await this.#append([event]);
       return info;
     });
@@ -253,15 +256,16 @@ export class Session {
     this.#refuseEnded();
     this.#refuseTurn("be restored");
     await this.sleep();
+    const sandbox = await this.#sandboxFor();
     return this.#exclusive(async () => {
       this.#refuseTurn("be restored");
-      const { info, events } = await this.#keeper.restore(await this.#sandbox.ensure(), checkpoint);
+      const { info, events } = await this.#keeper.restore(sandbox, checkpoint);
       await this.#append(events);
       return info;
     });
   }
 
-  pause(): Promise<void> {
+  async pause(): Promise<void> {
     this.#refuseEnded();
     return this.#sandbox.pause();
   }
@@ -287,6 +291,7 @@ export class Session {
     this.#letGo();
     await this.#commands.detach();
     await this.#runner.settled();
+    await this.#lock.run(async () => {});
   }
 
   #exclusive<T>(task: () => Promise<T>): Promise<T> {
@@ -295,6 +300,29 @@ export class Session {
         throw this.#reason ?? new SluiceError("stream_error", "the session was being reopened; try again");
       return task();
     });
+  }
+
+  /** The sandbox that it has, or one that is made for it; an ended session gets none. Not to be called under the lock. */
+  async #sandboxFor(refuse: () => void = () => {}): Promise<Sandbox> {
+    const kept = await this.#exclusive(async () => {
+      refuse();
+      const kept = await this.#sandbox.connected();
+      if (kept) return kept;
+      this.#refuseEnded();
+      await this.#begin();
+      return undefined;
+    });
+    return kept ?? this.#sandbox.made();
+  }
+
+  /** Gives up the message whose start waits its turn; one behind it keeps the place. Under the lock. */
+  async #withdraw(turnId: string): Promise<{ turnId: string; ended: Promise<void> }> {
+    const { fold } = this.#writer;
+    const drafts = this.#writer.drafts();
+    endWithdrawn(fold, drafts);
+    await this.#commit(drafts);
+    if (fold.inbox.length === 0) this.#runner.withdraw();
+    return { turnId, ended: Promise.resolve() };
   }
 
   async #begin(): Promise<void> {

@@ -9,40 +9,39 @@ export class SessionSandbox {
   readonly #context: SessionContext;
   /** One object for all: what it holds open for the session is held once. */
   #sandbox: Sandbox | undefined;
+  #making: Promise<Sandbox> | undefined;
 
   constructor(context: SessionContext) {
     this.#context = context;
   }
 
-  /** The sandbox that the session has, where there is one. */
+  /** The sandbox that the session has; undefined where there is none, and while it is only being made. */
   async connected(): Promise<Sandbox | undefined> {
-    const { deps, writer } = this.#context;
-    const known = writer.fold.sandbox;
-    if (!known) return undefined;
-    if (this.#sandbox?.id !== known.id) this.#sandbox = await deps.provider(known.provider).connect(known.id);
-    return this.#sandbox;
+    return this.#making === undefined ? this.#connect() : undefined;
   }
 
-  /** Made if there is none; call it under the lock. */
-  ensure(): Promise<Sandbox> {
-    const { writer, commit } = this.#context;
-    return this.make((event) => commit(writer.drafts([event])));
+  /**
+   * Made if there is none, its making recorded as it happens. Whoever comes meanwhile waits for the same one, so never
+   * call it under the lock: its making needs the lock to record.
+   */
+  made(): Promise<Sandbox> {
+    this.#making ??= this.#make().finally(() => {
+      this.#making = undefined;
+    });
+    return this.#making;
   }
 
-  /** Made if there is none, its making recorded as it happens. */
-  async make(record: (event: EventDraft) => Promise<void>): Promise<Sandbox> {
-    const { deps, writer } = this.#context;
-    const connected = await this.connected();
-    this.#sandbox = connected ?? (await createSandbox(deps, writer.row, record));
-    return this.#sandbox;
+  /** Answers when no sandbox is being made any more, whatever became of it. */
+  async settled(): Promise<void> {
+    await this.#making?.catch(() => {});
   }
 
   /** Stops every process of it where it stands. */
   async pause(): Promise<void> {
     const { writer, exclusive, commit } = this.#context;
+    const sandbox = await this.made();
     await exclusive(async () => {
       if (writer.fold.paused) return;
-      const sandbox = await this.ensure();
       if (!sandbox.pause) throw lacks(sandbox, "pause");
       await sandbox.pause();
       await commit(writer.drafts([{ type: "sandbox.paused", source: "daemon", data: factOf(sandbox) }]));
@@ -51,9 +50,10 @@ export class SessionSandbox {
 
   async resume(): Promise<void> {
     const { writer, exclusive, commit } = this.#context;
+    if (!(await exclusive(async () => writer.fold.paused))) return;
+    const sandbox = await this.made();
     await exclusive(async () => {
       if (!writer.fold.paused) return;
-      const sandbox = await this.ensure();
       if (!sandbox.resume) throw lacks(sandbox, "resume");
       await sandbox.resume();
       await commit(writer.drafts([{ type: "sandbox.resumed", source: "daemon", data: factOf(sandbox) }]));
@@ -61,7 +61,7 @@ export class SessionSandbox {
   }
 
   async host(port: number): Promise<URL> {
-    const sandbox = await this.#context.exclusive(() => this.ensure());
+    const sandbox = await this.made();
     if (!sandbox.host) throw lacks(sandbox, "forward ports");
     return sandbox.host(port);
   }
@@ -78,6 +78,22 @@ export class SessionSandbox {
   /** Lets go of what is held open for it, and ends nothing. */
   async release(): Promise<void> {
     await this.#sandbox?.release?.();
+  }
+
+  async #connect(): Promise<Sandbox | undefined> {
+    const { deps, writer } = this.#context;
+    const known = writer.fold.sandbox;
+    if (!known) return undefined;
+    if (this.#sandbox?.id !== known.id) this.#sandbox = await deps.provider(known.provider).connect(known.id);
+    return this.#sandbox;
+  }
+
+  /** The lock is free while a sandbox is made, which may take long: messages are accepted meanwhile. */
+  async #make(): Promise<Sandbox> {
+    const { deps, writer, exclusive, commit } = this.#context;
+    const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
+    this.#sandbox = (await this.#connect()) ?? (await createSandbox(deps, writer.row, record));
+    return this.#sandbox;
   }
 }
 

@@ -67,10 +67,13 @@ export class Timekeeper {
   /** Stops an agent that did not stop when asked, unless its last words have only not been read yet. */
   async #force(how: "signal" | "kill", turnId: string | undefined): Promise<void> {
     const { deps, writer, isClosed } = this.#context;
+    // Its last words may be read while we look or wait: the next turn is not to be forced.
+    const isOver = (): boolean => writer.fold.turn?.id !== turnId || isClosed();
     for (let patience = PATIENCE; patience > 0 && (await this.#runner.isBehind()); patience -= 1) {
+      if (isOver()) return;
       await new Promise((resolve) => setTimeout(resolve, deps.limits.interruptMs));
-      if (writer.fold.turn?.id !== turnId || isClosed()) return;
     }
+    if (isOver()) return;
     return how === "kill" ? this.#runner.kill() : this.#runner.signal("SIGINT");
   }
 }

@@ -1,4 +1,4 @@
-import type { EventDraft, SessionInfo, SessionSpec } from "../contract/index.ts";
+import { SluiceError, type EventDraft, type SessionInfo, type SessionSpec } from "../contract/index.ts";
 import type { Batch, SessionRow } from "../log/port.ts";
 import { withdrawnRequests } from "./bridged.ts";
 import type { SessionDeps } from "./deps.ts";
@@ -43,12 +43,13 @@ export class SessionWriter {
     this.#info = this.#toInfo();
   }
 
-  /** Takes the session over: whoever wrote it before is fenced from here on. */
+  /** Takes the session over: whoever wrote it before is fenced from here on, also an object of this very process. */
   static async claim(deps: WriterDeps, row: SessionRow): Promise<SessionWriter> {
-    const isOurs = row.owner === deps.owner;
-    const epoch = isOurs ? row.epoch : await deps.log.claim(row.id, { owner: deps.owner, from: row.epoch });
+    const epoch = await deps.log
+      .claim(row.id, { owner: deps.owner, from: row.epoch })
+      .catch((error: unknown) => keptEpoch(error, { row, owner: deps.owner }));
     // What the last owner wrote between our look and our claim counts.
-    const fresh = isOurs ? row : ((await deps.log.find(row.id)) ?? row);
+    const fresh = (await deps.log.find(row.id)) ?? row;
     return new SessionWriter(deps, fresh, await loadFold(deps.log, fresh), epoch);
   }
 
@@ -121,4 +122,10 @@ export class SessionWriter {
       throw error;
     }
   }
+}
+
+/** A full disk must not keep a session from being deleted; our own earlier object has let go of it by now. */
+function keptEpoch(error: unknown, { row, owner }: { row: SessionRow; owner: string }): number {
+  if (row.owner === owner && error instanceof SluiceError && error.code === "storage_full") return row.epoch;
+  throw error;
 }

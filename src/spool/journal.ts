@@ -31,7 +31,9 @@ export class Journal {
   }
 
   async #send(entry: SentEntry): Promise<boolean> {
-    const known = this.#known ?? (await this.#mend());
+    // Another journal of the same folder may have written since.
+    const isKnown = this.#known?.sentBytes === (await stat(this.#sentFile)).size;
+    const known = (isKnown ? this.#known : undefined) ?? (await this.#mend());
     if (known.ids.has(entry.id)) return false;
     const line = Buffer.from(`${JSON.stringify({ id: entry.id, at: entry.at, text: entry.text })}\n`);
     const text = Buffer.from(entry.text);

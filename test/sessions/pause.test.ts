@@ -4,6 +4,7 @@ import {
   ofType,
   openEngine,
   readAll,
+  runTurn,
   say,
   script,
   SCRIPTED,
@@ -50,6 +51,20 @@ describe("pause", () => {
     await test.engine.interrupt("s");
     expect(await test.engine.info("s")).toMatchObject({ paused: false, status: "idle" });
     expectLawful(await readAll(test.log, "s"));
+  });
+
+  it("survives the idle alarm, before and after a restart", async () => {
+    await test.engine.create("sleeper", SCRIPTED);
+    await runTurn(test, "s", script({ say: "a" }));
+    await test.engine.pause("s");
+    await test.restart({ limits: { idleMs: 1 } });
+    // The alarms of this life ring: another session's agent is put to sleep by its own.
+    await runTurn(test, "sleeper", script({ say: "b" }));
+    await waitFor(test.log, "sleeper", "process.ended");
+    expect(await test.engine.info("s")).toMatchObject({ paused: true });
+    expect(ofType(await readAll(test.log, "s"), "process.ended")).toEqual([]);
+    await test.engine.resume("s");
+    await waitFor(test.log, "s", "process.ended");
   });
 
   it("a paused session can be terminated", async () => {

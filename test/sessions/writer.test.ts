@@ -39,6 +39,20 @@ it("says of all that follows from a failed append why that one failed, and never
   expect(await readAll(log, "s")).toHaveLength(1);
 });
 
+it("fences the writer before it, also one of the same process", async () => {
+  const row = await log.create({ id: "s", time: 1_000, spec: SCRIPTED, owner: "us" });
+  const deps = { log, owner: "us", count: () => {} };
+  const first = await SessionWriter.claim(deps, row);
+  await first.commit(first.drafts([said("first")]), {});
+  const second = await SessionWriter.claim(deps, (await log.find("s")) ?? row);
+  await expect(first.commit(first.drafts([said("too late")]), {})).rejects.toMatchObject({ code: "fenced" });
+  await second.commit(second.drafts([said("second")]), {});
+  expect((await readAll(log, "s")).map((event) => event.data)).toEqual([
+    { message: "first" },
+    { message: "second" },
+  ]);
+});
+
 async function writerOf(id: string): Promise<SessionWriter> {
   const row = await log.create({ id, time: 1_000, spec: SCRIPTED, owner: "us" });
   return SessionWriter.claim({ log, owner: "us", count: () => {} }, row);

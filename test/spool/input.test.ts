@@ -37,6 +37,16 @@ describe("what is sent", () => {
     expect(await read(spool, "in")).toBe("täxt\n");
   });
 
+  it("is sent once, also by two who have it open", async () => {
+    const one = await makeSpool();
+    const other = (await openSpool(one.folder))!;
+    expect(await one.send({ id: "a", at: 0, text: "a\n" })).toBe(true);
+    expect(await other.send({ id: "b", at: 0, text: "b\n" })).toBe(true);
+    expect(await one.send({ id: "b", at: 0, text: "b\n" })).toBe(false);
+    expect(await other.send({ id: "a", at: 0, text: "a\n" })).toBe(false);
+    expect(await read(one, "in")).toBe("a\nb\n");
+  });
+
   it("of 5 MB reaches a slow reader byte for byte, also when the input is closed at once", async () => {
     const spool = await makeSpool();
     const text = `${randomBytes(2_500_000).toString("hex")}\n`;

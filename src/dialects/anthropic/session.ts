@@ -62,7 +62,7 @@ export function toStatus({ status, queued }: Pick<SessionInfo, "status" | "queue
   if (status === "ended") return "terminated";
   if (status === "retrying") return "rescheduling";
   // What was accepted runs as soon as its agent has started: nobody may take it for done.
-  if (status === "running" || (status === "idle" && queued > 0)) return "running";
+  if (status === "starting" || status === "running" || (status === "idle" && queued > 0)) return "running";
   return "idle";
 }
 

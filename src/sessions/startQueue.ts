@@ -1,0 +1,64 @@
+import { availableParallelism } from "node:os";
+
+/** A start is a few processes that want a core each, for a moment; more of them at once make none of them faster. */
+export const DEFAULT_STARTS_AT_ONCE: number = 2 * availableParallelism();
+
+/** Gives the place in the queue back; calling it again changes nothing. */
+export type Leave = () => void;
+
+/** Lets a bounded number of agents start at once; the others wait, in the order of coming (docs/decisions/0035). */
+export class StartQueue {
+  readonly #limit: number;
+  /** In the order of coming. */
+  readonly #waiting = new Set<() => void>();
+  #starting = 0;
+  #admitted = 0;
+  #withdrawn = 0;
+
+  constructor(limit: number) {
+    this.#limit = Math.max(1, limit);
+  }
+
+  get stats(): { waiting: number; starting: number; admitted: number; withdrawn: number } {
+    const { size: waiting } = this.#waiting;
+    return { waiting, starting: this.#starting, admitted: this.#admitted, withdrawn: this.#withdrawn };
+  }
+
+  /** Answers when it is this one's turn; undefined for one that was withdrawn before. */
+  async enter(withdrawn: AbortSignal): Promise<Leave | undefined> {
+    if (withdrawn.aborted) return undefined;
+    if (this.#starting < this.#limit) return this.#admit();
+    return new Promise((resolve) => {
+      const admit = (): void => {
+        withdrawn.removeEventListener("abort", giveUp);
+        resolve(this.#admit());
+      };
+      const giveUp = (): void => {
+        this.#waiting.delete(admit);
+        this.#withdrawn += 1;
+        resolve(undefined);
+      };
+      this.#waiting.add(admit);
+      withdrawn.addEventListener("abort", giveUp, { once: true });
+    });
+  }
+
+  #admit(): Leave {
+    this.#starting += 1;
+    this.#admitted += 1;
+    let isIn = true;
+    return () => {
+      if (!isIn) return;
+      isIn = false;
+      this.#starting -= 1;
+      this.#next();
+    };
+  }
+
+  #next(): void {
+    const [first] = this.#waiting;
+    if (first === undefined || this.#starting >= this.#limit) return;
+    this.#waiting.delete(first);
+    first();
+  }
+}
