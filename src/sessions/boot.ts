@@ -142,7 +142,7 @@ async function readSecrets(
   spec: SessionSpec,
   sandbox: Sandbox,
 ): Promise<Map<string, string>> {
-  const { login, values } = await readCredentials(harness, spec);
+  const { login, values } = await readCredentials(harness, spec, { missing: "left out" });
   const secret = new Map(values);
   if (login !== undefined) await collectInside(login, sandbox, secret);
   return secret;

@@ -12,6 +12,7 @@ import { Echo } from "./echo.ts";
 import { endProcess, type Stop } from "./ending.ts";
 import { Observer } from "./observer.ts";
 import type { HarnessProcess } from "./process.ts";
+import { mustBeDamage, tellDamage } from "./recovery.ts";
 import { waitingChange } from "./waiting.ts";
 
 const GUARD_MS = 1_000;
@@ -55,7 +56,10 @@ export class Intake {
   }
 
   async start(): Promise<void> {
-    await this.#observe();
+    await this.#observe().catch((error: unknown) => {
+      mustBeDamage(this.#context, error);
+      return tellDamage(this.#context, "changes of files are not told from here on", error);
+    });
     this.#guard = setInterval(() => this.#context.inBackground(this.#lookAtSize()), GUARD_MS);
     this.#guard.unref();
     this.#echo?.start();

@@ -74,8 +74,19 @@ export class Observer {
     const observer = new Observer(options);
     const memo = await readMemo(options.memoFile);
     await observer.#watcher.ready;
-    if (memo) await observer.#watcher.restore(memo.snapshot, await reportedSince(options, memo.at));
-    else observer.remember(head);
+    try {
+      if (!memo) observer.remember(head);
+      else await observer.#watcher.restore(memo.snapshot, await reportedSince(options, memo.at));
+    } catch (error) {
+      // A memo that is damaged is none.
+      options.logger({
+        level: "warn",
+        message: "what was known of the files cannot be read",
+        session: options.session,
+        error: String(error),
+      });
+      observer.remember(head);
+    }
     return observer;
   }
 

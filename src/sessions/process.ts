@@ -1,6 +1,6 @@
 import { unparsedFact } from "../harness/unparsed.ts";
 import { createHash } from "node:crypto";
-import type { SpoolLine, SpoolMark } from "../contract/index.ts";
+import { findJsonExcess, type SpoolLine, type SpoolMark } from "../contract/index.ts";
 import type { DecodeContext, Decoded, Harness, HarnessCommand } from "../harness/port.ts";
 import type { Sandbox } from "../sandbox/port.ts";
 import type { SentEntry, Spool, SpoolBatch } from "../spool/port.ts";
@@ -73,8 +73,8 @@ export class HarnessProcess {
     this.#sent = [...(await this.spool.sent())];
     this.#sentIds = new Set(this.#sent.map((entry) => entry.id));
     if (mark?.process !== this.ordinal) return;
-    const checkpoint = mark.checkpoint as Checkpoint | undefined;
-    if (checkpoint) {
+    const { checkpoint } = mark;
+    if (isCheckpoint(checkpoint)) {
       this.#state = checkpoint.state;
       this.#fed = checkpoint.fed;
       this.#offset = mark.checkpointOffset ?? 0;
@@ -186,6 +186,8 @@ export class HarnessProcess {
   /** A line that its decoder fails on is kept as one that nobody knows: read again, it would fail again. */
   #decodeSafely(line: SpoolLine): Decoded<unknown> {
     try {
+      // Whatever a decoder makes of it, all that comes behind walks it by recursion.
+      if (findJsonExcess(line.text) === "depth") throw new Error("the line is nested too deep");
       return this.#harness.decode(this.#state, line);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
@@ -206,6 +208,10 @@ export class HarnessProcess {
       }
     }
   }
+}
+
+function isCheckpoint(found: unknown): found is Checkpoint {
+  return typeof found === "object" && found !== null && "state" in found && "fed" in found;
 }
 
 export interface ProcessOptions {

@@ -83,7 +83,7 @@ export class DockerProvider implements SandboxProvider {
     const directory = await toDirectory(spec.directory, await this.#hidden(root));
     const asked = { ...this.#options.limits, ...spec.limits };
     const owner = await toOwner(folder.key, directory);
-    const before = await folder.record();
+    const before = await folder.earlierRecord();
     const hasOutputs = directory === undefined || (await isThere(join(directory, "output")));
     const makesOutputs = !hasOutputs || (before?.directory === directory && before?.madeOutputs);
     const record: DockerRecord = {
