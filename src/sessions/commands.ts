@@ -17,7 +17,7 @@ import { isKey, readCredentials } from "./credentials.ts";
 import type { Drafts } from "./drafts.ts";
 import { mustBeDamage, tellDamage } from "./recovery.ts";
 import type { StartedCommand } from "./port.ts";
-import { createRedact, secretsOf } from "./redact.ts";
+import { createRedactor, type Redactor, secretsOf } from "./redact.ts";
 import type { Runner } from "./runner.ts";
 import type { SessionSandbox } from "./sessionSandbox.ts";
 import { Tellable } from "./tellable.ts";
@@ -156,8 +156,8 @@ export class Commands {
     const open = writer.fold.command;
     if (!open) return;
     // A secret that is not there any more cannot be taken out of the output; the command goes on all the same.
-    const { redact, values } = await this.#secrets({ missing: "left out" });
-    const stream = (offset: number): Tellable => new Tellable({ redact, secrets: values, offset });
+    const { redactor } = await this.#secrets({ missing: "left out" });
+    const stream = (offset: number): Tellable => new Tellable({ redactor, offset });
     const running: Running = {
       id: open.id,
       spool,
@@ -247,8 +247,7 @@ export class Commands {
   /** What the session's commands are given, and what must not be told of them. */
   async #secrets({ missing }: { missing?: "left out" } = {}): Promise<{
     env: Readonly<Record<string, string>>;
-    redact: ReturnType<typeof createRedact>;
-    values: string[];
+    redactor: Redactor;
   }> {
     const { deps, writer } = this.#context;
     const { spec } = writer;
@@ -256,7 +255,7 @@ export class Commands {
     const read = await readCredentials(harness, spec, { missing });
     const env = Object.entries(read.secrets).filter(([name]) => !isKey(harness, name));
     const all = new Map([...deps.secrets, ...secretsOf(spec), ...read.values]);
-    return { env: Object.fromEntries(env), redact: createRedact(all), values: [...all.values()] };
+    return { env: Object.fromEntries(env), redactor: createRedactor(all) };
   }
 
   #refuse({ command }: RunCommand): void {

@@ -125,6 +125,8 @@ export class Observer {
 
   /** Writes down what is known at this head of the log, beside everything else; only the latest counts. */
   remember(head: number): void {
+    // The folder that it lies in may be removed by then.
+    if (this.#abort.signal.aborted) return;
     const memo: Memo = { at: head, snapshot: this.#watcher.snapshot() };
     this.#memo = JSON.stringify(memo);
     this.#memoBytes = this.#memo.length;

@@ -6,7 +6,7 @@ import type { Sandbox } from "../sandbox/port.ts";
 import type { SentEntry, Spool, SpoolBatch } from "../spool/port.ts";
 import { inlineImages } from "./images.ts";
 import type { Witness } from "./recorder.ts";
-import type { Redact } from "./redact.ts";
+import type { Redactor } from "./redact.ts";
 
 /** Every so much output the decoder's state is written down, so that the spool before it can be forgotten. */
 const CHECKPOINT_BYTES = 16 * 1024 * 1024;
@@ -31,7 +31,7 @@ export class HarnessProcess {
   readonly spool: Spool;
   readonly sandbox: Sandbox;
   readonly #harness: Harness;
-  readonly #redact: Redact;
+  readonly redactor: Redactor;
   readonly #witness: Witness | undefined;
   #state: unknown;
   #offset = 0;
@@ -46,7 +46,7 @@ export class HarnessProcess {
     this.spool = options.spool;
     this.sandbox = options.sandbox;
     this.#harness = options.harness;
-    this.#redact = options.redact;
+    this.redactor = options.redactor;
     this.#witness = options.witness;
     const idPrefix = itemPrefix(options.sessionKey, options.ordinal);
     this.#state = options.harness.initial({ ...options.context, idPrefix });
@@ -93,13 +93,14 @@ export class HarnessProcess {
 
   /** The line as it may be seen: without the secrets that we know. */
   clean(line: SpoolLine): SpoolLine {
-    const text = this.hide(line.text);
+    const isCut = line.damage?.reason === "too_long";
+    const text = isCut ? this.redactor.cut(line.text) : this.redactor.line(line.text);
     return text === line.text ? line : { ...line, text };
   }
 
   /** A text that came another way, without the same secrets. */
   hide(text: string): string {
-    return this.#redact(text);
+    return this.redactor.text(text);
   }
 
   /** Decodes one clean line, after what was sent before it. `end` is the offset behind the line. */
@@ -221,7 +222,7 @@ export interface ProcessOptions {
   readonly sandbox: Sandbox;
   readonly harness: Harness;
   readonly context: Omit<DecodeContext, "idPrefix">;
-  readonly redact: Redact;
+  readonly redactor: Redactor;
   readonly witness?: Witness | undefined;
 }
 
