@@ -275,7 +275,7 @@ export class Runner {
   /** An agent that cannot be told anything is of no use: the next message starts another. */
   #discard(): void {
     if (this.#stop === undefined && !this.#context.writer.fold.command)
-      this.#context.inBackground(this.shutDown("idle"));
+      this.#context.inBackground(this.kill());
   }
 
   async #forget(process: HarnessProcess): Promise<void> {
