@@ -5,6 +5,7 @@ export * from "./ids.ts";
 export * from "./items.ts";
 export * from "./json.ts";
 export * from "./launch.ts";
+export * from "./ownKeys.ts";
 export * from "./sandboxNote.ts";
 export * from "./session.ts";
 export * from "./spool.ts";

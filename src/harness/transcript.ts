@@ -61,10 +61,7 @@ export function toId(prefix: string, count: number, kind?: IdKind): string {
   return `${kind === undefined ? prefix : `${kind}_${prefix.replace(/^itm_/, "")}`}${count}`;
 }
 
-/** Ids come from outside, and may be called `constructor`. */
-export function own<T>(map: Readonly<Record<string, T>>, key: string): T | undefined {
-  return Object.hasOwn(map, key) ? map[key] : undefined;
-}
+export { own } from "../contract/ownKeys.ts";
 
 export function without<T>(map: Readonly<Record<string, T>>, key: string): Record<string, T> {
   const { [key]: _, ...rest } = map;

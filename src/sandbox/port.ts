@@ -13,10 +13,18 @@ export interface SandboxProvider {
     spec: Pick<SandboxSpec, "network" | "image"> & { readonly directory?: string | undefined },
   ): Promise<void>;
   create(spec: SandboxSpec): Promise<Sandbox>;
-  /** The sandbox of an earlier life of this server, with whatever still runs in it. */
+  /**
+   * The sandbox of an earlier life of this server, with whatever still runs in it. Fails with `DamagedSandboxError` where
+   * there is one and nothing is known of it any more: `create` under the same id takes it over.
+   */
   connect(id: string): Promise<Sandbox | undefined>;
   /** Every sandbox of this provider's own, with the session that it was made for. */
   list?(): Promise<{ id: string; session?: string }[]>;
+}
+
+/** There is a sandbox, and what has to be known of it is damaged. */
+export class DamagedSandboxError extends Error {
+  override readonly name = "DamagedSandboxError";
 }
 
 /** The answer of a provider that was asked whether it works. */

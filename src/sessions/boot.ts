@@ -12,7 +12,7 @@ import { collectInside, placeLogin } from "./login.ts";
 import { tellUnusable, toLentValues, toPlaceholders } from "./lending.ts";
 import { HarnessProcess } from "./process.ts";
 import { bridgedTools } from "./bridged.ts";
-import { createRedact, secretsOf } from "./redact.ts";
+import { createRedactor, type Redactor, secretsOf } from "./redact.ts";
 import { withToolAccess, withToolServer } from "./toolServer.ts";
 
 export interface StartOptions {
@@ -56,7 +56,11 @@ export async function startProcess(
   if (ordinal === 1)
     tell(tellUnusable(loan, sandbox, { network: row.spec.network, hosts: launch.hosts ?? [] }));
   const spool = await createSpool(spoolFolder(deps, row.id, ordinal));
-  const redact = redactOf(deps, spec, new Map([...withToken(secret, access?.token), ...toLentValues(loan)]));
+  const redactor = redactorOf(
+    deps,
+    spec,
+    new Map([...withToken(secret, access?.token), ...toLentValues(loan)]),
+  );
   const whole = {
     ...launch,
     ...(loan === undefined ? {} : { lending: loan.lending }),
@@ -70,7 +74,7 @@ export async function startProcess(
     workspace,
     home,
     spoolFolder: spool.folder,
-    redact,
+    redact: redactor.text,
   };
   const witness = deps.recorder?.begin(started);
   deps.onStart();
@@ -90,7 +94,7 @@ export async function startProcess(
     sandbox,
     harness,
     context: { spec, ...place },
-    redact,
+    redactor,
     witness,
   });
 }
@@ -133,7 +137,7 @@ export async function attachProcess(
       ...resume,
       ...forkOf(row, fold.processes),
     },
-    redact: redactOf(deps, spec, new Map([...withToken(values, token), ...lent])),
+    redactor: redactorOf(deps, spec, new Map([...withToken(values, token), ...lent])),
   });
   await process.reattach(row.spool);
   return process;
@@ -145,7 +149,7 @@ async function readSecrets(
   spec: SessionSpec,
   sandbox: Sandbox,
 ): Promise<Map<string, string>> {
-  const { login, values } = await readCredentials(harness, spec);
+  const { login, values } = await readCredentials(harness, spec, { missing: "left out" });
   const secret = new Map(values);
   if (login !== undefined) await collectInside(login, sandbox, secret);
   return secret;
@@ -180,10 +184,6 @@ function sessionKey(row: SessionRow): string {
   return `${row.id}@${row.createdAt}`;
 }
 
-function redactOf(
-  deps: SessionDeps,
-  spec: SessionSpec,
-  values: ReadonlyMap<string, string>,
-): ReturnType<typeof createRedact> {
-  return createRedact(new Map([...deps.secrets, ...secretsOf(spec), ...values]));
+function redactorOf(deps: SessionDeps, spec: SessionSpec, values: ReadonlyMap<string, string>): Redactor {
+  return createRedactor(new Map([...deps.secrets, ...secretsOf(spec), ...values]));
 }

@@ -14,8 +14,10 @@ import type { Sandbox } from "../sandbox/port.ts";
 import { createSpool, isAlive, openSpool, type OutputBatch, type Spool } from "../spool/index.ts";
 import type { SessionContext } from "./context.ts";
 import { isKey, readCredentials } from "./credentials.ts";
+import type { Drafts } from "./drafts.ts";
+import { mustBeDamage, tellDamage } from "./recovery.ts";
 import type { StartedCommand } from "./port.ts";
-import { createRedact, secretsOf } from "./redact.ts";
+import { createRedactor, type Redactor, secretsOf } from "./redact.ts";
 import type { Runner } from "./runner.ts";
 import type { SessionSandbox } from "./sessionSandbox.ts";
 import { Tellable } from "./tellable.ts";
@@ -98,10 +100,19 @@ export class Commands {
     const { writer, commit } = this.#context;
     const open = writer.fold.command;
     if (!open || this.#running) return;
-    const sandbox = await this.#sandbox.connected();
-    const spool = sandbox && (await openSpool(this.#folder(open.id)));
-    if (sandbox && spool) return this.#follow(spool, sandbox);
-    await commit(writer.drafts([toEnded(open.id, "failed", { reason: "lost" })]));
+    try {
+      const sandbox = await this.#sandbox.recovered();
+      const spool = sandbox && (await openSpool(this.#folder(open.id)));
+      if (sandbox && spool) return await this.#follow(spool, sandbox);
+    } catch (error) {
+      mustBeDamage(this.#context, error);
+      await tellDamage(this.#context, "the command cannot be found again", error);
+    }
+    // Nobody would see its end, so it ends now; an agent beside it goes on.
+    if (!writer.fold.processOpen) await (await this.#sandbox.reachable())?.killAll();
+    const drafts = writer.drafts();
+    loseCommand(this.#context, drafts);
+    await commit(drafts);
   }
 
   /** Ends what runs, and answers its id when its end is in the log; undefined where nothing ran. */
@@ -143,8 +154,9 @@ export class Commands {
     const { writer, giveUp } = this.#context;
     const open = writer.fold.command;
     if (!open) return;
-    const { redact, values } = await this.#secrets();
-    const stream = (offset: number): Tellable => new Tellable({ redact, secrets: values, offset });
+    // A secret that is not there any more cannot be taken out of the output; the command goes on all the same.
+    const { redactor } = await this.#secrets({ missing: "left out" });
+    const stream = (offset: number): Tellable => new Tellable({ redactor, offset });
     const running: Running = {
       id: open.id,
       spool,
@@ -159,7 +171,9 @@ export class Commands {
     const end = (): void => void this.stop("timeout").catch((error: unknown) => this.#complain(error));
     running.alarm = setTimeout(end, Math.min(Math.max(left, 0), 2 ** 30));
     running.alarm.unref();
-    running.done = this.#read(running, open.told).catch(giveUp);
+    running.done = this.#read(running, open.told)
+      .catch((error: unknown) => this.#lose(running, error))
+      .catch(giveUp);
   }
 
   async #read(running: Running, from: { stdout: number; stderr: number }): Promise<void> {
@@ -174,6 +188,23 @@ export class Commands {
         void this.stop("lost").catch((error: unknown) => this.#complain(error));
       await immediate();
     }
+  }
+
+  /** Its output cannot be read any more. */
+  async #lose(running: Running, error: unknown): Promise<void> {
+    const { writer, exclusive, commit } = this.#context;
+    mustBeDamage(this.#context, error);
+    await exclusive(async () => {
+      clearTimeout(running.alarm);
+      if (this.#running === running) this.#running = undefined;
+      await tellDamage(this.#context, "the output of the command cannot be read", error);
+      await this.#signal(running, "SIGKILL").catch((failure: unknown) => this.#complain(failure));
+      const drafts = writer.drafts();
+      loseCommand(this.#context, drafts);
+      await commit(drafts);
+      await running.spool.remove();
+    });
+    this.#runner.advance();
   }
 
   async #tell(running: Running, batch: OutputBatch): Promise<void> {
@@ -213,18 +244,17 @@ export class Commands {
   }
 
   /** What the session's commands are given, and what must not be told of them. */
-  async #secrets(): Promise<{
+  async #secrets({ missing }: { missing?: "left out" } = {}): Promise<{
     env: Readonly<Record<string, string>>;
-    redact: ReturnType<typeof createRedact>;
-    values: string[];
+    redactor: Redactor;
   }> {
     const { deps, writer } = this.#context;
     const { spec } = writer;
     const harness = deps.harness(spec);
-    const read = await readCredentials(harness, spec);
+    const read = await readCredentials(harness, spec, { missing });
     const env = Object.entries(read.secrets).filter(([name]) => !isKey(harness, name));
     const all = new Map([...deps.secrets, ...secretsOf(spec), ...read.values]);
-    return { env: Object.fromEntries(env), redact: createRedact(all), values: [...all.values()] };
+    return { env: Object.fromEntries(env), redactor: createRedactor(all) };
   }
 
   /** Fails where the command could not be started now. */
@@ -251,6 +281,12 @@ export class Commands {
     const { deps, writer } = this.#context;
     return join(deps.spoolRoot, writer.row.id, id);
   }
+}
+
+/** A command that nobody follows any more is called lost. */
+export function loseCommand({ writer }: SessionContext, drafts: Drafts): void {
+  const { command } = writer.fold;
+  if (command) drafts.add(toEnded(command.id, "failed", { reason: "lost" }));
 }
 
 /** Where nothing can be mounted, the workspace has another name than the one that every client knows. */

@@ -1,27 +1,48 @@
 import { createId, type EventDraft, type Network } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
-import type { NetworkPolicy, Sandbox } from "../sandbox/port.ts";
+import { DamagedSandboxError, type NetworkPolicy, type Sandbox, type SandboxSpec } from "../sandbox/port.ts";
 import type { SessionDeps } from "./deps.ts";
 
-/** A new sandbox for the session, its making recorded as it happens. */
+/** The sandbox that a session's log names. */
+export interface KnownSandbox {
+  readonly id: string;
+  readonly provider: string;
+}
+
+/** The sandbox where it was left. One whose record is damaged is made again under its id, its files and processes in it. */
+export async function findSandbox(
+  deps: SessionDeps,
+  row: SessionRow,
+  known: KnownSandbox,
+): Promise<Sandbox | undefined> {
+  try {
+    return await deps.provider(known.provider).connect(known.id);
+  } catch (error) {
+    if (!(error instanceof DamagedSandboxError)) throw error;
+    deps.logger({ level: "warn", message: error.message, session: row.id, sandbox: known.id });
+    return remakeSandbox(deps, row, known);
+  }
+}
+
+/** Takes over what is there under the id, whatever that is. */
+export function remakeSandbox(deps: SessionDeps, row: SessionRow, known: KnownSandbox): Promise<Sandbox> {
+  return deps.provider(known.provider).create(toSandboxSpec(deps, row, known.id));
+}
+
+/** A new sandbox for the session, or one in place of a lost one, its making recorded as it happens. */
 export async function createSandbox(
   deps: SessionDeps,
-  { id: session, spec }: SessionRow,
+  row: SessionRow,
   record: (event: EventDraft) => Promise<void>,
+  known: KnownSandbox | null,
 ): Promise<Sandbox> {
+  const { id: session, spec } = row;
   const provider = deps.provider(spec.sandbox ?? (await deps.defaultSandbox()));
-  const fact = { sandbox_id: createId("sandbox"), provider: provider.id };
+  const id = known?.provider === provider.id ? known.id : createId("sandbox");
+  const fact = { sandbox_id: id, provider: provider.id };
   await record({ type: "sandbox.boot", source: "daemon", data: fact });
   try {
-    const sandbox = await provider.create({
-      id: fact.sandbox_id,
-      session,
-      ...(spec.directory === undefined ? {} : { directory: spec.directory }),
-      ...(spec.env === undefined ? {} : { env: spec.env }),
-      ...(spec.image === undefined ? {} : { image: spec.image }),
-      ...(spec.limits === undefined ? {} : { limits: spec.limits }),
-      ...toNetwork(spec.network, deps.privateHosts),
-    });
+    const sandbox = await provider.create(toSandboxSpec(deps, row, id));
     const told = messageOf(sandbox);
     if (told.message !== undefined) deps.logger({ level: "warn", message: told.message, session, ...fact });
     const data = { ...fact, isolated: sandbox.isolated, ...told };
@@ -32,6 +53,18 @@ export async function createSandbox(
     await record({ type: "sandbox.error", source: "daemon", data: { ...fact, message } });
     throw error;
   }
+}
+
+function toSandboxSpec(deps: SessionDeps, { id: session, spec }: SessionRow, id: string): SandboxSpec {
+  return {
+    id,
+    session,
+    ...(spec.directory === undefined ? {} : { directory: spec.directory }),
+    ...(spec.env === undefined ? {} : { env: spec.env }),
+    ...(spec.image === undefined ? {} : { image: spec.image }),
+    ...(spec.limits === undefined ? {} : { limits: spec.limits }),
+    ...toNetwork(spec.network, deps.privateHosts),
+  };
 }
 
 export function toPolicy(network: Network): NetworkPolicy {

@@ -37,11 +37,18 @@ export interface CredentialHost {
 
 const THIS_HOST: CredentialHost = { env: process.env, home: homeFolder() };
 
+export interface ReadOptions {
+  readonly lent?: readonly string[];
+  readonly host?: CredentialHost;
+  /** Secrets that are not there any more are an error, unless said otherwise. */
+  readonly missing?: "left out" | undefined;
+}
+
 /** Read anew at every start of a process, and stored nowhere. */
 export async function readCredentials(
   harness: Harness,
   spec: SessionSpec,
-  { lent = [], host = THIS_HOST }: { lent?: readonly string[]; host?: CredentialHost } = {},
+  { lent = [], host = THIS_HOST, missing }: ReadOptions = {},
 ): Promise<Credentials> {
   const values = new Map<string, string>();
   const env: Record<string, string> = {};
@@ -59,7 +66,10 @@ export async function readCredentials(
   const login = hasOwn || key !== undefined ? undefined : await findLogin(known, placed, { host, values });
   const secrets: Record<string, string> = {};
   for (const [name, reference] of Object.entries(spec.secrets ?? {})) {
-    const value = await readReference(name, reference, host);
+    const value = await readReference(name, reference, host).catch((error: unknown) => {
+      if (missing !== "left out") throw error;
+    });
+    if (value === undefined) continue;
     values.set(name, value);
     secrets[name] = value;
     if (isKey(harness, name)) env[name] = value;
@@ -170,19 +180,19 @@ async function readReference(name: string, reference: string, host: CredentialHo
   if (reference.startsWith("env:")) {
     const value = host.env[reference.slice(4)];
     if (value !== undefined && value !== "") return value;
-    throw missing(
+    throw missingSecret(
       name,
       `the server's environment has no ${reference.slice(4)}; set it and start sluice again`,
     );
   }
   const path = reference.slice("file:".length);
   const content = await readFile(path, "utf8").catch((error: Error) => {
-    throw missing(name, `${path} cannot be read: ${error.message}`);
+    throw missingSecret(name, `${path} cannot be read: ${error.message}`);
   });
   return content.replace(/\r?\n$/, "");
 }
 
-function missing(name: string, why: string): SluiceError {
+function missingSecret(name: string, why: string): SluiceError {
   return new SluiceError("invalid_request", `The secret ${name} is not there: ${why}.`, { secret: name });
 }
 

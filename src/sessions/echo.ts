@@ -1,9 +1,10 @@
 import { open, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import type { EventDraft } from "../contract/index.ts";
+import type { EventData, EventDraft } from "../contract/index.ts";
 import type { SessionContext } from "./context.ts";
 import type { Drafts } from "./drafts.ts";
 import type { HarnessProcess } from "./process.ts";
+import { wholeCharacters } from "./tellable.ts";
 
 const LOOK_MS = 200;
 const MOST_BYTES = 1024 * 1024;
@@ -34,15 +35,30 @@ export class Echo {
   /** The bytes of `out` between two offsets: whole lines, or the end. */
   async stdout(drafts: Drafts, from: number, to: number): Promise<void> {
     const bytes = to > from ? await this.#read("out", from, to - from) : Buffer.alloc(0);
-    if (bytes.length > 0) drafts.add(this.#output("stdout", bytes, to));
+    const { redactor, ordinal: process } = this.#process;
+    const text = (): string => bytes.toString("utf8").split("\n").map(redactor.line).join("\n");
+    if (bytes.length > 0) drafts.add(toOutput({ process, stream: "stdout", text: text(), offset: to }));
   }
 
-  /** What was added to `err` since it was last told; the beginning of a line waits for its rest. */
-  async stderr(drafts: Drafts, { isLast }: { isLast: boolean }): Promise<void> {
-    const from = this.#context.writer.fold.echoed ?? 0;
-    const bytes = await this.#read("err", from, MOST_BYTES);
-    const end = isLast || bytes.length === MOST_BYTES ? bytes.length : bytes.lastIndexOf(10) + 1;
-    if (end > 0) drafts.add(this.#output("stderr", bytes.subarray(0, end), from + end));
+  /**
+   * What was added to `err` since it was last told. The beginning of a line waits for its rest, or for the turn's end;
+   * the beginning of a secret for the end of the process.
+   */
+  async stderr(drafts: Drafts, { upTo }: { upTo: "line" | "turn" | "process" }): Promise<void> {
+    const { redactor, ordinal: process } = this.#process;
+    for (let from = this.#context.writer.fold.echoed ?? 0; ;) {
+      const bytes = await this.#read("err", from, MOST_BYTES + redactor.reach);
+      const isAll = bytes.length < MOST_BYTES;
+      const cut = isAll && upTo === "line" ? bytes.lastIndexOf(10) + 1 : wholeCharacters(bytes, bytes.length);
+      const held = isAll && upTo === "process" ? 0 : redactor.held(bytes.subarray(0, cut));
+      const end = isAll && upTo === "process" ? bytes.length : cut - held;
+      if (end > 0) {
+        const text = redactor.text(bytes.toString("utf8", 0, end));
+        drafts.add(toOutput({ process, stream: "stderr", text, offset: from + end }));
+      }
+      if (isAll || upTo === "line" || end === 0) return;
+      from += end;
+    }
   }
 
   async #look(): Promise<void> {
@@ -53,15 +69,9 @@ export class Echo {
     await exclusive(async () => {
       if (this.#timer === undefined) return;
       const drafts = writer.drafts();
-      await this.stderr(drafts, { isLast: false });
+      await this.stderr(drafts, { upTo: "line" });
       if (drafts.events.length > 0) await commit(drafts);
     });
-  }
-
-  #output(stream: "stdout" | "stderr", bytes: Buffer, offset: number): EventDraft {
-    const text = this.#process.hide(bytes.toString("utf8"));
-    const data = { process: this.#process.ordinal, stream, text, offset };
-    return { type: "process.output", source: "agent", data };
   }
 
   async #stat(): Promise<{ size: number }> {
@@ -87,4 +97,8 @@ export class Echo {
   async #open(name: string): Promise<FileHandle | undefined> {
     return open(join(this.#process.spool.folder, name), "r").catch(() => undefined);
   }
+}
+
+function toOutput(data: EventData<"process.output">): EventDraft {
+  return { type: "process.output", source: "agent", data };
 }

@@ -21,6 +21,7 @@ import { PINNED } from "../sandbox/host/mapping.ts";
 import { Caretaker } from "./caretaker.ts";
 import type { SessionChange } from "./change.ts";
 import { createSessionDeps } from "./createDeps.ts";
+import { messageOf } from "./damage.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { EngineOptions } from "./engineOptions.ts";
 import type { QueuedInput } from "./fold.ts";
@@ -179,7 +180,7 @@ class LocalEngine implements Engine {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#open.with(id, async (session) => {
+    const remove = async (session: Session): Promise<void> => {
       try {
         await session.remove();
       } catch (error) {
@@ -187,7 +188,8 @@ class LocalEngine implements Engine {
       } finally {
         this.#open.drop(session);
       }
-    });
+    };
+    await this.#open.withToEnd(id, remove, "at once");
     await this.#erase(id);
   }
 
@@ -230,7 +232,7 @@ class LocalEngine implements Engine {
   }
 
   async terminate(id: string, options: { destroy?: boolean } = {}): Promise<void> {
-    await this.#open.with(id, (session) => session.terminate(options));
+    await this.#open.withToEnd(id, (session) => session.terminate(options), "attached");
     if (options.destroy) await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
   }
 
@@ -296,7 +298,16 @@ class LocalEngine implements Engine {
 
   /** Picks up what an earlier life left behind, and looks again from time to time. */
   async start(): Promise<void> {
-    for (const id of await this.#open.halfDeleted()) await this.#erase(id);
+    for (const id of await this.#open.halfDeleted()) {
+      await this.#erase(id).catch((error: unknown) =>
+        this.#deps.logger({
+          level: "error",
+          message: "a deleted session could not be removed",
+          session: id,
+          error: messageOf(error),
+        }),
+      );
+    }
     await this.#upkeep.begin();
   }
 

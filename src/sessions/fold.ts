@@ -9,6 +9,7 @@ import type {
   Usage,
 } from "../contract/index.ts";
 import { bridgedToolName } from "../contract/toolNames.ts";
+import { own, setOwn } from "../contract/ownKeys.ts";
 import { applyToTurn, joinRequest, startTurnFold, steer, stopClock } from "./turnFold.ts";
 import type { OpenCall, OpenItem, TurnFold } from "./turnFold.ts";
 import { addUsage } from "./usage.ts";
@@ -222,13 +223,13 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
 /** A delta changes nothing but its item's text; there may be a hundred thousand of them in a second. */
 export function applyDelta(fold: SessionFold, { item_id: id, delta }: EventData<"item.delta">): void {
   fold.head += 1;
-  const open = fold.turn?.open[id] ?? fold.open[id];
+  const open = (fold.turn && own(fold.turn.open, id)) ?? own(fold.open, id);
   if (open) open.text += delta;
 }
 
 function applyItemStarted(fold: SessionFold, item: Item, byAgent: boolean): void {
   const { turn } = fold;
-  (turn?.open ?? fold.open)[item.item_id] = { item, text: "" };
+  setOwn(turn?.open ?? fold.open, item.item_id, { item, text: "" });
   // Words from the agent mean that the model answers again.
   if (turn && byAgent) turn.attempts = 0;
 }
@@ -241,7 +242,7 @@ function applyItemCompleted(fold: SessionFold, item: Item, parentId: string | un
   for (const part of item.content) {
     if (part.type === "tool_call" && item.kind === "tool_call") {
       const call: OpenCall = { itemId: item.item_id, ...(parentId === undefined ? {} : { parentId }) };
-      turn.calls[part.call_id] = call;
+      setOwn(turn.calls, part.call_id, call);
       const name = bridgedToolName(part.name);
       if (name !== undefined)
         joinRequest(turn, part.call_id, { ...call, bridged: { name, arguments: part.arguments } });

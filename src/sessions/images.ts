@@ -36,7 +36,8 @@ function isOnDisk(part: ContentPart): part is ImagePart {
 async function inline(files: SandboxFiles, part: ImagePart): Promise<ContentPart> {
   const mime = part.mime ?? MIMES[extname(part.path).toLowerCase()] ?? "image/png";
   const stat = await files.stat(part.path).catch(() => undefined);
-  if (stat === undefined || stat.size > LARGEST_IMAGE) return part;
-  const bytes = Buffer.from(await files.read(part.path));
+  if (stat?.entryType !== "file" || stat.size > LARGEST_IMAGE) return part;
+  const bytes = await files.read(part.path).then(Buffer.from, () => undefined);
+  if (bytes === undefined) return part;
   return { type: "image", path: `data:${mime};base64,${bytes.toString("base64")}`, mime };
 }

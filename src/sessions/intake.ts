@@ -12,6 +12,7 @@ import { Echo } from "./echo.ts";
 import { endProcess, type Stop } from "./ending.ts";
 import { Observer } from "./observer.ts";
 import type { HarnessProcess } from "./process.ts";
+import { mustBeDamage, tellDamage } from "./recovery.ts";
 import { waitingChange } from "./waiting.ts";
 
 const GUARD_MS = 1_000;
@@ -55,7 +56,10 @@ export class Intake {
   }
 
   async start(): Promise<void> {
-    await this.#observe();
+    await this.#observe().catch((error: unknown) => {
+      mustBeDamage(this.#context, error);
+      return tellDamage(this.#context, "changes of files are not told from here on", error);
+    });
     this.#guard = setInterval(() => this.#context.inBackground(this.#lookAtSize()), GUARD_MS);
     this.#guard.unref();
     this.#echo?.start();
@@ -115,7 +119,7 @@ export class Intake {
     const process = this.#process;
     const drafts = writer.drafts();
     await this.#echo?.stdout(drafts, process.offset, batch.offset);
-    await this.#echo?.stderr(drafts, { isLast: false });
+    await this.#echo?.stderr(drafts, { upTo: "line" });
     const { lines } = batch;
     for (let index = 0; index < lines.length; index++) {
       const line = process.clean(lines[index] as SpoolLine);
@@ -185,9 +189,9 @@ export class Intake {
     const process = this.#process;
     const at = process.offset;
     const line: SpoolLine = { dir: "exit", text: JSON.stringify(exit), at, exit };
-    await this.#drain(drafts);
+    await this.#drain(drafts, "exit");
     this.#admit(drafts, line, process.decode(line, at).facts);
-    const stderr = this.#hideStderr(await process.spool.stderr());
+    const stderr = this.#hideStderr(await process.spool.stderr(process.redactor));
     const code =
       exit.code ?? (exit.signal === undefined ? undefined : 128 + signals[exit.signal as NodeJS.Signals]);
     const stop = this.#hooks.stop();
@@ -205,14 +209,16 @@ export class Intake {
   }
 
   /** What has to be said before a turn may end: the files' last changes, what they come to, and where they are kept. */
-  async #drain(drafts: Drafts, facts: readonly HarnessFact[] = []): Promise<void> {
+  async #drain(drafts: Drafts, facts: readonly HarnessFact[] | "exit"): Promise<void> {
     const { writer, keeper, deps } = this.#context;
-    await this.#echo?.stderr(drafts, { isLast: true });
+    await this.#echo?.stderr(drafts, { upTo: facts === "exit" ? "process" : "turn" });
     if (!writer.fold.turn) return;
     const changes = (await this.#observer?.drain()) ?? [];
     this.#context.inBackground(this.#earlier.changed(changes, { inTurn: true }));
     drafts.addAll(changes.map((event) => this.#hide(event)));
-    const isDone = facts.some((fact) => fact.type === "turn.ended" && fact.data.status === "completed");
+    const isDone =
+      facts !== "exit" &&
+      facts.some((fact) => fact.type === "turn.ended" && fact.data.status === "completed");
     if (!isDone || writer.spec.autoCheckpoint !== true) return;
     const comment = writer.fold.turn.options?.checkpointComment;
     const kept = await keeper.keep(this.#process.sandbox, comment).catch((error: unknown) => {

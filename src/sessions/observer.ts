@@ -74,8 +74,19 @@ export class Observer {
     const observer = new Observer(options);
     const memo = await readMemo(options.memoFile);
     await observer.#watcher.ready;
-    if (memo) await observer.#watcher.restore(memo.snapshot, await reportedSince(options, memo.at));
-    else observer.remember(head);
+    try {
+      if (!memo) observer.remember(head);
+      else await observer.#watcher.restore(memo.snapshot, await reportedSince(options, memo.at));
+    } catch (error) {
+      // A memo that is damaged is none.
+      options.logger({
+        level: "warn",
+        message: "what was known of the files cannot be read",
+        session: options.session,
+        error: String(error),
+      });
+      observer.remember(head);
+    }
     return observer;
   }
 
@@ -114,6 +125,8 @@ export class Observer {
 
   /** Writes down what is known at this head of the log, beside everything else; only the latest counts. */
   remember(head: number): void {
+    // The folder that it lies in may be removed by then.
+    if (this.#abort.signal.aborted) return;
     const memo: Memo = { at: head, snapshot: this.#watcher.snapshot() };
     this.#memo = JSON.stringify(memo);
     this.#memoBytes = this.#memo.length;

@@ -45,6 +45,27 @@ export class OpenSessions {
     }
   }
 
+  /** The same to terminate or remove it, which has to be possible whatever is wrong with it. */
+  async withToEnd<T>(id: string, task: (session: Session) => Promise<T>, how: ToEnd): Promise<T> {
+    if (how === "attached") {
+      const attached = await this.#open(id).catch((error: unknown) => {
+        if (isRefusal(error)) throw error;
+      });
+      if (attached) return this.with(id, task);
+    }
+    if (this.#live.has(id)) return this.with(id, task);
+    const opening = this.#openFresh(id, Session.openToEnd);
+    this.#live.set(id, opening);
+    try {
+      return await task(await opening);
+    } finally {
+      if (this.#live.get(id) === opening) this.#live.delete(id);
+      const session = await opening.catch(() => undefined);
+      if (session) this.#opened.delete(session);
+      await session?.close();
+    }
+  }
+
   /** The session, where it is open here and no other process can have taken it over. */
   async held(id: string): Promise<Session | undefined> {
     const session = await this.#live.get(id)?.catch(() => undefined);
@@ -75,7 +96,7 @@ export class OpenSessions {
     const found: string[] = [];
     for (const row of await this.#deps.log.active()) {
       if (!this.#isFree(row)) continue;
-      const [last] = await this.#deps.log.read(row.id, { after: row.head - 1, limit: 1 });
+      const [last] = await this.#deps.log.read(row.id, { after: row.head - 1, limit: 1 }).catch(() => []);
       if (last?.type === "session.deleted") found.push(row.id);
     }
     return found;
@@ -135,11 +156,11 @@ export class OpenSessions {
     return opening;
   }
 
-  async #openFresh(id: string): Promise<Session> {
+  async #openFresh(id: string, open: typeof Session.open = Session.open): Promise<Session> {
     await this.#leaving.get(id);
     for (let tries = CLAIMS; ; tries -= 1) {
       try {
-        return await this.#claim(id);
+        return await this.#claim(id, open);
       } catch (error) {
         // Another server was quicker; whether it has begun something says its row.
         if (tries === 1 || !isFenced(error)) throw error;
@@ -147,7 +168,7 @@ export class OpenSessions {
     }
   }
 
-  async #claim(id: string): Promise<Session> {
+  async #claim(id: string, open: typeof Session.open): Promise<Session> {
     const row = await this.row(id);
     if (row.active && !this.#isFree(row)) {
       throw new SluiceError(
@@ -155,7 +176,7 @@ export class OpenSessions {
         `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`,
       );
     }
-    const session = await Session.open(this.#deps, row);
+    const session = await open(this.#deps, row);
     this.#opened.add(session);
     return session;
   }
@@ -194,6 +215,14 @@ export class OpenSessions {
     }, delay);
     this.#reopening.set(id, timer);
   }
+}
+
+/** Attached first, so that the last output is in the log; or at once, where that goes too. */
+export type ToEnd = "attached" | "at once";
+
+/** Not ours to end, or not there. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof SluiceError && ["session_not_found", "session_busy", "fenced"].includes(error.code);
 }
 
 function toLonger(delay: number): number {

@@ -1,12 +1,12 @@
 import { unparsedFact } from "../harness/unparsed.ts";
 import { createHash } from "node:crypto";
-import type { SpoolLine, SpoolMark } from "../contract/index.ts";
+import { findJsonExcess, type SpoolLine, type SpoolMark } from "../contract/index.ts";
 import type { DecodeContext, Decoded, Harness, HarnessCommand } from "../harness/port.ts";
 import type { Sandbox } from "../sandbox/port.ts";
 import type { SentEntry, Spool, SpoolBatch } from "../spool/port.ts";
 import { inlineImages } from "./images.ts";
 import type { Witness } from "./recorder.ts";
-import type { Redact } from "./redact.ts";
+import type { Redactor } from "./redact.ts";
 
 /** Every so much output the decoder's state is written down, so that the spool before it can be forgotten. */
 const CHECKPOINT_BYTES = 16 * 1024 * 1024;
@@ -31,7 +31,7 @@ export class HarnessProcess {
   readonly spool: Spool;
   readonly sandbox: Sandbox;
   readonly #harness: Harness;
-  readonly #redact: Redact;
+  readonly redactor: Redactor;
   readonly #witness: Witness | undefined;
   #state: unknown;
   #offset = 0;
@@ -46,7 +46,7 @@ export class HarnessProcess {
     this.spool = options.spool;
     this.sandbox = options.sandbox;
     this.#harness = options.harness;
-    this.#redact = options.redact;
+    this.redactor = options.redactor;
     this.#witness = options.witness;
     const idPrefix = itemPrefix(options.sessionKey, options.ordinal);
     this.#state = options.harness.initial({ ...options.context, idPrefix });
@@ -73,8 +73,8 @@ export class HarnessProcess {
     this.#sent = [...(await this.spool.sent())];
     this.#sentIds = new Set(this.#sent.map((entry) => entry.id));
     if (mark?.process !== this.ordinal) return;
-    const checkpoint = mark.checkpoint as Checkpoint | undefined;
-    if (checkpoint) {
+    const { checkpoint } = mark;
+    if (isCheckpoint(checkpoint)) {
       this.#state = checkpoint.state;
       this.#fed = checkpoint.fed;
       this.#offset = mark.checkpointOffset ?? 0;
@@ -93,13 +93,14 @@ export class HarnessProcess {
 
   /** The line as it may be seen: without the secrets that we know. */
   clean(line: SpoolLine): SpoolLine {
-    const text = this.hide(line.text);
+    const isCut = line.damage?.reason === "too_long";
+    const text = isCut ? this.redactor.cut(line.text) : this.redactor.line(line.text);
     return text === line.text ? line : { ...line, text };
   }
 
   /** A text that came another way, without the same secrets. */
   hide(text: string): string {
-    return this.#redact(text);
+    return this.redactor.text(text);
   }
 
   /** Decodes one clean line, after what was sent before it. `end` is the offset behind the line. */
@@ -186,6 +187,8 @@ export class HarnessProcess {
   /** A line that its decoder fails on is kept as one that nobody knows: read again, it would fail again. */
   #decodeSafely(line: SpoolLine): Decoded<unknown> {
     try {
+      // Whatever a decoder makes of it, all that comes behind walks it by recursion.
+      if (findJsonExcess(line.text) === "depth") throw new Error("the line is nested too deep");
       return this.#harness.decode(this.#state, line);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
@@ -208,6 +211,10 @@ export class HarnessProcess {
   }
 }
 
+function isCheckpoint(found: unknown): found is Checkpoint {
+  return typeof found === "object" && found !== null && "state" in found && "fed" in found;
+}
+
 export interface ProcessOptions {
   readonly sessionKey: string;
   readonly ordinal: number;
@@ -215,7 +222,7 @@ export interface ProcessOptions {
   readonly sandbox: Sandbox;
   readonly harness: Harness;
   readonly context: Omit<DecodeContext, "idPrefix">;
-  readonly redact: Redact;
+  readonly redactor: Redactor;
   readonly witness?: Witness | undefined;
 }
 

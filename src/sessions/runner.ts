@@ -1,14 +1,14 @@
 import type { HarnessCommand } from "../harness/port.ts";
 import type { Sandbox } from "../sandbox/port.ts";
-import { attachProcess } from "./boot.ts";
 import type { SessionContext } from "./context.ts";
-import { endProcess, endSession, sessionFailure, type Stop } from "./ending.ts";
+import { endSession, sessionFailure, type Stop } from "./ending.ts";
 import { Intake } from "./intake.ts";
 import { discardProcess, failLaunch, launchProcess } from "./launch.ts";
 import { Outbox } from "./outbox.ts";
 import { ProcessLife } from "./life.ts";
 import { isLate } from "./patience.ts";
 import type { HarnessProcess } from "./process.ts";
+import { mustBeDamage, recoverProcess, tellDamage } from "./recovery.ts";
 import type { SessionSandbox } from "./sessionSandbox.ts";
 import { startTurn } from "./start.ts";
 import type { Leave } from "./startQueue.ts";
@@ -32,7 +32,10 @@ export class Runner {
   constructor(context: SessionContext, sandbox: SessionSandbox) {
     this.#context = context;
     this.#sandbox = sandbox;
-    this.#outbox = new Outbox(context, () => this.signal("SIGINT"));
+    this.#outbox = new Outbox(context, {
+      interrupt: () => this.signal("SIGINT"),
+      discard: () => this.#discard(),
+    });
   }
 
   get process(): HarnessProcess | undefined {
@@ -73,19 +76,16 @@ export class Runner {
 
   /** Picks up the process that an earlier life left open; call it under the lock. */
   async recover(): Promise<void> {
-    const { deps, writer, commit } = this.#context;
-    const { row, fold } = writer;
-    if (!fold.processOpen) return;
-    const sandbox = await this.#sandbox.connected();
-    const process = sandbox && (await attachProcess(deps, { ...row, spec: writer.spec }, fold, sandbox));
-    if (!process) {
-      const drafts = writer.drafts();
-      const lasting = writer.spec.lasting === true;
-      endProcess(fold, drafts, { process: fold.processes, reason: "lost" }, undefined, { lasting });
-      return commit(drafts);
-    }
+    const process = await recoverProcess(this.#context, this.#sandbox);
+    if (!process) return;
     this.#life.found(process);
-    await this.#listen(process);
+    try {
+      await this.#listen(process);
+    } catch (error) {
+      mustBeDamage(this.#context, error);
+      await tellDamage(this.#context, "the agent's process cannot be used any more", error);
+      this.#discard();
+    }
     await this.deliverOutbox();
   }
 
@@ -202,7 +202,7 @@ export class Runner {
       await this.process.spool.remove();
       this.#life.exited();
     }
-    await (await this.#sandbox.connected())?.destroy();
+    await this.#sandbox.remove();
   }
 
   /** Stops looking, and ends nothing. */
@@ -231,7 +231,7 @@ export class Runner {
     const { process } = this;
     const intake = this.#intake;
     if (!process || !intake) {
-      await (await this.#sandbox.connected())?.killAll();
+      await (await this.#sandbox.reachable())?.killAll();
       return;
     }
     await process.kill();
@@ -316,6 +316,12 @@ export class Runner {
     });
     await this.#intake.start();
     await process.greet();
+  }
+
+  /** An agent that cannot be told anything is of no use: the next message starts another. */
+  #discard(): void {
+    if (!this.#life.isStopping && !this.#context.writer.fold.command)
+      this.#context.inBackground(this.kill());
   }
 
   async #forget(process: HarnessProcess): Promise<void> {

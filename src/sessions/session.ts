@@ -12,8 +12,9 @@ import type { Sandbox, SandboxFiles } from "../sandbox/port.ts";
 import { accept } from "./accepting.ts";
 import { changeOf, type SessionChange } from "./change.ts";
 import { closeTurn } from "./closing.ts";
-import { Commands } from "./commands.ts";
+import { Commands, loseCommand } from "./commands.ts";
 import type { SessionContext } from "./context.ts";
+import { messageOf } from "./damage.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
 import { endSession, endWithdrawn, TERMINATED } from "./ending.ts";
@@ -23,6 +24,7 @@ import { Lock } from "./lock.ts";
 import { opening } from "./opening.ts";
 import { isLate } from "./patience.ts";
 import type { InterruptOptions, StartedCommand, SubmitOptions, Submitted } from "./port.ts";
+import { loseProcess } from "./recovery.ts";
 import { refuseEnded, refuseTurn } from "./refusals.ts";
 import { replyEvents, type Reply } from "./replies.ts";
 import { Runner } from "./runner.ts";
@@ -79,16 +81,26 @@ export class Session {
     this.#time = new Timekeeper(this.#context, this.#runner, () => this.sleep());
   }
 
-  /** Takes the session over from whoever had it, and picks up what was left running. */
+  /** Takes the session over from whoever had it, and picks up what was left running. On failure nothing is held. */
   static async open(deps: SessionDeps, row: SessionRow): Promise<Session> {
     const session = new Session(deps, await SessionWriter.claim(deps, row));
-    await session.#exclusive(async () => {
-      await session.#runner.recover();
-      await session.#commands.recover();
-      session.#time.set();
-    });
+    try {
+      await session.#exclusive(async () => {
+        await session.#runner.recover();
+        await session.#commands.recover();
+        session.#time.set();
+      });
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
     session.#runner.advance();
     return session;
+  }
+
+  /** Takes the session over to terminate or remove it. Nothing is picked up, delivered or started, so nothing can fail. */
+  static async openToEnd(deps: SessionDeps, row: SessionRow): Promise<Session> {
+    return new Session(deps, await SessionWriter.claim(deps, row));
   }
 
   /** Whether a crash now would leave something to pick up. */
@@ -180,7 +192,7 @@ export class Session {
   async terminate({ destroy = false }: { destroy?: boolean } = {}): Promise<void> {
     const { fold } = this.#writer;
     if (fold.ended) {
-      if (destroy) await (await this.#sandbox.connected())?.destroy();
+      if (destroy) await this.#sandbox.remove();
       return;
     }
     if (fold.paused) await this.#runner.resume();
@@ -189,6 +201,8 @@ export class Session {
     await this.#exclusive(async () => {
       if (fold.ended) return;
       const drafts = this.#writer.drafts(opening(this.#writer));
+      loseCommand(this.#context, drafts);
+      loseProcess(this.#context, drafts);
       if (destroy) await this.#sandbox.destroy(drafts);
       const data = { reason: "terminated", terminated_by: "daemon" } as const;
       endSession(fold, drafts, { type: "session.ended", source: "daemon", data });
@@ -337,15 +351,16 @@ export class Session {
   async #commit(drafts: Drafts, extra: CommitExtra = {}): Promise<void> {
     try {
       await this.#writer.commit(drafts, extra);
-      if (!drafts.movesTurn) return;
-      this.#turnEnds.settle(this.#writer.fold.turn?.id);
-      this.#time.set();
-      await this.#runner.deliverOutbox();
-      this.tools.settle(drafts.events);
     } catch (error) {
       this.#giveUp(error);
       throw error;
     }
+    if (!drafts.movesTurn) return;
+    this.#turnEnds.settle(this.#writer.fold.turn?.id);
+    this.#time.set();
+    // The events are in the log, so the caller must not send them again. The reopened session tries the delivery again.
+    await this.#runner.deliverOutbox().catch((error: unknown) => this.#giveUp(error));
+    this.tools.settle(drafts.events);
   }
 
   #giveUp(error: unknown): void {
@@ -358,8 +373,8 @@ export class Session {
   #letGo(): void {
     this.#closed = true;
     this.#time.set();
-    void this.#runner.detach();
-    void this.#commands.detach();
+    this.#quietly(this.#runner.detach());
+    this.#quietly(this.#commands.detach());
     this.tools.close();
     this.#turnEnds.settle(undefined);
   }
@@ -370,6 +385,18 @@ export class Session {
 
   #refuseTurn(what: string): void {
     refuseTurn(what, this.#writer.fold, this.#runner);
+  }
+
+  /** A task whose failure changes nothing. */
+  #quietly(task: Promise<unknown>): void {
+    task.catch((error: unknown) =>
+      this.#deps.logger({
+        level: "warn",
+        message: "letting go of a session failed",
+        session: this.id,
+        error: messageOf(error),
+      }),
+    );
   }
 
   #inBackground(task: Promise<unknown>): void {

@@ -1,7 +1,8 @@
 import { SluiceError, type EventDraft } from "../contract/index.ts";
 import type { Sandbox } from "../sandbox/port.ts";
 import type { SessionContext } from "./context.ts";
-import { createSandbox } from "./createSandbox.ts";
+import { createSandbox, findSandbox, remakeSandbox } from "./createSandbox.ts";
+import { mayPass, messageOf } from "./damage.ts";
 import type { Drafts } from "./drafts.ts";
 
 /** The sandbox of a session: made when it is needed, found again, frozen, removed. */
@@ -18,6 +19,16 @@ export class SessionSandbox {
   /** The sandbox that the session has; undefined where there is none, and while it is only being made. */
   async connected(): Promise<Sandbox | undefined> {
     return this.#making === undefined ? this.#connect() : undefined;
+  }
+
+  /** The same where something may still run in it: also one that somebody deleted is there again. */
+  async recovered(): Promise<Sandbox | undefined> {
+    const { deps, writer } = this.#context;
+    const known = writer.fold.sandbox;
+    const connected = await this.connected();
+    if (connected || !known || this.#making) return connected;
+    this.#sandbox = await remakeSandbox(deps, writer.row, known);
+    return this.#sandbox;
   }
 
   /**
@@ -68,11 +79,31 @@ export class SessionSandbox {
 
   /** Ends it and removes its files; call it under the lock, when nothing runs any more. */
   async destroy(drafts: Drafts): Promise<void> {
-    const sandbox = await this.connected();
+    const sandbox = await this.reachable();
     if (!sandbox) return;
     await sandbox.destroy();
     this.#sandbox = undefined;
     drafts.add({ type: "sandbox.killed", source: "daemon", data: factOf(sandbox) });
+  }
+
+  /** Ends it without a word, as far as it can be reached: the reaper ends what is left when its session is gone. */
+  async remove(): Promise<void> {
+    await (await this.reachable())?.destroy();
+    this.#sandbox = undefined;
+  }
+
+  /** The sandbox to end something in. One that is damaged beyond reach ends nothing, and holds nobody up. */
+  async reachable(): Promise<Sandbox | undefined> {
+    const { deps, writer } = this.#context;
+    const { processOpen, command } = writer.fold;
+    try {
+      return await (processOpen || command ? this.recovered() : this.connected());
+    } catch (error) {
+      if (mayPass(error)) throw error;
+      const message = "the sandbox cannot be reached";
+      deps.logger({ level: "error", message, session: writer.row.id, error: messageOf(error) });
+      return undefined;
+    }
   }
 
   /** Lets go of what is held open for it, and ends nothing. */
@@ -84,7 +115,7 @@ export class SessionSandbox {
     const { deps, writer } = this.#context;
     const known = writer.fold.sandbox;
     if (!known) return undefined;
-    if (this.#sandbox?.id !== known.id) this.#sandbox = await deps.provider(known.provider).connect(known.id);
+    if (this.#sandbox?.id !== known.id) this.#sandbox = await findSandbox(deps, writer.row, known);
     return this.#sandbox;
   }
 
@@ -92,7 +123,8 @@ export class SessionSandbox {
   async #make(): Promise<Sandbox> {
     const { deps, writer, exclusive, commit } = this.#context;
     const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
-    this.#sandbox = (await this.#connect()) ?? (await createSandbox(deps, writer.row, record));
+    this.#sandbox =
+      (await this.#connect()) ?? (await createSandbox(deps, writer.row, record, writer.fold.sandbox));
     return this.#sandbox;
   }
 }

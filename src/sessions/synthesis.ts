@@ -1,9 +1,9 @@
-import type { ContentPart, EventDraft, Item } from "../contract/index.ts";
+import { own, type ContentPart, type EventDraft, type Item } from "../contract/index.ts";
 import type { SessionFold } from "./fold.ts";
 
 /** What an agent leaves out of an item's life is filled in before its end: the start, and one delta of the text. Pure. */
 export function synthesized(fold: SessionFold, item: Item, parentId: string | undefined): EventDraft[] {
-  const open = fold.turn?.open[item.item_id] ?? fold.open[item.item_id];
+  const open = (fold.turn && own(fold.turn.open, item.item_id)) ?? own(fold.open, item.item_id);
   const text = item.content.map(textOf).join("");
   const events: EventDraft[] = [];
   const by = { source: "daemon", parent_id: parentId } as const;

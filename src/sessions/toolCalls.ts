@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { SluiceError, toBridgedName, type EventDraft } from "../contract/index.ts";
+import { own, SluiceError, toBridgedName, type EventDraft } from "../contract/index.ts";
 import type { CustomTool, ToolAnswer, ToolCall, ToolRun } from "../tools/index.ts";
 import {
   bridgedRequestId,
@@ -239,7 +239,7 @@ export class ToolCalls {
     const { turn } = fold;
     const whose = isBuiltin(spec.tools, name) ? { builtin: true as const } : {};
     const callId = turn ? findBridgedCall(turn, name, input) : undefined;
-    const parent = callId === undefined ? undefined : turn?.calls[callId]?.parentId;
+    const parent = callId === undefined ? undefined : own(turn?.calls ?? {}, callId)?.parentId;
     const data = {
       request_id: id,
       name,

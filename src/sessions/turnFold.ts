@@ -9,6 +9,7 @@ import {
   type TurnOptions,
   type Usage,
 } from "../contract/index.ts";
+import { own, setOwn } from "../contract/ownKeys.ts";
 import type { HarnessCommand } from "../harness/port.ts";
 import { fromResponse } from "./answers.ts";
 import { isBridgedRequest, isSameInput } from "./bridged.ts";
@@ -147,7 +148,7 @@ export function applyToTurn(
     case "tool.requested": {
       const { request_id: id, name, input, call_id: callId } = event.data;
       const pending: Pending = { kind: "tool", id, turnId: turn.id, sequence, prompt: name, input };
-      if (callId !== undefined) delete turn.calls[callId]?.bridged;
+      if (callId !== undefined) delete own(turn.calls, callId)?.bridged;
       useAllowed(turn, name, callId);
       return ask(turn, pending, callId, event.parent_id);
     }
@@ -179,8 +180,25 @@ export function applyToTurn(
         isError: status !== "completed",
       });
     }
+    case "error": {
+      const id = undeliveredOf(event.data);
+      if (id !== undefined) turn.outbox = turn.outbox.filter((entry) => entry.id !== id);
+      return;
+    }
     default:
   }
+}
+
+/** The error that says that the agent will never be told something, in place of trying for ever. */
+export function undeliveredError(id: string, message: string): EventDraft {
+  const data = { code: "undeliverable", message, details: { undelivered: id } };
+  return { type: "error", source: "daemon", data };
+}
+
+function undeliveredOf({ code, details }: EventData<"error">): string | undefined {
+  if (code !== "undeliverable" || typeof details !== "object" || details === null) return undefined;
+  const { undelivered } = details as { undelivered?: unknown };
+  return typeof undelivered === "string" ? undelivered : undefined;
 }
 
 /** A request that came before the call that it comes from belongs to it all the same. */
@@ -197,7 +215,7 @@ export function joinRequest(
       pending.prompt === name &&
       isSameInput(text, pending.input),
   );
-  if (!early) turn.calls[callId] = call;
+  if (!early) setOwn(turn.calls, callId, call);
   else early.callId = callId;
 }
 

@@ -1,3 +1,4 @@
+import type { Cleaning } from "./stderr.ts";
 import type { Duplex } from "node:stream";
 import type { ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts";
 
@@ -35,7 +36,7 @@ export interface Spool {
   /** Somebody ended all of its processes from outside: records that, where the wrapper could not, so that followers see the end. */
   killed(): Promise<void>;
   /** All of stderr, in the shape of the universal transcript schema. */
-  stderr(): Promise<StderrOutput>;
+  stderr(cleaning?: Cleaning): Promise<StderrOutput>;
   /** The bytes that `out` and `err` take on the disk, for whoever has to stop a process that writes too much. */
   size(): Promise<number>;
   /** How long `out` has become. */

@@ -11,7 +11,7 @@ import { readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
 import { LINE_LIMITS, type LineLimits } from "./reader.ts";
 import { withRelay } from "./relay.ts";
 import { RELAY_SCRIPT, RUN_SCRIPT } from "./run.ts";
-import { readStderr } from "./stderr.ts";
+import { type Cleaning, readStderr } from "./stderr.ts";
 
 export interface SpoolOptions extends Partial<LineLimits> {
   /** A process that has not begun this long after `follow` is reported as lost. */
@@ -118,8 +118,8 @@ class FolderSpool implements Spool {
     if ((await readRecordedExit(this.folder)) === undefined) await recordKill(this.folder);
   }
 
-  stderr(): Promise<StderrOutput> {
-    return readStderr(join(this.folder, "err"));
+  stderr(cleaning?: Cleaning): Promise<StderrOutput> {
+    return readStderr(join(this.folder, "err"), cleaning);
   }
 
   async size(): Promise<number> {

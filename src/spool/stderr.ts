@@ -7,17 +7,17 @@ const LINE_BYTES = 4_096;
 const CHUNK_BYTES = 256 * 1024;
 
 /** All of stderr, or its two ends when it has more lines than they hold. Memory stays bounded, however big the file. */
-export async function readStderr(file: string): Promise<StderrOutput> {
+export async function readStderr(file: string, cleaning: Cleaning = AS_IT_IS): Promise<StderrOutput> {
   const handle = await open(file, "r");
   try {
     const { total, head, tail } = await findLines(handle);
     if (total === 0) return { truncated: false, total_lines: 0 };
     if (total <= HEAD_LINES + TAIL_LINES) {
-      return { head: await readLines(handle, head), truncated: false, total_lines: total };
+      return { head: await readLines(handle, head, cleaning), truncated: false, total_lines: total };
     }
     return {
-      head: await readLines(handle, head.slice(0, HEAD_LINES)),
-      tail: await readLines(handle, tail),
+      head: await readLines(handle, head.slice(0, HEAD_LINES), cleaning),
+      tail: await readLines(handle, tail, cleaning),
       truncated: true,
       total_lines: total,
     };
@@ -25,6 +25,15 @@ export async function readStderr(file: string): Promise<StderrOutput> {
     await handle.close();
   }
 }
+
+/** What a line is freed of before it is cut, so that no part of it is left at the cut. */
+export interface Cleaning {
+  cut(text: string): string;
+  /** How far behind the cut it has to look. */
+  readonly reach: number;
+}
+
+const AS_IT_IS: Cleaning = { cut: (text) => text, reach: 0 };
 
 interface LineRange {
   readonly begin: number;
@@ -61,13 +70,24 @@ async function findLines(
   return { total, head, tail: [...ring.slice(turn), ...ring.slice(0, turn)] };
 }
 
-async function readLines(handle: FileHandle, ranges: readonly LineRange[]): Promise<string> {
+async function readLines(
+  handle: FileHandle,
+  ranges: readonly LineRange[],
+  { cut, reach }: Cleaning,
+): Promise<string> {
   const lines: string[] = [];
   for (const { begin, end } of ranges) {
-    const bytes = Buffer.alloc(Math.min(end - begin, LINE_BYTES));
+    const isLong = end - begin > LINE_BYTES;
+    const bytes = Buffer.alloc(Math.min(end - begin, LINE_BYTES + reach));
     await handle.read(bytes, 0, bytes.length, begin);
-    const cut = end - begin > LINE_BYTES ? "…" : "";
-    lines.push(bytes.toString("utf8").replace(cut === "" ? "" : /\uFFFD$/, "") + cut);
+    lines.push(isLong ? `${toShort(cut(bytes.toString("utf8")))}…` : bytes.toString("utf8"));
   }
   return lines.join("\n");
+}
+
+function toShort(text: string): string {
+  return Buffer.from(text)
+    .subarray(0, LINE_BYTES)
+    .toString("utf8")
+    .replace(/\uFFFD+$/, "");
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EventOf } from "../../src/contract/index.ts";
 import { Tellable } from "../../src/sessions/tellable.ts";
-import { createRedact } from "../../src/sessions/redact.ts";
+import { createRedactor } from "../../src/sessions/redact.ts";
 import {
   ofType,
   openEngine,
@@ -28,8 +28,7 @@ const outputOf = async (session: string, stream: "stdout" | "stderr"): Promise<s
 
 const tellable = (): Tellable =>
   new Tellable({
-    redact: createRedact(new Map([["KEY", "secret-value"]])),
-    secrets: ["secret-value"],
+    redactor: createRedactor(new Map([["KEY", "secret-value"]])),
     offset: 0,
   });
 

@@ -3,20 +3,20 @@ import type { SessionRow } from "../port.ts";
 import type { Row } from "../../sqlite/driver.ts";
 
 export function toSessionRow(row: Row): SessionRow {
-  const checkpoint = row.checkpoint !== null && {
-    checkpoint: parse(row.checkpoint),
+  const state = parseState(row.checkpoint);
+  const checkpoint = state !== undefined && {
+    checkpoint: state,
     checkpointOffset: Number(row.checkpoint_at),
   };
   const spool = row.process !== null && {
     spool: { process: Number(row.process), offset: Number(row.spool_offset), ...checkpoint },
   };
-  const snapshot = row.snapshot !== null && {
-    snapshot: { at: Number(row.snapshot_at), state: parse(row.snapshot) },
-  };
+  const fold = parseState(row.snapshot);
+  const snapshot = fold !== undefined && { snapshot: { at: Number(row.snapshot_at), state: fold } };
   return {
     id: String(row.id),
     ordinal: Number(row.ordinal),
-    spec: parse(row.spec) as SessionSpec,
+    spec: JSON.parse(String(row.spec)) as SessionSpec,
     createdAt: Number(row.created_at),
     updatedAt: Number(row.updated_at),
     head: Number(row.head),
@@ -29,6 +29,12 @@ export function toSessionRow(row: Row): SessionRow {
   };
 }
 
-function parse(text: unknown): unknown {
-  return JSON.parse(String(text));
+/** A state only saves work. One that is damaged is none, and costs no more than that work. */
+function parseState(text: unknown): unknown {
+  if (text === null) return undefined;
+  try {
+    return JSON.parse(String(text)) as unknown;
+  } catch {
+    return undefined;
+  }
 }

@@ -58,7 +58,7 @@ class BwrapProvider implements SandboxProvider {
     const folder = await SandboxFolder.at(root, spec.id);
     const directory = await toDirectory(spec.directory, await this.#hidden(root));
     const owner = await toOwner(folder.key, directory);
-    const before = (await folder.record())?.limits?.diskBytes;
+    const before = (await folder.earlierRecord())?.limits?.diskBytes;
     const diskBytes = before ?? (await toDefaultDiskBytes(root, directory ?? root));
     const limits = { ...DEFAULT_LIMITS, diskBytes, ...this.#options.limits, ...spec.limits };
     const record: SandboxRecord = {

@@ -84,7 +84,7 @@ export class DockerProvider implements SandboxProvider {
     const folder = await SandboxFolder.at(root, spec.id);
     const directory = await toDirectory(spec.directory, await this.#hidden(root));
     const owner = await toOwner(folder.key, directory);
-    const before = await folder.record();
+    const before = await folder.earlierRecord();
     const diskBytes = before?.limits?.diskBytes ?? (await toDefaultDiskBytes(root, directory ?? root));
     const asked = { ...this.#options.limits, ...spec.limits };
     const hasOutputs = directory === undefined || (await isThere(join(directory, "output")));

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, realpath, rename, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { NetworkPolicy, SandboxLimits, SandboxPaths } from "../port.ts";
+import { DamagedSandboxError, type NetworkPolicy, type SandboxLimits, type SandboxPaths } from "../port.ts";
 import type { ControllerPaths } from "./controllers.ts";
 import { makeFolders } from "./open-folder.ts";
 import type { Owner } from "./owner.ts";
@@ -60,6 +60,8 @@ export class SandboxFolder {
     await mkdir(this.path, { recursive: true, mode: 0o700 });
     this.makeParts(record);
     const file = join(this.path, "sandbox.json");
+    // A folder cannot be replaced by a file.
+    if ((await stat(file).catch(() => undefined))?.isDirectory()) await rm(file, { recursive: true });
     await writeFile(`${file}.new`, `${JSON.stringify(record)}\n`, { mode: 0o600 });
     await rename(`${file}.new`, file);
   }
@@ -71,14 +73,26 @@ export class SandboxFolder {
     });
   }
 
+  /** Undefined where there is none; a damaged one fails with `DamagedSandboxError`. */
   async record(): Promise<SandboxRecord | undefined> {
-    const text = await readFile(join(this.path, "sandbox.json"), "utf8").catch(
-      (error: NodeJS.ErrnoException) => {
-        if (error.code === "ENOENT") return undefined;
-        throw error;
-      },
-    );
-    return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
+    const file = join(this.path, "sandbox.json");
+    const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return undefined;
+      if (error.code === "EISDIR") return "";
+      throw error;
+    });
+    if (text === undefined) return undefined;
+    const record = parseRecord(text);
+    if (record) return record;
+    throw new DamagedSandboxError(`what is known of a sandbox cannot be read: ${file} is damaged`);
+  }
+
+  /** The record of the sandbox that was made here before, as far as it can be read. */
+  async earlierRecord(): Promise<SandboxRecord | undefined> {
+    return this.record().catch((error: unknown) => {
+      if (error instanceof DamagedSandboxError) return undefined;
+      throw error;
+    });
   }
 }
 
@@ -90,11 +104,21 @@ export async function listSandboxes(
   const found: { id: string; session?: string }[] = [];
   for (const name of await readdir(root).catch(() => [])) {
     const text = await readFile(join(root, name, "sandbox.json"), "utf8").catch(() => undefined);
-    const record = text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
+    const record = text === undefined ? undefined : parseRecord(text);
     if (record?.provider !== provider) continue;
     found.push({ id: record.id, ...(record.session === undefined ? {} : { session: record.session }) });
   }
   return found;
+}
+
+function parseRecord(text: string): SandboxRecord | undefined {
+  try {
+    const found = JSON.parse(text) as Partial<SandboxRecord> | null;
+    const isOne = found?.version === 1 && typeof found.id === "string" && typeof found.provider === "string";
+    return isOne ? (found as SandboxRecord) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Different ids have different names, none of which needs quoting or splits a search path. */

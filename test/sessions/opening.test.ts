@@ -1,0 +1,330 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "libsql";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { SessionSpec } from "../../src/contract/index.ts";
+import { harnesses } from "../../src/harness/registry.ts";
+import type { Harness } from "../../src/harness/port.ts";
+import {
+  ofType,
+  openEngine,
+  processesWith,
+  readAll,
+  runTurn,
+  say,
+  script,
+  waitFor,
+  type TestEngine,
+} from "../support/engine.ts";
+import { startServer } from "../support/server.ts";
+import { END, factAgent, tell } from "./factAgent.ts";
+
+/** One session that something is wrong with, from its last healthy moment to the harm done while nobody ran it. */
+interface Harm {
+  readonly name: string;
+  readonly spec?: Partial<SessionSpec>;
+  /** What happens before the engine is closed; a turn that waits for an answer, unless said otherwise. */
+  readonly before?: (test: TestEngine, id: string) => Promise<unknown>;
+  readonly harm?: (test: TestEngine, id: string) => Promise<unknown>;
+  /** Whether the turn that ran goes on as if nothing had happened. */
+  readonly goesOn?: true;
+  /** What the next message comes to; a completed turn, unless said otherwise. */
+  readonly next?: "failed";
+}
+
+const ASKED = script({ question: { prompt: "go on?", options: ["yes", "no"] } }, { say: "done" });
+
+async function ask(test: TestEngine, id: string): Promise<void> {
+  await say(test.engine, id, ASKED);
+  await waitFor(test.log, id, "turn.waiting");
+}
+
+const spool = (test: TestEngine, id: string, ...path: string[]): string =>
+  join(test.folder, "spools", id, "1", ...path);
+
+async function sandbox(test: TestEngine, id: string, ...path: string[]): Promise<string> {
+  const [ready] = ofType(await readAll(test.log, id), "sandbox.ready");
+  return join(test.folder, "sandboxes", ready?.data.sandbox_id ?? "", ...path);
+}
+
+/** Directly in the database: nothing of ours would write it. */
+function store(test: TestEngine, id: string, sql: string): void {
+  const database = new Database(join(test.folder, "log.db"));
+  database.prepare(sql.replace("$ID", "(SELECT ordinal FROM sessions WHERE id = ?)")).run(id);
+  database.close();
+}
+
+async function replaceByFolder(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true });
+  await mkdir(path);
+}
+
+let elsewhere: string;
+const HARMS: readonly Harm[] = [
+  {
+    name: "an attachment that is a folder",
+    before: async ({ engine }, id) => {
+      await (await engine.files(id)).mkdir("shots.png");
+      const image = { type: "image", path: "shots.png" } as const;
+      const content = [{ type: "text", text: ASKED } as const, image];
+      await engine.send(id, { content, via: "test" });
+    },
+    goesOn: true,
+  },
+  {
+    name: "a secret that the environment has no more, and a command that runs",
+    spec: { secrets: { DEPLOY_KEY: "env:OPENING_TEST_KEY" } },
+    before: ({ engine }, id) => engine.exec(id, { command: "sleep 300" }),
+    harm: async () => delete process.env["OPENING_TEST_KEY"],
+    next: "failed",
+  },
+  {
+    name: "a secret that the environment has no more, and a turn that runs",
+    spec: { secrets: { DEPLOY_KEY: "env:OPENING_TEST_KEY" } },
+    goesOn: true,
+  },
+  {
+    name: "a workspace that was deleted",
+    harm: async (test, id) => rm(await sandbox(test, id, "workspace"), { recursive: true }),
+    goesOn: true,
+  },
+  {
+    name: "a directory that was deleted",
+    get spec() {
+      return { directory: join(elsewhere, "work") };
+    },
+    harm: () => rm(join(elsewhere, "work"), { recursive: true }),
+    goesOn: true,
+  },
+  {
+    name: "a sandbox that was deleted",
+    harm: async (test, id) => rm(await sandbox(test, id), { recursive: true }),
+  },
+  {
+    name: "an empty record of its sandbox",
+    harm: async (test, id) => truncate(await sandbox(test, id, "sandbox.json")),
+    goesOn: true,
+  },
+  {
+    name: "a record of its sandbox that says nothing",
+    harm: async (test, id) => writeFile(await sandbox(test, id, "sandbox.json"), "[]\n"),
+    goesOn: true,
+  },
+  { name: "a spool that is gone", harm: (test, id) => rm(spool(test, id), { recursive: true }) },
+  { name: "a spool without output", harm: (test, id) => rm(spool(test, id, "out")) },
+  { name: "a spool whose output is a folder", harm: (test, id) => replaceByFolder(spool(test, id, "out")) },
+  { name: "a spool whose pid is a folder", harm: (test, id) => replaceByFolder(spool(test, id, "pid")) },
+  {
+    name: "a spool whose journal is garbage",
+    harm: (test, id) => writeFile(spool(test, id, "sent"), "}{\n"),
+  },
+  {
+    name: "a spool of a command that is gone",
+    before: ({ engine }, id) => engine.exec(id, { command: "sleep 300" }),
+    harm: (test, id) => rm(join(test.folder, "spools", id), { recursive: true }),
+  },
+  {
+    name: "a spool of a command without output",
+    before: ({ engine }, id) => engine.exec(id, { command: "sleep 300" }),
+    harm: async (test, id) => {
+      const [command = ""] = await readdir(join(test.folder, "spools", id));
+      await rm(join(test.folder, "spools", id, command, "out"));
+    },
+  },
+  {
+    name: "a memory of its files that is none",
+    harm: (test, id) => writeFile(join(test.folder, "spools", id, "files.json"), '{"at":"x"}'),
+    goesOn: true,
+  },
+  ...(["}{", '{"head":1,"inbox":7}'] as const).flatMap((text): Harm[] => [
+    {
+      name: `the snapshot ${text}`,
+      before: twoTurns,
+      harm: async (test, id) =>
+        store(test, id, `UPDATE states SET state = '${text}' WHERE kind = 'snapshot' AND session = $ID`),
+      goesOn: true,
+    },
+    {
+      name: `the decoder's state ${text}`,
+      before: twoTurns,
+      harm: async (test, id) =>
+        store(test, id, `UPDATE states SET state = '${text}' WHERE kind = 'checkpoint' AND session = $ID`),
+    },
+  ]),
+  {
+    name: "a decoder that always throws",
+    spec: { agent: "throws" },
+    before: (test, id) => say(test.engine, id, "hello"),
+  },
+  {
+    name: "an agent that writes JSON of any depth",
+    spec: { agent: "deep" },
+    before: async (test, id) => {
+      await say(test.engine, id, "hello");
+      await waitFor(test.log, id, "turn.ended");
+    },
+  },
+  {
+    name: "an agent whose ids are names of what every object has",
+    spec: { agent: "names" },
+    before: async (test, id) => {
+      await say(test.engine, id, "hello");
+      await waitFor(test.log, id, "turn.ended");
+    },
+  },
+];
+
+async function twoTurns(test: TestEngine, id: string): Promise<void> {
+  await runTurn(test, id, script({ say: "first" }));
+  await ask(test, id);
+}
+
+/** An agent that answers each prompt by these lines. */
+function answering(id: string, lines: readonly string[], more: Partial<Harness> = {}): Harness {
+  const answer = lines.join("\n");
+  const agent = factAgent(
+    `echo ready; while read -r line; do case $line in prompt*) ${answer}\n;; esac; done`,
+  );
+  return { ...agent, id, ...more };
+}
+
+const item = (id: string): unknown => ({
+  item_id: id,
+  kind: "tool_call",
+  role: "assistant",
+  status: "completed",
+  content: [{ type: "tool_call", name: "x", arguments: "{}", call_id: id }],
+});
+const NAMES = ["__proto__", "constructor", "toString", "hasOwnProperty"];
+const AGENTS: readonly Harness[] = [
+  ...harnesses,
+  answering("throws", [tell(END)], {
+    decode: () => {
+      throw new Error("cannot read that");
+    },
+    encode: () => {
+      throw new Error("cannot say that");
+    },
+  }),
+  answering("deep", [
+    `printf '{"type":"custom","data":{"name":"x","value":%s}}\\n' "$(head -c 20000 /dev/zero | tr '\\0' '[')$(head -c 20000 /dev/zero | tr '\\0' ']')"`,
+    tell(END),
+  ]),
+  answering("names", [
+    ...NAMES.flatMap((name) => [
+      tell({ type: "item.delta", data: { item_id: name, delta: "polluted" } }),
+      tell({ type: "item.started", data: { item: { ...(item(name) as object), status: "in_progress" } } }),
+      tell({ type: "item.delta", parent_id: name, data: { item_id: name, delta: "{" } }),
+      tell({ type: "item.completed", data: { item: item(name) } }),
+      tell({ type: "tool.requested", data: { request_id: name, name: "x", input: {}, call_id: name } }),
+    ]),
+    tell(END),
+  ]),
+];
+
+const idOf = ({ name }: Harm): string =>
+  name.replaceAll(/[^a-z]+/gi, "-") + HARMS.findIndex((harm) => harm.name === name);
+
+describe("a session that something is wrong with", () => {
+  let test: TestEngine;
+
+  beforeAll(async () => {
+    elsewhere = await mkdtemp(join(tmpdir(), "sluice-elsewhere-"));
+    await mkdir(join(elsewhere, "work"));
+    process.env["OPENING_TEST_KEY"] = "a-key-to-deploy-with";
+    test = await openEngine({ harnesses: AGENTS, defaultSandbox: "local" });
+    await Promise.all(
+      HARMS.map(async (harm) => {
+        const id = idOf(harm);
+        await test.engine.create(id, { agent: "scripted", ...harm.spec });
+        await (harm.before ?? ask)(test, id);
+      }),
+    );
+    await test.engine.close();
+    for (const harm of HARMS) await harm.harm?.(test, idOf(harm));
+    await test.restart({ harnesses: AGENTS, defaultSandbox: "local" });
+  }, 120_000);
+
+  afterAll(async () => {
+    await test.close();
+    await rm(elsewhere, { recursive: true, force: true });
+  });
+
+  it.concurrent.each(HARMS.map((harm) => [harm.name, harm] as const))(
+    "%s: is read, used, ended and deleted",
+    async (_, harm) => {
+      const id = idOf(harm);
+      const { engine, log } = test;
+      const listed = (await engine.list({ limit: 1000 })).sessions.map(({ sessionId }) => sessionId);
+      expect(listed).toContain(id);
+      if (harm.goesOn) await answer(test, id);
+      await engine.interrupt(id);
+      const { turnId, after } = await say(engine, id, script({ say: "again" }));
+      const ended = await waitFor(log, id, "turn.ended", {
+        after,
+        where: ({ data }) => data.turn_id === turnId,
+      });
+      const isOdd = harm.next === "failed" || harm.spec?.agent === "throws";
+      expect(ended.data.status, JSON.stringify(ended.data.error)).toBe(isOdd ? "failed" : "completed");
+      const place = await sandbox(test, id);
+
+      await engine.terminate(id);
+      expect((await readAll(log, id)).filter(({ type }) => type === "session.ended")).toHaveLength(1);
+      expect((await engine.info(id)).status).toBe("ended");
+      expect((await log.find(id))?.active).toBe(false);
+      await engine.remove(id);
+      expect(await log.find(id)).toBeUndefined();
+      expect(await processesWith(place)).toEqual([]);
+    },
+    60_000,
+  );
+
+  it("none of them has changed what every object has", () => {
+    const plain = {} as Record<string, unknown>;
+    expect([plain["text"], plain["itemId"], plain["item"], plain["bridged"]]).toEqual(
+      Array(4).fill(undefined),
+    );
+  });
+});
+
+/** The turn that waited before the harm goes on with the answer and says what it had to say. */
+async function answer(test: TestEngine, id: string): Promise<void> {
+  const asked = await waitFor(test.log, id, "question.requested");
+  await test.engine.resolveQuestion(id, asked.data.question_id, { answers: [["yes"]] });
+  const ended = await waitFor(test.log, id, "turn.ended", { after: asked.sequence });
+  expect(ended.data.status, JSON.stringify(ended.data.error)).toBe("completed");
+}
+
+it("a server starts, serves and mends a session whose sandbox has an empty record", async () => {
+  const server = await startServer({ args: ["--sandbox", "local"] });
+  try {
+    const { client } = server;
+    for (const id of ["well", "harmed"]) {
+      await client.sessions.create(id, { agent: "scripted" });
+      await client.sendMessage(id, ASKED);
+    }
+    for (const id of ["well", "harmed"])
+      for await (const event of client.subscribe(id, { extensions: true }))
+        if (event.type === "turn.waiting") break;
+    await server.kill();
+    const root = join(server.data, "sandboxes");
+    for (const name of await readdir(root)) {
+      const file = join(root, name, "sandbox.json");
+      if ((await readFile(file, "utf8")).includes('"harmed"')) await truncate(file);
+    }
+    await server.start();
+    for (const id of ["well", "harmed"]) {
+      const sent = await client.sendMessage(id, script({ say: "again" }));
+      const [pending] = (await client.sessions.get(id)).pendingActions;
+      if (pending) await client.replyQuestion(id, pending.id, [["yes"]]);
+      for await (const event of client.subscribe(id, { extensions: true })) {
+        if (event.type !== "turn.ended" || event.data.turn_id !== sent.turnId) continue;
+        expect(event.data.status).toBe("completed");
+        break;
+      }
+    }
+  } finally {
+    await server.close();
+  }
+}, 60_000);
