@@ -117,8 +117,8 @@ export async function attachProcess(
   const harness = deps.harness(row.spec);
   const { workspace, home } = sandbox.paths;
   const resume = fold.resumed === undefined ? {} : { resume: fold.resumed };
-  // What is not there any more cannot be taken out of what the process says; it goes on all the same.
-  const values = await readSecrets(harness, row.spec, sandbox).catch(() => new Map<string, string>());
+  // Fails where a secret is not there any more: it could not be taken out of what the process says.
+  const values = await readSecrets(harness, row.spec, sandbox);
   const isBridged = bridgedTools(row.spec, harness).length > 0;
   const token = isBridged ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
   const lent = toLentValues(await deps.lend(row.id).catch(() => undefined));
@@ -149,7 +149,7 @@ async function readSecrets(
   spec: SessionSpec,
   sandbox: Sandbox,
 ): Promise<Map<string, string>> {
-  const { login, values } = await readCredentials(harness, spec, { missing: "left out" });
+  const { login, values } = await readCredentials(harness, spec);
   const secret = new Map(values);
   if (login !== undefined) await collectInside(login, sandbox, secret);
   return secret;

@@ -154,8 +154,8 @@ export class Commands {
     const { writer, giveUp } = this.#context;
     const open = writer.fold.command;
     if (!open) return;
-    // A secret that is not there any more cannot be taken out of the output; the command goes on all the same.
-    const { redactor } = await this.#secrets({ missing: "left out" });
+    // A secret that is not there any more could not be taken out of the output: then the command is not read on.
+    const { redactor } = await this.#secrets();
     const stream = (offset: number): Tellable => new Tellable({ redactor, offset });
     const running: Running = {
       id: open.id,
@@ -244,14 +244,14 @@ export class Commands {
   }
 
   /** What the session's commands are given, and what must not be told of them. */
-  async #secrets({ missing }: { missing?: "left out" } = {}): Promise<{
+  async #secrets(): Promise<{
     env: Readonly<Record<string, string>>;
     redactor: Redactor;
   }> {
     const { deps, writer } = this.#context;
     const { spec } = writer;
     const harness = deps.harness(spec);
-    const read = await readCredentials(harness, spec, { missing });
+    const read = await readCredentials(harness, spec);
     const env = Object.entries(read.secrets).filter(([name]) => !isKey(harness, name));
     const all = new Map([...deps.secrets, ...secretsOf(spec), ...read.values]);
     return { env: Object.fromEntries(env), redactor: createRedactor(all) };

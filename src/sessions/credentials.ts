@@ -37,18 +37,11 @@ export interface CredentialHost {
 
 const THIS_HOST: CredentialHost = { env: process.env, home: homeFolder() };
 
-export interface ReadOptions {
-  readonly lent?: readonly string[];
-  readonly host?: CredentialHost;
-  /** Secrets that are not there any more are an error, unless said otherwise. */
-  readonly missing?: "left out" | undefined;
-}
-
 /** Read anew at every start of a process, and stored nowhere. */
 export async function readCredentials(
   harness: Harness,
   spec: SessionSpec,
-  { lent = [], host = THIS_HOST, missing }: ReadOptions = {},
+  { lent = [], host = THIS_HOST }: { lent?: readonly string[]; host?: CredentialHost } = {},
 ): Promise<Credentials> {
   const values = new Map<string, string>();
   const env: Record<string, string> = {};
@@ -66,10 +59,7 @@ export async function readCredentials(
   const login = hasOwn || key !== undefined ? undefined : await findLogin(known, placed, { host, values });
   const secrets: Record<string, string> = {};
   for (const [name, reference] of Object.entries(spec.secrets ?? {})) {
-    const value = await readReference(name, reference, host).catch((error: unknown) => {
-      if (missing !== "left out") throw error;
-    });
-    if (value === undefined) continue;
+    const value = await readReference(name, reference, host);
     values.set(name, value);
     secrets[name] = value;
     if (isKey(harness, name)) env[name] = value;

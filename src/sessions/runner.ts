@@ -320,8 +320,7 @@ export class Runner {
 
   /** An agent that cannot be told anything is of no use: the next message starts another. */
   #discard(): void {
-    if (!this.#life.isStopping && !this.#context.writer.fold.command)
-      this.#context.inBackground(this.kill());
+    if (!this.#life.isStopping && !this.#context.writer.fold.command) this.#context.inBackground(this.kill());
   }
 
   async #forget(process: HarnessProcess): Promise<void> {

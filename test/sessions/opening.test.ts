@@ -82,7 +82,7 @@ const HARMS: readonly Harm[] = [
   {
     name: "a secret that the environment has no more, and a turn that runs",
     spec: { secrets: { DEPLOY_KEY: "env:OPENING_TEST_KEY" } },
-    goesOn: true,
+    next: "failed",
   },
   {
     name: "a workspace that was deleted",
