@@ -51,6 +51,22 @@ describe("the local sandbox", () => {
     for (const pid of pids) expect(await lives(pid)).toBe(false);
   });
 
+  it.runIf(process.platform === "linux")(
+    "is as old as its first making, also when it is taken over",
+    async () => {
+      const { root, provider, sandbox } = await makeSandbox();
+      const file = join(root, "sbx_test", "sandbox.json");
+      const read = async (): Promise<SandboxRecord> =>
+        JSON.parse(await readFile(file, "utf8")) as SandboxRecord;
+      const record = await read();
+      const since = { boot: record.since?.boot ?? "", start: (record.since?.start ?? 0) - 1_000 };
+      expect(since.boot).not.toBe("");
+      await writeFile(file, JSON.stringify({ ...record, since }));
+      await provider.create({ id: sandbox.id });
+      expect((await read()).since).toEqual(since);
+    },
+  );
+
   it.runIf(hasCgroup)(
     "ends a process that cleared its environment and left its session, and removes the group",
     async () => {

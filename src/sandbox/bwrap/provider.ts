@@ -66,6 +66,7 @@ class BwrapProvider implements SandboxProvider {
       id: spec.id,
       provider: this.id,
       ...(spec.session === undefined ? {} : { session: spec.session }),
+      ...(await folder.since()),
       ...(directory === undefined ? {} : { directory, ...(await makesOutputs(directory)) }),
       ...(spec.env === undefined ? {} : { env: spec.env }),
       ...(spec.network === undefined ? {} : { network: spec.network }),

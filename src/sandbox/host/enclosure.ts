@@ -31,7 +31,8 @@ export class Enclosure {
     this.#file = join(folder.path, "verdict");
     this.#cgroup = record.cgroup === undefined ? undefined : new Cgroup(record.cgroup);
     this.#controllers = new Controllers(record.controllers ?? {}, record.limits ?? {});
-    this.members = new Members({ folder: folder.path, key: folder.key, cgroup: this.#cgroup, mark });
+    const { since } = record;
+    this.members = new Members({ folder: folder.path, key: folder.key, cgroup: this.#cgroup, mark, since });
     this.#mark = mark?.prefix ?? [];
     const { diskBytes } = record.limits ?? {};
     if (diskBytes === undefined) return;

@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { access, mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DamagedSandboxError, type NetworkPolicy, type SandboxLimits, type SandboxPaths } from "../port.ts";
 import type { ControllerPaths } from "./controllers.ts";
 import { makeFolders } from "./open-folder.ts";
 import type { Owner } from "./owner.ts";
+import { readMoment, type Moment } from "./procfs.ts";
 
 /** What has to be known of a sandbox after a restart. */
 export interface SandboxRecord {
@@ -13,6 +14,8 @@ export interface SandboxRecord {
   /** Who made it, and for which session. */
   readonly provider: string;
   readonly session?: string;
+  /** Before any process of it began, where that is known. */
+  readonly since?: Moment;
   readonly directory?: string;
   readonly env?: Readonly<Record<string, string>>;
   /** The group that its processes are in, where there is one. */
@@ -64,6 +67,17 @@ export class SandboxFolder {
     if ((await stat(file).catch(() => undefined))?.isDirectory()) await rm(file, { recursive: true });
     await writeFile(`${file}.new`, `${JSON.stringify(record)}\n`, { mode: 0o600 });
     await rename(`${file}.new`, file);
+  }
+
+  /** When its life began: now where nothing is there yet, as its record says where it is taken over. */
+  async since(): Promise<Pick<SandboxRecord, "since">> {
+    const now = await readMoment();
+    const isNew = await access(this.path).then(
+      () => false,
+      (error: NodeJS.ErrnoException) => error.code === "ENOENT",
+    );
+    const since = isNew ? now : (await this.record())?.since;
+    return since === undefined ? {} : { since };
   }
 
   /** The folders that its agent has, each its user's. What stands in the place of one is not followed. */

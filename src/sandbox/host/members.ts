@@ -3,7 +3,14 @@ import { join } from "node:path";
 import type { Cgroup } from "./cgroup.ts";
 import { KEY_MARKER } from "./environment.ts";
 import type { LimitMark } from "./limitMark.ts";
-import { hasVariable, readBootId, readProcess, readProcesses, type ProcessRow } from "./procfs.ts";
+import {
+  hasVariable,
+  readBootId,
+  readProcess,
+  readProcesses,
+  type Moment,
+  type ProcessRow,
+} from "./procfs.ts";
 
 /** Who belongs to a sandbox: by its cgroup, its marker or its mark, the sessions that were started in it, and descent. */
 export class Members {
@@ -11,6 +18,7 @@ export class Members {
   readonly #marker: string;
   readonly #cgroup: Cgroup | undefined;
   readonly #mark: LimitMark | undefined;
+  readonly #since: Moment | undefined;
   #leaders: Leader[] | undefined;
 
   constructor(options: {
@@ -18,11 +26,14 @@ export class Members {
     key: string;
     cgroup: Cgroup | undefined;
     mark?: LimitMark | undefined;
+    /** Before any of them began. */
+    since?: Moment | undefined;
   }) {
     this.#file = join(options.folder, "leaders");
     this.#marker = `${KEY_MARKER}=${options.key}`;
     this.#cgroup = options.cgroup;
     this.#mark = options.mark;
+    this.#since = options.since;
   }
 
   /** Remembers a process that was started as the leader of a session of its own. */
@@ -42,9 +53,12 @@ export class Members {
     const grouped = new Set(await this.#cgroup?.members());
     const sessions = await this.#sessions(rows);
     const found = new Set<number>();
+    // Who is older than the sandbox is not asked: on a busy host that is nearly everybody.
+    const since = this.#since?.boot === (await readBootId()) ? this.#since : undefined;
+    const isOlder = (row: ProcessRow): boolean => since !== undefined && Number(row.start) < since.start;
     const look = async (row: ProcessRow): Promise<void> => {
       const belongs = grouped.has(row.pid) || sessions.has(row.session) || sessions.has(row.group);
-      if (belongs || (await this.#isMarked(row.pid))) found.add(row.pid);
+      if (belongs || (!isOlder(row) && (await this.#isMarked(row.pid)))) found.add(row.pid);
     };
     await Promise.all(rows.map(look));
     addDescendants(found, rows);

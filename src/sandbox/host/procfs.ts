@@ -99,6 +99,25 @@ export function readBootId(): Promise<string> {
   return boot;
 }
 
+/** A moment in the count of a process's start. */
+export interface Moment {
+  readonly boot: string;
+  readonly start: number;
+}
+
+const TICKS_PER_SECOND = 100;
+/** How far the two counts of the kernel may lie apart. */
+const SLACK_TICKS = 200;
+
+/** A moment before every process that is started from now on; undefined where nobody knows. */
+export async function readMoment(): Promise<Moment | undefined> {
+  if (!HAS_PROC) return undefined;
+  const uptime = Number.parseFloat((await readProcFile("/proc/uptime")) ?? "");
+  const boot = await readBootId();
+  if (Number.isNaN(uptime) || boot === "") return undefined;
+  return { boot, start: Math.floor(uptime * TICKS_PER_SECOND) - SLACK_TICKS };
+}
+
 function listPids(): number[] {
   try {
     return readdirSync("/proc")

@@ -46,6 +46,7 @@ class LocalProvider implements SandboxProvider {
       id: spec.id,
       provider: this.id,
       ...(spec.session === undefined ? {} : { session: spec.session }),
+      ...(await folder.since()),
       ...(directory === undefined ? {} : { directory }),
       ...(spec.env === undefined ? {} : { env: spec.env }),
       ...(await Enclosure.locate(folder.key, spec.limits)),
