@@ -8,4 +8,5 @@ export * from "./launch.ts";
 export * from "./sandboxNote.ts";
 export * from "./session.ts";
 export * from "./spool.ts";
+export * from "./stored-images.ts";
 export * from "./toolNames.ts";
