@@ -70,15 +70,8 @@ export function wholeItem(
 /** A plan for readers who are not shown its event: how far it has come, and its steps. */
 export function planItem(entries: readonly PlanEntry[]): Pick<Item, "kind" | "role" | "content"> {
   const { content, ...rest } = statusItem("plan", progressOf(entries));
-  const steps = entries.map(({ content, status }) => `${MARKS[status]} ${content}`).join("\n");
-  return { ...rest, content: steps === "" ? content : [...content, { type: "text", text: steps }] };
+  return { ...rest, content: [...content, { type: "json", json: { entries: [...entries] } }] };
 }
-
-const MARKS: Readonly<Record<PlanEntry["status"], string>> = {
-  completed: "- [x]",
-  in_progress: "- [~]",
-  pending: "- [ ]",
-};
 
 /** A line of news that is no message. */
 export function statusItem(label: string, detail?: string): Pick<Item, "kind" | "role" | "content"> {

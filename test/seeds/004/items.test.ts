@@ -202,8 +202,13 @@ describe("seed 004, items and content parts", () => {
   it("status: a plan's steps can be read beside it", () => {
     const plan = items.find(({ content: [part] }) => part?.type === "status" && part.label === "plan");
     expect(plan?.content[1]).toEqual({
-      type: "text",
-      text: expect.stringMatching(/^- \[x\] .+\n- \[~\] answer$/),
+      type: "json",
+      json: {
+        entries: [
+          { content: expect.any(String), status: "completed", priority: expect.any(String) },
+          { content: "answer", status: "in_progress", priority: expect.any(String) },
+        ],
+      },
     });
   });
 

@@ -49,11 +49,6 @@ describeLive(`seed 004, question.* of Claude's plan mode${reason ? ` (skipped: $
     await until(id, ({ type }) => type === "turn.ended");
     return readEvents(server, id);
   };
-  const resultOf = (events: readonly SluiceEvent[]): Item | undefined =>
-    ofType(events, "item.completed").findLast(({ data }) => data.item.kind === "tool_result")?.data.item;
-  const said = (events: readonly SluiceEvent[]): string =>
-    JSON.stringify(ofType(events, "item.completed").filter(({ data }) => data.item.role === "assistant"));
-
   it("is a synthetic question with the plan, and the question's route approves it", async () => {
     const question = await asked("approved");
     expect(question).toMatchObject({ source: "daemon", synthetic: true, data: { prompt: PLAN } });
@@ -124,3 +119,13 @@ describeLive(`seed 004, question.* of Claude's plan mode${reason ? ` (skipped: $
     expect(said(events)).toContain("Off I go.");
   });
 });
+
+function resultOf(events: readonly SluiceEvent[]): Item | undefined {
+  return ofType(events, "item.completed").findLast(({ data }) => data.item.kind === "tool_result")?.data.item;
+}
+
+function said(events: readonly SluiceEvent[]): string {
+  return JSON.stringify(
+    ofType(events, "item.completed").filter(({ data }) => data.item.role === "assistant"),
+  );
+}
