@@ -172,7 +172,7 @@ const extensions = {
     usage: Usage.optional(),
   }),
   "interrupt.requested": z.strictObject({
-    turn_id: z.string(),
+    turn_id: z.string().describe("empty where nothing ran that it could stop"),
     by: z.string().optional(),
     payload: z.unknown().optional(),
   }),

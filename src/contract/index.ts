@@ -9,4 +9,5 @@ export * from "./ownKeys.ts";
 export * from "./sandboxNote.ts";
 export * from "./session.ts";
 export * from "./spool.ts";
+export * from "./stored-images.ts";
 export * from "./toolNames.ts";

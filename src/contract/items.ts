@@ -23,7 +23,9 @@ export const FileRefPart = z.strictObject({
 });
 export const ImagePart = z.strictObject({
   type: z.literal("image"),
-  path: z.string().describe("a path in the sandbox, or a data: URL where the agent gave bytes"),
+  path: z
+    .string()
+    .describe("a path in the sandbox; with extensions, a data: URL where somebody gave bytes instead"),
   mime: z.string().optional(),
 });
 export const ReasoningPart = z.strictObject({

@@ -67,14 +67,19 @@ export function wholeItem(
   };
 }
 
+/** A plan for readers who are not shown its event: how far it has come, and its steps. */
+export function planItem(entries: readonly PlanEntry[]): Pick<Item, "kind" | "role" | "content"> {
+  const { content, ...rest } = statusItem("plan", progressOf(entries));
+  return { ...rest, content: [...content, { type: "json", json: { entries: [...entries] } }] };
+}
+
 /** A line of news that is no message. */
 export function statusItem(label: string, detail?: string): Pick<Item, "kind" | "role" | "content"> {
   const part: ContentPart = { type: "status", label, ...(detail === undefined ? {} : { detail }) };
   return { kind: "status", role: "assistant", content: [part] };
 }
 
-/** How far a plan has come, for those who are not shown its entries. */
-export function progressOf(entries: readonly PlanEntry[]): string {
+function progressOf(entries: readonly PlanEntry[]): string {
   const done = entries.filter((entry) => entry.status === "completed").length;
   const now = entries.find((entry) => entry.status === "in_progress");
   return `${done} of ${entries.length} done${now === undefined ? "" : `: ${now.content}`}`;

@@ -1,5 +1,5 @@
 import type { ContentPart, EventData, EventError, Item, PlanEntry, Usage } from "../contract/index.ts";
-import { callItem, progressOf, resultItem, statusItem, wholeItem } from "./items.ts";
+import { callItem, planItem, resultItem, statusItem, wholeItem } from "./items.ts";
 import type { Place } from "./pen.ts";
 import { TextScribe } from "./textScribe.ts";
 import { own, without } from "./transcript.ts";
@@ -114,7 +114,7 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
 
   plan(entries: readonly PlanEntry[], place: Place = {}): void {
     this.add({ type: "plan.updated", data: { entries: [...entries] } }, place);
-    this.status("plan", { ...place, detail: progressOf(entries) });
+    this.whole(undefined, planItem(entries), place);
   }
 
   compacted(data: EventData<"context.compacted">, place: Place = {}): void {
@@ -166,11 +166,16 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
 
   askQuestion(
     ask: Ask,
-    { prompt, options, ...place }: Place & { prompt: string; options: readonly string[] },
+    {
+      prompt,
+      options,
+      source,
+      ...place
+    }: Place & { prompt: string; options: readonly string[]; source?: "daemon" },
   ): string {
     const id = this.nextId("ques");
     const data = { question_id: id, prompt, options: [...options], status: "requested" as const };
-    this.add({ type: "question.requested", data }, place);
+    this.add({ type: "question.requested", data, ...(source === undefined ? {} : { source }) }, place);
     this.remember({ asks: { ...this.transcript.asks, [id]: ask } });
     return id;
   }

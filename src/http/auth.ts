@@ -61,7 +61,7 @@ export function requireToken({ token, workspaces = {}, admits }: Keys): Middlewa
   };
 }
 
-function givenTokens(c: Context<AppEnv>): string[] {
+export function givenTokens(c: Context<AppEnv>): string[] {
   const [, bearer] = /^Bearer +(\S+) *$/i.exec(c.req.header("authorization") ?? "") ?? [];
   const key = isAnthropic(c.req.path) ? c.req.header("x-api-key")?.trim() : undefined;
   return [bearer, key].filter((text) => text !== undefined && text !== "") as string[];

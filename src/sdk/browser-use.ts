@@ -41,8 +41,7 @@ export function extractBrowserUseUrls(text: string): { liveUrl?: string; screens
   const parsed = parseResponse(text);
   const liveUrl = find(text, "live_url") ?? parsed?.live_url;
   const last = parsed?.steps?.at(-1)?.screenshot_url;
-  // A step has one too, so the answer's own comes first.
-  const screenshotUrl = parsed ? (parsed.screenshot_url ?? last) : find(text, "screenshot_url");
+  const screenshotUrl = find(text, "screenshot_url") ?? parsed?.screenshot_url ?? last;
   return {
     ...(liveUrl === undefined ? {} : { liveUrl }),
     ...(screenshotUrl === undefined ? {} : { screenshotUrl }),

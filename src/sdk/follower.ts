@@ -12,6 +12,8 @@ export interface FollowerOptions extends ContentView {
   readonly session: string;
   /** The sequence to begin behind. */
   readonly after: number;
+  /** Up to here it only learns what is open, and tells nobody. */
+  readonly quietUntil?: number;
   readonly onEvent: (event: SluiceEvent, told: readonly Told[], state: ContentState) => void;
   /** Nothing more will come: the session has ended, or its log cannot be followed any more. */
   readonly onEnd: (error?: unknown) => void;
@@ -88,7 +90,7 @@ export class Follower {
     const { state, told } = projectContent(this.#state, event);
     this.#state = state;
     this.#cursor = event.sequence;
-    this.#options.onEvent(event, told, state);
+    if (event.sequence > (this.#options.quietUntil ?? 0)) this.#options.onEvent(event, told, state);
     const ready = this.#waiting.filter(({ sequence }) => sequence <= this.#cursor);
     this.#waiting = this.#waiting.filter(({ sequence }) => sequence > this.#cursor);
     for (const { wake } of ready) wake();

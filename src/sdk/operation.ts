@@ -58,6 +58,12 @@ export class Operation {
     for (const event of events) this.#follow(event);
   }
 
+  /** It runs already, under this id. */
+  join(id: string): void {
+    this.accept(id);
+    this.#begin();
+  }
+
   see(event: SluiceEvent, told: readonly Told[]): void {
     for (const part of told) {
       if (part.type === "stdout" || part.type === "stderr")

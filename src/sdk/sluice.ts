@@ -11,6 +11,7 @@ import type { SessionStatus } from "./session-status.ts";
 import { innerFolder } from "./settings.ts";
 import { refuse, Tenant } from "./tenant.ts";
 import { Work, type WorkSite } from "./work.ts";
+import type { Activity } from "./workplace.ts";
 
 /**
  * Runs a coding agent in a sandbox, in this process or on a server, and tells of all that it does. The session is in
@@ -33,6 +34,8 @@ export class Sluice<T = unknown> extends Tenant {
   /** How `output/` was before the last run. */
   #before: Snapshot | undefined;
   #closed = new AbortController();
+  /** Listeners of `replay()` keep the connection open. */
+  #held: (() => void)[] = [];
 
   /**
    * Begins in a sandbox that exists: it is joined with the first run. To switch later, use `setSession()`.
@@ -106,8 +109,9 @@ export class Sluice<T = unknown> extends Tenant {
   }
 
   /**
-   * Ends the active run or command; the sandbox lives on, and the next run continues the conversation. False where
-   * nothing was active, or where its provider has no way to end it.
+   * Ends the active run or command, also one that another instance has started in this session; the sandbox lives on,
+   * and the next run continues the conversation. False where nothing was active, or where its provider has no way to
+   * end it.
    *
    * @example
    * void sluice.run({ prompt: "Do a full migration plan", background: true });
@@ -115,6 +119,7 @@ export class Sluice<T = unknown> extends Tenant {
    * await sluice.run({ prompt: "Change direction: only auth migration." });
    */
   async interrupt(): Promise<boolean> {
+    if (!this.#work.active && this.workplace.id !== undefined) await this.#look();
     const operation = this.#work.active;
     return operation ? this.use((link) => this.#work.interrupt(link, operation)) : false;
   }
@@ -136,24 +141,29 @@ export class Sluice<T = unknown> extends Tenant {
   }
 
   /**
-   * Switches to another sandbox: what is active is interrupted first. It is joined with the next run.
+   * Switches to another sandbox: what is active is interrupted first. It is joined with the next run; `status()` knows
+   * at once whether something runs there.
    *
    * @example
    * await sluice.setSession("ses_0mwh…");
    */
   async setSession(sandboxId: string): Promise<void> {
     await this.stopWork();
+    this.#release();
     await this.workplace.name(sandboxId);
     this.#before = undefined;
+    await this.#look();
   }
 
   /**
-   * What the sandbox and the agent are at this moment, without asking anybody.
+   * What the sandbox and the agent are at this moment, as far as this instance has heard. Of a session that it was
+   * given it has heard nothing before it is first asked for; then it listens.
    *
    * @example
    * if (sluice.status().agent === "running") await sluice.interrupt();
    */
   status(): SessionStatus {
+    if (this.workplace.isGiven && !this.workplace.isJoined) void this.#look();
     const { id, sandbox, agent, active, hasRun } = this.workplace;
     return {
       sandboxId: id ?? null,
@@ -179,6 +189,7 @@ export class Sluice<T = unknown> extends Tenant {
         await operation?.ended.catch(() => {});
       });
     this.#before = undefined;
+    this.#release();
     await this.disconnect();
   }
 
@@ -207,7 +218,7 @@ export class Sluice<T = unknown> extends Tenant {
   }
 
   /**
-   * Gives a listener what it has missed, and from then on all that comes: each event once.
+   * Gives a listener what it has missed, and from then on all that comes, until `close()` or `kill()`: each event once.
    *
    * @example
    * await sluice.replay("content", (event) => render(event));
@@ -219,22 +230,23 @@ export class Sluice<T = unknown> extends Tenant {
   ): Promise<this> {
     const attach = this.on.bind(this) as (type: K, listener: (...args: SluiceListeners[K]) => void) => this;
     if (this.workplace.id === undefined) return attach(type, listener);
-    return this.use(async (link) => {
-      const session = await this.workplace.open(link);
-      if (this.workplace.cursor === 0) return attach(type, listener);
-      const done = new AbortController();
-      const past = { after: options.after ?? 0, signal: done.signal };
-      for await (const { sequence, told } of streamEvents(link, session, past)) {
-        for (const part of told)
-          if (part.type === type)
-            (listener as (value: unknown) => void)("event" in part ? part.event : part.chunk);
-        // No turn of the loop lies between this and the listener's first event.
-        if (sequence >= this.workplace.cursor) break;
-      }
-      attach(type, listener);
-      done.abort();
-      return this;
-    });
+    const connection = this.connect();
+    const link = await connection.enter();
+    this.#held.push(() => connection.leave());
+    const session = await this.workplace.open(link);
+    if (this.workplace.cursor === 0) return attach(type, listener);
+    const done = new AbortController();
+    const past = { after: options.after ?? 0, signal: done.signal };
+    for await (const { sequence, told } of streamEvents(link, session, past)) {
+      for (const part of told)
+        if (part.type === type)
+          (listener as (value: unknown) => void)("event" in part ? part.event : part.chunk);
+      // No turn of the loop lies between this and the listener's first event.
+      if (sequence >= this.workplace.cursor) break;
+    }
+    attach(type, listener);
+    done.abort();
+    return this;
   }
 
   /**
@@ -247,6 +259,7 @@ export class Sluice<T = unknown> extends Tenant {
     this.#closed.abort();
     this.#closed = new AbortController();
     await this.workplace.rest();
+    this.#release();
     this.#work.letGo(refuse("this instance was closed; the run goes on, and withSession() joins it again"));
     // Whoever still uses the connection has heard it by now.
     await new Promise((resolve) => setImmediate(resolve));
@@ -262,12 +275,25 @@ export class Sluice<T = unknown> extends Tenant {
     for (const part of told) this.tell(part);
   }
 
+  protected adopt(activity: Activity): void {
+    this.#work.adopt(activity);
+  }
+
   protected lose(error: unknown): void {
     this.#work.lose(error ?? ended(this.workplace.id));
   }
 
   protected async stopWork(): Promise<void> {
     if (this.#work.active && !(await this.interrupt())) this.#work.refuseBusy();
+  }
+
+  /** Learns what runs in the session; one that is not there has nothing that runs. */
+  async #look(): Promise<void> {
+    await this.use((link) => this.workplace.look(link)).catch(() => {});
+  }
+
+  #release(): void {
+    for (const leave of this.#held.splice(0)) leave();
   }
 
   async #enter(link: Link, from: string | undefined): Promise<string> {

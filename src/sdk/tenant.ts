@@ -8,7 +8,7 @@ import { createEmbeddedBackend } from "./embedded.ts";
 import { type FileMap, toInnerPath } from "./file-map.ts";
 import { createRemoteBackend } from "./remote.ts";
 import type { Shelf } from "./storage.ts";
-import { Workplace, writeFiles } from "./workplace.ts";
+import { type Activity, Workplace, writeFiles } from "./workplace.ts";
 
 /** Lives in one sandbox: what can be done there beside running something. */
 export abstract class Tenant extends Builder {
@@ -21,6 +21,7 @@ export abstract class Tenant extends Builder {
     this.workplace = new Workplace(this.settings, {
       onEvent: (event, told) => this.hear(event, told),
       onLifecycle: (event) => this.tell({ type: "lifecycle", event }),
+      onActivity: (activity) => this.adopt(activity),
       onEnd: (error) => this.lose(error),
     });
   }
@@ -30,6 +31,9 @@ export abstract class Tenant extends Builder {
 
   /** The session has ended, or cannot be followed any more. */
   protected abstract lose(error: unknown): void;
+
+  /** Something runs already in the session that was joined. */
+  protected abstract adopt(activity: Activity): void;
 
   /** Ends what is active, or refuses. */
   protected abstract stopWork(): Promise<void>;

@@ -4,6 +4,7 @@ import type { AgentResponse } from "./agent-response.ts";
 import { codeOf, type Link } from "./backend.ts";
 import type { Connection } from "./connection.ts";
 import { Operation } from "./operation.ts";
+import type { Activity } from "./workplace.ts";
 
 /** Where work is done: how it is reached, entered and looked at before and after. */
 export interface WorkSite {
@@ -70,6 +71,25 @@ export class Work {
     } finally {
       this.#release(operation);
     }
+  }
+
+  /** What runs in a session that this instance has joined counts as its own: it is heard to its end. */
+  adopt({ kind, id, background }: Activity): void {
+    if (this.#active) return;
+    const operation = new Operation(kind, { background });
+    operation.join(id);
+    this.#active = operation;
+    this.#listening.add(operation);
+    const connection = this.#site.connect();
+    const entered = connection.enter();
+    const end = (): void => {
+      this.#listening.delete(operation);
+      entered.then(
+        () => connection.leave(),
+        () => {},
+      );
+    };
+    operation.ended.then(end, end);
   }
 
   /** Whether there was something to end, and a way to end it. */

@@ -16,7 +16,16 @@ export interface WorkplaceHooks {
   onEvent(event: SluiceEvent, told: readonly Told[]): void;
   /** What no event of the log says: that this instance has joined a sandbox, or could not. */
   onLifecycle(event: LifecycleEvent): void;
+  /** Something runs in the session that was joined, which this instance has not started. */
+  onActivity(activity: Activity): void;
   onEnd(error?: unknown): void;
+}
+
+/** A run or a command that is active in a session. */
+export interface Activity {
+  readonly kind: "run" | "command";
+  readonly id: string;
+  readonly background: boolean;
 }
 
 /** The one session that an instance works in: named, joined, made, left. */
@@ -28,6 +37,9 @@ export class Workplace {
   #isGiven = false;
   #follower: Follower | undefined;
   #opening: Promise<string> | undefined;
+  #joining: Promise<void> | undefined;
+  /** Whether listeners were told that it is joined. */
+  #isConnected = false;
   #sandbox: SandboxLifecycleState = "stopped";
   #agent: AgentRuntimeState = "idle";
   #hasRun = false;
@@ -59,8 +71,17 @@ export class Workplace {
 
   /** The run or command that is active in it, whoever started it. */
   get active(): string | undefined {
-    const state = this.#follower?.state;
-    return state?.turn?.id ?? state?.command?.id;
+    return this.#activity?.id;
+  }
+
+  get #activity(): Activity | undefined {
+    const { turn, command } = this.#follower?.state ?? {};
+    if (turn) return { kind: "run", ...turn };
+    return command ? { kind: "command", ...command } : undefined;
+  }
+
+  get isJoined(): boolean {
+    return this.#follower !== undefined;
   }
 
   /** The last sequence whose events were told. */
@@ -85,6 +106,16 @@ export class Workplace {
     return this.#opening;
   }
 
+  /** Learns what happens in it, without working in it. Does nothing where there is none. */
+  async look(link: Link): Promise<void> {
+    await this.#opening?.catch(() => {});
+    const id = this.#id;
+    if (id === undefined) return;
+    await this.#join(link, id);
+    await this.settle(link);
+    this.#heed();
+  }
+
   /** A new session with the files of a checkpoint; the one before is ended, and its files kept for a while. */
   async branch(link: Link, checkpoint: string): Promise<string> {
     await this.#opening?.catch(() => {});
@@ -105,8 +136,7 @@ export class Workplace {
     await this.#opening?.catch(() => {});
     const id = this.#id;
     if (id === undefined) return;
-    if (!this.#follower) await this.#join(link, id).catch(() => {});
-    this.#follower?.start(link);
+    await this.#join(link, id).catch(() => {});
     await link.terminate(id, { destroy: true }).catch((error: unknown) => {
       if (codeOf(error) !== "session_not_found") throw error;
     });
@@ -131,15 +161,14 @@ export class Workplace {
   async #open(link: Link): Promise<string> {
     const id = this.#id;
     if (id === undefined) return this.#make(link, (made) => this.#furnish(link, made));
-    if (this.#follower) {
-      this.#follower.start(link);
-      return id;
-    }
     try {
-      const { follower, paused } = await this.#join(link, id);
-      this.#say("sandbox_connected", "ready", "idle");
-      follower.start(link);
-      if (paused) await link.resume(id);
+      await this.#join(link, id);
+      if (this.#isConnected) return id;
+      this.#isConnected = true;
+      const isPaused = this.#follower?.state.sandbox === "paused";
+      this.#say("sandbox_connected", isPaused ? "ready" : this.#sandbox, this.#agent);
+      this.#heed();
+      if (isPaused) await link.resume(id);
     } catch (error) {
       this.#say("sandbox_error", "error", "error");
       throw error;
@@ -147,15 +176,35 @@ export class Workplace {
     return id;
   }
 
-  async #join(link: Link, id: string): Promise<{ follower: Follower; paused: boolean }> {
+  /** Follows it; what happened before is only learnt, not told. */
+  async #join(link: Link, id: string): Promise<void> {
+    if (this.#follower) return this.#follower.start(link);
+    this.#joining ??= this.#learn(link, id).finally(() => {
+      this.#joining = undefined;
+    });
+    await this.#joining;
+  }
+
+  async #learn(link: Link, id: string): Promise<void> {
     const info = await link.find(id);
     if (!info) throw new SluiceError("session_not_found", `There is no sandbox ${id} to connect to.`);
     if (info.ended)
       throw new SluiceError("session_ended", `The sandbox ${id} is gone; its session has ended.`);
-    this.#hasRun = info.nativeSessionId !== null;
-    const follower = this.#follow(id, { after: info.eventCount, sandbox: "ready", agent: info.agent });
+    const follower = this.#follow(id, { after: 0, quietUntil: info.eventCount, agent: info.agent });
+    follower.start(link);
+    await follower.reached(info.eventCount);
+    // Another one was named meanwhile.
+    if (this.#id !== id) return follower.stop();
     this.#follower = follower;
-    return { follower, paused: info.paused };
+    const { turn, command, sandbox, runtime } = follower.state;
+    this.#hasRun = info.nativeSessionId !== null || turn !== null;
+    this.#sandbox = (turn ?? command) ? "running" : sandbox === "paused" ? sandbox : "ready";
+    this.#agent = (turn ?? command) ? "running" : runtime === "running" ? "idle" : runtime;
+  }
+
+  #heed(): void {
+    const activity = this.#activity;
+    if (activity) this.#hooks.onActivity(activity);
   }
 
   async #make(link: Link, prepare: (id: string) => Promise<void>): Promise<string> {
@@ -165,6 +214,7 @@ export class Workplace {
     follower.start(link);
     this.#id = id;
     this.#follower = follower;
+    this.#isConnected = true;
     try {
       await prepare(id);
       await this.settle(link);
@@ -190,10 +240,7 @@ export class Workplace {
     await writeFiles(link, id, "", files);
   }
 
-  #follow(
-    session: string,
-    options: { after: number; agent?: string; sandbox?: SandboxLifecycleState },
-  ): Follower {
+  #follow(session: string, options: { after: number; quietUntil?: number; agent?: string }): Follower {
     return new Follower({
       session,
       ...options,
@@ -222,6 +269,7 @@ export class Workplace {
     this.#id = undefined;
     this.#isGiven = false;
     this.#follower = undefined;
+    this.#isConnected = false;
     this.#sandbox = sandbox;
     this.#agent = sandbox === "error" ? "error" : "idle";
     this.#hasRun = false;

@@ -14,7 +14,7 @@ const FAILURES: Readonly<Record<string, (turn: TurnFold) => { stopReason: StopRe
     silence: () => ({
       stopReason: "timeout",
       error: {
-        code: "timeout",
+        code: "model_timeout",
         message:
           "the model said nothing for too long, and the agent told of no retry; raise silenceTimeoutMs or look at the model's side",
         retryable: true,

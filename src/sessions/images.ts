@@ -1,7 +1,8 @@
 import { extname } from "node:path";
-import type { ContentPart } from "../contract/index.ts";
+import { type ContentPart, storedImagePath } from "../contract/index.ts";
 import type { HarnessCommand } from "../harness/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
+import { toItemId } from "./start.ts";
 
 const LARGEST_IMAGE = 20 * 1024 * 1024;
 
@@ -13,10 +14,29 @@ const MIMES: Readonly<Record<string, string>> = {
   ".webp": "image/webp",
 };
 
-/** An image reaches a model as bytes and not as a path; a file that cannot be read stays a path. */
+/** An image reaches a model as bytes and not as a path, and is a file of the session; a file that cannot be read stays a path. */
 export async function inlineImages(files: SandboxFiles, command: HarnessCommand): Promise<HarnessCommand> {
   if (command.type !== "prompt" && command.type !== "steer") return command;
+  await storeImages(files, { item_id: toItemId(command.inputId), content: command.content });
   return { ...command, content: await inlineContent(files, command.content) };
+}
+
+/**
+ * An image that came as bytes is a file of the session too: plain transcripts tell its path. The log has the bytes
+ * already, so nothing is lost where the file cannot be written, such as on a full disk.
+ */
+export async function storeImages(
+  files: SandboxFiles,
+  { item_id: itemId, content }: { readonly item_id: string; readonly content: readonly ContentPart[] },
+): Promise<void> {
+  for (const [index, part] of content.entries()) {
+    const path = storedImagePath(itemId, index, part);
+    if (path === undefined || part.type !== "image") continue;
+    const comma = part.path.indexOf(",");
+    const isBase64 = part.path.slice(0, comma).endsWith(";base64");
+    const bytes = Buffer.from(part.path.slice(comma + 1), isBase64 ? "base64" : "utf8");
+    await files.write(path, bytes).catch(() => {});
+  }
 }
 
 export async function inlineContent(

@@ -1,7 +1,7 @@
 import { constants } from "node:os";
 import { join } from "node:path";
 import { setImmediate as immediate } from "node:timers/promises";
-import type { EventData, EventDraft, ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts";
+import type { EventData, EventDraft, Item, ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts";
 import type { HarnessFact } from "../harness/port.ts";
 import type { SpoolBatch } from "../spool/port.ts";
 import { admitFact } from "./admit.ts";
@@ -10,6 +10,7 @@ import type { Drafts } from "./drafts.ts";
 import { EarlierTexts, isToolItem } from "./earlierTexts.ts";
 import { Echo } from "./echo.ts";
 import { endProcess, type Stop } from "./ending.ts";
+import { storeImages } from "./images.ts";
 import { Observer } from "./observer.ts";
 import type { HarnessProcess } from "./process.ts";
 import { mustBeDamage, tellDamage } from "./recovery.ts";
@@ -125,6 +126,7 @@ export class Intake {
       const line = process.clean(lines[index] as SpoolLine);
       const { facts, replies } = process.decode(line, lines[index + 1]?.at ?? batch.offset);
       if (facts.some(mayEndTurn)) await this.#drain(drafts, facts);
+      for (const item of facts.flatMap(shownImages)) await storeImages(process.sandbox.files, item);
       // Nothing is awaited for a line that says nothing of tools: a flood of words must not pay for it.
       this.#admit(drafts, line, facts.some(isToolItem) ? await this.#shown(facts) : facts);
       // Said before the commit, under an id that decoding again would give again: told exactly once.
@@ -294,6 +296,11 @@ function mayEndTurn(fact: HarnessFact): boolean {
 }
 
 /** A native line is JSON text as it is; what is not JSON becomes a JSON string. */
+function shownImages(fact: HarnessFact): Item[] {
+  if (fact.type !== "item.completed") return [];
+  return fact.data.item.content.some(({ type }) => type === "image") ? [fact.data.item] : [];
+}
+
 function rawOf(line: SpoolLine, facts: readonly { type: EventDraft["type"] | "model.failed" }[]): string {
   const isJson =
     line.text.startsWith("{") && !line.damage && facts.every((fact) => fact.type !== "agent.unparsed");

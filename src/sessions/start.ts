@@ -20,7 +20,7 @@ export function startTurn(fold: SessionFold, drafts: Drafts): void {
 /** What the user said, as an item of the turn that it is said in. */
 export function userItem({ inputId, content }: Pick<QueuedInput, "inputId" | "content">): EventDraft[] {
   const item: Item = {
-    item_id: inputId.replace(/^inp_/, "itm_"),
+    item_id: toItemId(inputId),
     kind: "message",
     role: "user",
     status: "in_progress",
@@ -30,4 +30,8 @@ export function userItem({ inputId, content }: Pick<QueuedInput, "inputId" | "co
     { type: "item.started", source: "daemon", data: { item } },
     { type: "item.completed", source: "daemon", data: { item: { ...item, status: "completed" } } },
   ];
+}
+
+export function toItemId(inputId: string): string {
+  return inputId.replace(/^inp_/, "itm_");
 }

@@ -59,10 +59,11 @@ export function submissionEvents(
     return replyEvents(fold, id, reply as Reply);
   }
   const { turn } = fold;
-  if (!turn || turn.interrupt) return [];
   const { by, payload } = submission;
+  // There is nothing to stop; but a dialect that echoes what its clients send has to have it in the log.
+  if ((!turn || turn.interrupt) && payload === undefined) return [];
   const data = {
-    turn_id: turn.id,
+    turn_id: turn?.id ?? "",
     ...(by === undefined ? {} : { by }),
     ...(payload === undefined ? {} : { payload }),
   };

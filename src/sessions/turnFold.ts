@@ -124,6 +124,8 @@ export function applyToTurn(
       if (!fold.paused) turn.clock.since ??= time;
       return;
     case "interrupt.requested":
+      // The first one stops it; a second one is only kept.
+      if (turn.interrupt) return;
       turn.interrupt = event.data.by === undefined ? { at: time } : { at: time, by: event.data.by };
       turn.outbox.push({ id: `interrupt:${turn.id}`, command: { type: "interrupt" } });
       return;

@@ -16,6 +16,7 @@ const INTERNAL = new Set([
   "hear",
   "lose",
   "stopWork",
+  "adopt",
   "use",
   "connect",
   "disconnect",

@@ -161,7 +161,11 @@ describe("a model that fails", () => {
     const program = lines(GREETED, "read -r prompt", "read -r stop", tell(STOPPED), "read -r more");
     await open(program, { spec: { silenceTimeoutMs: 300 } });
     const end = await runTurn(test, "s", "go");
-    expect(end.data).toMatchObject({ status: "failed", stop_reason: "timeout", error: { code: "timeout" } });
+    expect(end.data).toMatchObject({
+      status: "failed",
+      stop_reason: "timeout",
+      error: { code: "model_timeout" },
+    });
     expect(end.data.error?.message).toContain("silenceTimeoutMs");
   });
 

@@ -21,7 +21,10 @@ export function writePermissionAnswer(pen: Pen, data: EventOf<"permission.resolv
 
 export function writeQuestion(pen: Pen, data: EventOf<"question.requested">["data"]): void {
   pen.space();
-  pen.line(`${pen.paint.yellow("?")} ${pen.paint.bold(toOneLine(data.prompt, 400))}`);
+  // A plan that is to be approved has many lines, and all of them count.
+  const [first = "", ...others] = data.prompt.split("\n");
+  pen.line(`${pen.paint.yellow("?")} ${pen.paint.bold(toOneLine(first, 400))}`);
+  for (const line of others) pen.line(`  ${toOneLine(line, 400)}`);
   for (const [n, option] of data.options.entries()) pen.line(`  ${n + 1}. ${toOneLine(option, 200)}`);
 }
 

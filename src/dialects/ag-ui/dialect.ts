@@ -33,7 +33,10 @@ export const agUi: Dialect<AgUiState, AgUiView> = {
     const teller = new Teller(state, JSON.parse(stored.body) as SluiceEvent);
     if (state.view.raw) tellRaw(teller, stored);
     tell?.(teller, teller.event);
-    const frames = toFrames(teller.events, stored.sequence);
+    const frames = toFrames(teller.events, {
+      session: teller.event.session_id,
+      sequence: stored.sequence,
+    });
     const { behind } = state.view;
     const seen = behind?.sequence === stored.sequence ? behind.index + 1 : 0;
     return {

@@ -1,4 +1,5 @@
 import type { Frame } from "../port.ts";
+import { toFrameTexts } from "./frame-size.ts";
 
 /** A place in the log's telling: the last frame of an event is called by its sequence alone, so that there is one name for it. */
 export interface FramePlace {
@@ -7,10 +8,12 @@ export interface FramePlace {
   readonly index?: number;
 }
 
-export function toFrames(events: readonly object[], sequence: number): Frame[] {
-  const last = events.length - 1;
-  return events.map((event, index) => ({
-    data: JSON.stringify(event),
+export function toFrames(events: readonly object[], place: { session: string; sequence: number }): Frame[] {
+  const { sequence } = place;
+  const texts = events.flatMap((event) => toFrameTexts(event, place));
+  const last = texts.length - 1;
+  return texts.map((data, index) => ({
+    data,
     id: index === last ? String(sequence) : `${sequence}.${index}`,
   }));
 }

@@ -2,6 +2,8 @@
 export interface RunPayload {
   readonly runId: string;
   readonly parentRunId?: string;
+  /** The version that the client said it speaks: readers of the run who say none are told the same. */
+  readonly protocol?: string;
   /** What the client keeps as the agent's state, given back whenever we tell of ours. */
   readonly state?: Readonly<Record<string, unknown>>;
   /** The client's own id of the message that it sent. */

@@ -39,7 +39,7 @@ export function tellWaiting(teller: Teller, { data }: EventOf<"turn.waiting">): 
   if (interrupts.length > 0) return tellInterrupts(teller, interrupts);
   const pendingToolCallIds = data.actions.flatMap(({ id }) => asks[id]?.callId ?? []);
   tellStateDelta(teller, "waiting");
-  const outcome = { type: "success", ...(speaksOne(view) ? { pendingToolCallIds } : {}) };
+  const outcome = { type: "success", ...(speaksOne(teller.state.run ?? view) ? { pendingToolCallIds } : {}) };
   finish(teller, outcome, "tool_calls");
 }
 
@@ -71,7 +71,7 @@ export function tellTurnEnded(teller: Teller, { data }: EventOf<"turn.ended">): 
 function end(teller: Teller, data: EventData<"turn.ended">): void {
   const { status, stop_reason: reason, error } = data;
   if (status === "completed") return finish(teller, { type: "success" }, toFinishReason(reason));
-  if (status === "interrupted" && speaksOne(teller.state.view))
+  if (status === "interrupted" && speaksOne(teller.state.run ?? teller.state.view))
     return finish(teller, { type: "cancelled" }, "stop");
   const code = status === "interrupted" ? "cancelled" : (error?.code ?? reason);
   const message =

@@ -39,6 +39,8 @@ export interface RunState {
   readonly id: string;
   /** Whether its `<harness>.session-id` was told. */
   readonly named: boolean;
+  /** The version that its frames are told in. */
+  readonly protocol?: string;
   /** Sub-agents that were told of in this run, by the item of their call. */
   readonly subagents: Readonly<Record<string, Subagent>>;
   readonly usage: Readonly<Record<string, Usage>>;

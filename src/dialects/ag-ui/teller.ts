@@ -56,8 +56,9 @@ export class Teller {
     // A run that no client of this dialect began is called by its turn.
     const own = runs === 0 ? (turn ?? "run") : `${turn ?? "run"}.${runs + 1}`;
     const id = next?.runId ?? own;
+    const protocol = view.protocol ?? next?.protocol;
     this.change({
-      run: { id, named: false, subagents: {}, usage: {} },
+      run: { id, named: false, subagents: {}, usage: {}, ...(protocol === undefined ? {} : { protocol }) },
       runs: runs + 1,
       next: null,
       held: [],
@@ -67,7 +68,7 @@ export class Teller {
       type: "RUN_STARTED",
       threadId: this.thread,
       runId: id,
-      ...(speaksOne(view) ? { protocolVersion: "1.0" } : {}),
+      ...(speaksOne({ protocol }) ? { protocolVersion: "1.0" } : {}),
       ...(next?.parentRunId === undefined ? {} : { parentRunId: next.parentRunId }),
       timestamp: this.timestamp,
     });

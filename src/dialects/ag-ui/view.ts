@@ -23,6 +23,6 @@ export interface AgUiView {
 }
 
 /** Outcomes and fields that clients before 1.0 refuse. */
-export function speaksOne({ protocol }: AgUiView): boolean {
+export function speaksOne({ protocol }: { readonly protocol?: string | undefined }): boolean {
   return protocol !== undefined && Number.parseInt(protocol, 10) >= 1;
 }

@@ -81,13 +81,14 @@ const LISTED: ReadonlySet<EventType> = new Set(
 const NO_FRAMES: readonly Frame[] = [];
 const ENDS: ReadonlySet<EventType> = new Set(["session.ended", "session.deleted"]);
 
-/** Only what is official of it. */
+/** Only what is official of it; the official type leaves out metadata that is empty. */
 function tellUpdated(teller: Teller, { data }: EventOf<"session.updated">): void {
   const { title, metadata, agent } = data;
-  const fields = {
+  if (title === undefined && metadata === undefined && agent === undefined) return;
+  const isCleared = Object.keys((metadata ?? {}) as object).length === 0;
+  teller.say("session.updated", {
     ...(title === undefined ? {} : { title }),
-    ...(metadata === undefined ? {} : { metadata }),
+    ...(isCleared ? {} : { metadata }),
     ...(agent === undefined ? {} : { agent }),
-  };
-  if (Object.keys(fields).length > 0) teller.say("session.updated", fields);
+  });
 }

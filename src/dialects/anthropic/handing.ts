@@ -4,8 +4,9 @@ import type { SystemMessage } from "./sendable.ts";
 
 /** What an agent is handed for a client's block: a part as it is, or bytes that need a place first. */
 export type Handed =
-  | { readonly kind: "part"; readonly part: ContentPart }
-  | { readonly kind: "image" | "document"; readonly source: ByteSource; readonly title?: string };
+  | { readonly kind: "part"; readonly part: ContentPart; readonly about?: string }
+  /** `about` is what the client says of a document: its title, and where it comes from. */
+  | { readonly kind: "image" | "document"; readonly source: ByteSource; readonly about?: string };
 
 export type ByteSource =
   | { readonly type: "file"; readonly fileId: string }
@@ -26,15 +27,17 @@ export function toHanded(block: MessageBlock | ResultBlock): Handed | undefined 
     }
     case "document": {
       const { source } = block;
-      const title = block.title ? { title: block.title } : {};
+      const lines = [block.title && `Document: ${block.title}`, block.context && `Context: ${block.context}`];
+      const said = lines.filter(Boolean).join("\n");
+      const about = said === "" ? {} : { about: said };
       if (source.type === "url")
-        return { kind: "part", part: { type: "file_ref", path: source.url, action: "read" } };
+        return { kind: "part", part: { type: "file_ref", path: source.url, action: "read" }, ...about };
       if (source.type === "file")
-        return { kind: "document", source: { type: "file", fileId: source.file_id }, ...title };
+        return { kind: "document", source: { type: "file", fileId: source.file_id }, ...about };
       if (source.type === "text")
-        return { kind: "document", source: { type: "text", data: source.data }, ...title };
+        return { kind: "document", source: { type: "text", data: source.data }, ...about };
       const { media_type: mediaType, data } = source;
-      return { kind: "document", source: { type: "base64", mediaType, data }, ...title };
+      return { kind: "document", source: { type: "base64", mediaType, data }, ...about };
     }
     case "search_result": {
       const found = block.content.map(({ text }) => text).join("\n");

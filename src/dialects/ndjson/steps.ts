@@ -21,7 +21,7 @@ export function tellResult(teller: Teller, item: Item): void {
   const step = key === undefined ? undefined : teller.turn.steps[key];
   if (!step || key === undefined) return;
   const output = result?.output ?? toText(item.content);
-  if (item.status !== "failed") return end(teller, key, { result: output });
+  if (item.status !== "failed") return end(teller, key, { result: toValue(output) });
   end(teller, key, { error: output === "" ? toExit(item.content) : output });
 }
 
@@ -36,7 +36,11 @@ export function tellToolAnswer(teller: Teller, { data }: EventOf<"tool.resolved"
   if (!Object.hasOwn(teller.turn.steps, data.request_id)) return;
   const text = toText(data.content);
   const { status } = data;
-  end(teller, data.request_id, status === "completed" ? { result: text } : { error: text || status });
+  end(
+    teller,
+    data.request_id,
+    status === "completed" ? { result: toValue(text) } : { error: text || status },
+  );
 }
 
 /** Nothing of a turn is open at its end; what a log without its beginning left open is closed here. */
@@ -89,6 +93,16 @@ function toExit(content: readonly ContentPart[]): string {
   );
   const code = codes.find((found) => typeof found === "number");
   return code === undefined ? "failed" : `exit code ${code}`;
+}
+
+/** What a tool returned: the log has its text, and a text that is an object or a list is that value. */
+function toValue(text: string): unknown {
+  if (!/^\s*[[{]/.test(text)) return text;
+  try {
+    return parseOthersJson(text);
+  } catch {
+    return text;
+  }
 }
 
 function parseArguments(text: string): unknown {

@@ -1,4 +1,4 @@
-import { EVENT_TYPES, type EventType, isPlain } from "../../contract/index.ts";
+import { EVENT_TYPES, type EventType, isPlain, type Item, storedImagePath } from "../../contract/index.ts";
 import type { Dialect, Frame } from "../port.ts";
 import type { StoredEventText } from "../stored.ts";
 
@@ -30,8 +30,22 @@ export const universal: Dialect<UniversalView, UniversalView> = {
 
 /** The event as a universal client reads it; `raw` is spliced in as it stands, never parsed. */
 export function toUniversalText(event: StoredEventText, view: UniversalView): string {
-  if (!view.includeRaw || event.raw === undefined) return event.body;
-  return `${event.body.slice(0, -1)},"raw":${toOneLine(event.raw)}}`;
+  const body = view.extensions === true ? event.body : toPlainText(event);
+  if (!view.includeRaw || event.raw === undefined) return body;
+  return `${body.slice(0, -1)},"raw":${toOneLine(event.raw)}}`;
+}
+
+/** The page knows images by their path: one that is bytes in the log is a file of the session for its clients. */
+function toPlainText({ type, body }: StoredEventText): string {
+  const mayShow = type === "item.completed" || type === "item.started";
+  if (!mayShow || !body.includes('"path":"data:')) return body;
+  const event = JSON.parse(body) as { data: { item: Item } };
+  const { item } = event.data;
+  const content = item.content.map((part, index) => {
+    const path = storedImagePath(item.item_id, index, part);
+    return path === undefined ? part : { ...part, path };
+  });
+  return JSON.stringify({ ...event, data: { item: { ...item, content } } });
 }
 
 /** The types that a page has to be read for; undefined where all of them are. */

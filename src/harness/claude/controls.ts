@@ -2,9 +2,17 @@ import { own } from "../transcript.ts";
 import { endTurn } from "./ending.ts";
 import { type Fields, toFields, toList, toText } from "./fields.ts";
 import { keepInput } from "./inputs.ts";
+import {
+  approvePlan,
+  EXIT_PLAN_MODE,
+  PLANS_ARE_OFF as OFF,
+  refusePlan,
+  toPlanPrompt,
+} from "./plan-approval.ts";
 import type { Reader, Reading } from "./reading.ts";
 import type { PermissionMetadata } from "../scribe.ts";
 import type { AskedQuestion, ClaudeState } from "./state.ts";
+import { toResponse } from "./response.ts";
 import { isServing } from "./system.ts";
 
 /** The CLI asks its host. */
@@ -20,9 +28,14 @@ export const readControl: Reader = (state, line, reading) => {
     reading.replies.push(denial(id, "Nobody is there to ask. Stop, and wait for the user."));
     return state;
   }
-  return request["tool_name"] === "AskUserQuestion"
-    ? askQuestion(state, { id, request }, reading)
-    : askPermission(state, { id, request }, reading);
+  switch (request["tool_name"]) {
+    case "AskUserQuestion":
+      return askQuestion(state, { id, request }, reading);
+    case EXIT_PLAN_MODE:
+      return askForPlan(state, { id, request }, reading);
+    default:
+      return askPermission(state, { id, request }, reading);
+  }
 };
 
 /** It has withdrawn what it asked. */
@@ -38,8 +51,9 @@ export const readCancel: Reader = (state, line, { scribe }) => {
       data: { permission_id: id, action: ask.tool, status: "denied", metadata },
     });
   } else {
-    const data = { question_id: id, ...toPrompt(ask.questions), status: "rejected" as const };
-    scribe.add({ type: "question.resolved", data });
+    const prompt = ask.kind === "plan" ? toPlanPrompt(ask.plan) : toPrompt(ask.questions);
+    const data = { question_id: id, ...prompt, status: "rejected" as const };
+    scribe.add({ type: "question.resolved", data, ...(ask.kind === "plan" ? { source: "daemon" } : {}) });
   }
   scribe.forgetAsk(id);
   return state;
@@ -94,8 +108,25 @@ function askQuestion(state: ClaudeState, { id, request }: Asked, { scribe }: Rea
   }));
   scribe.askQuestion(
     { kind: "question", request: id, input, questions },
-    { ...toPrompt(questions), parent: call.parent },
+    { ...toPrompt(questions), parent: call.id },
   );
+  return call.state;
+}
+
+/** Claude asks for a permission to leave plan mode; what it needs is an answer to its plan. */
+function askForPlan(state: ClaudeState, { id, request }: Asked, { scribe, replies }: Reading): ClaudeState {
+  const call = callOf(state, request, scribe);
+  const input = toFields(request["input"]);
+  const verdict = state.plans;
+  if (verdict === undefined) {
+    // The CLI does not repeat what the model wrote: only a plan that it keeps in a file is in the request.
+    const written = toFields(own(call.state.inputs, call.id)?.value)["plan"];
+    const plan = toText(input["plan"] ?? written);
+    const question = { ...toPlanPrompt(plan), parent: call.id, source: "daemon" as const };
+    scribe.askQuestion({ kind: "plan", request: id, input, plan }, question);
+  } else {
+    replies.push(toResponse(id, verdict === "deny" ? refusePlan(OFF) : approvePlan(input)));
+  }
   return call.state;
 }
 
@@ -135,7 +166,6 @@ const KINDS: Readonly<Record<string, PermissionMetadata["kind"]>> = {
   LS: "read",
   WebFetch: "fetch",
   WebSearch: "fetch",
-  ExitPlanMode: "plan",
 };
 
 function kindOf(tool: string): PermissionMetadata["kind"] {
@@ -154,9 +184,5 @@ function refusal(id: string, error: string): string {
 }
 
 function denial(id: string, message: string): string {
-  const response = { behavior: "deny", message };
-  return JSON.stringify({
-    type: "control_response",
-    response: { subtype: "success", request_id: id, response },
-  });
+  return toResponse(id, { behavior: "deny", message });
 }

@@ -2,6 +2,8 @@ import { createHash } from "node:crypto";
 import type { ContentPart } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
+import { answerPlan } from "./plan-approval.ts";
+import { toResponse } from "./response.ts";
 import type { Ask, AskedQuestion, ClaudeState } from "./state.ts";
 import { partText } from "../partText.ts";
 
@@ -78,34 +80,27 @@ function toInterrupt(state: ClaudeState): readonly string[] {
 }
 
 function toAnswer(ask: Ask | undefined, command: Answer): readonly string[] {
-  if (!ask || ask.kind !== command.type) return [];
-  const response = command.type === "permission" ? decide(ask, command) : reply(ask, command.answers);
-  return [
-    JSON.stringify({
-      type: "control_response",
-      response: { subtype: "success", request_id: ask.request, response },
-    }),
-  ];
+  if (!ask || (ask.kind === "permission") !== (command.type === "permission")) return [];
+  if (command.type === "question") return [toResponse(ask.request, reply(ask, command.answers))];
+  return ask.kind === "permission" ? [toResponse(ask.request, decide(ask, command))] : [];
 }
 
-function decide(ask: Ask, { reply, message }: Extract<Answer, { type: "permission" }>): unknown {
+type PermissionAsk = Extract<Ask, { kind: "permission" }>;
+
+function decide(ask: PermissionAsk, { reply, message }: Extract<Answer, { type: "permission" }>): unknown {
   if (reply === "reject") return { behavior: "deny", message: message ?? DENIED };
   const allowed = { behavior: "allow", updatedInput: ask.input };
   return reply === "once" ? allowed : { ...allowed, updatedPermissions: toRules(ask) };
 }
 
 /** The CLI's own rules would be written into the workspace's settings: they are kept for the session only. */
-function toRules(ask: Ask): unknown[] {
-  if (ask.kind !== "permission" || ask.tool === "ExitPlanMode") return [setMode("acceptEdits")];
+function toRules(ask: PermissionAsk): unknown[] {
   if (ask.rules.length > 0) return ask.rules.map((rule) => ({ ...(rule as object), destination: "session" }));
   return [{ type: "addRules", rules: [{ toolName: ask.tool }], behavior: "allow", destination: "session" }];
 }
 
-function setMode(mode: string): unknown {
-  return { type: "setMode", mode, destination: "session" };
-}
-
 function reply(ask: Ask, answers: readonly (readonly string[])[] | undefined): unknown {
+  if (ask.kind === "plan") return answerPlan(ask.input, answers);
   if (answers === undefined || ask.kind !== "question") return { behavior: "deny", message: UNANSWERED };
   const given = ask.questions.flatMap(({ text }: AskedQuestion, index) => {
     const answer = answers[index];

@@ -4,6 +4,7 @@ import { encode, greet } from "./encode.ts";
 import { cloudOf, toModelHosts } from "./hosts.ts";
 import { detect, launch, SKILLS_FOLDER } from "./launch.ts";
 import { lendLogin } from "./login.ts";
+import { planVerdict } from "./plan-approval.ts";
 import { overhear } from "./overhear.ts";
 import { sample } from "./sample.ts";
 import { type ClaudeState, initialState } from "./state.ts";
@@ -35,6 +36,7 @@ export const claude: Harness<ClaudeState> = {
   initial: ({ idPrefix, spec }) => ({
     ...initialState(idPrefix),
     ...(spec.tools?.rules === undefined ? {} : { rules: spec.tools.rules }),
+    ...planVerdict(spec),
   }),
   greet,
   decode,

@@ -1,5 +1,6 @@
 import { toFields, toText } from "./fields.ts";
 import { isPlanTool } from "./plan.ts";
+import { EXIT_PLAN_MODE } from "./plan-approval.ts";
 import type { ClaudeState, KeptInput } from "./state.ts";
 
 /** Keeps what the call's result will not say again. */
@@ -12,7 +13,7 @@ export function keepInput(
 }
 
 function toKept(name: string, input: unknown): KeptInput | undefined {
-  if (isPlanTool(name)) return { value: input };
+  if (isPlanTool(name) || name === EXIT_PLAN_MODE) return { value: input };
   const fields = toFields(input);
   const path = toText(fields["file_path"] ?? fields["notebook_path"]);
   return path === "" ? undefined : { path };

@@ -4,6 +4,7 @@ import type { HarnessCommand } from "../port.ts";
 import { parseObject } from "../unparsed.ts";
 import { DENIED } from "./encode.ts";
 import { type Fields, toFields, toList, toText } from "./fields.ts";
+import { fromPlanAnswer } from "./plan-approval.ts";
 import type { Ask, AskedQuestion, ClaudeState } from "./state.ts";
 
 /** What somebody told the CLI by a line of its input. */
@@ -45,7 +46,10 @@ function overhearAnswer(state: ClaudeState, response: Fields): HarnessCommand | 
   if (!found) return undefined;
   const [id, ask] = found;
   const answer = toFields(response["response"]);
-  return ask.kind === "permission" ? toDecision(id, answer) : toReply(id, ask, answer);
+  if (ask.kind === "permission") return toDecision(id, answer);
+  if (ask.kind === "question") return toReply(id, ask, answer);
+  const answers = fromPlanAnswer(answer);
+  return { type: "question", id, ...(answers === undefined ? {} : { answers }) };
 }
 
 function toDecision(id: string, answer: Fields): HarnessCommand {

@@ -47,6 +47,8 @@ export interface ClaudeState {
   readonly failedServers: readonly string[];
   /** The session's rules of its tools. */
   readonly rules?: ToolSettings["rules"];
+  /** What becomes of a plan where nobody is to be asked. */
+  readonly plans?: "allow" | "deny";
 }
 
 export interface Stream {
@@ -87,6 +89,12 @@ export type Ask =
       readonly request: string;
       readonly input: Readonly<Record<string, unknown>>;
       readonly questions: readonly AskedQuestion[];
+    }
+  | {
+      readonly kind: "plan";
+      readonly request: string;
+      readonly input: Readonly<Record<string, unknown>>;
+      readonly plan: string;
     };
 
 export interface AskedQuestion {

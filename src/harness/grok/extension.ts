@@ -43,7 +43,7 @@ function askQuestions(hand: Hand, rpc: RpcId, params: Params): boolean {
     {
       prompt: prompts.join("\n"),
       options: options.map(({ label }) => String(label)),
-      parent: parentOf(place),
+      parent: typeof toolCallId === "string" ? toolCallId : parentOf(place),
     },
   );
   return true;

@@ -47,7 +47,7 @@ export function readPermissionReply(page: Page, { requestID, reply }: Properties
   });
 }
 
-export function readQuestion(page: Page, { id, sessionID, questions }: Properties): string | undefined {
+export function readQuestion(page: Page, { id, sessionID, questions, tool }: Properties): string | undefined {
   if (typeof id !== "string" || !Array.isArray(questions)) return "a question without an id";
   const place = page.placeOf(sessionID);
   if (!place || !isNew(page, id)) return undefined;
@@ -59,7 +59,9 @@ export function readQuestion(page: Page, { id, sessionID, questions }: Propertie
     ),
   };
   const ask = { kind: "question" as const, id, question: { ...asked, count: all.length } };
-  page.scribe.askQuestion(ask, { ...asked, ...place });
+  const call = isRecord(tool) ? tool["callID"] : undefined;
+  const isCalled = typeof call === "string" && page.scribe.hasCall(call);
+  page.scribe.askQuestion(ask, { ...asked, ...(isCalled ? { parent: call } : place) });
   return undefined;
 }
 

@@ -1,5 +1,5 @@
 import type { ContentPart, EventData } from "../../contract/index.ts";
-import { progressOf, resultItem } from "../items.ts";
+import { planItem, resultItem, statusItem } from "../items.ts";
 import type { Decoded, HarnessFact } from "../port.ts";
 import { own, without } from "../transcript.ts";
 import {
@@ -107,7 +107,7 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
   },
   plan(state, line) {
     const fact: HarnessFact = { type: "plan.updated", data: { entries: line.entries } };
-    return besideStatus(state, line, { fact, label: "plan", detail: progressOf(line.entries) });
+    return besideStatus(state, line, { fact, status: planItem(line.entries) });
   },
   compacted(state, line) {
     const { trigger, summary } = line;
@@ -115,11 +115,7 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     if (trigger !== undefined) data.trigger = trigger;
     if (summary !== undefined) data.summary = summary;
     const fact: HarnessFact = { type: "context.compacted", data };
-    return besideStatus(state, line, {
-      fact,
-      label: "context compacted",
-      detail: summary,
-    });
+    return besideStatus(state, line, { fact, status: statusItem("context compacted", summary) });
   },
   "model.started"(state, line) {
     const [id, next] = nextId(state, "mreq");

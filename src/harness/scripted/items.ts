@@ -1,5 +1,5 @@
 import type { Item } from "../../contract/index.ts";
-import { messageItem, statusItem, wholeItem } from "../items.ts";
+import { messageItem, wholeItem } from "../items.ts";
 import type { Decoded, HarnessFact } from "../port.ts";
 import { own, type TextKind, without } from "../transcript.ts";
 import { nextId, type ScriptedState } from "./state.ts";
@@ -84,8 +84,8 @@ export function addWhole(
 export function besideStatus(
   state: ScriptedState,
   line: Placed,
-  { fact, label, detail }: { fact: HarnessFact; label: string; detail?: string | undefined },
+  { fact, status }: { fact: HarnessFact; status: Pick<Item, "kind" | "role" | "content"> },
 ): Result {
-  const shown = addWhole(state, line, statusItem(label, detail));
+  const shown = addWhole(state, line, status);
   return { state: shown.state, facts: [under(state, line, fact), ...shown.facts] };
 }

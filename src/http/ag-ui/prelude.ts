@@ -1,6 +1,8 @@
 import type { AgUiState } from "../../dialects/ag-ui/index.ts";
 import type { AgUiMessage } from "../../dialects/ag-ui/messages.ts";
 import { toSnapshot } from "../../dialects/ag-ui/shared-state.ts";
+import { toFrameTexts } from "../../dialects/ag-ui/frame-size.ts";
+import { speaksOne } from "../../dialects/ag-ui/view.ts";
 import type { Frame } from "../../dialects/port.ts";
 import type { Past, ToldEvent } from "./history.ts";
 
@@ -10,12 +12,19 @@ export function toPrelude(state: AgUiState, { messages, turn }: Past, session: s
   if (!run) return [];
   const timestamp = Number(turn.at(-1)?.["timestamp"] ?? 0);
   const events = [
-    { type: "RUN_STARTED", threadId: view.thread ?? session, runId: run.id },
+    {
+      type: "RUN_STARTED",
+      threadId: view.thread ?? session,
+      runId: run.id,
+      ...(speaksOne(run) ? { protocolVersion: "1.0" } : {}),
+    },
     { type: "MESSAGES_SNAPSHOT", messages: messages.filter(isSaid) },
     ...(shared ? [{ type: "STATE_SNAPSHOT", snapshot: toSnapshot(state, shared) }] : []),
     ...openedAgain(turn),
   ];
-  return events.map((event) => ({ data: JSON.stringify({ ...event, timestamp }), id: null }));
+  return events
+    .flatMap((event) => toFrameTexts({ ...event, timestamp }, { session }))
+    .map((data) => ({ data, id: null }));
 }
 
 /** Clients take no message without a content that they ask for. */

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { SluiceError } from "../../contract/index.ts";
-import { agUi, type AgUiState } from "../../dialects/ag-ui/index.ts";
+import { agUi, type AgUiState, type AgUiView } from "../../dialects/ag-ui/index.ts";
 import { toAnswers } from "../../dialects/ag-ui/answers.ts";
 import { ForwardedProps, type RunInput } from "../../dialects/ag-ui/input.ts";
 import { isRecord, RUN_EVENT, type RunPayload, toPayload } from "../../dialects/ag-ui/payload.ts";
@@ -62,7 +62,11 @@ async function begin(
     { session: row.id, dialect: agUi, view: toView(query) },
     row.head,
   );
-  const submissions = await toSubmissions(services, row, input, state);
+  const submissions = await toSubmissions(services, row, {
+    input,
+    view: toView(query, input.protocolVersion),
+    state,
+  });
   await runs.remember(input.runId, row.id);
   const { after } = await engine.submit(row.id, submissions, { via: agUi.id, key: keyOf(input.runId) });
   return { row: await readRow(engine, row.id), after };
@@ -71,10 +75,9 @@ async function begin(
 async function toSubmissions(
   { engine }: AgUiServices,
   row: SessionRow,
-  input: RunInput,
-  state: AgUiState,
+  { input, view, state }: { input: RunInput; view: AgUiView; state: AgUiState },
 ): Promise<Submission[]> {
-  const run = toRunPayload(input);
+  const run = toRunPayload(input, view);
   const answers = toAnswers(input, state.asks, run);
   if (answers.length > 0) return [{ kind: "custom", name: RUN_EVENT, value: run }, ...answers];
   const open = Object.entries(state.asks);
@@ -101,7 +104,12 @@ async function toSubmissions(
   return [{ kind: "message", content, payload, delivery: "alone" }];
 }
 
-function toRunPayload({ runId, parentRunId, state }: RunInput): RunPayload {
+function toRunPayload({ runId, parentRunId, state }: RunInput, { protocol }: AgUiView): RunPayload {
   const kept = isRecord(state) && Object.keys(state).length > 0 ? { state } : {};
-  return { runId, ...(parentRunId ? { parentRunId } : {}), ...kept };
+  return {
+    runId,
+    ...(parentRunId ? { parentRunId } : {}),
+    ...(protocol === undefined ? {} : { protocol }),
+    ...kept,
+  };
 }

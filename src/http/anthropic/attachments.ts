@@ -28,6 +28,7 @@ export async function toParts(
   for (const block of blocks) {
     const handed = toHanded(block);
     if (!handed) continue;
+    if (handed.about !== undefined) parts.push({ type: "text", text: handed.about });
     if (handed.kind === "part") parts.push(handed.part);
     else parts.push(await toPart(services, owner, { session, handed, inline: inline === true }));
   }
@@ -44,10 +45,8 @@ async function toPart(
     inline,
   }: { session: string; handed: Exclude<Handed, { kind: "part" }>; inline: boolean },
 ): Promise<ContentPart> {
-  const { kind, source, title } = handed;
-  if (inline && source.type === "text") {
-    return { type: "text", text: title === undefined ? source.data : `${title}\n\n${source.data}` };
-  }
+  const { kind, source } = handed;
+  if (inline && source.type === "text") return { type: "text", text: source.data };
   const { bytes, mimeType, path } = await readBytes(services, owner, source);
   if (kind === "image") {
     if (!mimeType.startsWith("image/")) throw refuse(`image: the file is ${mimeType}, which is no image.`);

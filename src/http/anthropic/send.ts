@@ -103,9 +103,7 @@ async function echo(
       ?.time;
   return batch.flatMap(({ event, system }, at) => {
     const fact = accepted[at];
-    // There was nothing to interrupt: it was heard, and nothing came of it.
-    if (!fact)
-      return [{ ...event, id: toEventId(session, after, 25), processed_at: new Date().toISOString() }];
+    if (!fact) return [];
     const { sequence, inputId } = fact;
     const processed_at = (event.type === "user.message" ? startOf(inputId) : timeOf(sequence)) ?? null;
     const told = [event, ...(system ? [system] : [])];

@@ -1,3 +1,4 @@
+import type { Context } from "hono";
 import { z } from "zod";
 import { SluiceError } from "../../contract/index.ts";
 import { patchMetadata } from "../../dialects/anthropic/resources/metadata.ts";
@@ -8,6 +9,8 @@ import {
   toWork,
   UpdateWork,
 } from "../../dialects/anthropic/resources/work.ts";
+import { givenTokens } from "../auth.ts";
+import type { AppEnv } from "../env.ts";
 import * as params from "./query.ts";
 import { isResend } from "./resend.ts";
 import type { Route } from "./route.ts";
@@ -51,7 +54,7 @@ export function mountWork(route: Route, services: AnthropicServices): void {
       reclaimMs: query.reclaim_older_than_ms ?? 5000,
       signal: c.req.raw.signal,
     });
-    return c.json(work ? toWork(work) : null);
+    return c.json(work ? toWork(work, toSecret(c)) : null);
   });
 
   route("GET", "/environments/:id/work/stats", {}, async ({ owner, param }) => {
@@ -76,7 +79,7 @@ export function mountWork(route: Route, services: AnthropicServices): void {
 
   route("GET", "/environments/:id/work", { query: ListWork }, async ({ owner, query, param }) => {
     const { id: parent } = await shelves.environments.get(owner, param("id"));
-    return toList(await shelves.work.page(owner, query, { parent }), toWork);
+    return toList(await shelves.work.page(owner, query, { parent }), (work) => toWork(work));
   });
 
   route("GET", "/environments/:id/work/:work", {}, async ({ owner, param }) =>
@@ -153,6 +156,12 @@ export function mountWork(route: Route, services: AnthropicServices): void {
       return toWork(stopped);
     },
   );
+}
+
+/** A worker is given no other key than the one that it polls with; a server without keys takes any. */
+function toSecret(c: Context<AppEnv>): string {
+  const token = givenTokens(c)[0] ?? "none";
+  return Buffer.from(JSON.stringify({ sessions_token: token })).toString("base64url");
 }
 
 async function isWanted({ engine }: AnthropicServices, session: string): Promise<boolean> {

@@ -31,15 +31,22 @@ export async function dispatch(
   const asked = toAsked(given);
   const row = await ensureSession(services, asked, key);
   const digest = createHash("sha256").update(JSON.stringify(given)).digest("hex");
-  return services.conversations.with(owner, row, async (found) => {
+  const attempt = async (found: Conversation): Promise<Dispatched | "later"> => {
     const resent = key === undefined ? undefined : await recall(services, owner, { row, key, digest });
     const { cancelOnDisconnect } = asked;
     const known = { conversation: row.id, row, cancelOnDisconnect };
     if (resent) return { ...known, ...resent };
     const sent = await send(services, owner, { asked, found, row, key });
+    if (sent === "later") return sent;
     const upload = await record(services, owner, { conversation: row.id, digest, sent });
     return { ...known, turn: sent.turnId, after: sent.after, upload };
-  });
+  };
+  for (;;) {
+    const dispatched = await services.conversations.with(owner, row, attempt);
+    if (dispatched !== "later") return dispatched;
+    // Others may ask about the conversation meanwhile; who goes away has sent nothing.
+    await untilIdle(services.engine, row.id, c.req.raw.signal);
+  }
 }
 
 /** The session of a conversation: the one that it has, or a new one. */
@@ -71,24 +78,37 @@ async function send(
   { engine, conversations, settings }: NdjsonServices,
   owner: string,
   to: { asked: Asked; found: Conversation; row: SessionRow; key: string | undefined },
-): Promise<AcceptedInput> {
+): Promise<AcceptedInput | "later"> {
   const { asked, found, row, key } = to;
   const { turns, remembered } = found.body;
   const limit = asked.replayTurnLimit ?? settings.replayTurnLimit;
   let replay: ContentPart[] = [];
   if (turns === 0 && row.head === 0) replay = toReplay(toTurns(asked.history), limit);
-  else if (remembered > limit && (await isIdle(engine, row.id))) {
-    await engine.update(row.id, { forget: true });
-    replay = toReplay(await conversations.readTurns(owner, found, limit), limit);
+  else {
+    const ahead = await countAhead(engine, row.id);
+    if (remembered + ahead > limit) {
+      // An agent in the middle of a turn cannot be made to forget.
+      if (ahead > 0) return "later";
+      await engine.update(row.id, { forget: true });
+      replay = toReplay(await conversations.readTurns(owner, found, limit), limit);
+    }
   }
   const content: ContentPart[] = [{ type: "text", text: asked.prompt }, ...replay];
   return engine.send(row.id, { content, via: "ndjson", ...(key !== undefined && { key }) });
 }
 
-/** An agent in the middle of a turn cannot be made to forget; the next message finds it idle. */
-async function isIdle(engine: NdjsonServices["engine"], id: string): Promise<boolean> {
-  const { status, queued } = await engine.info(id);
-  return status === "idle" && queued === 0;
+/** The turns that the agent will remember before it comes to a message that is sent now. */
+async function countAhead(engine: NdjsonServices["engine"], id: string): Promise<number> {
+  const { turnId, queued } = await engine.info(id);
+  return (turnId === null ? 0 : 1) + queued;
+}
+
+async function untilIdle(engine: NdjsonServices["engine"], id: string, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const { turnId, queued, eventCount } = await engine.info(id);
+    if (turnId === null && queued === 0) return;
+    await engine.log.moved(id, eventCount, { signal });
+  }
 }
 
 async function record(

@@ -265,9 +265,9 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     });
     const plan = { custom: { name: "ExitPlanMode", input: { plan: "First this, then that." } } };
     const approved = await bench.playWhile("given", [plan, { say: "Off I go." }], async ({ after }) => {
-      const { data } = await waitFor(bench.test.log, "given", "permission.requested", { after });
-      expect(data).toMatchObject({ action: "ExitPlanMode", metadata: { kind: "plan" } });
-      await bench.test.engine.resolvePermission("given", data.permission_id, { reply: "once" });
+      const { data } = await waitFor(bench.test.log, "given", "question.requested", { after });
+      expect(data).toMatchObject({ prompt: "First this, then that." });
+      await bench.test.engine.resolveQuestion("given", data.question_id, { answers: [["approve"]] });
     });
     expect(assistantTexts(approved.events)).toContain("Off I go.");
     const sent = JSON.stringify(bench.model.requests.map(({ body }) => body));

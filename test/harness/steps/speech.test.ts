@@ -69,7 +69,10 @@ describe("plan, usage, refuse, compact, image", () => {
     const { data: shown } = await agent.fact("item.completed");
     expect(shown.item).toMatchObject({
       kind: "status",
-      content: [{ type: "status", label: "plan", detail: "1 of 3 done: leap" }],
+      content: [
+        { type: "status", label: "plan", detail: "1 of 3 done: leap" },
+        { type: "json", json: { entries: data.entries } },
+      ],
     });
   });
 

@@ -140,7 +140,10 @@ describe("K3: a worker of a self-hosted environment", () => {
     const { work } = bench.beta.environments;
     const item = await work.poll(environment_id, { block_ms: 500 });
     const { id = "" } = item ?? {};
-    expect(item).toMatchObject({ type: "work", state: "queued", data: { type: "session" }, secret: null });
+    expect(item).toMatchObject({ type: "work", state: "queued", data: { type: "session" } });
+    // Beside its key, a worker is given what the official one reads a session's token from.
+    const secret = Buffer.from(String(item?.secret), "base64url").toString();
+    expect(JSON.parse(secret)).toEqual({ sessions_token: KEY });
     expect(await work.poll(environment_id, { block_ms: 1 })).toBeNull();
     expect(await work.poll(environment_id, { reclaim_older_than_ms: 0, block_ms: 200 })).toMatchObject({
       id,

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type Catalog, createCatalog } from "../../../src/catalog/index.ts";
 import { type AssistantSandboxNDJSONLine, parseLine } from "../../../src/dialects/ndjson/index.ts";
 import type { AppOptions } from "../../../src/http/index.ts";
+import type { EngineOptions } from "../../../src/sessions/index.ts";
 import { script, waitFor } from "../../support/engine.ts";
 import { type AppBench, openApp } from "../appBench.ts";
 
@@ -37,10 +38,13 @@ export interface Chat {
 }
 
 /** The real app over a real catalog on a real port. */
-export async function openNdjson(options: Partial<AppOptions> = {}): Promise<NdjsonBench> {
+export async function openNdjson(
+  options: Partial<AppOptions> = {},
+  engine: Partial<EngineOptions> = {},
+): Promise<NdjsonBench> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-ndjson-"));
   const catalog = createCatalog({ folder });
-  const bench = await openApp({ catalog, ...options });
+  const bench = await openApp({ catalog, ...options }, engine);
   const token = options.token ? { authorization: `Bearer ${options.token}` } : {};
   const post = (path: string, json: unknown, init: RequestInit = {}): Promise<Response> =>
     fetch(`${bench.url}/ndjson${path}`, {

@@ -166,10 +166,24 @@ describe("seed 004, items and content parts", () => {
     expect(patch?.diff).toContain("\n-two\n+three\n");
   });
 
-  it("image: a path and a MIME type, with the agent's bytes in it", () => {
-    expect(parts("image")).toEqual([
-      { type: "image", path: "data:image/png;base64,iVBORw0KGgo=", mime: "image/png" },
-    ]);
+  it("image: a MIME type, and the path of a file with the agent's bytes in it", async () => {
+    const [image] = parts("image");
+    expect(image).toEqual({ type: "image", path: expect.stringMatching(/^\/.*\.png$/), mime: "image/png" });
+    const query = new URLSearchParams({ session: "s", path: image?.path ?? "" });
+    const file = await server.fetch(`/v1/fs/file?${query}`);
+    expect(Buffer.from(await file.arrayBuffer()).toString("base64")).toBe("iVBORw0KGgo=");
+  });
+
+  it("image: bytes that a user attached are such a file too", async () => {
+    await create(server, "seen");
+    const attachments = [{ path: "data:image/jpeg;base64,/9j/4A==", mime: "image/jpeg" }];
+    const sent = await post(server, "seen/messages", { message: '#script [{"say":"seen"}]', attachments });
+    await awaitTurn(server, "seen", sent.headers.get("sluice-turn-id") ?? "");
+    const plain = JSON.stringify(await readEvents(server, "seen"));
+    expect(plain).not.toContain("data:image");
+    const [path = ""] = /\/mnt\/[^"]*\.jpg/.exec(plain) ?? [];
+    const file = await server.fetch(`/v1/fs/file?${new URLSearchParams({ session: "seen", path })}`);
+    expect(Buffer.from(await file.arrayBuffer()).toString("base64")).toBe("/9j/4A==");
   });
 
   it("reasoning: text and visibility", () => {
@@ -183,6 +197,19 @@ describe("seed 004, items and content parts", () => {
       { type: "status", label: "plan", detail: "1 of 2 done: answer" },
       { type: "status", label: "context compacted", detail: expect.any(String) },
     ]);
+  });
+
+  it("status: a plan's steps can be read beside it", () => {
+    const plan = items.find(({ content: [part] }) => part?.type === "status" && part.label === "plan");
+    expect(plan?.content[1]).toEqual({
+      type: "json",
+      json: {
+        entries: [
+          { content: expect.any(String), status: "completed", priority: expect.any(String) },
+          { content: "answer", status: "in_progress", priority: expect.any(String) },
+        ],
+      },
+    });
   });
 
   it("Images and File Attachments: a message's attachments are in the user's item, and reach the agent", async () => {

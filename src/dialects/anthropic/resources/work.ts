@@ -51,15 +51,18 @@ export function isClaimable(
   return lease_until !== null && lease_until < now;
 }
 
-export function toWork(stored: Stored<WorkBody> & { parent: string | undefined }): object {
+/** `secret` is told to the worker that gets the work, and in no other answer. */
+export function toWork(
+  stored: Stored<WorkBody> & { parent: string | undefined },
+  secret: string | null = null,
+): object {
   const { session, polled_at: _, lease_until: __, heartbeat_before: ___, ...body } = stored.body;
   return {
     id: stored.id,
     type: "work",
     environment_id: stored.parent ?? "",
     data: { type: "session", id: session },
-    // A worker is given no key beside the one that it polls with.
-    secret: null,
+    secret,
     created_at: toTimestamp(stored.createdAt),
     ...body,
   };

@@ -1,0 +1,58 @@
+import type { SessionSpec } from "../../contract/index.ts";
+import { ruleOf } from "../toolRule.ts";
+import { type Fields, toText } from "./fields.ts";
+
+/** The tool by which Claude leaves plan mode. Its approval is a question: the plan, and what may be said to it. */
+export const EXIT_PLAN_MODE = "ExitPlanMode";
+
+const APPROVE = "approve";
+const APPROVE_WITH_EDITS = "approve and accept edits";
+const REJECT = "reject";
+
+const REFUSED = "The user rejected the plan. Stay in plan mode, and ask what should change.";
+export const PLANS_ARE_OFF = `The tool "${EXIT_PLAN_MODE}" is switched off in this session.`;
+
+/** Nobody is asked where the session's rules decide, or where it asks for nothing at all. */
+export function planVerdict({ tools, permissionMode }: SessionSpec): { plans?: "allow" | "deny" } {
+  const rule = ruleOf(tools, EXIT_PLAN_MODE) ?? (permissionMode === "bypass" ? "allow" : "ask");
+  return rule === "ask" ? {} : { plans: rule };
+}
+
+export function toPlanPrompt(plan: string): { prompt: string; options: string[] } {
+  return { prompt: plan === "" ? "Approve the plan?" : plan, options: [APPROVE, APPROVE_WITH_EDITS, REJECT] };
+}
+
+/** One of the options, or other words: those refuse the plan and say what should change. No answer refuses it too. */
+export function answerPlan(input: Fields, answers: readonly (readonly string[])[] | undefined): unknown {
+  const answer = (answers ?? []).flat().join("\n").trim();
+  switch (answer.toLowerCase()) {
+    case APPROVE:
+      return approvePlan(input);
+    case APPROVE_WITH_EDITS:
+      return {
+        ...approvePlan(input),
+        updatedPermissions: [{ type: "setMode", mode: "acceptEdits", destination: "session" }],
+      };
+    case REJECT:
+    case "":
+      return refusePlan(REFUSED);
+    default:
+      return refusePlan(answer);
+  }
+}
+
+/** The way back from `answerPlan`, for reading recordings. */
+export function fromPlanAnswer(response: Fields): readonly (readonly string[])[] | undefined {
+  if (response["behavior"] === "allow")
+    return [[response["updatedPermissions"] === undefined ? APPROVE : APPROVE_WITH_EDITS]];
+  const message = toText(response["message"]);
+  return [[message === "" || message === REFUSED ? REJECT : message]];
+}
+
+export function approvePlan(input: Fields): object {
+  return { behavior: "allow", updatedInput: input };
+}
+
+export function refusePlan(message: string): object {
+  return { behavior: "deny", message };
+}
