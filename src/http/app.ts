@@ -120,7 +120,7 @@ export function createApp(options: AppOptions): App {
   mountSandbox(mount, services);
   mountFs(mount, services);
   mountPorts(app, services);
-  mountAgUi(app, services, catalog);
+  mountAgUi(app, services, { catalog, logger });
   if (catalog) mountAnthropic(app, { ...services, catalog }, options);
   const { defaultAgent } = options;
   const letGo = catalog
