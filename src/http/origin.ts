@@ -65,7 +65,7 @@ function toCorsHeaders(origin: string): Record<string, string> {
   return {
     "access-control-allow-origin": origin,
     "access-control-expose-headers":
-      "sluice-turn-id, sluice-conversation, sluice-upload-otp, sluice-command-id, sluice-port, x-run-id, request-id, retry-after",
+      "sluice-turn-id, sluice-conversation, sluice-upload-otp, sluice-command-id, sluice-port, sluice-oldest, x-run-id, request-id, retry-after",
     vary: "origin",
   };
 }
