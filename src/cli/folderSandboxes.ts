@@ -28,7 +28,7 @@ export function createFolderSandboxes(engine: Engine, folder: string): Sandboxes
       return {
         stat: async (path) => (await files()).stat(path),
         list: async (path) => (await files()).list(path),
-        read: async (path) => (await files()).read(path),
+        read: async (path) => (await (await files()).open(path)).content,
         write: async (path, content) => (await files()).write(path, content),
         mkdir: async (path) => (await files()).mkdir(path),
       };

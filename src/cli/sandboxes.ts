@@ -19,7 +19,7 @@ export interface Sandboxes {
 export interface SessionFiles {
   stat(path: string): Promise<FileEntry>;
   list(path: string): Promise<FileEntry[]>;
-  read(path: string): Promise<Uint8Array>;
-  write(path: string, content: Uint8Array): Promise<void>;
+  read(path: string): Promise<AsyncIterable<Uint8Array>>;
+  write(path: string, content: AsyncIterable<Uint8Array>): Promise<void>;
   mkdir(path: string): Promise<void>;
 }

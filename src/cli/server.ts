@@ -20,6 +20,8 @@ export interface ServerSettings {
   readonly workspaces?: Readonly<Record<string, string>> | undefined;
   /** How many requests a minute each key may send there. */
   readonly rateLimit?: number | undefined;
+  /** Where files lie while they are uploaded. */
+  readonly drafts?: string | undefined;
 }
 
 export function openCatalog(dataDir: string): Catalog {
@@ -38,6 +40,7 @@ export function startServer(engine: Engine, settings: ServerSettings): Promise<L
     version: readVersion(),
     allowedHosts,
     allowedOrigins,
+    ...(settings.drafts !== undefined && { drafts: settings.drafts }),
   } as const;
   const app = createApp({
     ...options,

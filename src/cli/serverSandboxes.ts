@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { SluiceClientError, type SluiceClient } from "../client/index.ts";
 import { unknownSession } from "./folderSource.ts";
 import type { Sandboxes } from "./sandboxes.ts";
@@ -20,8 +21,8 @@ export function createServerSandboxes(client: SluiceClient, url: string): Sandbo
     files: (session) => ({
       stat: (path) => client.fs.stat(session, path),
       list: (path) => client.fs.entries(session, path),
-      read: (path) => client.fs.read(session, path),
-      write: (path, content) => client.fs.write(session, path, content),
+      read: async (path) => (await client.fs.stream(session, path)) as unknown as AsyncIterable<Uint8Array>,
+      write: (path, content) => client.fs.write(session, path, toStream(content)),
       mkdir: (path) => client.fs.mkdir(session, path),
     }),
     checkpoints: (session, { limit }) =>
@@ -35,4 +36,8 @@ export function createServerSandboxes(client: SluiceClient, url: string): Sandbo
 
 function isUnknown(error: unknown): boolean {
   return error instanceof SluiceClientError && error.code === "session_not_found";
+}
+
+function toStream(content: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
+  return Readable.toWeb(Readable.from(content, { objectMode: false })) as ReadableStream<Uint8Array>;
 }

@@ -16,14 +16,25 @@ export interface Source {
 
 export type Following = "always" | "while-running" | "never";
 
+export interface TailOptions {
+  /** The oldest event that is kept comes first, unless this says otherwise. */
+  readonly after?: number | undefined;
+  readonly following: Following;
+  readonly signal: AbortSignal;
+  /** Told where a log begins whose older events were trimmed away. */
+  readonly onTrimmed?: (oldest: number) => void;
+}
+
 /** The events of a session behind `after`, for as long as `following` says. */
 export async function* tailEvents(
   source: Source,
   session: string,
-  options: { after: number; following: Following; signal: AbortSignal },
+  options: TailOptions,
 ): AsyncGenerator<StoredEventText, void> {
-  const { after, following, signal } = options;
+  const { following, signal } = options;
   let info = await source.info(session);
+  if (options.after === undefined && info.oldest !== undefined) options.onTrimmed?.(info.oldest);
+  const after = options.after ?? (info.oldest ?? 1) - 1;
   if (following === "never" || (following === "while-running" && isAtRest(info))) {
     yield* source.read(session, { after });
     return;
@@ -42,4 +53,8 @@ export async function* tailEvents(
 
 function isAtRest(info: SessionInfo): boolean {
   return info.ended || (info.status === "idle" && info.queued === 0);
+}
+
+export function warnOfTrimming(oldest: number): void {
+  process.stderr.write(`The events before ${oldest} were trimmed away.\n`);
 }

@@ -175,7 +175,7 @@ function createEventsClient(transport: Transport): SluiceClient["events"] {
   return {
     page,
     async *iterate(session, options = {}) {
-      let after = options.after ?? 0;
+      let { after } = options;
       for (;;) {
         const { events, hasMore } = await page(session, { ...options, after });
         yield* events;

@@ -9,12 +9,17 @@ export interface FileEntry {
   readonly modified: number;
 }
 
+export type FileContent = Uint8Array | string | Blob | ReadableStream<Uint8Array>;
+
 /** The files of a session's sandbox. Paths are absolute in the sandbox or relative to its workspace. */
 export interface FsClient {
   entries(session: string, path?: string, options?: CallOptions): Promise<FileEntry[]>;
   stat(session: string, path: string, options?: CallOptions): Promise<FileEntry>;
   read(session: string, path: string, options?: CallOptions): Promise<Uint8Array>;
-  write(session: string, path: string, content: Uint8Array | string, options?: CallOptions): Promise<void>;
+  /** A file of any size, as it is read. */
+  stream(session: string, path: string, options?: CallOptions): Promise<ReadableStream<Uint8Array>>;
+  /** A stream is sent as it comes. */
+  write(session: string, path: string, content: FileContent, options?: CallOptions): Promise<void>;
   mkdir(session: string, path: string, options?: CallOptions): Promise<void>;
   move(
     session: string,
@@ -23,7 +28,7 @@ export interface FsClient {
   ): Promise<void>;
   remove(session: string, path: string, options?: CallOptions & { recursive?: boolean }): Promise<void>;
   /** Unpacks a tar archive into the folder `path`. */
-  uploadBatch(session: string, path: string, tar: Uint8Array, options?: CallOptions): Promise<void>;
+  uploadBatch(session: string, path: string, tar: FileContent, options?: CallOptions): Promise<void>;
 }
 
 export function createFsClient(transport: Transport): FsClient {
@@ -37,6 +42,10 @@ export function createFsClient(transport: Transport): FsClient {
     async read(session, path, { signal } = {}) {
       const response = await transport.call("/v1/fs/file", { query: { session, path }, signal });
       return new Uint8Array(await response.arrayBuffer());
+    },
+    async stream(session, path, { signal } = {}) {
+      const response = await transport.call("/v1/fs/file", { query: { session, path }, signal });
+      return response.body ?? new Blob([]).stream();
     },
     async write(session, path, content, { signal } = {}) {
       const body = content as BodyInit;

@@ -9,7 +9,8 @@ export interface EventView {
 }
 
 export interface EventPageOptions extends EventView {
-  readonly after?: number;
+  /** Behind this sequence; from the oldest event that is kept on, unless it is given. */
+  readonly after?: number | undefined;
   readonly limit?: number;
   readonly types?: readonly EventType[];
 }

@@ -1,3 +1,4 @@
+import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { Backoff } from "./backoff.ts";
 import { toStreamError } from "./errors.ts";
 
@@ -47,10 +48,14 @@ async function* followFrames(
   for (let failures = 0; failures <= tries; failures += 1) {
     try {
       for await (const frame of response ? readFrames(response) : []) {
-        last = /^id: ?(.+)$/m.exec(frame)?.[1] ?? last;
         failures = 0;
         backoff.reset();
-        yield frame;
+        if (typeof frame === "string") {
+          yield `: ${frame}\n\n`;
+          continue;
+        }
+        last = frame.id ?? last;
+        yield toText(frame);
         if (isTerminal(frame)) return;
       }
     } catch (error) {
@@ -67,24 +72,36 @@ async function* followFrames(
   throw toStreamError("The connection was cut, and the server does not come back.");
 }
 
-/** The texts of the frames that came whole; what a cut leaves of one is dropped, and sent again. */
-async function* readFrames(response: Response): AsyncGenerator<string, void> {
+/** The frames that came whole, and comments as texts; what a cut leaves of a frame is dropped, and sent again. */
+async function* readFrames(response: Response): AsyncGenerator<EventSourceMessage | string, void> {
   if (!isEventStream(response)) return void (await response.body?.cancel());
   const reader = response.body
     .pipeThrough(new TextDecoderStream() as never)
     .getReader() as ReadableStreamDefaultReader<string>;
-  let rest = "";
+  let arrived: (EventSourceMessage | string)[] = [];
+  const keep = (frame: EventSourceMessage | string): void => void arrived.push(frame);
+  const parser = createParser({ onEvent: keep, onComment: keep });
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      const frames = (rest + value).split("\n\n");
-      rest = frames.pop() ?? "";
-      for (const frame of frames) yield `${frame}\n\n`;
+      parser.feed(value);
+      const frames = arrived;
+      arrived = [];
+      yield* frames;
     }
   } finally {
     void reader.cancel().catch(() => {});
   }
+}
+
+function toText({ event, id, data }: EventSourceMessage): string {
+  const lines = [
+    ...(event === undefined ? [] : [`event: ${event}`]),
+    ...(id === undefined ? [] : [`id: ${id}`]),
+    ...data.split("\n").map((line) => `data: ${line}`),
+  ];
+  return `${lines.join("\n")}\n\n`;
 }
 
 function toBody(frames: AsyncGenerator<string, void>): ReadableStream<Uint8Array> {
@@ -111,6 +128,6 @@ function isPassing({ status }: Response): boolean {
   return status === 429 || status >= 500;
 }
 
-function isTerminal(frame: string): boolean {
-  return /^data: ?\{"type":"RUN_(?:FINISHED|ERROR)"/m.test(frame);
+function isTerminal({ data }: EventSourceMessage): boolean {
+  return /^\{"type":"RUN_(?:FINISHED|ERROR)"/.test(data);
 }

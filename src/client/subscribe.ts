@@ -6,8 +6,10 @@ import { readEventStream, withDeadline } from "./sse.ts";
 import type { Transport } from "./transport.ts";
 
 export interface SubscribeOptions extends EventView {
-  /** An exclusive sequence: the first event is the one behind it. */
-  readonly after?: number;
+  /** An exclusive sequence: the first event is the one behind it. The oldest that is kept, unless this says otherwise. */
+  readonly after?: number | undefined;
+  /** Told once where a log begins whose older events were trimmed away, if no `after` is given. */
+  readonly onTrimmed?: (oldest: number) => void;
   /** Ends the iteration quietly. */
   readonly signal?: AbortSignal | undefined;
   /** How long a connection may be silent; the server pings every 15 s. */
@@ -56,8 +58,8 @@ class Follower {
   readonly #transport: Transport;
   readonly #session: string;
   readonly #options: SubscribeOptions;
-  /** The last sequence that was yielded. */
-  sequence: number;
+  /** The last sequence that was yielded, or the one to begin behind. */
+  sequence: number | undefined;
   /** The server knew the session once, so "not found" means deleted from then on. */
   met = false;
 
@@ -65,7 +67,7 @@ class Follower {
     this.#transport = transport;
     this.#session = session;
     this.#options = options;
-    this.sequence = options.after ?? 0;
+    this.sequence = options.after;
   }
 
   /** What one connection brings. */
@@ -76,9 +78,11 @@ class Follower {
     const idleTimeoutMs = this.#options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
     try {
       const response = await withDeadline(this.#open(connection.signal), idleTimeoutMs);
+      const oldest = Number(response.headers.get("sluice-oldest") ?? 0);
+      if (!this.met && this.sequence === undefined && oldest > 0) this.#options.onTrimmed?.(oldest);
       this.met = true;
       for await (const event of readEventStream(response, { idleTimeoutMs })) {
-        if (event.sequence <= this.sequence) continue;
+        if (event.sequence <= (this.sequence ?? 0)) continue;
         this.sequence = event.sequence;
         yield event;
       }
@@ -101,10 +105,14 @@ class Follower {
   }
 
   #open(signal: AbortSignal): Promise<Response> {
-    const first = !this.met && this.sequence === (this.#options.after ?? 0);
+    const first = !this.met && this.sequence === this.#options.after;
+    const isNamed = !first && this.sequence !== undefined;
     return this.#transport.call(pathOf(this.#session, "events/sse"), {
       query: { ...toViewQuery(this.#options), ...(first ? { offset: this.sequence } : {}) },
-      headers: { accept: "text/event-stream", ...(first ? {} : { "last-event-id": String(this.sequence) }) },
+      headers: {
+        accept: "text/event-stream",
+        ...(isNamed ? { "last-event-id": String(this.sequence) } : {}),
+      },
       signal,
     });
   }

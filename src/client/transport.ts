@@ -78,6 +78,8 @@ function toInit(call: Call): RequestInit {
   const init: RequestInit = { method: call.method ?? "GET", headers };
   if (call.signal) init.signal = call.signal;
   if (call.body !== undefined) init.body = call.body;
+  // Demanded for a body that is sent while it comes; types of fetch do not know it yet.
+  if (typeof call.body === "object" && "getReader" in call.body) Object.assign(init, { duplex: "half" });
   if (call.json !== undefined) {
     headers.set("content-type", "application/json");
     init.body = JSON.stringify(call.json);

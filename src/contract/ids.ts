@@ -38,6 +38,12 @@ export function createId(kind: IdKind, now = Date.now()): string {
   return `${ID_PREFIX[kind]}_${now.toString(36).padStart(9, "0")}${suffix}`;
 }
 
+/** When an id was made, in milliseconds; undefined for what is no id of ours. */
+export function toIdTime(id: string): number | undefined {
+  const [, digits] = /^[a-z]+_([0-9a-z]{9})\w{11}$/.exec(id) ?? [];
+  return digits === undefined ? undefined : Number.parseInt(digits, 36);
+}
+
 /** A session id may be chosen by the client, so it must be safe in a URL, a log line and a file name. */
 export const SessionId = z
   .string()

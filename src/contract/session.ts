@@ -185,6 +185,7 @@ export const SessionInfo = z.strictObject({
   pendingActions: z.array(PendingAction),
   usage: Usage,
   eventCount: z.int(),
+  oldest: z.int().optional().describe("the first event that is kept, where older ones were trimmed away"),
   createdAt: z.int().describe("milliseconds since 1970"),
   updatedAt: z.int(),
 });

@@ -1,3 +1,5 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type Context, Hono } from "hono";
 import type { Catalog } from "../catalog/port.ts";
 import { toAgUiFailure } from "./ag-ui/failure.ts";
@@ -14,6 +16,7 @@ import { assertKeys, requireToken } from "./auth.ts";
 import { BODY_LIMITS, type BodyLimits } from "./body.ts";
 import type { Engine } from "../sessions/port.ts";
 import type { AppEnv } from "./env.ts";
+import { Drafts } from "./drafts.ts";
 import type { FeedLimits } from "./feed.ts";
 import { type Logger, stderrLogger } from "./logger.ts";
 import { Meter } from "./meter.ts";
@@ -45,6 +48,8 @@ export interface AppOptions {
   readonly version: string;
   readonly logger?: Logger;
   readonly limits?: Partial<BodyLimits>;
+  /** Where files lie while they are uploaded: a folder of the server's own. */
+  readonly drafts?: string;
   readonly pingMs?: number;
   readonly feed?: Partial<FeedLimits>;
   /** Where the resources of the Anthropic dialect are kept; without it there is no `/anthropic`. */
@@ -110,7 +115,15 @@ export function createApp(options: AppOptions): App {
   );
 
   const mount = createMount(app, limits);
-  const services = { engine, streams, meter, limits, version, webhooks: options.webhooks?.stats };
+  const drafts = new Drafts(options.drafts ?? join(tmpdir(), `sluice-uploads-${process.getuid?.() ?? 0}`));
+  const services = { engine, streams, meter, limits, drafts, version, webhooks: options.webhooks?.stats };
+  void drafts.sweep().catch((error: unknown) => {
+    logger({
+      level: "warn",
+      message: "Uploads of a killed server could not be removed",
+      error: String(error),
+    });
+  });
   mountServer(mount, services);
   mountAgents(mount, services);
   mountSessions(mount, services);
@@ -120,7 +133,7 @@ export function createApp(options: AppOptions): App {
   mountSandbox(mount, services);
   mountFs(mount, services);
   mountPorts(app, services);
-  mountAgUi(app, services, catalog);
+  mountAgUi(app, services, { catalog, logger });
   if (catalog) mountAnthropic(app, { ...services, catalog }, options);
   const { defaultAgent } = options;
   const letGo = catalog

@@ -6,9 +6,15 @@ import type { AppEnv } from "./env.ts";
 export interface BodyLimits {
   readonly json: number;
   readonly upload: number;
+  /** Of a sandbox's files, which are never held in memory. */
+  readonly file: number;
 }
 
-export const BODY_LIMITS: BodyLimits = { json: 32 * 1024 * 1024, upload: 512 * 1024 * 1024 };
+export const BODY_LIMITS: BodyLimits = {
+  json: 32 * 1024 * 1024,
+  upload: 512 * 1024 * 1024,
+  file: Number.POSITIVE_INFINITY,
+};
 
 const DISCARD_MS = 10_000;
 

@@ -57,7 +57,7 @@ export function requireOrigin(allowed: readonly string[]): MiddlewareHandler<App
 
 const PREFLIGHT = {
   "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
-  "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id",
+  "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id, x-upload-otp",
   "access-control-max-age": "600",
 };
 
@@ -65,7 +65,7 @@ function toCorsHeaders(origin: string): Record<string, string> {
   return {
     "access-control-allow-origin": origin,
     "access-control-expose-headers":
-      "sluice-turn-id, sluice-conversation, sluice-upload-otp, sluice-port, request-id",
+      "sluice-turn-id, sluice-conversation, sluice-upload-otp, sluice-command-id, sluice-port, sluice-oldest, x-run-id, request-id, retry-after",
     vary: "origin",
   };
 }

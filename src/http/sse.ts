@@ -25,8 +25,8 @@ export interface StreamRequest<State, View> {
   readonly headers?: Readonly<Record<string, string>>;
   /** Server-sent events unless another one is given. */
   readonly format?: StreamFormat;
-  /** Told once why the stream is over. */
-  readonly onClose?: (why: StreamEnd) => void;
+  /** Called when the stream opens, which a HEAD never does; its answer is told once why the stream is over. */
+  readonly onOpen?: (() => (why: StreamEnd) => void) | undefined;
 }
 
 /** It came to its end; its reader has gone; or we cut it, and the reader may come back. */
@@ -96,7 +96,8 @@ export class EventStreams {
   }
 
   #start<State, View>(sink: Sink, request: StreamRequest<State, View>): void {
-    if (sink.closed) return request.onClose?.("gone");
+    const onClose = request.onOpen?.();
+    if (sink.closed) return onClose?.("gone");
     const { framing, prelude, ping } = request.format ?? SSE_FORMAT;
     const reader = this.#feeds.open({ ...request, framing }, request.after);
     const stream: OpenStream = { ping, end: "gone" };
@@ -107,7 +108,7 @@ export class EventStreams {
       reader.close();
       this.#open.delete(sink);
       this.#meter.readers -= 1;
-      request.onClose?.(stream.end);
+      onClose?.(stream.end);
       if (this.#open.size > 0) return;
       clearInterval(this.#pulse);
       this.#pulse = undefined;

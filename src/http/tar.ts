@@ -1,23 +1,44 @@
+import { open } from "node:fs/promises";
 import { SluiceError } from "../contract/index.ts";
 
 export interface TarEntry {
   /** Relative, without `.` or `..`. */
   readonly path: string;
-  /** Absent for a folder. The archive's own bytes, not a copy. */
-  readonly content?: Uint8Array;
+  /** Absent for a folder. Where in the archive its bytes are. */
+  readonly content?: { readonly start: number; readonly size: number };
+}
+
+/** Reads of an archive that is never in memory as a whole. */
+export interface TarArchive {
+  readonly length: number;
+  read(start: number, size: number): Promise<Uint8Array>;
+}
+
+export async function parseTarFile(path: string): Promise<TarEntry[]> {
+  const handle = await open(path);
+  try {
+    const { size: length } = await handle.stat();
+    const read: TarArchive["read"] = async (start, size) => {
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(size), 0, size, start);
+      return buffer.subarray(0, bytesRead);
+    };
+    return await parseTar({ length, read });
+  } finally {
+    await handle.close();
+  }
 }
 
 /**
  * The files and folders of a ustar, pax or GNU archive. All of it is looked at before any of it is answered:
  * an entry that could lead outside (a link, a device, `..`, an absolute path) refuses the archive as a whole.
  */
-export function parseTar(archive: Uint8Array): TarEntry[] {
+export async function parseTar(archive: TarArchive): Promise<TarEntry[]> {
   const entries: TarEntry[] = [];
   let named: string | undefined;
   let sized: number | undefined;
   let offset = 0;
   while (offset < archive.length) {
-    const header = archive.subarray(offset, offset + BLOCK);
+    const header = await archive.read(offset, BLOCK);
     if (header.length < BLOCK) throw refuse(`it ends within a header at byte ${offset}`);
     if (header.every((byte) => byte === 0)) return entries;
     assertChecksum(header, offset);
@@ -25,13 +46,13 @@ export function parseTar(archive: Uint8Array): TarEntry[] {
     const isMeta = META.has(kind);
     const size = (isMeta ? undefined : sized) ?? toNumber(header.subarray(124, 136), offset);
     const start = offset + BLOCK;
-    const content = archive.subarray(start, start + size);
-    if (content.length < size) throw refuse(`it ends within the entry at byte ${offset}`);
+    if (start + size > archive.length) throw refuse(`it ends within the entry at byte ${offset}`);
+    if (isMeta && size > MAX_META) throw refuse(`the names at byte ${offset} are longer than any path`);
     offset = start + Math.ceil(size / BLOCK) * BLOCK;
 
-    if (kind === "L") named = toText(content);
+    if (kind === "L") named = toText(await archive.read(start, size));
     else if (kind === "x") {
-      const records = parsePax(content);
+      const records = parsePax(await archive.read(start, size));
       named = records.get("path") ?? named;
       sized = records.has("size") ? Number(records.get("size")) : sized;
     }
@@ -41,7 +62,7 @@ export function parseTar(archive: Uint8Array): TarEntry[] {
     sized = undefined;
     if (kind === "5") {
       if (path !== "") entries.push({ path });
-    } else if (FILE.has(kind) && path !== "") entries.push({ path, content });
+    } else if (FILE.has(kind) && path !== "") entries.push({ path, content: { start, size } });
     else
       throw refuse(
         `${JSON.stringify(path)} is ${KINDS[kind] ?? "of an unknown kind"}; only files and folders are taken`,
@@ -51,6 +72,7 @@ export function parseTar(archive: Uint8Array): TarEntry[] {
 }
 
 const BLOCK = 512;
+const MAX_META = 1024 * 1024;
 const FILE: ReadonlySet<string> = new Set(["0", "\0", "7"]);
 /** Long names, pax records, and the pax records of the whole archive, which concern times and owners. */
 const META: ReadonlySet<string> = new Set(["L", "K", "x", "g"]);

@@ -1,4 +1,4 @@
-import type { Duplex } from "node:stream";
+import type { Duplex, Readable } from "node:stream";
 import type { Launch, SandboxLimits } from "../contract/index.ts";
 
 /** One place to run. A missing method is a missing capability. */
@@ -129,7 +129,9 @@ export interface ExecResult {
 /** Paths are in-sandbox paths, absolute or relative to the workspace. None ever leads outside, symlinks included. */
 export interface SandboxFiles {
   read(path: string): Promise<Uint8Array>;
-  write(path: string, content: Uint8Array | string, options?: { mode?: number }): Promise<void>;
+  /** For files of any size: read as they are asked for, and closed at their end or when the reader leaves. */
+  open(path: string): Promise<OpenedFile>;
+  write(path: string, content: FileContent, options?: { mode?: number }): Promise<void>;
   /** Makes a symlink. What it says is not looked at: whoever goes through it is checked then. */
   symlink?(path: string, target: string): Promise<void>;
   list(path: string): Promise<FileEntry[]>;
@@ -139,6 +141,14 @@ export interface SandboxFiles {
   remove(path: string, options?: { recursive?: boolean }): Promise<void>;
   /** The host folder of a path, without a symlink in it, where the files lie on this host. */
   locate?(path: string): Promise<string>;
+}
+
+export type FileContent = Uint8Array | string | AsyncIterable<Uint8Array>;
+
+export interface OpenedFile {
+  /** As many bytes come; a file that has become shorter meanwhile is an error. */
+  readonly size: number;
+  readonly content: Readable;
 }
 
 export interface FileEntry {

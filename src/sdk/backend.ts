@@ -30,6 +30,8 @@ export interface Link {
   checkpoint(id: string, options: { comment?: string | undefined }): Promise<CheckpointInfo>;
   restore(id: string, checkpoint: string): Promise<void>;
   shelved(shelf: string | undefined, options: { limit?: number | undefined }): Promise<CheckpointInfo[]>;
+  /** Events behind `after`, at most `limit`. */
+  read(id: string, page: { after: number; limit: number }): Promise<readonly SluiceEvent[]>;
   /** Every event behind `after`, live, until the session ends or `signal` aborts. */
   follow(id: string, options: { after: number; signal: AbortSignal }): AsyncIterable<SluiceEvent>;
   /** Lets go; what runs goes on. */

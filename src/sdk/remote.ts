@@ -61,6 +61,7 @@ function toLink(client: SluiceClient, url: string, sandbox: string | undefined):
     restore: async (id, checkpoint) => void (await client.checkpoints.restore(id, checkpoint)),
     shelved: async (shelf, options) =>
       (await client.checkpoints.shelved(shelf, options)).map(toCheckpointInfo),
+    read: async (id, page) => (await client.events.page(id, { ...page, extensions: true })).events,
     follow: (id, options) => client.subscribe(id, { ...options, extensions: true }),
     close: () => Promise.resolve(),
   };

@@ -202,7 +202,7 @@ export class Sluice<T = unknown> extends Tenant {
    * }
    */
   async *events(options: EventsOptions = {}): AsyncGenerator<StreamedEvent, void, undefined> {
-    const { after = 0, signal: given } = options;
+    const { after, signal: given } = options;
     const signal = AbortSignal.any([this.#closed.signal, ...(given ? [given] : [])]);
     await this.whenPlaced(signal);
     if (signal.aborted) return;
@@ -236,7 +236,7 @@ export class Sluice<T = unknown> extends Tenant {
     const session = await this.workplace.open(link);
     if (this.workplace.cursor === 0) return attach(type, listener);
     const done = new AbortController();
-    const past = { after: options.after ?? 0, signal: done.signal };
+    const past = { after: options.after, signal: done.signal };
     for await (const { sequence, told } of streamEvents(link, session, past)) {
       for (const part of told)
         if (part.type === type)

@@ -25,7 +25,7 @@ import { messageOf } from "./damage.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { EngineOptions } from "./engineOptions.ts";
 import type { QueuedInput } from "./fold.ts";
-import { toSessionInfo } from "./info.ts";
+import { toOldest, toSessionInfo } from "./info.ts";
 import { loadFold } from "./load.ts";
 import { OpenSessions } from "./openSessions.ts";
 import type {
@@ -335,7 +335,8 @@ class LocalEngine implements Engine {
   async #infoOf(row: SessionRow): Promise<SessionInfo> {
     // A session that rests may have been taken over by another process: then only the log knows.
     const held = await this.#open.held(row.id);
-    return held?.info() ?? toSessionInfo(row, await loadFold(this.log, row));
+    // An open session does not hear of what is trimmed behind it.
+    return held ? { ...held.info(), ...toOldest(row) } : toSessionInfo(row, await loadFold(this.log, row));
   }
 }
 

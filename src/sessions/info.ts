@@ -25,9 +25,15 @@ export function toSessionInfo(row: SessionRow, fold: SessionFold): SessionInfo {
     pendingActions: (fold.turn?.pending ?? []).map(toPublic),
     usage: { ...fold.usage },
     eventCount: fold.head,
+    ...toOldest(row),
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   };
+}
+
+/** Where a trimmed log begins. */
+export function toOldest({ floor }: SessionRow): Pick<SessionInfo, "oldest"> {
+  return floor > 0 ? { oldest: floor + 1 } : {};
 }
 
 function toPublic({ kind, id, turnId, sequence, prompt, options, input }: Pending): PendingAction {

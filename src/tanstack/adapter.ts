@@ -119,7 +119,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
       if (!isOwn(tool)) return;
       const emit = (name: string, value: unknown): void => {
         echoes.push(echoOf(name, value));
-        mailbox.put({ type: "CUSTOM", name, value, timestamp: Date.now() } as StreamChunk);
+        void mailbox.put({ type: "CUSTOM", name, value, timestamp: Date.now() } as StreamChunk);
       };
       const reply = await executeTool(tool, call, { context: options.context, signal, emit });
       await this.#reply(call, reply, signal);
@@ -129,7 +129,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
       for await (const { id, chunk } of followRun(this.#transport, pathOf(this.#server), call)) {
         if (isEcho(chunk, echoes)) continue;
         const requested = toRequestedCall(chunk);
-        if (!requested) mailbox.put(withOffset(chunk, id));
+        if (!requested) await mailbox.put(withOffset(chunk, id));
         else if (isOthers(requested, options.tools)) return mailbox.put(toToolTurn(request));
         else void run(requested).catch((error: unknown) => mailbox.fail(error));
       }

@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { HttpAgent } from "@ag-ui/client";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createResumingFetch } from "../../src/client/index.ts";
@@ -32,6 +35,34 @@ describe("a fetch that comes back", () => {
       expect(dataOf(text)).toEqual(dataOf(whole));
       expect(seen).toHaveLength(2);
     }
+  });
+
+  it("reads lines that a proxy ends with CR LF", async () => {
+    const body = input("endings", script({ say: "one two" }, { shell: "echo hi" }));
+    const whole = await (await post(createResumingFetch(), body)).text();
+    let calls = 0;
+    const proxy = createServer((request, response) => {
+      const last = request.headers["last-event-id"];
+      const headers = { "content-type": "application/json", ...(last && { "last-event-id": String(last) }) };
+      void fetch(url, { method: "POST", headers, body: JSON.stringify(body) })
+        .then((answer) => answer.text())
+        .then((text) => {
+          calls += 1;
+          const told = text.replaceAll("\n", "\r\n");
+          response.writeHead(200, { "content-type": "text/event-stream" });
+          response.write(calls === 1 ? told.slice(0, 500) : told, () => response.destroy());
+        });
+    }).listen(0, "127.0.0.1");
+    await once(proxy, "listening");
+    const { port } = proxy.address() as AddressInfo;
+    const through = createResumingFetch({
+      tries: 2,
+      fetch: (_url, init) => fetch(`http://127.0.0.1:${port}`, init),
+    });
+    const text = await (await post(through, body)).text();
+    proxy.close();
+    expect(dataOf(text)).toEqual(dataOf(whole));
+    expect(calls).toBe(2);
   });
 
   it("passes on what is no stream", async () => {

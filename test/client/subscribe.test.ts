@@ -78,7 +78,7 @@ describe("subscribe", () => {
     const client = createClient({ url: server.url });
     expect(await collect(client.subscribe("s", { onCut: (error) => cuts.push(error) }))).toEqual(events);
     expect(server.requests).toEqual([
-      { path: "/v1/sessions/s/events/sse", lastEventId: undefined, offset: "0" },
+      { path: "/v1/sessions/s/events/sse", lastEventId: undefined, offset: null },
       { path: "/v1/sessions/s/events/sse", lastEventId: "2", offset: null },
     ]);
     expect(cuts.map((error) => error.code)).toEqual(["stream_error"]);

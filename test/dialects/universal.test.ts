@@ -104,7 +104,7 @@ describe("universal queries", () => {
   });
 
   it("have one cursor, which the header overrides", () => {
-    expect(parseCursor({})).toBe(0);
+    expect(parseCursor({})).toBeUndefined();
     expect(parseCursor({ after: 3 })).toBe(3);
     expect(parseCursor({ offset: 3, after: 3 })).toBe(3);
     expect(parseCursor({ offset: 3 }, "9")).toBe(9);

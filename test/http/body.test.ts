@@ -73,7 +73,7 @@ describe("a body that is too large", () => {
   });
 
   it("is taken where it just fits", async () => {
-    const small = await openApp({ limits: { json: 100, upload: 200 } });
+    const small = await openApp({ limits: { json: 100, file: 200 } });
     try {
       await small.test.engine.create("s", { agent: "scripted" });
       const put = (size: number) =>

@@ -131,7 +131,11 @@ describe("the Origin", () => {
     const preflight = { "access-control-request-method": "POST" };
     const allowed = await ask("/v1/sessions/x", { origin: "https://app.example", ...preflight }, "OPTIONS");
     expect(allowed.status).toBe(204);
-    expect(allowed.headers["access-control-allow-headers"]).toContain("authorization");
+    const headers = String(allowed.headers["access-control-allow-headers"]).split(", ");
+    expect(headers).toEqual(expect.arrayContaining(["authorization", "idempotency-key", "x-upload-otp"]));
+    expect(String(allowed.headers["access-control-expose-headers"]).split(", ")).toEqual(
+      expect.arrayContaining(["sluice-turn-id", "sluice-command-id", "x-run-id", "retry-after"]),
+    );
     const foreign = await ask("/v1/sessions/x", { origin: "https://evil.example", ...preflight }, "OPTIONS");
     expect([foreign.status, foreign.headers["access-control-allow-origin"]]).toEqual([403, undefined]);
   });

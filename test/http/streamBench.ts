@@ -60,7 +60,7 @@ export async function openStreamBench(
       ordinal: row.ordinal,
       dialect: (options.dialect ?? universal) as Dialect<UniversalView, UniversalView>,
       view: JSON.parse(view) as UniversalView,
-      after: parseCursor({ after: Number(after ?? 0) }, c.req.header("last-event-id")),
+      after: parseCursor({ after: Number(after ?? 0) }, c.req.header("last-event-id")) ?? 0,
     });
   });
   const app = Object.assign(hono, { cutStreams: () => streams.cutAll(), streams });

@@ -3,7 +3,7 @@ import { createPrint, FORMAT_NAMES } from "../formats.ts";
 import { locateSource, type WhereOptions } from "../locate.ts";
 import type { CommandContext } from "../program.ts";
 import type { Screen } from "../screen.ts";
-import { tailEvents } from "../source.ts";
+import { tailEvents, warnOfTrimming } from "../source.ts";
 import { addWhereOptions } from "../where.ts";
 
 const EXAMPLES = `
@@ -35,7 +35,11 @@ async function exportSession(
   const print = createPrint(options.as, screen.page);
   const source = await locateSource(options);
   try {
-    const all = tailEvents(source, session, { after: 0, following: "never", signal: screen.closed });
+    const all = tailEvents(source, session, {
+      following: "never",
+      signal: screen.closed,
+      onTrimmed: warnOfTrimming,
+    });
     for await (const event of all) {
       await screen.write(print(event));
       if (screen.closed.aborted) return;

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { findHarness } from "../../harness/index.ts";
 import { dataDirOf } from "../dataDir.ts";
@@ -153,7 +154,8 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
       webhooks = createWebhooks({ log: engine.log, catalog, urls, key: readWebhookKey(dataDir) });
     const settings = { host, port, token, catalog, defaultAgent, webhooks, workspaces, rateLimit };
     const { allowHost: allowedHosts, allowOrigin: allowedOrigins } = options;
-    const server = await startServer(engine, { ...settings, allowedHosts, allowedOrigins });
+    const drafts = join(dataDir, "uploads");
+    const server = await startServer(engine, { ...settings, allowedHosts, allowedOrigins, drafts });
     const stopped = untilStopped();
     await screen.line(`sluice listening on ${server.url}`);
     screen.note(toHint(options, dataDir));

@@ -3,7 +3,7 @@ import { createPrint, FORMAT_NAMES, formatOf, remembers } from "../formats.ts";
 import { locateSource, type WhereOptions } from "../locate.ts";
 import type { CommandContext } from "../program.ts";
 import type { Screen } from "../screen.ts";
-import { type Following, tailEvents } from "../source.ts";
+import { type Following, tailEvents, warnOfTrimming } from "../source.ts";
 import { onInterrupt } from "../signals.ts";
 import { addWhereOptions, toWhereWords } from "../where.ts";
 
@@ -20,7 +20,7 @@ Exit codes: 0 done · 1 failed, such as an unknown session · 2 bad usage
 `;
 
 interface TailOptions extends WhereOptions {
-  readonly after: number;
+  readonly after?: number;
   readonly as?: string;
   readonly json?: boolean;
   readonly follow?: boolean;
@@ -31,7 +31,7 @@ export function addTail(program: Command, { screen }: CommandContext): void {
     .command("tail")
     .description("Print a session from its log, and what happens in it live.")
     .argument("<session>", "the session's id")
-    .option("--after <sequence>", "print only what is behind this sequence", parseSequence, 0)
+    .option("--after <sequence>", "print only what is behind this sequence", parseSequence)
     .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
     .option("--json", "the same as --as universal")
     .option("-f, --follow", "wait for more, until the session ends or Ctrl-C")
@@ -49,10 +49,11 @@ async function tail(session: string, options: TailOptions, screen: Screen): Prom
   const signal = AbortSignal.any([stop.signal, screen.closed]);
   try {
     const following = toFollowing(options.follow);
-    const after = remembers(formatOf(options)) ? 0 : options.after;
-    for await (const event of tailEvents(source, session, { after, following, signal })) {
+    const after = remembers(formatOf(options)) ? undefined : options.after;
+    const reading = { after, following, signal, onTrimmed: warnOfTrimming };
+    for await (const event of tailEvents(source, session, reading)) {
       const text = print(event);
-      if (event.sequence > options.after) await screen.write(text);
+      if (event.sequence > (options.after ?? 0)) await screen.write(text);
       if (signal.aborted) break;
     }
   } finally {

@@ -30,9 +30,11 @@ export async function copyPlanned(
     const from = joinNames(plan.from, names);
     try {
       const content = await source.read(from);
-      await target.write(joinNames(plan.to, names), content);
+      await target.write(
+        joinNames(plan.to, names),
+        counted(content, (bytes) => (copied.bytes += bytes)),
+      );
       copied.files += 1;
-      copied.bytes += content.length;
     } catch (error) {
       if (plan.files.length === 1 || !isOfOneFile(error)) throw error;
       copied.failed.push({ path: source.show(from), reason: (error as Error).message });
@@ -59,6 +61,16 @@ export async function copyPlanned(
   const failed = ends.find((end) => end.status === "rejected");
   if (failed) throw failed.reason;
   return copied;
+}
+
+async function* counted(
+  content: AsyncIterable<Uint8Array>,
+  count: (bytes: number) => void,
+): AsyncGenerator<Uint8Array, void> {
+  for await (const chunk of content) {
+    count(chunk.length);
+    yield chunk;
+  }
 }
 
 const SYSTEM = new Set(["ENOENT", "ENOTDIR", "EISDIR", "EACCES", "EPERM", "ENXIO", "ERR_FS_FILE_TOO_LARGE"]);

@@ -1,5 +1,5 @@
 import { constants, type Stats } from "node:fs";
-import { lstat, mkdir, open, readdir, readFile, stat } from "node:fs/promises";
+import { lstat, mkdir, open, readdir, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { CliFailure } from "../failure.ts";
 import { type Entry, joinNames, type Kind, type Side } from "./side.ts";
@@ -24,7 +24,10 @@ export function createLocalSide(named: string): Side {
       });
       return (await Promise.all(entries)).filter((entry) => entry !== undefined);
     },
-    read: (path) => readFile(path),
+    async read(path) {
+      const handle = await open(path);
+      return handle.createReadStream({ highWaterMark: 256 * 1024 });
+    },
     async write(path, content) {
       if (isNamed(path)) await mkdir(dirname(root), { recursive: true });
       const follow = isNamed(path) ? 0 : O_NOFOLLOW;
@@ -35,7 +38,8 @@ export function createLocalSide(named: string): Side {
         },
       );
       try {
-        await handle.writeFile(content);
+        // Node takes what comes in pieces, too; its types do not say so.
+        await handle.writeFile(content as unknown as Uint8Array);
       } finally {
         await handle.close();
       }

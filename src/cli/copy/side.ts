@@ -15,8 +15,9 @@ export interface Side {
   size(path: string): Promise<number>;
   /** Links not followed. */
   list(path: string): Promise<Entry[]>;
-  read(path: string): Promise<Uint8Array>;
-  write(path: string, content: Uint8Array): Promise<void>;
+  /** Files of any size: neither side holds one in memory. */
+  read(path: string): Promise<AsyncIterable<Uint8Array>>;
+  write(path: string, content: AsyncIterable<Uint8Array>): Promise<void>;
   /** Those above it too; no error where it is there. */
   mkdir(path: string): Promise<void>;
   /** For people. */

@@ -8,6 +8,8 @@ export interface RunPayload {
   readonly state?: Readonly<Record<string, unknown>>;
   /** The client's own id of the message that it sent. */
   readonly messageId?: string;
+  /** The run ends when its client goes. */
+  readonly cancelOnDisconnect?: true;
 }
 
 const KEY = "ag-ui";

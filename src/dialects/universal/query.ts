@@ -57,12 +57,12 @@ export function parseQuery<T>(schema: z.ZodType<T>, search: URLSearchParams): T 
 
 /**
  * Where to read on from. `Last-Event-ID` wins over the query: a browser that reconnects repeats the URL
- * of its first connection.
+ * of its first connection. Undefined where neither names a place.
  */
 export function parseCursor(
   query: { after?: number | undefined; offset?: number | undefined },
   lastEventId?: string,
-): number {
+): number | undefined {
   const { after, offset } = query;
   if (after !== undefined && offset !== undefined && after !== offset) {
     throw new SluiceError(
@@ -70,7 +70,7 @@ export function parseCursor(
       `offset (${offset}) and after (${after}) are the same thing; give one of them.`,
     );
   }
-  if (lastEventId === undefined || lastEventId === "") return after ?? offset ?? 0;
+  if (lastEventId === undefined || lastEventId === "") return after ?? offset;
   const id = toWhole(lastEventId);
   if (typeof id === "number" && Number.isSafeInteger(id)) return id;
   throw new SluiceError(

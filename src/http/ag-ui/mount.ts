@@ -9,22 +9,28 @@ import { KeyedLock } from "../anthropic/keyed-lock.ts";
 import { readBody } from "../body.ts";
 import type { AppEnv } from "../env.ts";
 import { parseJson, parseText } from "../json.ts";
+import type { Logger } from "../logger.ts";
 import type { Services } from "../services.ts";
 import { toCapabilities } from "./capabilities.ts";
 import { speaksProto } from "./format.ts";
 import { hydrate } from "./hydrate.ts";
 import { BASE } from "./path.ts";
 import { ReadQuery, RunQuery, toView } from "./query.ts";
-import { readRun, readThread, stopRun } from "./read.ts";
+import { readRun, readThread } from "./read.ts";
 import { postRun } from "./run.ts";
 import type { AgUiServices } from "./services.ts";
 import { SessionIndex } from "./session-index.ts";
-import { findSession } from "./thread.ts";
+import { stopNamedRun } from "./stop.ts";
 
 /** Mounts the AG-UI dialect: any of its clients can be pointed at `/ag-ui/{agent}`. */
-export function mountAgUi(app: Hono<AppEnv>, services: Services, catalog: Catalog | undefined): void {
+export function mountAgUi(
+  app: Hono<AppEnv>,
+  services: Services,
+  { catalog, logger }: { catalog: Catalog | undefined; logger: Logger },
+): void {
   const own: AgUiServices = {
     ...services,
+    logger,
     runs: new SessionIndex("ag-ui.run", catalog),
     aliases: new SessionIndex("ag-ui.thread", catalog),
     threads: new KeyedLock(),
@@ -52,10 +58,7 @@ export function mountAgUi(app: Hono<AppEnv>, services: Services, catalog: Catalo
 
   app.delete(path, async (c) => {
     const { threadId, runId } = queryOf(c, ReadQuery);
-    const session =
-      threadId === undefined ? await own.runs.find(runId ?? "") : await findSession(own, threadId);
-    if (session === undefined) throw new SluiceError("not_found", "There is no such run.", { runId });
-    await stopRun(own.engine, session, runId);
+    await stopNamedRun(own, { agent: agentOf(c), threadId, runId });
     return c.body(null, 204);
   });
 

@@ -9,9 +9,10 @@ import { chooseFormat, withPrelude } from "./format.ts";
 import { readPast } from "./history.ts";
 import { toPrelude } from "./prelude.ts";
 import type { RunQuery } from "./query.ts";
-import { findPlace, findRunStart } from "./run-place.ts";
+import { findPlace, findRun, isCancelledByLeaving } from "./run-place.ts";
 import type { AgUiServices } from "./services.ts";
-import { findSession, readRow, readThreadRow } from "./thread.ts";
+import { leaveRun } from "./stop.ts";
+import { readThreadRow } from "./thread.ts";
 
 interface Reading {
   readonly c: Context<AppEnv>;
@@ -35,16 +36,20 @@ export async function readRun(
     throw new SluiceError("invalid_cursor", `${JSON.stringify(seen.slice(0, 80))} is no id of a frame.`);
   const whole = { ...view, agent: row.spec.agent, run: runId };
   const place = await findPlace(services.engine.log, row, { start, view: whole, seen: behind });
-  return respondRun(services, { c, query, runId, row, ...place });
+  return respondRun(services, { c, query, runId, row, start, ...place });
 }
 
 export async function respondRun(
-  { engine, streams }: AgUiServices,
-  run: Reading & { runId: string; row: SessionRow; after: number; isOver?: boolean },
+  services: AgUiServices,
+  run: Reading & { runId: string; row: SessionRow; start: number; after: number; isOver?: boolean },
 ): Promise<Response> {
-  const { c, query, row, runId, after } = run;
+  const { engine, streams } = services;
+  const { c, query, row, runId, start, after } = run;
   const { until } = await readSession(engine, row.id);
   const end = run.isOver ? after : query.follow === false ? row.head : until;
+  // A mere observer ends nothing: the run has to be of that kind, and the reader its client.
+  const cancels =
+    query.cancelOnDisconnect === true && (await isCancelledByLeaving(engine.log, row, { runId, start }));
   return streams.respond(c, {
     session: row.id,
     ordinal: row.ordinal,
@@ -54,13 +59,11 @@ export async function respondRun(
     ...(end === undefined ? {} : { until: end }),
     format: await chooseFormat(c),
     headers: { "x-run-id": encodeURIComponent(runId) },
-    ...(query.cancelOnDisconnect === true
-      ? {
-          onClose: (why) => {
-            if (why === "gone") void stopRun(engine, row.id, runId).catch(() => {});
-          },
-        }
-      : {}),
+    ...(cancels && {
+      onOpen: () => (why) => {
+        if (why === "gone") void leaveRun(services, row.id, runId);
+      },
+    }),
   });
 }
 
@@ -92,20 +95,6 @@ export async function readThread(
   });
 }
 
-/** Ends the run where it is the one that is live; nothing happens to any other. */
-export async function stopRun(
-  engine: AgUiServices["engine"],
-  session: string,
-  runId: string | undefined,
-): Promise<boolean> {
-  const row = await readRow(engine, session);
-  const view = { agent: row.spec.agent };
-  const { turn, run } = await readStateAt(engine.log, { session, dialect: agUi, view }, row.head);
-  if (turn === null || (runId !== undefined && run !== null && run.id !== runId)) return false;
-  await engine.interrupt(session, { by: "ag-ui", turnId: turn, stop: true });
-  return true;
-}
-
 /** From the head on, behind what opens all that is open there. */
 async function joinRun(
   { engine, streams }: AgUiServices,
@@ -126,30 +115,4 @@ async function joinRun(
     ...(isLive ? {} : { until: row.head }),
     format: isLive ? withPrelude(format, toPrelude(state, past, row.id)) : format,
   });
-}
-
-/** In its thread, where that is given: ids of runs are the clients' own, and may be the same in two threads. */
-async function findRun(
-  services: AgUiServices,
-  { agent, threadId, runId }: { agent: string; threadId?: string | undefined; runId: string },
-): Promise<{ row: SessionRow; start: number } | undefined> {
-  const session =
-    threadId === undefined
-      ? ((await services.runs.find(runId)) ?? (await findByTurn(services, runId)))
-      : await findSession(services, threadId);
-  const row = session === undefined ? undefined : await services.engine.log.find(session);
-  if (row?.spec.agent !== agent) return undefined;
-  const start = await findRunStart(services.engine.log, row, runId);
-  return start === undefined ? undefined : { row, start };
-}
-
-/** A run that no client of this dialect began is called by its turn, and found by who has it. */
-async function findByTurn({ engine }: AgUiServices, runId: string): Promise<string | undefined> {
-  if (!runId.startsWith("turn_")) return undefined;
-  const { sessions } = await engine.list({ limit: 100 });
-  for (const { sessionId } of sessions) {
-    const row = await engine.log.find(sessionId);
-    if (row && (await findRunStart(engine.log, row, runId)) !== undefined) return sessionId;
-  }
-  return undefined;
 }

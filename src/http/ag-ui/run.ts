@@ -34,7 +34,14 @@ export async function postRun(services: AgUiServices, call: RunCall): Promise<Re
   if (seen) return readRun(services, { c, query, view, agent, threadId, runId, seen });
   try {
     const begun = await services.threads.run(threadId, () => begin(services, call));
-    return await respondRun(services, { c, query, view: { ...view, thread: threadId }, runId, ...begun });
+    return await respondRun(services, {
+      c,
+      query,
+      view: { ...view, thread: threadId },
+      runId,
+      start: begun.after,
+      ...begun,
+    });
   } catch (error) {
     if (!(error instanceof SluiceError) || !TOLD.has(error.code)) throw error;
     return toFailedRun(await chooseFormat(c), { threadId, runId, view }, error);
@@ -62,11 +69,8 @@ async function begin(
     { session: row.id, dialect: agUi, view: toView(query) },
     row.head,
   );
-  const submissions = await toSubmissions(services, row, {
-    input,
-    view: toView(query, input.protocolVersion),
-    state,
-  });
+  const run = toRunPayload(input, query, toView(query, input.protocolVersion));
+  const submissions = await toSubmissions(services, row, { input, run, state });
   await runs.remember(input.runId, row.id);
   const { after } = await engine.submit(row.id, submissions, { via: agUi.id, key: keyOf(input.runId) });
   return { row: await readRow(engine, row.id), after };
@@ -75,9 +79,8 @@ async function begin(
 async function toSubmissions(
   { engine }: AgUiServices,
   row: SessionRow,
-  { input, view, state }: { input: RunInput; view: AgUiView; state: AgUiState },
+  { input, run, state }: { input: RunInput; run: RunPayload; state: AgUiState },
 ): Promise<Submission[]> {
-  const run = toRunPayload(input, view);
   const answers = toAnswers(input, state.asks, run);
   if (answers.length > 0) return [{ kind: "custom", name: RUN_EVENT, value: run }, ...answers];
   const open = Object.entries(state.asks);
@@ -104,12 +107,17 @@ async function toSubmissions(
   return [{ kind: "message", content, payload, delivery: "alone" }];
 }
 
-function toRunPayload({ runId, parentRunId, state }: RunInput, { protocol }: AgUiView): RunPayload {
+function toRunPayload(
+  { runId, parentRunId, state }: RunInput,
+  query: RunQuery,
+  { protocol }: AgUiView,
+): RunPayload {
   const kept = isRecord(state) && Object.keys(state).length > 0 ? { state } : {};
   return {
     runId,
     ...(parentRunId ? { parentRunId } : {}),
     ...(protocol === undefined ? {} : { protocol }),
     ...kept,
+    ...(query.cancelOnDisconnect === true ? { cancelOnDisconnect: true } : {}),
   };
 }

@@ -1,4 +1,5 @@
 import type { KeyedLock } from "../anthropic/keyed-lock.ts";
+import type { Logger } from "../logger.ts";
 import type { Services } from "../services.ts";
 import type { SessionIndex } from "./session-index.ts";
 
@@ -10,4 +11,5 @@ export interface AgUiServices extends Services {
   readonly aliases: SessionIndex;
   /** One run of a thread is begun at a time. */
   readonly threads: KeyedLock;
+  readonly logger: Logger;
 }

@@ -22,7 +22,7 @@ export async function findPending(
   if (pending && wanted === by) return pending;
   if (pending) throw refuse(`${by}: ${id} waits for a ${wanted}.`);
   if (asked.type === "permission.requested" && by === "user.tool_result") {
-    const next = await awaitAllowed(engine, session, asked);
+    const next = await findOfCall(log, info, asked);
     if (next) return next;
   }
   if (!REQUESTS.has(asked.type)) throw refuse(`${by}: ${id} waits for nothing.`);
@@ -43,19 +43,17 @@ function answerOf(asked: SluiceEvent): Answered {
 
 /**
  * A tool that the application runs keeps the id under which it was asked for. Its runner hears that it may run before
- * the agent does, and may be done before the agent has asked for the result.
+ * the agent does, and may be done before the agent has asked for the result: then this waits for the agent.
  */
-async function awaitAllowed(
-  engine: Engine,
-  session: string,
-  asked: Asked,
-): Promise<PendingAction | undefined> {
-  if (!(await isAllowed(engine.log, session, asked))) return undefined;
+export async function awaitRequest(engine: Engine, session: string, id: string): Promise<void> {
+  const place = fromEventId(session, id);
+  const asked = place?.index === 0 ? await readEvent(engine.log, session, place.sequence) : undefined;
+  if (asked?.type !== "permission.requested" || !(await isAllowed(engine.log, session, asked))) return;
   const signal = AbortSignal.timeout(LATE_MS);
   for (;;) {
     const info = await engine.info(session);
-    const pending = await findOfCall(engine.log, info, asked);
-    if (pending || info.turnId !== asked.turn_id || signal.aborted) return pending;
+    if ((await findOfCall(engine.log, info, asked)) || info.turnId !== asked.turn_id || signal.aborted)
+      return;
     await engine.log.moved(session, info.eventCount, { signal }).catch(() => {});
   }
 }

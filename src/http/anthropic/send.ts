@@ -7,7 +7,7 @@ import { toSystemPart } from "../../sessions/instructions.ts";
 import type { Submitted } from "../../sessions/port.ts";
 import type { Submission } from "../../sessions/submission.ts";
 import { toParts } from "./attachments.ts";
-import { findPending } from "./pending.ts";
+import { awaitRequest, findPending } from "./pending.ts";
 import { chooseKey } from "./resend.ts";
 import type { AnthropicServices } from "./services.ts";
 import type { SessionRecord } from "./session-record.ts";
@@ -30,7 +30,11 @@ export async function send(
   const { session } = record;
   const batch = toAccompanied(events);
   assertThreads(session, batch);
-  return locks.run(session, async () => {
+  for (const { event } of batch)
+    if (event.type === "user.tool_result") await awaitRequest(engine, session, event.tool_use_id as string);
+  // An interrupt does not wait for the files of a message that came before it.
+  const lock = batch.every(({ event }) => event.type === "user.interrupt") ? `${session} interrupt` : session;
+  return locks.run(lock, async () => {
     const keyed = request && (await chooseKey(engine.log, session, { ...request, now: Date.now() }));
     if (keyed?.known) return echo(services, session, batch, JSON.parse(keyed.known.answer) as Submitted);
     // What was open when the request came may have changed while it waited for its turn.

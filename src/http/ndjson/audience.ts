@@ -1,12 +1,16 @@
 import type { Engine } from "../../sessions/port.ts";
 import type { Logger } from "../logger.ts";
 import type { StreamEnd } from "../sse.ts";
+import { hasTurnStarted } from "../turn-start.ts";
 
 interface Watched {
   readers: number;
   /** Set while the last reader is away and may come back. */
   absence: NodeJS.Timeout | undefined;
 }
+
+/** Called when a reader's stream is over. */
+export type Leave = (why: StreamEnd) => void;
 
 /** Knows who follows which turn, and ends a turn that its last reader has left. */
 export class Audience {
@@ -20,8 +24,8 @@ export class Audience {
     this.#logger = logger;
   }
 
-  /** A reader comes; the answer is what to call when its stream is over. */
-  enter(session: string, turn: string, { graceMs }: { graceMs: number }): (why: StreamEnd) => void {
+  /** A reader comes whose leaving counts. */
+  enter(session: string, turn: string, { graceMs }: { graceMs: number }): Leave {
     const watched = this.#turns.get(turn) ?? { readers: 0, absence: undefined };
     clearTimeout(watched.absence);
     watched.absence = undefined;
@@ -50,7 +54,7 @@ export class Audience {
 
   async #cancel(session: string, turn: string): Promise<void> {
     try {
-      if (await this.#hasStarted(session, turn)) {
+      if (await hasTurnStarted(this.#engine, { session, turn }, this.#closing.signal)) {
         await this.#engine.interrupt(session, { by: "disconnect", turnId: turn, stop: true });
       }
     } catch (error) {
@@ -58,22 +62,5 @@ export class Audience {
       const message = "A run that its reader left could not be cancelled";
       this.#logger({ level: "warn", message, session, turn, error: String(error) });
     }
-  }
-
-  /** Waits for a turn that is still in the queue; false once there is nothing left to end. */
-  async #hasStarted(session: string, turn: string): Promise<boolean> {
-    const { signal } = this.#closing;
-    while (!signal.aborted) {
-      const { turnId, ended, eventCount } = await this.#engine.info(session);
-      if (turnId === turn) return true;
-      if (ended) return false;
-      const inbox = await this.#engine.inbox(session);
-      if (!inbox.some((input) => input.turnId === turn)) {
-        // It may have left the queue between the two looks.
-        return (await this.#engine.info(session)).turnId === turn;
-      }
-      await this.#engine.log.moved(session, eventCount, { signal });
-    }
-    return false;
   }
 }

@@ -17,7 +17,7 @@ export interface Dispatched {
   readonly row: SessionRow;
   readonly cancelOnDisconnect: boolean;
   /** For the run's assets; a resend is not given another one. */
-  readonly upload?: { readonly password: string; readonly expiresAt: number };
+  readonly upload?: { readonly password: string; readonly expiresAt: number } | undefined;
 }
 
 /** Starts a turn: in its conversation, or in a new one. */
@@ -38,7 +38,13 @@ export async function dispatch(
     if (resent) return { ...known, ...resent };
     const sent = await send(services, owner, { asked, found, row, key });
     if (sent === "later") return sent;
-    const upload = await record(services, owner, { conversation: row.id, digest, sent });
+    // From here on the turn runs, and nothing may make the caller believe otherwise.
+    const upload = await record(services, owner, { ...known, digest, sent }).catch((error: unknown) => {
+      const message = "A run goes on without a record: it takes no assets, and no reader's leaving ends it";
+      services.logger({ level: "warn", message, session: row.id, turn: sent.turnId, error: String(error) });
+      return undefined;
+    });
+    await sweep(services, owner, row.id);
     return { ...known, turn: sent.turnId, after: sent.after, upload };
   };
   for (;;) {
@@ -114,19 +120,31 @@ async function untilIdle(engine: NdjsonServices["engine"], id: string, signal: A
 async function record(
   { catalog, settings }: NdjsonServices,
   owner: string,
-  { conversation, digest, sent }: { conversation: string; digest: string; sent: AcceptedInput },
+  run: { conversation: string; cancelOnDisconnect: boolean; digest: string; sent: AcceptedInput },
 ): Promise<NonNullable<Dispatched["upload"]>> {
+  const { conversation, cancelOnDisconnect, digest, sent } = run;
   const { turnId: turn, after } = sent;
   const expiresAt = Date.now() + settings.uploadTtlMs;
   const { password, change } = issuePassword({ conversation, turn, expiresAt });
-  const body: TurnBody = { after, digest };
+  const body: TurnBody = { after, digest, cancelOnDisconnect };
   const parent = toDocumentId(conversation);
-  await catalog.write(owner, [
-    { op: "create", kind: KIND.turn, id: turn, parent, body },
-    change,
-    ...(await sweepPasswords(catalog, owner, settings.uploadTtlMs)),
-  ]);
+  await catalog.write(owner, [{ op: "create", kind: KIND.turn, id: turn, parent, body }, change]);
   return { password, expiresAt };
+}
+
+/** Removes old passwords. The next dispatch tries again where another server was faster. */
+async function sweep(
+  { catalog, settings, logger }: NdjsonServices,
+  owner: string,
+  session: string,
+): Promise<void> {
+  try {
+    const removals = await sweepPasswords(catalog, owner, settings.uploadTtlMs);
+    if (removals.length > 0) await catalog.write(owner, removals);
+  } catch (error) {
+    if (error instanceof SluiceError && error.code === "not_found") return;
+    logger({ level: "warn", message: "Old passwords could not be removed", session, error: String(error) });
+  }
 }
 
 /** The turn that a request with this key became. */

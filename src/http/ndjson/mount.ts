@@ -34,6 +34,7 @@ export function mountNdjson(mount: Mount, given: Services, options: NdjsonOption
     audience,
     tickets,
     settings,
+    logger,
     defaultAgent,
   };
   mountRuns(mount, services);

@@ -19,7 +19,11 @@ const refusals = [
 const ChatStreamQuery = z.object({
   conversation: SessionId,
   turn: z.string().min(1),
-  cancelOnDisconnect: flag().optional(),
+  cancelOnDisconnect: flag()
+    .optional()
+    .describe(
+      "the reader is the run's own client: where the run was dispatched so, it ends with its last one",
+    ),
   ticket: z.string().optional(),
 });
 

@@ -46,7 +46,7 @@ export function spend({ id, revision, body }: Document<PasswordBody>): Change {
   return { op: "replace", kind: KIND.password, id, expect: revision, body: { ...body, usedAt: Date.now() } };
 }
 
-/** Some that have expired long ago, to be removed with the next write. */
+/** The removal of some that have expired long ago. */
 export async function sweepPasswords(catalog: Catalog, owner: string, ttlMs: number): Promise<Change[]> {
   const created = { lt: Date.now() - 2 * ttlMs - 60_000 };
   const old = await catalog.list(owner, { kind: KIND.password, created, limit: SWEPT });

@@ -35,6 +35,8 @@ export interface TurnBody {
   readonly after: number;
   /** What was asked for, so that a resend can be told from another request. */
   readonly digest: string;
+  /** Whether the run ends when its own readers have gone. */
+  readonly cancelOnDisconnect?: boolean;
   readonly status?: TurnStatus;
 }
 

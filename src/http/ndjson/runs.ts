@@ -3,6 +3,7 @@ import { ndjson, type NdjsonCursor, parseLastEventId } from "../../dialects/ndjs
 import type { EventLog, SessionRow } from "../../log/port.ts";
 import { assertCursor, readSession } from "../cursor.ts";
 import type { Mount } from "../mount.ts";
+import type { Leave } from "./audience.ts";
 import { type Dispatched, dispatch } from "./dispatch.ts";
 import { LINES } from "./lines.ts";
 import { ndjsonOperations } from "./operations.ts";
@@ -15,8 +16,8 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
   mount(ndjsonOperations.stream, async ({ c, body }) => {
     const run = await dispatch(services, c, body);
     const { conversation, turn, after, row, cancelOnDisconnect } = run;
-    // Nobody can come back to a stream of lines: whoever leaves it leaves the run.
-    const onClose = cancelOnDisconnect ? audience.enter(conversation, turn, { graceMs: 0 }) : undefined;
+    // Nobody can come back to a stream of lines: a client that leaves it leaves the run.
+    const enter = (): Leave => audience.enter(conversation, turn, { graceMs: 0 });
     return streams.respond(c, {
       session: conversation,
       ordinal: row.ordinal,
@@ -25,7 +26,7 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
       after: Math.max(after, row.floor),
       format: LINES,
       headers: toHeaders(run),
-      ...(onClose && { onClose }),
+      ...(cancelOnDisconnect && { onOpen: enter }),
     });
   });
 
@@ -36,7 +37,7 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
     const query = new URLSearchParams({
       conversation,
       turn,
-      ...(!cancelOnDisconnect && { cancelOnDisconnect: "false" }),
+      ...(cancelOnDisconnect && { cancelOnDisconnect: "true" }),
       ...(ticket !== undefined && { ticket }),
     });
     const answer = { conversation, turn, stream: `${CHAT_STREAM}?${query}`, ...(upload && { upload }) };
@@ -44,18 +45,17 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
   });
 
   mount(ndjsonOperations.chatStream, async ({ c, query }) => {
-    const { conversation, turn, cancelOnDisconnect = true } = query;
+    const { conversation, turn } = query;
     const { row, until } = await readSession(engine, conversation);
-    const start =
-      (await conversations.findTurn(c.get("owner"), turn))?.body.after ??
-      (await findStart(engine.log, row, turn));
+    const dispatched = (await conversations.findTurn(c.get("owner"), turn))?.body;
+    const start = dispatched?.after ?? (await findStart(engine.log, row, turn));
     const lastEventId = c.req.header("last-event-id");
     const seen: NdjsonCursor = lastEventId ? parseLastEventId(lastEventId) : { after: start };
     if (seen.after > start) assertCursor(row, seen.after);
     if (await hasSeenEnd(engine.log, row, { turn, after: seen.after })) return c.body(null, 204);
-    const onClose = cancelOnDisconnect
-      ? audience.enter(conversation, turn, { graceMs: settings.reconnectMs })
-      : undefined;
+    const enter = (): Leave => audience.enter(conversation, turn, { graceMs: settings.reconnectMs });
+    // A mere observer ends nothing: the run has to be of that kind, and the reader its client.
+    const cancels = dispatched?.cancelOnDisconnect === true && query.cancelOnDisconnect === true;
     return streams.respond(c, {
       session: conversation,
       ordinal: row.ordinal,
@@ -63,7 +63,7 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
       view: { turn, form: "sse" as const, ...(seen.seen && { seen: seen.seen }) },
       after: Math.max(seen.after, start, row.floor),
       ...(until !== undefined && { until }),
-      ...(onClose && { onClose }),
+      ...(cancels && { onOpen: enter }),
     });
   });
 }

@@ -1,4 +1,5 @@
 import type { Catalog } from "../../catalog/port.ts";
+import type { Logger } from "../logger.ts";
 import type { Services } from "../services.ts";
 import type { Audience } from "./audience.ts";
 import type { Conversations } from "./conversations.ts";
@@ -12,6 +13,7 @@ export interface NdjsonServices extends Services {
   readonly audience: Audience;
   readonly tickets: Tickets;
   readonly settings: NdjsonSettings;
+  readonly logger: Logger;
   /** What runs a conversation that names no agent. */
   readonly defaultAgent: string;
 }

@@ -6,7 +6,7 @@ import {
   toVisibleTypes,
   universal,
 } from "../../dialects/universal/index.ts";
-import { assertCursor, readSession } from "../cursor.ts";
+import { readSession, startAt, toOldestHeader } from "../cursor.ts";
 import type { Mount } from "../mount.ts";
 import { operations } from "../operations.ts";
 import type { Services } from "../services.ts";
@@ -14,9 +14,9 @@ import type { Services } from "../services.ts";
 export function mountEvents(mount: Mount, { engine, streams }: Services): void {
   mount(operations.listEvents, async ({ c, query, param }) => {
     const session = param("id");
-    const after = parseCursor(query);
+    const cursor = parseCursor(query);
     const { row } = await readSession(engine, session);
-    assertCursor(row, after);
+    const after = startAt(row, cursor);
     const view = toView(query);
     const types = toVisibleTypes(view, query.types);
     const page = await readPage(engine.log, session, {
@@ -27,21 +27,21 @@ export function mountEvents(mount: Mount, { engine, streams }: Services): void {
     });
     const texts = page.events.map((event) => toUniversalText(event, view));
     const body = `{"events":[${texts.join(",")}],"hasMore":${page.hasMore}}`;
-    return c.body(body, 200, { "content-type": "application/json" });
+    return c.body(body, 200, { "content-type": "application/json", ...toOldestHeader(row) });
   });
 
   mount(operations.streamEvents, async ({ c, query, param }) => {
     const session = param("id");
-    const after = parseCursor(query, c.req.header("last-event-id"));
+    const cursor = parseCursor(query, c.req.header("last-event-id"));
     const { row, until } = await readSession(engine, session);
-    assertCursor(row, after);
     return streams.respond(c, {
       session,
       ordinal: row.ordinal,
       dialect: universal,
       view: toView(query),
-      after,
+      after: startAt(row, cursor),
       ...(until !== undefined && { until }),
+      headers: toOldestHeader(row),
     });
   });
 }

@@ -1,11 +1,13 @@
-import { readBody } from "../body.ts";
+import { createReadStream } from "node:fs";
+import { Readable } from "node:stream";
+import { streamBody } from "../body.ts";
 import type { Mount } from "../mount.ts";
 import { operations } from "../operations.ts";
 import type { Services } from "../services.ts";
-import { parseTar } from "../tar.ts";
+import { parseTarFile } from "../tar.ts";
 
 /** The files of a session's sandbox; the sandbox itself sees to it that no path leads outside. */
-export function mountFs(mount: Mount, { engine, limits }: Services): void {
+export function mountFs(mount: Mount, { engine, limits, drafts }: Services): void {
   mount(operations.listEntries, async ({ c, query: { session, path } }) => {
     const files = await engine.files(session);
     return c.json(await files.list(path));
@@ -18,20 +20,26 @@ export function mountFs(mount: Mount, { engine, limits }: Services): void {
 
   mount(operations.readFile, async ({ c, query: { session, path } }) => {
     const files = await engine.files(session);
-    const bytes = await files.read(path);
-    return c.body(bytes as Uint8Array<ArrayBuffer>, 200, {
+    const { size, content } = await files.open(path);
+    const headers = {
       "content-type": "application/octet-stream",
+      "content-length": String(size),
       // Whatever an agent wrote is never a page of this origin.
       "x-content-type-options": "nosniff",
       "content-disposition": "attachment",
-    });
+    };
+    if (c.req.method !== "HEAD")
+      return c.body(Readable.toWeb(content) as ReadableStream<Uint8Array>, 200, headers);
+    content.destroy();
+    return c.body(null, 200, headers);
   });
 
   mount(operations.writeFile, async ({ c, query: { session, path } }) => {
     const files = await engine.files(session);
-    const bytes = await readBody(c, limits.upload);
-    await files.write(path, bytes);
-    return c.json({ path, bytesWritten: bytes.length });
+    return drafts.with(streamBody(c, limits.file), async (draft) => {
+      await files.write(path, createReadStream(draft.path));
+      return c.json({ path, bytesWritten: draft.size });
+    });
   });
 
   mount(operations.deleteEntry, async ({ c, query: { session, path, recursive } }) => {
@@ -54,16 +62,21 @@ export function mountFs(mount: Mount, { engine, limits }: Services): void {
 
   mount(operations.uploadBatch, async ({ c, query: { session, path } }) => {
     const files = await engine.files(session);
-    const entries = parseTar(await readBody(c, limits.upload));
     const root = path.replace(/\/+$/, "") || "/";
     const paths: string[] = [];
-    for (const entry of entries) {
-      const target = root === "." ? entry.path : `${root === "/" ? "" : root}/${entry.path}`;
-      if (entry.content) {
-        await files.write(target, entry.content);
+    await drafts.with(streamBody(c, limits.file), async (draft) => {
+      for (const entry of await parseTarFile(draft.path)) {
+        const target = root === "." ? entry.path : `${root === "/" ? "" : root}/${entry.path}`;
+        if (!entry.content) {
+          await files.mkdir(target);
+          continue;
+        }
+        const { start, size } = entry.content;
+        const end = start + size - 1;
+        await files.write(target, size === 0 ? "" : createReadStream(draft.path, { start, end }));
         paths.push(target);
-      } else await files.mkdir(target);
-    }
+      }
+    });
     return c.json({ paths });
   });
 }

@@ -2,8 +2,10 @@ import { randomBytes } from "node:crypto";
 import { lstatSync, renameSync, type Stats } from "node:fs";
 import { lstat, readdir, rmdir, type FileHandle } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
+import { Readable } from "node:stream";
+import { callbackify } from "node:util";
 import { SluiceError } from "../../contract/index.ts";
-import type { FileEntry, SandboxFiles, SandboxPaths } from "../port.ts";
+import type { FileContent, FileEntry, OpenedFile, SandboxFiles, SandboxPaths } from "../port.ts";
 import { copyEntry } from "./copy-tree.ts";
 import { withFileErrors } from "./fileErrors.ts";
 import { withEntry, withFolder, type Found, type LookupOptions } from "./lookup.ts";
@@ -61,13 +63,27 @@ export class HostFiles implements SandboxFiles {
     });
   }
 
-  write(path: string, content: Uint8Array | string, options: WriteOptions = {}): Promise<void> {
+  open(path: string): Promise<OpenedFile> {
+    return this.#withEntry(path, { follow: true }, async (found) => {
+      const handle = await openRegular(this.#inFolder(path, found).folder.at(found.name ?? ""));
+      try {
+        const { size } = await handle.stat();
+        return { size, content: readExactly(handle, size) };
+      } catch (error) {
+        await handle.close();
+        throw error;
+      }
+    });
+  }
+
+  write(path: string, content: FileContent, options: WriteOptions = {}): Promise<void> {
     const how = { follow: true, make: true, base: options.base };
     return this.#withEntry(path, how, async (found) => {
       const entry = this.#inFolder(path, found);
       const handle = await this.#openForWriting(entry, path, options.mode);
       try {
-        await handle.writeFile(content);
+        // Node takes what comes in pieces, too; its types do not say so.
+        await handle.writeFile(content as Uint8Array);
       } finally {
         await handle.close();
       }
@@ -216,6 +232,32 @@ export class HostFiles implements SandboxFiles {
     if (kept.some((path) => isInside(path, found.host))) throw outside(said);
     return this.#inFolder(said, found);
   }
+}
+
+const CHUNK = 256 * 1024;
+
+/** So many bytes of a file, which is closed behind them, or when its reader leaves, also before the first byte. */
+function readExactly(handle: FileHandle, size: number): Readable {
+  let position = 0;
+  const close = callbackify(() => handle.close());
+  const readNext = async (): Promise<Buffer | null> => {
+    const chunk = Buffer.allocUnsafe(Math.min(CHUNK, size - position));
+    if (chunk.length === 0) return null;
+    const { bytesRead } = await handle.read(chunk, 0, chunk.length, position);
+    if (bytesRead === 0) throw new Error(`The file has become shorter than the ${size} bytes that it had.`);
+    position += bytesRead;
+    return chunk.subarray(0, bytesRead);
+  };
+  return new Readable({
+    highWaterMark: CHUNK,
+    read() {
+      readNext().then(
+        (chunk) => this.push(chunk),
+        (error: Error) => this.destroy(error),
+      );
+    },
+    destroy: (error, done) => close((failed) => done(error ?? failed)),
+  });
 }
 
 async function readAll(handle: FileHandle, path: string): Promise<Uint8Array> {

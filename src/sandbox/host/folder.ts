@@ -76,7 +76,7 @@ export class SandboxFolder {
       () => false,
       (error: NodeJS.ErrnoException) => error.code === "ENOENT",
     );
-    const since = isNew ? now : (await this.record())?.since;
+    const since = isNew ? now : (await this.earlierRecord())?.since;
     return since === undefined ? {} : { since };
   }
 

@@ -126,4 +126,19 @@ describe("G8: a tool that runs where the application is", () => {
     const third = await watch(bench, id, () => bench.send(id, result));
     expect(third.at(-1)).toMatchObject({ stop_reason: { type: "end_turn" } });
   });
+
+  it("does not keep an interrupt waiting when its result came too early", async () => {
+    const { id } = await makeSession(bench, { tools: [ASKING] });
+    const [use] = ofType(await turn(bench, id, { shell: "sleep 60" }), "agent.tool_use");
+    await bench.send(id, allowing(use?.id));
+    const answered: string[] = [];
+    // Nobody will ask for this result: its sender waits for as long as the turn lasts, or for moments.
+    const early = bench
+      .send(id, { type: "user.tool_result", tool_use_id: use?.id, content: [{ type: "text", text: "x" }] })
+      .catch(() => {})
+      .then(() => answered.push("result"));
+    const stop = bench.send(id, { type: "user.interrupt" }).then(() => answered.push("interrupt"));
+    await Promise.all([early, stop]);
+    expect(answered).toEqual(["interrupt", "result"]);
+  });
 });
