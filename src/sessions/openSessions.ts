@@ -172,7 +172,14 @@ export class OpenSessions {
       if (session.isActive || session.isBusy) continue;
       surplus -= 1;
       this.drop(session);
-      void session.close();
+      session.close().catch((error: unknown) =>
+        this.#deps.logger({
+          level: "warn",
+          message: "a resting session could not be let go",
+          session: session.id,
+          error: String(error),
+        }),
+      );
     }
   }
 
