@@ -14,6 +14,7 @@ import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
+import { sessionExists } from "../log/refusals.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import { defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
@@ -43,6 +44,7 @@ import { forgetSecrets, keepSecrets } from "./secretFiles.ts";
 import type { Session } from "./session.ts";
 import { refuseSpec } from "./specRefusals.ts";
 import type { Submission } from "./submission.ts";
+import { UnfinishedForks } from "./unfinishedForks.ts";
 import { Upkeep } from "./upkeep.ts";
 
 /** Starts the engine: what an earlier life left running is picked up before this answers. */
@@ -62,6 +64,7 @@ class LocalEngine implements Engine {
   readonly #onCommit: NonNullable<EngineOptions["onCommit"]>;
   readonly #open: OpenSessions;
   readonly #upkeep: Upkeep;
+  readonly #forks: UnfinishedForks;
   readonly #caretaker: Caretaker;
   #draining: boolean;
   #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
@@ -96,6 +99,7 @@ class LocalEngine implements Engine {
       },
     });
     this.#open = new OpenSessions(this.#deps);
+    this.#forks = new UnfinishedForks(options.dataDir, this.#deps.owner);
     this.#upkeep = new Upkeep(this.#deps, providers, this.#open);
   }
 
@@ -133,9 +137,9 @@ class LocalEngine implements Engine {
     await refuseSpec(spec, harness, this.#deps.provider(spec.sandbox));
     const { fork } = spec;
     const origin = fork && (fork.checkpoint ?? (await this.checkpoint(fork.session, { comment: "fork" })).id);
-    const row = await this.#store(sessionId, spec);
-    if (origin !== undefined) await this.#begin(sessionId, origin);
-    return this.info(row.id);
+    if (origin === undefined) await this.#store(sessionId, spec);
+    else await this.#storeCopy(sessionId, spec, origin);
+    return this.info(sessionId);
   }
 
   async #store(id: string, given: SessionSpec): Promise<SessionRow> {
@@ -151,12 +155,28 @@ class LocalEngine implements Engine {
   }
 
   /** A session that could not begin as the copy that was asked for is none. */
-  async #begin(id: string, checkpoint: string): Promise<void> {
+  async #storeCopy(id: string, spec: SessionSpec, checkpoint: string): Promise<void> {
+    if (await this.log.find(id)) throw sessionExists(id);
+    await this.#forks.begin(id);
     try {
-      await this.restore(id, checkpoint);
-    } catch (error) {
-      await this.remove(id);
-      throw error;
+      await this.#store(id, spec);
+      await this.restore(id, checkpoint).catch(async (error: unknown) => {
+        await this.remove(id);
+        throw error;
+      });
+    } finally {
+      await this.#forks.end(id);
+    }
+  }
+
+  /** Takes away what a crash left of a copy that was not whole. */
+  async #removeHalfCopies(): Promise<void> {
+    for (const id of await this.#forks.abandoned()) {
+      const types = new Set(["checkpoint.restored"] as const);
+      const row = await this.log.find(id);
+      const isWhole = row && (await this.log.read(id, { after: 0, limit: 1, types })).length > 0;
+      if (row && !isWhole) await this.remove(id);
+      await this.#forks.end(id);
     }
   }
 
@@ -308,6 +328,13 @@ class LocalEngine implements Engine {
         }),
       );
     }
+    await this.#removeHalfCopies().catch((error: unknown) =>
+      this.#deps.logger({
+        level: "error",
+        message: "half a copy could not be removed",
+        error: messageOf(error),
+      }),
+    );
     await this.#upkeep.begin();
   }
 

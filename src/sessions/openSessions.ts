@@ -8,14 +8,16 @@ import { Session } from "./session.ts";
 const RESTING_KEPT = 256;
 /** How often a session that others open at the same moment is tried for. */
 const CLAIMS = 5;
+/** Each recovery reads files and may start programs. */
+const RECOVERED_AT_ONCE = 8;
 const REOPEN_FIRST_MS = 250;
 const REOPEN_LAST_MS = 15_000;
 
 /** The sessions that this process holds open: opened when they are spoken to, and again after a failure. */
 export class OpenSessions {
   readonly #deps: SessionDeps;
-  /** In order of use, the longest unused first, where resting ones are let go from. */
   readonly #live = new Map<string, Promise<Session>>();
+  /** In order of use, the longest unused first: resting ones are let go from there. */
   readonly #opened = new Set<Session>();
   /** Those that were dropped and are not at rest yet: nobody else is to speak for them before. */
   readonly #leaving = new Map<string, Promise<void>>();
@@ -84,11 +86,13 @@ export class OpenSessions {
     const left = rows.filter(
       (row) => !this.#live.has(row.id) && !this.#reopening.has(row.id) && this.#isFree(row),
     );
-    await Promise.all(
-      left.map((row) =>
-        this.#open(row.id).catch((error) => this.#reopenLater(row.id, error, REOPEN_FIRST_MS)),
-      ),
-    );
+    const recoverNext = async (): Promise<void> => {
+      for (let row = left.shift(); row && !this.#closed; row = left.shift()) {
+        const { id } = row;
+        await this.#open(id).catch((error: unknown) => this.#reopenLater(id, error, REOPEN_FIRST_MS));
+      }
+    };
+    await Promise.all(Array.from({ length: RECOVERED_AT_ONCE }, recoverNext));
   }
 
   /** The sessions whose readers were told that they are gone, by an owner that came no further. */
@@ -107,7 +111,12 @@ export class OpenSessions {
     const { id } = session;
     this.#opened.delete(session);
     this.#live.delete(id);
-    const left = Promise.allSettled([this.#leaving.get(id), session.close()]).then(() => {
+    this.#failures.delete(id);
+    const closed = session.close().catch((error: unknown) => {
+      const message = "a session could not be let go of";
+      this.#deps.logger({ level: "warn", message, session: id, error: String(error) });
+    });
+    const left = Promise.allSettled([this.#leaving.get(id), closed]).then(() => {
       if (this.#leaving.get(id) === left) this.#leaving.delete(id);
     });
     this.#leaving.set(id, left);
@@ -115,6 +124,7 @@ export class OpenSessions {
 
   /** An append failed: the session is opened again from its log, where nothing of the failed batch is. */
   reopen(session: Session, error: unknown): void {
+    const last = this.#failures.get(session.id);
     this.drop(session);
     if (this.#closed) return;
     if (isFenced(error)) {
@@ -123,7 +133,6 @@ export class OpenSessions {
       return;
     }
     const head = session.info().eventCount;
-    const last = this.#failures.get(session.id);
     // One that has not come any further since is left alone for longer each time, as on a full disk.
     const delay = last?.head === head ? toLonger(last.delay) : REOPEN_FIRST_MS;
     this.#failures.set(session.id, { head, delay });
@@ -144,9 +153,7 @@ export class OpenSessions {
   #open(id: string): Promise<Session> {
     const known = this.#live.get(id);
     if (known) {
-      this.#live.delete(id);
-      this.#live.set(id, known);
-      return known;
+      return known.then((session) => this.#used(session));
     }
     const opening = this.#openFresh(id);
     this.#live.set(id, opening);
@@ -154,6 +161,12 @@ export class OpenSessions {
       if (this.#live.get(id) === opening) this.#live.delete(id);
     });
     return opening;
+  }
+
+  /** The last of those that are let go. */
+  #used(session: Session): Session {
+    if (this.#opened.delete(session)) this.#opened.add(session);
+    return session;
   }
 
   async #openFresh(id: string, open: typeof Session.open = Session.open): Promise<Session> {

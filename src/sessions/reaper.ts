@@ -12,9 +12,14 @@ export async function reapSandboxes(options: {
 }): Promise<void> {
   const { providers, log, ttlMs, logger } = options;
   for (const provider of providers) {
-    for (const { id, session } of (await provider.list?.()) ?? []) {
-      if (session === undefined || (await isNeeded(log, { id, session, ttlMs }))) continue;
+    const found = await provider.list?.().catch((error: unknown) => {
+      const message = "the sandboxes of a provider could not be listed";
+      logger({ level: "warn", message, provider: provider.id, error: String(error) });
+      return [];
+    });
+    for (const { id, session } of found ?? []) {
       try {
+        if (session === undefined || (await isNeeded(log, { id, session, ttlMs }))) continue;
         await (await provider.connect(id))?.destroy();
         logger({
           level: "info",

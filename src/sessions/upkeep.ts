@@ -41,6 +41,7 @@ export class Upkeep {
     clearInterval(this.#reaping);
   }
 
+  /** Never fails: what is left now is looked at the next time. */
   async #reap(): Promise<void> {
     const { log, limits, logger } = this.#deps;
     await reapSandboxes({ providers: this.#providers, log, ttlMs: limits.sandboxTtlMs, logger });

@@ -1,6 +1,9 @@
-import { readdir } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createLocalProvider } from "../../src/sandbox/index.ts";
+import type { SandboxProvider } from "../../src/sandbox/port.ts";
 import {
   openEngine,
   processesWith,
@@ -46,4 +49,24 @@ describe("nothing leaks", () => {
     await expect(test.engine.files("s")).rejects.toMatchObject({ code: "session_ended" });
     expect((await readAll(test.log, "s")).at(-1)?.type).toBe("session.ended");
   });
+});
+
+it("a provider that cannot list its sandboxes holds nobody up", async () => {
+  const root = await mkdtemp(join(tmpdir(), "sluice-reaper-"));
+  const local = createLocalProvider({ root });
+  const broken = { ...local, id: "broken", list: () => Promise.reject(new Error("the engine is down")) };
+  const warnings: string[] = [];
+  const test = await openEngine({
+    providers: [broken as unknown as SandboxProvider, local],
+    defaultSandbox: "local",
+    logger: ({ message }) => warnings.push(message),
+  });
+  try {
+    expect(warnings).toContain("the sandboxes of a provider could not be listed");
+    await test.engine.create("s", SCRIPTED);
+    expect((await runTurn(test, "s", script({ say: "hello" }))).data.status).toBe("completed");
+  } finally {
+    await test.close();
+    await rm(root, { recursive: true, force: true });
+  }
 });

@@ -33,7 +33,8 @@ export function tryBwrap(bwrap: string | undefined, options: DetectOptions = {})
   if (known !== undefined) return known;
   const tried = tryOnce(bwrap, options);
   working.set(bwrap, tried);
-  void tried.then(({ available }) => available || working.delete(bwrap));
+  const forget = (): boolean => working.delete(bwrap);
+  tried.then(({ available }) => available || forget(), forget);
   return tried;
 }
 

@@ -48,7 +48,7 @@ class DiskWarden {
 
   #again(ms: number): void {
     clearTimeout(this.#timer);
-    if (this.#guards.size === 0) return void this.#releaseAll();
+    if (this.#guards.size === 0) return void this.#releaseAll().catch(() => {});
     this.#timer = setTimeout(() => void this.#lookNow(), ms).unref();
   }
 
