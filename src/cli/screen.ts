@@ -1,5 +1,6 @@
 import type { Writable } from "node:stream";
 import pc from "picocolors";
+import { startedAs } from "./started-as.ts";
 import { cut } from "./transcript/clean.ts";
 import type { Page } from "./transcript/pen.ts";
 
@@ -18,6 +19,7 @@ export class Screen {
     this.page = {
       paint: pc.createColors(hasColors(out)),
       width: out.isTTY ? Math.max(40, Math.min(out.columns || 80, 120)) : Infinity,
+      command: startedAs({ script: process.argv[1], env: process.env, cwd: process.cwd() }),
     };
     out.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code !== "EPIPE") this.#failure = error;

@@ -17,9 +17,10 @@ export function addWhereOptions(command: Command): Command {
 /** The same place in the words of a command line, for whoever types the next one. */
 export function toWhereWords({ server, data }: { server?: string; data?: string | undefined }): string {
   const words = Object.entries({ server, data }).filter(([, value]) => value !== undefined);
-  return words.map(([name, value]) => ` --${name} ${quote(value ?? "")}`).join("");
+  return words.map(([name, value]) => ` --${name} ${quoteWord(value ?? "")}`).join("");
 }
 
-function quote(word: string): string {
+/** As a shell takes it. */
+export function quoteWord(word: string): string {
   return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

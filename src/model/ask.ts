@@ -39,4 +39,6 @@ export interface OfferedTool {
   readonly freeform: boolean;
   /** Of its arguments; undefined where it does not tell. */
   readonly schema?: unknown;
+  /** The tool that runs code, where only such code can call this one. */
+  readonly within?: { readonly name: string; readonly namespace?: string };
 }

@@ -29,7 +29,7 @@ describe("sluice run", () => {
     expect(code).toBe(0);
     expect(out).toContain("● shell  echo hi\n  hi\n");
     expect(out).toContain("\nAll done here\n");
-    expect(out).toMatch(/✓ done in .*\n {2}session (ses_\w+) · replay it: sluice tail \1\n$/);
+    expect(out).toMatch(/✓ done in .*\n {2}session (ses_\w+) · replay it: \S*\/bin\/sluice tail \1\n$/);
     expect(out).not.toContain("\u001B");
   });
 
@@ -73,11 +73,12 @@ describe("sluice run", () => {
   it("says how its session is found again, in another data folder too", async () => {
     const data = join(bench.folder, "my data");
     const { out } = await bench.run(["run", "--session", "s", "--data", data, script({ say: "hi" })]);
-    const [, words = ""] = /replay it: sluice (.*)\n/.exec(out) ?? [];
-    expect(words).toBe(`tail s --data '${data}'`);
-    const again = await bench.run([], { argv: ["/bin/sh", "-c", `'${BIN}' ${words}`] });
+    const [, words = ""] = /replay it: (.*)\n/.exec(out) ?? [];
+    expect(words).toBe(`${BIN} tail s --data '${data}'`);
+    // A clone is not on PATH: the words are typed as they stand.
+    const again = await bench.run([], { argv: ["/bin/sh", "-c", words] });
     expect(again.out).toContain("\nhi\n");
-    expect(again.out).toContain(`sluice ${words}\n`);
+    expect(again.out).toContain(`${words}\n`);
   });
 
   it("reads the prompt from standard input", async () => {

@@ -18,6 +18,8 @@ export interface Page {
   readonly width: number;
   /** The options with which `sluice tail` finds what is shown here. */
   readonly where?: string;
+  /** The words by which this program can be started again. */
+  readonly command?: string;
 }
 
 type Style = (text: string) => string;
@@ -27,6 +29,7 @@ export class Pen {
   readonly paint: Colors;
   readonly width: number;
   readonly #where: string;
+  readonly #command: string;
   #text = "";
   #column: number;
   #blank: boolean;
@@ -37,6 +40,7 @@ export class Pen {
     this.paint = page.paint;
     this.width = page.width;
     this.#where = page.where ?? "";
+    this.#command = page.command ?? "sluice";
     this.#column = cursor.column;
     this.#blank = cursor.blank;
     this.#gap = cursor.gap;
@@ -49,7 +53,7 @@ export class Pen {
 
   /** The command that shows the session again. */
   replayOf(session: string): string {
-    return `sluice tail ${session}${this.#where}`;
+    return `${this.#command} tail ${session}${this.#where}`;
   }
 
   get cursor(): Cursor {

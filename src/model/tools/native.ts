@@ -37,10 +37,25 @@ export function callNative<S>(natives: readonly Native<S>[], step: S, scene: Sce
 }
 
 export function toCalling(tool: OfferedTool, input: Input): Calling {
-  const { name, namespace } = tool;
+  const { name, namespace, within } = tool;
+  if (within !== undefined) return { ...within, input: toCode(name, input) };
   const named = namespace === undefined ? { name } : { name, namespace };
-  if (typeof input === "string") return { ...named, input: tool.freeform ? input : { input } };
+  if (typeof input === "string")
+    return { ...named, input: tool.freeform ? input : { [textKeyOf(tool.schema)]: input } };
   return { ...named, input: asObject(keepKnown(input, tool.schema)) };
+}
+
+/** Code for the tool that runs it, where only code can call another tool. */
+export function toCode(name: string, input: Input): string {
+  const call = `const result = await tools.${name}(${JSON.stringify(input)});`;
+  return `${call}\ntext(typeof result === "string" ? result : (result?.output ?? result));`;
+}
+
+/** What a tool with one text calls it. */
+function textKeyOf(schema: unknown): string {
+  const { required, properties } = asObject(schema);
+  const [only] = Array.isArray(required) ? required : Object.keys(asObject(properties));
+  return typeof only === "string" ? only : "input";
 }
 
 /** Without what the schema does not name, at any depth. */

@@ -28,7 +28,7 @@ function parse({ body, bytes }: WireRequest): Ask {
     stream: body["stream"] === true,
     system: [asText(body["instructions"]), ...system].join("\n"),
     entries,
-    // What a search found is offered from then on, although the request's own list does not name it.
+    // What a search found, or the client adds, is offered although the request's own list does not name it.
     tools: [...asList(body["tools"]), ...items.flatMap(foundTools)].flatMap((tool) => toTools(tool)),
     thinks: true,
     wantsUsage: true,
@@ -65,18 +65,26 @@ function textsOf(content: unknown): string[] {
 }
 
 function foundTools(item: Json): readonly Json[] {
-  return item["type"] === "tool_search_output" ? asList(item["tools"]) : [];
+  return item["type"] === "tool_search_output" || item["type"] === "additional_tools"
+    ? asList(item["tools"])
+    : [];
 }
 
 function toTools(tool: Json, namespace?: string): OfferedTool[] {
   const name = asText(tool["name"]) || asText(tool["type"]);
   if (tool["type"] === "namespace") return asList(tool["tools"]).flatMap((inner) => toTools(inner, name));
+  const group = namespace === undefined ? {} : { namespace };
+  const freeform = tool["type"] === "custom";
+  const nested = freeform ? [...asText(tool["description"]).matchAll(NESTED)] : [];
   return [
-    {
-      name,
-      freeform: tool["type"] === "custom",
-      schema: tool["parameters"],
-      ...(namespace === undefined ? {} : { namespace }),
-    },
+    { name, freeform, schema: tool["parameters"], ...group },
+    ...nested.map(([, inner = "", first = ""]) => ({
+      name: inner,
+      freeform: first === "input: string",
+      within: { name, ...group },
+    })),
   ];
 }
+
+/** A tool for code declares those that the code can call. */
+const NESTED = /declare const tools: \{ (\w+)\((input: string)?/g;
