@@ -98,6 +98,8 @@ export function createApp(options: AppOptions): App {
   app.use(async (c, next) => {
     await next();
     meter.count(c.res.status);
+    // Nobody reads the body of a HEAD, so what it holds open is let go here.
+    if (c.req.method === "HEAD") await c.res.body?.cancel();
     if (c.res.headers.has("x-hono-already-sent")) return;
     for (const [name, value] of Object.entries(c.get("cors") ?? {})) c.res.headers.set(name, value);
   });

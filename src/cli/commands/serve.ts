@@ -56,6 +56,8 @@ Exit codes: 0 stopped by a signal · 1 failed, such as a port in use or no isola
 `;
 
 const GRACE_MS = 5_000;
+/** For all that follows the grace: letting go of sessions, requests and files. */
+const LETTING_GO_MS = 5_000;
 
 interface ServeOptions {
   readonly host: string;
@@ -163,6 +165,7 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
       screen.note("Sessions have no isolation (--sandbox local): an agent can do whatever this user can do.");
     if (webhooks) screen.note(`The webhook key is in ${webhookKeyFile(dataDir)}`);
     await stopped;
+    leaveAfter(GRACE_MS + LETTING_GO_MS);
     await engine.drain({ graceMs: GRACE_MS });
     await server.close();
     exit(EXIT.ok);
@@ -260,6 +263,19 @@ function untilStopped(): Promise<void> {
       resolve();
     });
   });
+}
+
+/** Whatever hangs then: it is found again at the next start, as after a kill. */
+function leaveAfter(ms: number): void {
+  const leave = (): void => {
+    stderrLogger({
+      level: "warn",
+      message: "The server did not let go of everything in time, and ends now",
+      ms,
+    });
+    process.exit(EXIT.ok);
+  };
+  setTimeout(leave, ms).unref();
 }
 
 function addUrl(text: string, before: readonly string[] = []): readonly string[] {

@@ -21,17 +21,13 @@ export function mountFs(mount: Mount, { engine, limits, drafts }: Services): voi
   mount(operations.readFile, async ({ c, query: { session, path } }) => {
     const files = await engine.files(session);
     const { size, content } = await files.open(path);
-    const headers = {
+    return c.body(Readable.toWeb(content) as ReadableStream<Uint8Array>, 200, {
       "content-type": "application/octet-stream",
       "content-length": String(size),
       // Whatever an agent wrote is never a page of this origin.
       "x-content-type-options": "nosniff",
       "content-disposition": "attachment",
-    };
-    if (c.req.method !== "HEAD")
-      return c.body(Readable.toWeb(content) as ReadableStream<Uint8Array>, 200, headers);
-    content.destroy();
-    return c.body(null, 200, headers);
+    });
   });
 
   mount(operations.writeFile, async ({ c, query: { session, path } }) => {

@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { fromReplay } from "../../../src/dialects/ndjson/index.ts";
 import { ofType, readAll, script, waitFor } from "../../support/engine.ts";
 import { codeOf } from "../appBench.ts";
@@ -178,6 +178,19 @@ describe("the assets of a run", () => {
     expect(await statusOf(otp, "?conversation=a-2")).toBe(200);
   });
 
+  it("leave no file open when only their head is asked for", async () => {
+    const { otp } = await bench.run("a-head", { say: "x" });
+    expect((await upload(otp, [["large.zip", new Uint8Array(4 * 1024 * 1024)]])).status).toBe(200);
+    const [found] = await assets("a-head");
+    const before = await descriptors();
+    for (let times = 0; times < 20; times += 1) {
+      const path = `/ndjson/conversations/a-head/assets/${found?.id}`;
+      const head = await bench.call("HEAD", path, { headers });
+      expect([head.status, head.headers.get("content-length")]).toEqual([200, String(4 * 1024 * 1024)]);
+    }
+    await vi.waitUntil(async () => (await descriptors()) < before + 10, { timeout: 10_000 });
+  });
+
   it("win or lose together: of two at once one is taken", async () => {
     const { otp } = await bench.run("a-4", { say: "x" });
     const answers = await Promise.all([1, 2, 3].map((n) => upload(otp, [[`${n}.txt`, "x"]])));
@@ -256,3 +269,7 @@ describe("the assets of a run", () => {
     }
   });
 });
+
+async function descriptors(): Promise<number> {
+  return (await readdir("/proc/self/fd")).length;
+}
