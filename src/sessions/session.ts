@@ -153,7 +153,7 @@ export class Session {
     await this.#runner.resume();
     const interrupted = await this.#exclusive(async () => {
       const { turn, inbox } = this.#writer.fold;
-      const queued = !turn && this.#runner.isQueued ? inbox[0]?.turnId : undefined;
+      const queued = !turn && this.#runner.isBooting ? inbox[0]?.turnId : undefined;
       if (queued !== undefined && queued === (turnId ?? queued)) return this.#withdraw(queued);
       if (!turn || (turnId !== undefined && turn.id !== turnId)) return undefined;
       const ended = this.#turnEnds.of(turn.id);

@@ -106,6 +106,21 @@ it("a session that waits is let go of by a server that ends, and started by the 
   }
 });
 
+it("a start that is under way is given up by an interrupt", async () => {
+  gate = closedGate();
+  await test.engine.create("early", { agent: "facts", sandbox: "local" });
+  const { turnId } = await say(test.engine, "early", "go");
+  await expect.poll(() => test.engine.stats().starts).toMatchObject({ starting: 1, waiting: 0 });
+  expect(await test.engine.interrupt("early")).toEqual({ turnId });
+  gate.open();
+  expect((await runTurn(test, "early", "once more")).data.status).toBe("completed");
+  const events = await readAll(test.log, "early");
+  expectLawful(events);
+  const statuses = ofType(events, "turn.ended").map(({ data }) => data.status);
+  expect(statuses).toEqual(["interrupted", "completed"]);
+  expect(ofType(events, "process.started")).toHaveLength(1);
+});
+
 function closedGate(): { opened: Promise<void>; open: () => void } {
   const gate = new EventTarget();
   const opened = new Promise<void>((resolve) => gate.addEventListener("open", () => resolve()));
