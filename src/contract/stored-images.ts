@@ -1,6 +1,6 @@
 import type { ContentPart } from "./items.ts";
 
-const FOLDER = "/mnt/session/uploads/images";
+const FOLDER = "/mnt/session/uploads/.images";
 const DATA_URL = /^data:([^;,]*)[;,]/;
 const ENDINGS: ReadonlyMap<string, string> = new Map([
   ["image/png", "png"],
