@@ -1,9 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { SluiceError } from "../contract/index.ts";
+
+const MB = 1024 * 1024;
+/** How much may come between two looks at the disk. */
+const LOOK_BYTES = 8 * MB;
+const RESERVE_BYTES = 256 * MB;
 
 /** A body that came whole, on disk. */
 export interface Draft {
@@ -27,10 +32,26 @@ export class Drafts {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const path = join(this.#folder, `${process.pid}-${randomBytes(8).toString("hex")}`);
     try {
-      await pipeline(body, createWriteStream(path, { flags: "wx", mode: 0o600 })).catch(toStorageError);
+      const file = createWriteStream(path, { flags: "wx", mode: 0o600 });
+      await pipeline(body, (chunks) => this.#within(chunks), file).catch(toStorageError);
       return await work({ path, size: (await stat(path)).size });
     } finally {
       await rm(path, { force: true });
+    }
+  }
+
+  /** The rest of the disk is the log's: nothing that is uploaded may take it. */
+  async *#within(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+    let unseen = Infinity;
+    for await (const chunk of chunks) {
+      unseen += chunk.length;
+      if (unseen > LOOK_BYTES) {
+        const { bavail, blocks, bsize } = await statfs(this.#folder);
+        const left = bavail * bsize - LOOK_BYTES - chunk.length;
+        if (left < Math.min(RESERVE_BYTES, (blocks * bsize) / 10)) throw doesNotFit();
+        unseen = 0;
+      }
+      yield chunk;
     }
   }
 
@@ -55,5 +76,9 @@ function isAlive(pid: number): boolean {
 
 function toStorageError(error: NodeJS.ErrnoException): never {
   if (error.code !== "ENOSPC" && error.code !== "EDQUOT") throw error;
-  throw new SluiceError("storage_full", "The file does not fit on the server's disk.", {}, { cause: error });
+  throw doesNotFit(error);
+}
+
+function doesNotFit(cause?: unknown): SluiceError {
+  return new SluiceError("storage_full", "The file does not fit on the server's disk.", {}, { cause });
 }

@@ -296,7 +296,8 @@ describe("Amp, by a stub that speaks its documented stream", () => {
     const { turnId, after } = await say(
       test.engine,
       "steered",
-      script({ shell: "until [ -e go ]; do sleep 0.05; done" }, { say: "One." }),
+      // The message is on its way when the file is there, and may take its time.
+      script({ shell: "until [ -e go ]; do sleep 0.05; done; sleep 1" }, { say: "One." }),
     );
     await waitFor(test.log, "steered", "item.completed", {
       after,
