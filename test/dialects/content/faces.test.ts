@@ -122,7 +122,7 @@ describe("browser-use (EV-40, EV-44)", () => {
     });
   });
 
-  it("is read from broken JSON, and from the last step", () => {
+  it("is read from broken JSON, and is the first that the text shows", () => {
     expect(
       extractBrowserUseUrls('{"live_url": "https://live/2", "screenshot_url":"https://shot/2", …'),
     ).toEqual({
@@ -133,7 +133,7 @@ describe("browser-use (EV-40, EV-44)", () => {
       { step_number: 1, screenshot_url: "https://shot/first" },
       { step_number: 2, screenshot_url: "https://shot/last" },
     ];
-    expect(extractBrowserUseUrls(JSON.stringify({ steps }))).toEqual({ screenshotUrl: "https://shot/last" });
+    expect(extractBrowserUseUrls(JSON.stringify({ steps }))).toEqual({ screenshotUrl: "https://shot/first" });
     expect(extractBrowserUseUrls("no JSON at all")).toEqual({});
   });
 });
