@@ -190,6 +190,13 @@ describe("the transcript", () => {
     expect(text).toBe("● shell  first\n  1\n\n● shell  second\n  x\n\n● shell  first\n  2\n");
   });
 
+  it("shows a call once although the words before it are closed behind it", () => {
+    const words = streamed("m", ["I ", "begin"]);
+    const closed = words.pop() as SluiceEvent;
+    const text = render([...words, called("a", "shell", { command: "ls" }), closed, ...result("a", "x")]);
+    expect(text).toBe("I begin\n\n● shell  ls\n  x\n");
+  });
+
   it("shows files and coloured diffs", () => {
     const file = {
       type: "file_ref" as const,

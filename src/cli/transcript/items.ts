@@ -173,6 +173,9 @@ function writeMessage(
   place: Place,
 ): TranscriptState {
   const style = open.reasoning ? pen.paint.dim : String;
+  const isOnlyWords = item.content.every((part) => part.type === "text" || part.type === "reasoning");
+  // All of it was shown, and something else has been since.
+  if (open.streamed && isOnlyWords && state.owner !== item.item_id) return state;
   if (open.streamed) pen.endLine(style);
   else {
     for (const part of item.content) {
