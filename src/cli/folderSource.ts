@@ -1,6 +1,7 @@
 import { SluiceError, type SessionInfo } from "../contract/index.ts";
 import type { StoredEventText } from "../dialects/stored.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
+import { sessionNotFound } from "../log/refusals.ts";
 import { toSessionInfo } from "../sessions/info.ts";
 import { loadFold } from "../sessions/load.ts";
 import type { Source } from "./source.ts";
@@ -17,7 +18,7 @@ export function createFolderSource(log: EventLog, folder: string): Source {
       if (!row) throw unknownSession(session, folder);
       return toInfo(log, row);
     },
-    read: (session, { after }) => readEvents(log, session, after),
+    read: (session, { after }) => readEvents(log, session, { after }),
     follow: (session, options) => followLog(log, session, options),
     close: () => log.close(),
   };
@@ -29,33 +30,40 @@ export async function* followLog(
   session: string,
   options: { after: number; signal: AbortSignal },
 ): AsyncGenerator<StoredEventText, void> {
+  const ordinal = (await log.find(session))?.ordinal;
+  if (ordinal === undefined) throw sessionNotFound(session);
+  const letGo = log.hold(ordinal);
   let { after } = options;
   let isKnownToGoOn = false;
-  while (!options.signal.aborted) {
-    for await (const event of readEvents(log, session, after)) {
-      yield event;
-      after = event.sequence;
-      if (options.signal.aborted) return;
-      if (event.type === "session.ended" || event.type === "session.deleted") return;
+  try {
+    while (!options.signal.aborted) {
+      for await (const event of readEvents(log, session, { after, ordinal })) {
+        yield event;
+        after = event.sequence;
+        if (options.signal.aborted) return;
+        if (event.type === "session.ended" || event.type === "session.deleted") return;
+      }
+      const row = await log.find(session);
+      if (row?.ordinal !== ordinal) return;
+      if (row.head > after) continue;
+      // Asked once: it costs a whole turn, and an end that comes later is seen as it comes.
+      if (!isKnownToGoOn && (await isEnded(log, row))) return;
+      isKnownToGoOn = true;
+      await untilMoved(log, session, after, options.signal);
     }
-    const row = await log.find(session);
-    if (!row) return;
-    if (row.head > after) continue;
-    // Asked once: it costs a whole turn, and an end that comes later is seen as it comes.
-    if (!isKnownToGoOn && (await isEnded(log, row))) return;
-    isKnownToGoOn = true;
-    await untilMoved(log, session, after, options.signal);
+  } finally {
+    letGo();
   }
 }
 
 async function* readEvents(
   log: EventLog,
   session: string,
-  from: number,
+  from: { after: number; ordinal?: number },
 ): AsyncGenerator<StoredEventText, void> {
-  let after = from;
+  let { after } = from;
   for (;;) {
-    const events = await log.read(session, { after, limit: PAGE });
+    const events = await log.read(session, { ...from, after, limit: PAGE });
     yield* events;
     const last = events.at(-1);
     if (!last) return;

@@ -1,7 +1,7 @@
 import { setImmediate as nextLoop } from "node:timers/promises";
 import { SluiceError } from "../contract/index.ts";
 import type { Dialect } from "../dialects/port.ts";
-import type { EventLog, StoredEvent } from "../log/port.ts";
+import type { EventLog, ReadRange, StoredEvent } from "../log/port.ts";
 import { type Chunk, type Framing, toChunk } from "./chunk.ts";
 import { readStateAt } from "./rewind.ts";
 import { ChunkWindow } from "./window.ts";
@@ -111,8 +111,8 @@ export class Feed<State, View> {
   async #move(): Promise<void> {
     this.#moving = true;
     try {
-      const { session } = this.#source;
-      await this.#log.moved(session, this.#head, { signal: this.#closing.signal });
+      const { session, ordinal } = this.#source;
+      await this.#log.moved(session, this.#head, { signal: this.#closing.signal, ordinal });
       if (this.#closing.signal.aborted) return;
       // What has just been written goes out at once, before the rest of whatever wrote it has its turn.
       const chunk =
@@ -149,11 +149,11 @@ export class Feed<State, View> {
     return chunk;
   }
 
-  #range(after: number, most: number): { after: number; limit: number; raw: boolean } {
-    const { dialect, view } = this.#source;
+  #range(after: number, most: number): ReadRange {
+    const { dialect, view, ordinal } = this.#source;
     const fitting = Math.max(MIN_EVENTS, Math.floor(this.#limits.chunkBytes / this.#bytesPerEvent));
     const limit = Math.min(most, this.#limits.chunkEvents, fitting);
-    return { after, limit, raw: dialect.wantsRaw?.(view) ?? false };
+    return { after, limit, raw: dialect.wantsRaw?.(view) ?? false, ordinal };
   }
 
   #toChunk(events: readonly StoredEvent[], from: number, state: State): Chunk<State> {

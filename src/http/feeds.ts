@@ -23,7 +23,9 @@ export class Feeds {
     const found = this.#feeds.get(key);
     const entry = found && !found.feed.failed ? found : this.#start(key, source);
     entry.readers += 1;
+    const letGo = this.#log.hold(ordinal);
     const onClose = (): void => {
+      letGo();
       entry.readers -= 1;
       if (entry.readers > 0) return;
       entry.feed.close();

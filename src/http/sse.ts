@@ -149,6 +149,8 @@ export class EventStreams {
       // A deleted session's stream is over; there is nobody to come back to.
       if (!(error instanceof SluiceError && error.code === "session_not_found")) throw error;
     }
+    // What is left to send needs the log no more.
+    reader.close();
     const stream = this.#open.get(sink);
     if (stream && !sink.closed) stream.end = "ended";
     sink.end();

@@ -1,6 +1,7 @@
 import type { SpoolMark } from "../contract/index.ts";
 import type { EventLog, NewSession, Remembered, SessionRow } from "./port.ts";
 import { fenced, keyTaken, sessionExists, sessionNotFound } from "./refusals.ts";
+import { isRetired } from "./retired.ts";
 import type { NewSegment, Segment } from "./segment.ts";
 import { blobsOf } from "./store.ts";
 import type { Commit, ForeignWatch, Place, SegmentStore } from "./store.ts";
@@ -35,6 +36,7 @@ class MemoryStore implements SegmentStore {
 
   list(page: { before?: number; limit: number }): SessionRow[] {
     return [...this.#sessions.values()]
+      .filter((session) => !isRetired(session.id))
       .filter((session) => page.before === undefined || session.ordinal < page.before)
       .sort((a, b) => b.ordinal - a.ordinal)
       .slice(0, page.limit)
@@ -96,10 +98,26 @@ class MemoryStore implements SegmentStore {
 
   remove(session: string): void {
     const found = this.#mustFind(session);
-    this.#fences.set(session, found.epoch);
+    if (!isRetired(session)) this.#fences.set(session, found.epoch);
     this.#dropBlobs(found.segments);
     this.#sessions.delete(session);
     this.#ordinals.delete(found.ordinal);
+  }
+
+  retire(session: string, name: string): void {
+    const found = this.#mustFind(session);
+    found.epoch++;
+    found.active = false;
+    this.#fences.set(session, found.epoch);
+    this.#sessions.delete(session);
+    found.id = name;
+    this.#sessions.set(name, found);
+  }
+
+  retired(): SessionRow[] {
+    return [...this.#sessions.values()]
+      .filter((session) => isRetired(session.id))
+      .map((session) => session.row());
   }
 
   segments(ordinal: number, range: { after: number; limit: number; raw: boolean }): Segment[] {
@@ -155,7 +173,7 @@ class MemoryStore implements SegmentStore {
 }
 
 class MemorySession {
-  readonly id: string;
+  id: string;
   readonly ordinal: number;
   readonly createdAt: number;
   readonly #spec: string;

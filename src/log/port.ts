@@ -31,12 +31,19 @@ export interface EventLog {
   /** What of `read` is at hand: the newest events, without waiting. Undefined where `read` has to be asked. */
   peek(session: string, range: ReadRange): StoredEvent[] | undefined;
   /** Resolves once the log has more than `after`, or the session is gone. The only thing that a reader waits on. */
-  moved(session: string, after: number, options: { signal: AbortSignal }): Promise<void>;
+  moved(session: string, after: number, options: { signal: AbortSignal; ordinal?: number }): Promise<void>;
 
   /** Forgets the events up to `through`; a cursor before it is gone from then on. */
   trim(session: string, through: number): Promise<void>;
-  /** Removes the session and all that only it refers to; waiting readers wake. */
+  /**
+   * Removes the session and all that only it refers to; waiting readers wake. Where readers hold it, it is retired: gone
+   * for everybody else, its id free again, and its rows go when the last of them has let go, or half a minute later.
+   */
   remove(session: string): Promise<void>;
+  /** Lets a reader that names this `ordinal` read on to the end when the session is removed; to be let go by the answer. */
+  hold(ordinal: number): () => void;
+  /** The sessions that are retired, whoever retired them; `remove` with the id of such a row takes the rows away. */
+  retired(): Promise<SessionRow[]>;
   close(): Promise<void>;
 }
 
@@ -94,6 +101,8 @@ export interface ReadRange {
   readonly limit: number;
   readonly raw?: boolean;
   readonly types?: ReadonlySet<EventType>;
+  /** The session of this row alone, not a later one of the same id; also when it is retired. */
+  readonly ordinal?: number;
 }
 
 /** A committed event: its universal JSON text, without `raw`. Written once, shared by all readers. */

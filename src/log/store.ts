@@ -23,6 +23,9 @@ export interface SegmentStore {
   recall(session: string, key: string): Remembered | undefined;
   trim(session: string, through: number): void;
   remove(session: string): void;
+  /** Gives the session the name that only those know who hold it; its writers are fenced. */
+  retire(session: string, name: string): void;
+  retired(): SessionRow[];
 
   /** The segments that hold the `limit` events behind `after`, or the first few of them. */
   segments(ordinal: number, range: { after: number; limit: number; raw: boolean }): Segment[];

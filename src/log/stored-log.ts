@@ -12,7 +12,8 @@ import type {
 import { Gate } from "./gate.ts";
 import { Page } from "./page.ts";
 import { cursorGone, invalidCursor, logClosed, sessionNotFound } from "./refusals.ts";
-import { Places } from "./places.ts";
+import { Places, type Known } from "./places.ts";
+import { Holds, isRetired, toRetiredName } from "./retired.ts";
 import type { Sealer } from "./seal.ts";
 import { toSegments, type NewSegment } from "./segment.ts";
 import type { ForeignWatch, SegmentStore } from "./store.ts";
@@ -32,6 +33,7 @@ export class StoredLog implements EventLog {
   #versionTold: number;
   /** Held by a long commit: nobody may come near the store before it settles. */
   readonly #gate = new Gate();
+  readonly #holds = new Holds();
   #closed = false;
 
   constructor(store: SegmentStore) {
@@ -50,7 +52,7 @@ export class StoredLog implements EventLog {
   }
 
   find(session: string): Promise<SessionRow | undefined> {
-    return this.#calmly(() => this.#store.find(session));
+    return this.#calmly(() => (isRetired(session) ? undefined : this.#store.find(session)));
   }
 
   list(page: { before?: number; limit: number }): Promise<SessionRow[]> {
@@ -101,12 +103,12 @@ export class StoredLog implements EventLog {
     return page.events;
   }
 
-  moved(session: string, after: number, options: { signal: AbortSignal }): Promise<void> {
+  moved(session: string, after: number, options: { signal: AbortSignal; ordinal?: number }): Promise<void> {
     return this.#calmly(() => {
       options.signal.throwIfAborted();
       this.#places.look();
       const known = this.#places.of(session);
-      if (known === undefined || known.place.head > after) return;
+      if (known === undefined || known.place.head > after || !isOf(known, options.ordinal)) return;
       return this.#wakes.wait(session, after, options.signal);
     });
   }
@@ -120,15 +122,27 @@ export class StoredLog implements EventLog {
 
   remove(session: string): Promise<void> {
     return this.#calmly(() => {
-      this.#store.remove(session);
+      const ordinal = this.#store.place(session)?.ordinal;
+      if (ordinal === undefined || isRetired(session) || !this.#holds.has(ordinal))
+        this.#store.remove(session);
+      else this.#retire(session, ordinal);
       this.#places.forget(session);
       this.#wakes.removed(session);
     });
   }
 
+  hold(ordinal: number): () => void {
+    return this.#holds.add(ordinal);
+  }
+
+  retired(): Promise<SessionRow[]> {
+    return this.#calmly(() => this.#store.retired());
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    this.#holds.close();
     this.#wakes.close(logClosed());
     this.#watch.close();
     await this.#gate.pass(() => {
@@ -139,13 +153,14 @@ export class StoredLog implements EventLog {
   }
 
   #newest(session: string, range: ReadRange): StoredEvent[] | undefined {
+    if (!isOf(this.#places.recall(session), range.ordinal)) return undefined;
     return this.#places.holds(session) ? this.#tail.read(session, range) : undefined;
   }
 
   /** The page behind a cursor: what of it is at hand, or what has to be read. */
   #open(session: string, range: ReadRange): Pick<Page, "events" | "isWhole" | "readOn"> {
     this.#places.look();
-    const place = this.#places.of(session)?.place;
+    const place = this.#known(session, range.ordinal)?.place;
     if (place === undefined) throw sessionNotFound(session);
     if (range.after < place.floor || range.after > place.head) throw cursorGone(session, range.after, place);
     const events = range.after === place.head ? [] : this.#newest(session, range);
@@ -154,6 +169,19 @@ export class StoredLog implements EventLog {
     // At once: behind the next commit the place may be another, and what was trimmed would be missing without a word.
     page.readOn();
     return page;
+  }
+
+  /** The session of that name, or the retired one of that ordinal. */
+  #known(session: string, ordinal: number | undefined): Known | undefined {
+    const known = this.#places.of(session);
+    return ordinal === undefined || isOf(known, ordinal) ? known : this.#places.of(toRetiredName(ordinal));
+  }
+
+  #retire(session: string, ordinal: number): void {
+    const name = toRetiredName(ordinal);
+    this.#store.retire(session, name);
+    // A process that ends before has left them to the next start.
+    this.#holds.retire(ordinal, () => void this.remove(name).catch(() => {}));
   }
 
   /** Undefined when somebody else was faster. */
@@ -216,6 +244,10 @@ export class StoredLog implements EventLog {
   #mustBeOpen(): void {
     if (this.#closed) throw logClosed();
   }
+}
+
+function isOf(known: Known | undefined, ordinal: number | undefined): boolean {
+  return ordinal === undefined || known?.place.ordinal === ordinal;
 }
 
 /** A batch as it will stand in the log, where its first event has this sequence. */

@@ -69,22 +69,30 @@ async function* followLog(
   session: string,
   { after: from, signal }: { after: number; signal: AbortSignal },
 ): AsyncGenerator<SluiceEvent, void> {
+  const ordinal = (await log.find(session))?.ordinal;
+  if (ordinal === undefined) return;
+  const letGo = log.hold(ordinal);
   let after = from;
-  while (!signal.aborted) {
-    const page = await log.read(session, { after, limit: PAGE }).catch((error: unknown) => {
-      if (error instanceof SluiceError && error.code === "session_not_found") return undefined;
-      throw error;
-    });
-    if (!page) return;
-    for (const stored of page) {
-      if (signal.aborted) return;
-      after = stored.sequence;
-      yield JSON.parse(stored.body) as SluiceEvent;
-      if (stored.type === "session.ended" || stored.type === "session.deleted") return;
+  try {
+    while (!signal.aborted) {
+      const page = await log.read(session, { after, limit: PAGE, ordinal }).catch((error: unknown) => {
+        if (error instanceof SluiceError && error.code === "session_not_found") return undefined;
+        throw error;
+      });
+      if (!page) return;
+      for (const stored of page) {
+        if (signal.aborted) return;
+        after = stored.sequence;
+        yield JSON.parse(stored.body) as SluiceEvent;
+        if (stored.type === "session.ended" || stored.type === "session.deleted") return;
+      }
+      if (page.length > 0) continue;
+      if ((await log.find(session))?.ordinal !== ordinal) return;
+      await log.moved(session, after, { signal, ordinal }).catch((error: unknown) => {
+        if (!signal.aborted) throw error;
+      });
     }
-    if (page.length > 0) continue;
-    await log.moved(session, after, { signal }).catch((error: unknown) => {
-      if (!signal.aborted) throw error;
-    });
+  } finally {
+    letGo();
   }
 }

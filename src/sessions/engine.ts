@@ -1,6 +1,5 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { setImmediate as immediate } from "node:timers/promises";
 import {
   createId,
   SessionId,
@@ -217,9 +216,17 @@ class LocalEngine implements Engine {
   async #erase(id: string): Promise<void> {
     await rm(join(this.#deps.spoolRoot, id), { recursive: true, force: true });
     await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
-    // Readers at the head get to read `session.deleted` before it is gone.
-    await immediate();
     await this.log.remove(id);
+  }
+
+  /** The rows that were kept for readers, here or by an owner that is no more. */
+  async #eraseRetired(): Promise<void> {
+    for (const row of await this.#open.retired()) {
+      await this.log.remove(row.id).catch((error: unknown) => {
+        // Its last reader let go at this moment.
+        if (!(error instanceof SluiceError && error.code === "session_not_found")) throw error;
+      });
+    }
   }
 
   async send(id: string, { via, key, ...message }: SessionInput): Promise<AcceptedInput> {
@@ -328,6 +335,13 @@ class LocalEngine implements Engine {
         }),
       );
     }
+    await this.#eraseRetired().catch((error: unknown) =>
+      this.#deps.logger({
+        level: "error",
+        message: "the rows of a deleted session could not be removed",
+        error: messageOf(error),
+      }),
+    );
     await this.#removeHalfCopies().catch((error: unknown) =>
       this.#deps.logger({
         level: "error",
@@ -355,6 +369,8 @@ class LocalEngine implements Engine {
     this.#upkeep.end();
     const isNeeded = [...this.#open].some((session) => session.isActive);
     await this.#open.close();
+    // What fails is done by the next start; the log may be closed already.
+    await this.#eraseRetired().catch(() => {});
     await this.#deps.tools.close();
     if (!isNeeded) await this.#caretaker.end();
   }

@@ -106,6 +106,11 @@ export class OpenSessions {
     return found;
   }
 
+  /** The deleted sessions that are kept for readers of ours, or of an owner that is no more. */
+  async retired(): Promise<SessionRow[]> {
+    return (await this.#deps.log.retired()).filter((row) => this.#isFree(row));
+  }
+
   /** Lets go of it, and ends nothing. It is opened again once the old object is at rest. */
   drop(session: Session): void {
     const { id } = session;

@@ -1,4 +1,6 @@
 import { expect, it } from "vitest";
+import { createSqliteLog } from "../../src/log/index.ts";
+import { createEngine } from "../../src/sessions/index.ts";
 import { ownerName } from "../../src/sessions/owner.ts";
 import { openEngine, readAll, runTurn, SCRIPTED, script } from "../support/engine.ts";
 
@@ -25,6 +27,23 @@ it("a deletion that was told and not done is done by the next start", async () =
     expect(await runTurn(test, "gone", script({ say: "again" }))).toMatchObject({
       data: { status: "completed" },
     });
+  } finally {
+    await test.close();
+  }
+});
+
+it("what was kept for the readers of a killed server goes at the next start", async () => {
+  const test = await openEngine();
+  try {
+    await test.engine.create("gone", SCRIPTED);
+    const killed = createSqliteLog({ folder: test.folder });
+    killed.hold((await killed.find("gone"))?.ordinal ?? 0);
+    await killed.remove("gone");
+    await killed.close();
+    expect(await test.log.retired()).toHaveLength(1);
+    const next = await createEngine({ dataDir: test.folder, log: test.log });
+    expect(await test.log.retired()).toEqual([]);
+    await next.close();
   } finally {
     await test.close();
   }

@@ -1,4 +1,5 @@
 import type { Driver, Statement } from "../../sqlite/driver.ts";
+import { RETIRED } from "../retired.ts";
 
 const ROW = `
   SELECT s.ordinal, s.id, s.created_at, s.spec, p.head, p.floor, p.epoch, p.active, p.updated_at, p.process,
@@ -24,9 +25,11 @@ const SQL = {
     FROM sessions s WHERE s.id = ?`,
   addFence: `
     INSERT OR REPLACE INTO fences (id, epoch)
-    SELECT s.id, p.epoch FROM sessions s JOIN places p ON p.session = s.ordinal WHERE s.ordinal = ?`,
+    SELECT s.id, p.epoch FROM sessions s JOIN places p ON p.session = s.ordinal
+    WHERE s.ordinal = ? AND s.id NOT GLOB '${RETIRED}*'`,
   find: `${ROW} WHERE s.id = ?`,
-  list: `${ROW} WHERE s.ordinal < ? ORDER BY s.ordinal DESC LIMIT ?`,
+  list: `${ROW} WHERE s.ordinal < ? AND s.id NOT GLOB '${RETIRED}*' ORDER BY s.ordinal DESC LIMIT ?`,
+  retired: `${ROW} WHERE s.id GLOB '${RETIRED}*' ORDER BY s.ordinal`,
   active: `${ROW} WHERE s.ordinal IN (SELECT session FROM places WHERE active = 1) ORDER BY s.ordinal`,
   place: `
     SELECT s.ordinal, s.created_at, p.head, p.floor FROM sessions s
@@ -57,6 +60,8 @@ const SQL = {
   dropKeys: "DELETE FROM keys WHERE session = ?",
   dropStates: "DELETE FROM states WHERE session = ?",
   dropPlace: "DELETE FROM places WHERE session = ?",
+  rename: "UPDATE sessions SET id = ? WHERE ordinal = ?",
+  fencePlace: "UPDATE places SET epoch = epoch + 1, active = 0 WHERE session = ?",
   dropSession: "DELETE FROM sessions WHERE ordinal = ?",
 
   addUse: "INSERT OR IGNORE INTO blob_uses (session, last, hash) VALUES (?, ?, ?)",

@@ -142,6 +142,21 @@ export class SqliteStore implements SegmentStore {
     this.#blobs.settle();
   }
 
+  retire(session: string, name: string): void {
+    this.#attempt(() =>
+      this.#transact(() => {
+        const { ordinal } = this.#mustFind(session);
+        this.#sql.fencePlace.run(ordinal);
+        this.#sql.addFence.run(ordinal);
+        this.#sql.rename.run(name, ordinal);
+      }),
+    );
+  }
+
+  retired(): SessionRow[] {
+    return this.#attempt(() => this.#sql.retired.all()).map(toSessionRow);
+  }
+
   segments(ordinal: number, range: { after: number; limit: number; raw: boolean }): Segment[] {
     const statement = range.raw ? this.#sql.segmentsWithRaws : this.#sql.segments;
     const rows = this.#attempt(() => statement.all(ordinal, range.after, range.after + range.limit));

@@ -87,6 +87,41 @@ export function waking(suite: Suite): void {
     await log.moved("s", 1, { signal });
   });
 
+  suite.it("lets those who hold a removed session read it to its end", async ({ log }) => {
+    const { signal } = new AbortController();
+    await createSession(log, "s");
+    await append(log, "s", toDeltas(3));
+    const { ordinal = 0 } = (await log.find("s")) ?? {};
+    const readers = [log.hold(ordinal), log.hold(ordinal)];
+    const woken = log.moved("s", 3, { signal, ordinal });
+    await log.remove("s");
+    await woken;
+
+    assert.equal(await log.find("s"), undefined);
+    assert.deepEqual(await log.list({ limit: 10 }), []);
+    assert.deepEqual(await log.active(), []);
+    await failsWith("session_not_found", log.read("s", { after: 0, limit: 9 }));
+    await failsWith("session_not_found", append(log, "s", toDeltas(1)));
+    const { epoch } = await log.create({ id: "s", spec: { agent: "scripted" }, owner: "x", time: 1 });
+    await append(log, "s", toDeltas(5), { epoch });
+    const read = async (after: number): Promise<number[]> =>
+      (await log.read("s", { after, limit: 9, ordinal })).map(({ sequence }) => sequence);
+    assert.deepEqual(await read(1), [2, 3]);
+    await log.moved("s", 3, { signal, ordinal });
+    assert.deepEqual(await read(3), []);
+    assert.equal(log.peek("s", { after: 1, limit: 9, ordinal }), undefined);
+
+    readers[0]?.();
+    readers[0]?.();
+    assert.deepEqual(await read(1), [2, 3]);
+    const [retired] = await log.retired();
+    assert.equal(await log.find(retired?.id ?? ""), undefined);
+    readers[1]?.();
+    assert.deepEqual(await log.retired(), []);
+    await failsWith("session_not_found", read(1));
+    assert.equal((await log.find("s"))?.head, 5);
+  });
+
   suite.it("lets the waiting go when it closes", async ({ log }) => {
     await createSession(log, "s");
     const { signal } = new AbortController();
