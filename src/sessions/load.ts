@@ -20,11 +20,39 @@ export async function loadFold(log: EventLog, row: SessionRow): Promise<SessionF
   return fold;
 }
 
+/** Up to where a log may be trimmed so that its fold can still be told: its last snapshot. */
+export function trimmableThrough(row: SessionRow): number {
+  return snapshotOf(row)?.at ?? row.floor;
+}
+
+/** Whether events were trimmed that its fold cannot be told without. */
+export function isPastLost(row: SessionRow): boolean {
+  return row.floor > (snapshotOf(row)?.at ?? 0);
+}
+
 /** A snapshot that was damaged is none: the log itself says the same, only slower. */
-function startOf({ snapshot, floor }: SessionRow): { fold: SessionFold; at: number } {
-  if (snapshot && isFold(snapshot.state, snapshot.at))
-    return { fold: structuredClone(snapshot.state), at: snapshot.at };
-  return { fold: { ...emptyFold(), head: floor }, at: floor };
+function startOf(row: SessionRow): { fold: SessionFold; at: number } {
+  const snapshot = snapshotOf(row);
+  if (isPastLost(row)) return { fold: remainsOf(row, snapshot?.state), at: row.floor };
+  return { fold: structuredClone(snapshot?.state ?? emptyFold()), at: snapshot?.at ?? 0 };
+}
+
+/**
+ * As much as is known of a session whose past is lost. Nothing that may have ended since is taken for open, but for
+ * its process: one that is not there any more is found out and told when the session is opened.
+ */
+function remainsOf(row: SessionRow, before: SessionFold = emptyFold()): SessionFold {
+  const { command: _command, ...known } = structuredClone(before);
+  const processes = Math.max(known.processes, row.spool?.process ?? 0);
+  const processOpen = row.active && processes > 0;
+  const rest = { inbox: [], turn: null, open: {}, paused: false };
+  return { ...known, ...rest, head: row.floor, started: true, processes, processOpen };
+}
+
+function snapshotOf({ snapshot }: SessionRow): { at: number; state: SessionFold } | undefined {
+  return snapshot && isFold(snapshot.state, snapshot.at)
+    ? { at: snapshot.at, state: snapshot.state }
+    : undefined;
 }
 
 function isFold(state: unknown, at: number): state is SessionFold {

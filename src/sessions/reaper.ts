@@ -1,7 +1,7 @@
 import type { EventLog } from "../log/port.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import type { Logger } from "./deps.ts";
-import { loadFold } from "./load.ts";
+import { isPastLost, loadFold } from "./load.ts";
 
 /** Ends what outlived its session: sandboxes that no session knows, and those of sessions that ended long ago. */
 export async function reapSandboxes(options: {
@@ -40,6 +40,7 @@ async function isNeeded(
 ): Promise<boolean> {
   const row = await log.find(sandbox.session);
   if (!row) return false;
+  if (isPastLost(row)) return true;
   const fold = await loadFold(log, row);
   if (fold.sandbox?.id !== sandbox.id) return false;
   return fold.ended === null || Date.now() - row.updatedAt < sandbox.ttlMs;

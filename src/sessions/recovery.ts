@@ -4,6 +4,7 @@ import type { SessionContext } from "./context.ts";
 import { mayPass, messageOf } from "./damage.ts";
 import type { Drafts } from "./drafts.ts";
 import { endProcess } from "./ending.ts";
+import { isPastLost } from "./load.ts";
 import type { HarnessProcess } from "./process.ts";
 import type { SessionSandbox } from "./sessionSandbox.ts";
 
@@ -14,9 +15,11 @@ export async function recoverProcess(
 ): Promise<HarnessProcess | undefined> {
   const { deps, writer } = context;
   const { row, fold } = writer;
+  const lost = isPastLost(row);
+  if (lost) await tellLostPast(context, sandbox);
   if (!fold.processOpen) return undefined;
   try {
-    const connected = await sandbox.recovered();
+    const connected = lost ? undefined : await sandbox.recovered();
     const process = connected && (await attachProcess(deps, { ...row, spec: writer.spec }, fold, connected));
     if (process) return process;
   } catch (error) {
@@ -41,6 +44,24 @@ export function loseProcess({ writer }: SessionContext, drafts: Drafts): void {
 /** Fails with every error that is no damage: one that may pass, and that of an append. */
 export function mustBeDamage({ isClosed }: Pick<SessionContext, "isClosed">, error: unknown): void {
   if (isClosed() || mayPass(error)) throw error;
+}
+
+/** Told once: the event is where the next snapshot stands. What runs is in the middle of something that nobody knows. */
+async function tellLostPast(context: SessionContext, sandbox: SessionSandbox): Promise<void> {
+  const { row, fold } = context.writer;
+  const why = `its events up to ${row.floor} were trimmed away, and no usable snapshot of them is left`;
+  await tellDamage(context, "a part of what the session was is lost", new Error(why));
+  if (fold.sandbox === null) await findAgain(context);
+  if (fold.processOpen) await (await sandbox.reachable())?.killAll();
+}
+
+/** The sandbox that the log does not name any more: the user's files and the agent's memory are in it. */
+async function findAgain({ deps, writer, commit }: SessionContext): Promise<void> {
+  const provider = deps.provider(writer.spec.sandbox ?? (await deps.defaultSandbox()));
+  const found = (await provider.list?.())?.find(({ session }) => session === writer.row.id);
+  if (!found) return;
+  const data = { sandbox_id: found.id, provider: provider.id };
+  await commit(writer.drafts([{ type: "sandbox.connected", source: "daemon", data }]));
 }
 
 export async function tellDamage(
