@@ -2,6 +2,7 @@ export { createMemoryLog } from "./memory.ts";
 export type {
   Appended,
   Batch,
+  Claim,
   EventLog,
   NewSession,
   ReadRange,

@@ -1,5 +1,5 @@
 import type { SpoolMark } from "../contract/index.ts";
-import type { EventLog, NewSession, Remembered, SessionRow } from "./port.ts";
+import type { Claim, EventLog, NewSession, Remembered, SessionRow } from "./port.ts";
 import { fenced, keyTaken, sessionExists, sessionNotFound } from "./refusals.ts";
 import { isRetired } from "./retired.ts";
 import type { NewSegment, Segment } from "./segment.ts";
@@ -54,9 +54,10 @@ class MemoryStore implements SegmentStore {
     );
   }
 
-  claim(session: string, claim: { owner: string; from: number }): number {
+  claim(session: string, claim: Claim): number {
     const found = this.#mustFind(session);
-    if (found.epoch !== claim.from) throw fenced(session, { ...found, given: claim.from });
+    const isTaken = claim.onlyIdle === true && found.active;
+    if (found.epoch !== claim.from || isTaken) throw fenced(session, { ...found, given: claim.from });
     found.epoch++;
     found.owner = claim.owner;
     return found.epoch;

@@ -16,8 +16,9 @@ export interface EventLog {
   /**
    * Makes `owner` the only writer and answers the new epoch; every older epoch is fenced from then on.
    * `from` is the epoch that the caller saw: somebody else's claim in between fails with `fenced`.
+   * With `onlyIdle` a session that is active by now is left to its owner, with the same failure.
    */
-  claim(session: string, claim: { owner: string; from: number }): Promise<number>;
+  claim(session: string, claim: Claim): Promise<number>;
   /**
    * Commits the batch in one transaction, then wakes the readers. Fails with `fenced` for an old epoch,
    * with `storage_full` when the disk is; after a failure nothing of the batch exists.
@@ -52,6 +53,12 @@ export interface NewSession {
   readonly spec: SessionSpec;
   readonly owner: string;
   readonly time: number;
+}
+
+export interface Claim {
+  readonly owner: string;
+  readonly from: number;
+  readonly onlyIdle?: boolean;
 }
 
 export interface SessionRow {

@@ -1,5 +1,5 @@
 import type { Blob } from "./outline.ts";
-import type { Batch, NewSession, Remembered, SessionRow } from "./port.ts";
+import type { Batch, Claim, NewSession, Remembered, SessionRow } from "./port.ts";
 import type { NewSegment, Segment } from "./segment.ts";
 
 /**
@@ -14,7 +14,7 @@ export interface SegmentStore {
   /** A session's numbers alone. */
   place(session: string): Place | undefined;
 
-  claim(session: string, claim: { owner: string; from: number }): number;
+  claim(session: string, claim: Claim): number;
   /**
    * False, with nothing written, when the head is no longer where `commit.place` says. Where it answers a promise,
    * nothing else may be called until that settles.

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type {
   Appended,
   Batch,
+  Claim,
   EventLog,
   NewSession,
   ReadRange,
@@ -63,7 +64,7 @@ export class StoredLog implements EventLog {
     return this.#calmly(() => this.#store.active());
   }
 
-  claim(session: string, claim: { owner: string; from: number }): Promise<number> {
+  claim(session: string, claim: Claim): Promise<number> {
     return this.#calmly(() => this.#store.claim(session, claim));
   }
 

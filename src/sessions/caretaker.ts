@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findExecutable } from "../harness/scripted/executable.ts";
-import { ownerName } from "./owner.ts";
+import { processName } from "./owner.ts";
 
 /** How long idle agents may live without a server. */
 export const DEFAULT_ORPHAN_MS = 900_000;
@@ -44,7 +44,7 @@ export class Caretaker {
     const program = join(dirname(findExecutable().path), "caretaker.js");
     if (this.#watch !== undefined || this.#afterMs === 0 || !existsSync(program)) return;
     this.#endFormer();
-    const [pid = "", start = "?"] = ownerName().split("@");
+    const [pid = "", start = "?"] = processName().split("@");
     const seconds = this.#afterMs / 1_000;
     const times = [Math.min(LOOK_SECONDS, seconds), seconds].map(String);
     const words = [pid, start, ...times, this.#log];

@@ -8,7 +8,7 @@ import { createToolBridge, type ToolRuns } from "../tools/index.ts";
 import { hostKeys } from "./credentials.ts";
 import { DEFAULT_LIMITS, type SessionDeps } from "./deps.ts";
 import type { EngineOptions } from "./engineOptions.ts";
-import { ownerName } from "./owner.ts";
+import { Owner } from "./owner.ts";
 import { decideDefault, findProvider } from "./providers.ts";
 import { createShelves } from "./shelves.ts";
 import { DEFAULT_STARTS_AT_ONCE, StartQueue } from "./startQueue.ts";
@@ -25,10 +25,12 @@ export function createSessionDeps(options: EngineOptions, around: Surroundings):
   const { dataDir } = options;
   const { harnesses, providers, runs, ...rest } = around;
   const { logger = () => {}, defaultSandbox: named } = options;
+  const ourselves = new Owner(dataDir);
   return {
     ...rest,
     log: options.log,
-    owner: ownerName(),
+    ourselves,
+    owner: ourselves.name,
     spoolRoot: join(dataDir, "spools"),
     limits: { ...DEFAULT_LIMITS, ...options.limits },
     logger,

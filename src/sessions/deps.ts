@@ -7,6 +7,7 @@ import type { SandboxProvider } from "../sandbox/port.ts";
 import type { ToolBridge } from "../tools/index.ts";
 import type { Drafts } from "./drafts.ts";
 import type { Loan } from "./lending.ts";
+import type { Owner } from "./owner.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Session } from "./session.ts";
 import type { StartQueue } from "./startQueue.ts";
@@ -61,6 +62,8 @@ export type Logger = (line: LogLine) => void;
 export interface SessionDeps {
   readonly log: EventLog;
   readonly owner: string;
+  /** The same with its lock, and its judgement of other owners. */
+  readonly ourselves: Owner;
   readonly spoolRoot: string;
   /** The provider of sessions that name none; it fails where nothing isolates. */
   defaultSandbox(): Promise<string>;

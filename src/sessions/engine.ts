@@ -98,7 +98,7 @@ class LocalEngine implements Engine {
       },
     });
     this.#open = new OpenSessions(this.#deps);
-    this.#forks = new UnfinishedForks(options.dataDir, this.#deps.owner);
+    this.#forks = new UnfinishedForks(options.dataDir, this.#deps.ourselves);
     this.#upkeep = new Upkeep(this.#deps, providers, this.#open);
   }
 
@@ -372,6 +372,7 @@ class LocalEngine implements Engine {
     // What fails is done by the next start; the log may be closed already.
     await this.#eraseRetired().catch(() => {});
     await this.#deps.tools.close();
+    this.#deps.ourselves.close();
     if (!isNeeded) await this.#caretaker.end();
   }
 

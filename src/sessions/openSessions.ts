@@ -1,7 +1,6 @@
 import { SluiceError } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
 import type { SessionDeps } from "./deps.ts";
-import { isOwnerAlive } from "./owner.ts";
 import { Session } from "./session.ts";
 
 /** How many sessions without anything running are kept open, in case they are spoken to again. */
@@ -201,7 +200,7 @@ export class OpenSessions {
 
   /** Whether nobody else lives who owns it. */
   #isFree(row: SessionRow): boolean {
-    return row.owner === this.#deps.owner || !isOwnerAlive(row.owner);
+    return this.#deps.ourselves.isFree(row.owner);
   }
 
   /** Lets go of the longest resting sessions; a log of millions must not fill the memory. */

@@ -1,13 +1,13 @@
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isOwnerAlive } from "./owner.ts";
+import type { Owner } from "./owner.ts";
 
 /** The forks that are being made, a file each: a crash leaves either nothing of one or a whole copy. */
 export class UnfinishedForks {
   readonly #folder: string;
-  readonly #owner: string;
+  readonly #owner: Owner;
 
-  constructor(dataDir: string, owner: string) {
+  constructor(dataDir: string, owner: Owner) {
     this.#folder = join(dataDir, "forks");
     this.#owner = owner;
   }
@@ -15,7 +15,7 @@ export class UnfinishedForks {
   /** To be called before anything of the session exists. */
   async begin(session: string): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    await writeFile(this.#file(session), this.#owner, { mode: 0o600 });
+    await writeFile(this.#file(session), this.#owner.name, { mode: 0o600 });
   }
 
   /** It is whole, or nothing is left of it. */
@@ -28,7 +28,7 @@ export class UnfinishedForks {
     const found: string[] = [];
     for (const name of await readdir(this.#folder).catch(() => [])) {
       const maker = await readFile(join(this.#folder, name), "utf8").catch(() => "");
-      if (maker === this.#owner || !isOwnerAlive(maker)) found.push(decodeURIComponent(name));
+      if (this.#owner.isFree(maker)) found.push(decodeURIComponent(name));
     }
     return found;
   }

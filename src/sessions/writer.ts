@@ -46,7 +46,7 @@ export class SessionWriter {
   /** Takes the session over: whoever wrote it before is fenced from here on, also an object of this very process. */
   static async claim(deps: WriterDeps, row: SessionRow): Promise<SessionWriter> {
     const epoch = await deps.log
-      .claim(row.id, { owner: deps.owner, from: row.epoch })
+      .claim(row.id, { owner: deps.owner, from: row.epoch, onlyIdle: !row.active })
       .catch((error: unknown) => keptEpoch(error, { row, owner: deps.owner }));
     // What the last owner wrote between our look and our claim counts.
     const fresh = (await deps.log.find(row.id)) ?? row;

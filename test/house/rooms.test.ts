@@ -14,7 +14,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   client: ["contract"],
   tools: ["contract"],
   model: ["contract", "harness"],
-  sessions: ["contract", "log", "spool", "sandbox", "harness", "dialects", "tools"],
+  sessions: ["contract", "sqlite", "log", "spool", "sandbox", "harness", "dialects", "tools"],
   catalog: ["contract", "sqlite"],
   http: ["contract", "log", "catalog", "dialects", "sessions"],
   tanstack: ["contract", "client", "spool", "sandbox", "harness"],

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { createSqliteLog } from "../../src/log/index.ts";
 import { createEngine } from "../../src/sessions/index.ts";
-import { ownerName } from "../../src/sessions/owner.ts";
+import { processName } from "../../src/sessions/owner.ts";
 import { openEngine, readAll, runTurn, SCRIPTED, script } from "../support/engine.ts";
 
 it("a deletion that was told and not done is done by the next start", async () => {
@@ -16,7 +16,7 @@ it("a deletion that was told and not done is done by the next start", async () =
 
     // What `kill -9` leaves of a deletion after its last word.
     const row = await test.log.find("gone");
-    const epoch = await test.log.claim("gone", { owner: ownerName(), from: row?.epoch ?? 0 });
+    const epoch = await test.log.claim("gone", { owner: processName(), from: row?.epoch ?? 0 });
     const deleted = { type: "session.deleted", source: "daemon", data: {} } as const;
     await test.log.append("gone", { epoch, time: Date.now(), events: [deleted], active: true });
     await test.restart();

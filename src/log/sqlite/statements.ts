@@ -38,7 +38,7 @@ const SQL = {
 
   claim: `
     UPDATE places SET epoch = epoch + 1, owner = ?
-    WHERE session = (SELECT ordinal FROM sessions WHERE id = ?) AND epoch = ?`,
+    WHERE session = (SELECT ordinal FROM sessions WHERE id = ?) AND epoch = ? AND active <= ?`,
   // The fence is part of the write: an old epoch matches no row.
   move: `
     UPDATE places SET head = ?, updated_at = ?, active = coalesce(?, active),

@@ -1,4 +1,4 @@
-import type { NewSession, Remembered, SessionRow } from "../port.ts";
+import type { Claim, NewSession, Remembered, SessionRow } from "../port.ts";
 import { fenced, keyTaken, sessionExists, sessionNotFound } from "../refusals.ts";
 import type { Segment } from "../segment.ts";
 import type { Blob } from "../outline.ts";
@@ -93,9 +93,11 @@ export class SqliteStore implements SegmentStore {
     );
   }
 
-  claim(session: string, claim: { owner: string; from: number }): number {
+  claim(session: string, claim: Claim): number {
     return this.#attempt(() => {
-      if (this.#sql.claim.run(claim.owner, session, claim.from).changes === 1) return claim.from + 1;
+      const mostActive = Number(claim.onlyIdle !== true);
+      if (this.#sql.claim.run(claim.owner, session, claim.from, mostActive).changes === 1)
+        return claim.from + 1;
       throw fenced(session, { ...pickOwner(this.#mustFind(session)), given: claim.from });
     });
   }

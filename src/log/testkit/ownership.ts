@@ -22,6 +22,17 @@ export function ownership(suite: Suite): void {
     assert.equal((await log.find("s"))?.head, 0);
   });
 
+  suite.it(
+    "leaves a session that has become active to its owner, where only an idle one is wanted",
+    async ({ log }) => {
+      await createSession(log, "s");
+      await append(log, "s", toDeltas(1), { active: true });
+      await failsWith("fenced", log.claim("s", { owner: "second", from: 1, onlyIdle: true }));
+      await append(log, "s", toDeltas(1), { active: false });
+      assert.equal(await log.claim("s", { owner: "second", from: 1, onlyIdle: true }), 2);
+    },
+  );
+
   suite.it("lets one of many claims win", async ({ log }) => {
     await createSession(log, "s");
     const claims = await Promise.allSettled(

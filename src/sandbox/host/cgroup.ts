@@ -33,7 +33,9 @@ export class Cgroup {
   async members(): Promise<number[]> {
     const files = [this.path, ...(await this.#below())].map((path) => join(path, "cgroup.procs"));
     const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(gone)));
-    return texts.flatMap((text) => (text ?? "").split("\n").filter(Boolean).map(Number));
+    const pids = texts.flatMap((text) => (text ?? "").split("\n").filter(Boolean).map(Number));
+    // Members in another pid namespace are all told as 0; `cgroup.kill` and `freeze` reach them.
+    return pids.filter((pid) => pid > 0);
   }
 
   async isEmpty(): Promise<boolean> {

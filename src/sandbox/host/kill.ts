@@ -62,8 +62,12 @@ export async function resumeMembers(members: Members, cgroup: Cgroup | undefined
   for (const pid of await members.find()) sendSignal(pid, "SIGCONT");
 }
 
-/** False when there is nobody to get it. */
+/**
+ * False when there is nobody to get it. The kernel writes 0 for a process or group of another pid namespace; to signal 0
+ * would be our own group, -1 all processes, and 1 is never a sandbox's.
+ */
 export function sendSignal(pid: number, signal: NodeJS.Signals): boolean {
+  if (!Number.isInteger(pid) || Math.abs(pid) < 2) return false;
   try {
     return process.kill(pid, signal);
   } catch (error) {
