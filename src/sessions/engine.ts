@@ -208,8 +208,10 @@ class LocalEngine implements Engine {
         this.#open.drop(session);
       }
     };
-    await this.#open.withToEnd(id, remove, "at once");
-    await this.#erase(id);
+    await this.#open.removing(id, async () => {
+      await this.#open.withToEnd(id, remove, "at once");
+      await this.#erase(id);
+    });
   }
 
   /** What is left of a session when nothing of it runs any more. */

@@ -20,6 +20,7 @@ export class OpenSessions {
   readonly #opened = new Set<Session>();
   /** Those that were dropped and are not at rest yet: nobody else is to speak for them before. */
   readonly #leaving = new Map<string, Promise<void>>();
+  readonly #removing = new Set<string>();
   readonly #reopening = new Map<string, NodeJS.Timeout>();
   /** Where the log stood when a session was last given up, and how long it was then left alone. */
   readonly #failures = new Map<string, { readonly head: number; readonly delay: number }>();
@@ -67,6 +68,17 @@ export class OpenSessions {
     }
   }
 
+  /** Runs the removal of a session. Nobody opens it meanwhile: what it had would be made again. */
+  async removing(id: string, task: () => Promise<void>): Promise<void> {
+    if (this.#removing.has(id)) throw notFound(id);
+    this.#removing.add(id);
+    try {
+      await task();
+    } finally {
+      this.#removing.delete(id);
+    }
+  }
+
   /** The session, where it is open here and no other process can have taken it over. */
   async held(id: string): Promise<Session | undefined> {
     const session = await this.#live.get(id)?.catch(() => undefined);
@@ -76,7 +88,7 @@ export class OpenSessions {
   async row(id: string): Promise<SessionRow> {
     const row = await this.#deps.log.find(id);
     if (row) return row;
-    throw new SluiceError("session_not_found", `there is no session ${id}; GET /v1/sessions lists them`);
+    throw notFound(id);
   }
 
   /** Picks up every session that was left active by an owner that is no more. */
@@ -88,7 +100,9 @@ export class OpenSessions {
     const recoverNext = async (): Promise<void> => {
       for (let row = left.shift(); row && !this.#closed; row = left.shift()) {
         const { id } = row;
-        await this.#open(id).catch((error: unknown) => this.#reopenLater(id, error, REOPEN_FIRST_MS));
+        await this.#open(id).catch((error: unknown) => {
+          if (!isNotFound(error)) this.#reopenLater(id, error, REOPEN_FIRST_MS);
+        });
       }
     };
     await Promise.all(Array.from({ length: RECOVERED_AT_ONCE }, recoverNext));
@@ -159,6 +173,7 @@ export class OpenSessions {
     if (known) {
       return known.then((session) => this.#used(session));
     }
+    if (this.#removing.has(id)) return Promise.reject(notFound(id));
     const opening = this.#openFresh(id);
     this.#live.set(id, opening);
     opening.catch(() => {
@@ -226,7 +241,7 @@ export class OpenSessions {
     const timer = setTimeout(() => {
       this.#reopening.delete(id);
       this.#open(id).catch((again: unknown) => {
-        if (again instanceof SluiceError && again.code === "session_not_found") return;
+        if (isNotFound(again)) return;
         this.#reopenLater(id, again, toLonger(delay));
       });
     }, delay);
@@ -240,6 +255,14 @@ export type ToEnd = "attached" | "at once";
 /** Not ours to end, or not there. */
 function isRefusal(error: unknown): boolean {
   return error instanceof SluiceError && ["session_not_found", "session_busy", "fenced"].includes(error.code);
+}
+
+function notFound(id: string): SluiceError {
+  return new SluiceError("session_not_found", `there is no session ${id}; GET /v1/sessions lists them`);
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === "session_not_found";
 }
 
 function toLonger(delay: number): number {
