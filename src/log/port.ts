@@ -10,6 +10,13 @@ export interface EventLog {
   find(session: string): Promise<SessionRow | undefined>;
   /** Newest first. `before` is the `ordinal` of the last row of the page before. */
   list(page: { before?: number; limit: number }): Promise<SessionRow[]>;
+  /**
+   * The sessions whose last event is older than `before`, the longest resting first; with `byTtl` those of them with a
+   * `ttl` that is over at that time. `after` is the last row of the page before.
+   */
+  resting(page: RestingPage): Promise<SessionRow[]>;
+  /** How many bytes its rows and large texts take on disk; space that is free to be used again does not count. */
+  size(): Promise<number>;
   /** The sessions that were left active, whoever left them: where recovery begins. */
   active(): Promise<SessionRow[]>;
 
@@ -38,6 +45,13 @@ export interface EventLog {
   /** Removes the session and all that only it refers to; waiting readers wake. */
   remove(session: string): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface RestingPage {
+  readonly before: number;
+  readonly byTtl: boolean;
+  readonly after?: Pick<SessionRow, "updatedAt" | "ordinal">;
+  readonly limit: number;
 }
 
 export interface NewSession {
