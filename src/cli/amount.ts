@@ -1,3 +1,5 @@
+import { InvalidArgumentError } from "commander";
+
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 
 /** 0 B, 999 B, 1.5 kB, 24 MB: for people, in steps of a thousand. */
@@ -9,6 +11,31 @@ export function toSize(bytes: number): string {
     unit += 1;
   }
   return `${unit === 0 || value >= 9.95 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+const MS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const BYTES = { kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 } as const;
+
+/** 45m, 12h, 30d in milliseconds. */
+export function parseDuration(text: string): number {
+  const amount = amountOf(text, MS);
+  if (amount !== undefined) return amount;
+  throw new InvalidArgumentError(
+    "A duration is a number of minutes, hours or days, such as 45m, 12h or 30d.",
+  );
+}
+
+/** 500MB, 10GB in bytes, in steps of a thousand. */
+export function parseSize(text: string): number {
+  const amount = amountOf(text, BYTES);
+  if (amount !== undefined) return amount;
+  throw new InvalidArgumentError("A size is a number of kB, MB, GB or TB, such as 500MB or 10GB.");
+}
+
+function amountOf(text: string, units: Readonly<Record<string, number>>): number | undefined {
+  const [, count = "", unit = ""] = /^(\d+(?:\.\d+)?)([A-Za-z]+)$/.exec(text) ?? [];
+  const amount = Object.hasOwn(units, unit) ? Math.round(Number(count) * (units[unit] ?? 0)) : 0;
+  return amount > 0 && Number.isSafeInteger(amount) ? amount : undefined;
 }
 
 export function toCount(count: number, noun: string): string {

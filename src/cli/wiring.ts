@@ -35,6 +35,7 @@ export async function openEngine(
     | "mcpVerdict"
     | "onCommit"
     | "orphanMs"
+    | "retention"
     | "defaultSandbox"
   > = () => ({}),
 ): Promise<Engine> {

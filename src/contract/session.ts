@@ -148,6 +148,14 @@ export const SessionSpec = z.strictObject({
   /** How long a model may be silent while the agent neither runs a tool nor asks; then the turn fails. */
   silenceTimeoutMs: z.int().min(1).optional(),
   retries: RetryBudget.optional(),
+  ttl: z
+    .int()
+    .min(1)
+    .max(3_153_600_000)
+    .optional()
+    .describe(
+      "in seconds: that long after its last event the session is deleted, unless it runs, is paused, waits for an answer or has a queued input",
+    ),
 });
 export type SessionSpec = z.infer<typeof SessionSpec>;
 

@@ -1,5 +1,5 @@
 import type { SpoolMark } from "../contract/index.ts";
-import type { Claim, EventLog, NewSession, Remembered, SessionRow } from "./port.ts";
+import type { Claim, EventLog, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
 import { fenced, keyTaken, sessionExists, sessionNotFound } from "./refusals.ts";
 import { isRetired } from "./retired.ts";
 import type { NewSegment, Segment } from "./segment.ts";
@@ -41,6 +41,26 @@ class MemoryStore implements SegmentStore {
       .sort((a, b) => b.ordinal - a.ordinal)
       .slice(0, page.limit)
       .map((session) => session.row());
+  }
+
+  resting({ before, byTtl, after, limit }: RestingPage): SessionRow[] {
+    const rows = [...this.#sessions.values()]
+      .filter((session) => !isRetired(session.id))
+      .map((session) => session.row());
+    const isOver = ({ updatedAt, spec }: SessionRow): boolean =>
+      !byTtl || (spec.ttl !== undefined && updatedAt + spec.ttl * 1000 < before);
+    return rows
+      .filter((row) => row.updatedAt < before && isOver(row) && (!after || byRest(row, after) > 0))
+      .sort(byRest)
+      .slice(0, limit);
+  }
+
+  size(): number {
+    let size = 0;
+    for (const { segments } of this.#sessions.values())
+      for (const { bodies, raws } of segments) size += bodies.length + (raws?.length ?? 0);
+    for (const { text } of this.#blobs.values()) size += text.length;
+    return size;
   }
 
   active(): SessionRow[] {
@@ -231,6 +251,10 @@ class MemorySession {
       ...(this.snapshot && { snapshot: { at: this.snapshot.at, state: JSON.parse(this.snapshot.state) } }),
     };
   }
+}
+
+function byRest(a: NonNullable<RestingPage["after"]>, b: NonNullable<RestingPage["after"]>): number {
+  return a.updatedAt - b.updatedAt || a.ordinal - b.ordinal;
 }
 
 function firstBehind(segments: readonly Segment[], after: number): number {

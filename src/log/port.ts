@@ -10,6 +10,13 @@ export interface EventLog {
   find(session: string): Promise<SessionRow | undefined>;
   /** Newest first. `before` is the `ordinal` of the last row of the page before. */
   list(page: { before?: number; limit: number }): Promise<SessionRow[]>;
+  /**
+   * The sessions whose last event is older than `before`, the longest resting first; with `byTtl` those of them with a
+   * `ttl` that is over at that time. `after` is the last row of the page before.
+   */
+  resting(page: RestingPage): Promise<SessionRow[]>;
+  /** How many bytes its rows and large texts take on disk; space that is free to be used again does not count. */
+  size(): Promise<number>;
   /** The sessions that were left active, whoever left them: where recovery begins. */
   active(): Promise<SessionRow[]>;
 
@@ -46,6 +53,13 @@ export interface EventLog {
   /** The sessions that are retired, whoever retired them; `remove` with the id of such a row takes the rows away. */
   retired(): Promise<SessionRow[]>;
   close(): Promise<void>;
+}
+
+export interface RestingPage {
+  readonly before: number;
+  readonly byTtl: boolean;
+  readonly after?: Pick<SessionRow, "updatedAt" | "ordinal">;
+  readonly limit: number;
 }
 
 export interface NewSession {

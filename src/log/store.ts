@@ -1,5 +1,5 @@
 import type { Blob } from "./outline.ts";
-import type { Batch, Claim, NewSession, Remembered, SessionRow } from "./port.ts";
+import type { Batch, Claim, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
 import type { NewSegment, Segment } from "./segment.ts";
 
 /**
@@ -10,6 +10,8 @@ export interface SegmentStore {
   create(session: NewSession): SessionRow;
   find(session: string): SessionRow | undefined;
   list(page: { before?: number; limit: number }): SessionRow[];
+  resting(page: RestingPage): SessionRow[];
+  size(): number;
   active(): SessionRow[];
   /** A session's numbers alone. */
   place(session: string): Place | undefined;

@@ -7,6 +7,7 @@ import type {
   NewSession,
   ReadRange,
   Remembered,
+  RestingPage,
   SessionRow,
   StoredEvent,
 } from "./port.ts";
@@ -58,6 +59,14 @@ export class StoredLog implements EventLog {
 
   list(page: { before?: number; limit: number }): Promise<SessionRow[]> {
     return this.#calmly(() => this.#store.list(page));
+  }
+
+  resting(page: RestingPage): Promise<SessionRow[]> {
+    return this.#calmly(() => this.#store.resting(page));
+  }
+
+  size(): Promise<number> {
+    return this.#calmly(() => this.#store.size());
   }
 
   active(): Promise<SessionRow[]> {

@@ -190,7 +190,8 @@ export class Workplace {
     if (!info) throw new SluiceError("session_not_found", `There is no sandbox ${id} to connect to.`);
     if (info.ended)
       throw new SluiceError("session_ended", `The sandbox ${id} is gone; its session has ended.`);
-    const follower = this.#follow(id, { after: 0, quietUntil: info.eventCount, agent: info.agent });
+    const after = (info.oldest ?? 1) - 1;
+    const follower = this.#follow(id, { after, quietUntil: info.eventCount, agent: info.agent });
     follower.start(link);
     await follower.reached(info.eventCount);
     // Another one was named meanwhile.

@@ -33,6 +33,8 @@ export interface Limits {
   readonly sandboxTtlMs: number;
   /** How often sessions are looked for whose owner has died. */
   readonly sweepMs: number;
+  /** How often it is looked for what is older or larger than it may be. */
+  readonly retentionMs: number;
 }
 
 export const DEFAULT_LIMITS: Limits = {
@@ -46,6 +48,7 @@ export const DEFAULT_LIMITS: Limits = {
   maxUnreadBytes: 32 * 1024 ** 2,
   sandboxTtlMs: 24 * 3_600_000,
   sweepMs: 3_000,
+  retentionMs: 5_000,
 };
 
 export interface LogLine {

@@ -41,6 +41,7 @@ import type {
 } from "./port.ts";
 import { forgetSecrets, keepSecrets } from "./secretFiles.ts";
 import type { Session } from "./session.ts";
+import { Retention } from "./retention.ts";
 import { refuseSpec } from "./specRefusals.ts";
 import type { Submission } from "./submission.ts";
 import { UnfinishedForks } from "./unfinishedForks.ts";
@@ -63,6 +64,7 @@ class LocalEngine implements Engine {
   readonly #onCommit: NonNullable<EngineOptions["onCommit"]>;
   readonly #open: OpenSessions;
   readonly #upkeep: Upkeep;
+  readonly #retention: Retention;
   readonly #forks: UnfinishedForks;
   readonly #caretaker: Caretaker;
   #draining: boolean;
@@ -100,6 +102,14 @@ class LocalEngine implements Engine {
     this.#open = new OpenSessions(this.#deps);
     this.#forks = new UnfinishedForks(options.dataDir, this.#deps.ourselves);
     this.#upkeep = new Upkeep(this.#deps, providers, this.#open);
+    const { log, logger, limits } = this.#deps;
+    const remove = (row: SessionRow): Promise<void> => this.remove(row.id, { restingAt: row.head });
+    this.#retention = new Retention(options.retention ?? {}, {
+      log,
+      logger,
+      roundMs: limits.retentionMs,
+      remove,
+    });
   }
 
   defaultSandbox(): Promise<string> {
@@ -146,6 +156,7 @@ class LocalEngine implements Engine {
     try {
       const row = await this.log.create({ id, spec, owner: this.#deps.owner, time: Date.now() });
       this.#onCommit(id, []);
+      if (spec.ttl !== undefined) this.#retention.begin();
       return row;
     } catch (error) {
       if (spec !== given) await forgetSecrets(spec, this.#dataDir);
@@ -198,8 +209,10 @@ class LocalEngine implements Engine {
     return rows.length > page.limit && last ? { sessions, next: String(last.ordinal) } : { sessions };
   }
 
-  async remove(id: string): Promise<void> {
+  async remove(id: string, { restingAt }: { restingAt?: number } = {}): Promise<void> {
     const remove = async (session: Session): Promise<void> => {
+      if (restingAt !== undefined && !session.restsAt(restingAt))
+        throw new SluiceError("session_busy", `session ${id} is in use again`);
       try {
         await session.remove();
       } catch (error) {
@@ -352,6 +365,7 @@ class LocalEngine implements Engine {
       }),
     );
     await this.#upkeep.begin();
+    if (!this.#draining) await this.#retention.start();
   }
 
   async drain({ graceMs }: { graceMs: number }): Promise<void> {
@@ -369,6 +383,7 @@ class LocalEngine implements Engine {
   async close(): Promise<void> {
     this.#draining = true;
     this.#upkeep.end();
+    await this.#retention.end();
     const isNeeded = [...this.#open].some((session) => session.isActive);
     await this.#open.close();
     // What fails is done by the next start; the log may be closed already.

@@ -7,6 +7,7 @@ import type { SandboxProvider } from "../sandbox/port.ts";
 import type { Limits, Logger, SessionDeps } from "./deps.ts";
 import type { Loan } from "./lending.ts";
 import type { Recorder } from "./recorder.ts";
+import type { RetentionOptions } from "./retention.ts";
 
 export interface EngineOptions {
   readonly log: EventLog;
@@ -16,6 +17,8 @@ export interface EngineOptions {
   readonly providers?: readonly SandboxProvider[];
   readonly defaultSandbox?: string;
   readonly limits?: Partial<Limits>;
+  /** What is forgotten by itself; nothing unless said, but for sessions with a `ttl`. */
+  readonly retention?: RetentionOptions;
   /** How many agents are started at once, twice the cores unless said; the others wait in the order of coming. */
   readonly startsAtOnce?: number;
   /** Where checkpoints are kept; a folder beside the log unless told otherwise. */

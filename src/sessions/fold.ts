@@ -110,6 +110,12 @@ export function isActive(fold: SessionFold): boolean {
   return !fold.ended && fold.inbox.length > 0;
 }
 
+/** Whether nothing of it runs or waits for anybody, but perhaps an agent without a turn. */
+export function isResting(fold: SessionFold): boolean {
+  if (fold.ended) return true;
+  return !fold.turn && !fold.command && !fold.paused && fold.inbox.length === 0;
+}
+
 /** Applies one event at its sequence and time. Deterministic: the log and a live session fold alike. */
 export function applyEvent(fold: SessionFold, event: EventDraft, sequence: number, time: number): void {
   if (event.type === "item.delta") return applyDelta(fold, event.data);

@@ -18,7 +18,7 @@ import { messageOf } from "./damage.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./drafts.ts";
 import { endSession, endWithdrawn, TERMINATED } from "./ending.ts";
-import { isActive, type QueuedInput } from "./fold.ts";
+import { isActive, isResting, type QueuedInput } from "./fold.ts";
 import { Keeper } from "./keeper.ts";
 import { Lock } from "./lock.ts";
 import { opening } from "./opening.ts";
@@ -106,6 +106,12 @@ export class Session {
   /** Whether a crash now would leave something to pick up. */
   get isActive(): boolean {
     return this.#runner.isBooting || isActive(this.#writer.fold);
+  }
+
+  /** Whether nothing has happened to it behind this head of its log, nor is about to. */
+  restsAt(head: number): boolean {
+    const { fold } = this.#writer;
+    return isResting(fold) && fold.head === head && !this.#runner.isBooting && !this.isBusy;
   }
 
   get isBusy(): boolean {

@@ -1,3 +1,4 @@
+import type { SluiceEvent } from "../contract/index.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
 import { trimmableThrough } from "./load.ts";
 
@@ -10,4 +11,52 @@ export async function trimSession(log: EventLog, row: SessionRow, through: numbe
   if (end <= row.floor) return false;
   await log.trim(row.id, end);
   return true;
+}
+
+/** The last event that is older than the time, by a search in halves; the floor where none is. */
+export async function lastEventBefore(log: EventLog, row: SessionRow, time: number): Promise<number> {
+  const isOlder = async (sequence: number): Promise<boolean> => {
+    const [stored] = await log.read(row.id, { after: sequence - 1, limit: 1 });
+    return stored !== undefined && Date.parse((JSON.parse(stored.body) as SluiceEvent).time) < time;
+  };
+  let older = row.floor;
+  let newer = row.head + 1;
+  // Of most sessions not even the first one is.
+  let probe = older + 1;
+  while (newer - older > 1) {
+    if (await isOlder(probe)) older = probe;
+    else newer = probe;
+    probe = (older + newer) >> 1;
+  }
+  return older;
+}
+
+const MARKS = new Set(["input.accepted", "turn.ended"] as const);
+
+/**
+ * Where a log may be cut so that what is left begins between turns and holds the last one, running or over: the last
+ * end of a turn up to `through` that left nothing queued and that another turn came after. The floor where there is none.
+ */
+export async function restUpTo(log: EventLog, row: SessionRow, through: number): Promise<number> {
+  const unended = new Set<string>();
+  let ended = row.floor;
+  let rest = row.floor;
+  for (let after = row.floor; through > row.floor;) {
+    const page = await log.read(row.id, { after, limit: 256, types: MARKS });
+    for (const stored of page) {
+      after = stored.sequence;
+      const event = JSON.parse(stored.body) as SluiceEvent;
+      if (event.type === "input.accepted") {
+        rest = ended;
+        unended.add(event.data.turn_id);
+      }
+      if (event.type === "turn.ended") {
+        unended.delete(event.data.turn_id);
+        if (unended.size === 0 && after <= through) ended = after;
+      }
+      if (after >= through && rest === ended) return rest;
+    }
+    if (page.length === 0) break;
+  }
+  return rest;
 }

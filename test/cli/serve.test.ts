@@ -5,7 +5,9 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { ChildProcess } from "node:child_process";
+import Database from "libsql";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { parseDuration, parseSize } from "../../src/cli/amount.ts";
 import { createClient, type SluiceEvent } from "../../src/client/index.ts";
 import { ended, lines, printed, script, Workbench } from "./workbench.ts";
 
@@ -137,6 +139,42 @@ describe("sluice serve", () => {
     expect(code).toBe(0);
     expect(err).not.toContain(`"level":"error"`);
     await reading;
+  });
+
+  it("deletes what is older than it may be", async () => {
+    const keep = ["--keep", "30d", "--keep-bytes", "10GB"];
+    const first = await serve(keep);
+    const before = createClient(first);
+    for (const id of ["old", "new"]) await before.sessions.create(id, { agent: "scripted" });
+    await before.sessions.create("short", { agent: "scripted", ttl: 3_600 });
+    await stop(first.child);
+    const database = new Database(join(bench.data, "log.db"));
+    for (const [id, days] of Object.entries({ old: 31, new: 29, short: 1 }))
+      database
+        .prepare(
+          "UPDATE places SET updated_at = ? WHERE session = (SELECT ordinal FROM sessions WHERE id = ?)",
+        )
+        .run(Date.now() - days * 86_400_000, id);
+    database.close();
+    const second = await serve(keep);
+    const client = createClient(second);
+    await expect
+      .poll(async () => (await client.sessions.list()).sessions.map(({ sessionId }) => sessionId), {
+        timeout: 30_000,
+      })
+      .toEqual(["new"]);
+    await stop(second.child);
+  });
+
+  it("says what an amount is", async () => {
+    const { code, err } = await bench.run(["serve", "--port", "0", "--keep", "30"]);
+    expect([code, err]).toEqual([2, expect.stringContaining("such as 45m, 12h or 30d")]);
+    expect(["45m", "12h", "30d", "1.5h"].map(parseDuration)).toEqual([2.7e6, 4.32e7, 2.592e9, 5.4e6]);
+    expect(["500MB", "10GB", "1TB"].map(parseSize)).toEqual([5e8, 1e10, 1e12]);
+    for (const text of ["", "30", "d", "0d", "-1d", "30 d", "30D", "30s", "1e3d", "10GB"])
+      expect(() => parseDuration(text), text).toThrow("A duration is");
+    for (const text of ["", "10", "GB", "0GB", "-1MB", "10 GB", "10G", "10gb", "30d", "9".repeat(20) + "TB"])
+      expect(() => parseSize(text), text).toThrow("A size is");
   });
 
   it.each([["70000"], ["abc"], ["-1"]])("explains the port %s", async (port) => {

@@ -83,6 +83,13 @@ describe("a log whose oldest events were trimmed away", () => {
     expect((await eventsOf())[0]?.sequence).toBeGreaterThanOrEqual(oldest);
   });
 
+  it("is joined by an instance of the SDK", async () => {
+    await bench.test.log.trim("s", ends[0] ?? 0);
+    const sluice = new Sluice().withServer(bench.url).withSession("s");
+    expect(await sluice.executeCommand("echo joined")).toMatchObject({ exitCode: 0 });
+    await sluice.close();
+  });
+
   it("refuses a place that is gone, and names the oldest that is left", async () => {
     const oldest = (ends[0] ?? 0) + 1;
     for (const path of ["events?after=1", "events/sse?offset=0"]) {

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { findHarness } from "../../harness/index.ts";
+import { parseDuration, parseSize } from "../amount.ts";
 import { dataDirOf } from "../dataDir.ts";
 import { demandIsolation } from "../isolation.ts";
 import { CliFailure, EXIT } from "../failure.ts";
@@ -40,6 +41,11 @@ their workspaces, {"sk-team-a": "team-a"}. A key opens /anthropic alone, and the
 The server's own token opens all sessions. A workspace reaches hosts of the internet alone: no address of this machine
 or its network, by any name. --keys needs a token and a sandbox other than local.
 
+--keep deletes sessions whose last event is older, as DELETE does, and trims events that are older from the others: whole
+turns, and never the last one. --keep-bytes trims resting sessions while the log is larger, then deletes them, the longest
+resting first. A session with a "ttl" (seconds) is deleted that long after its last event. One that runs, is paused, waits
+for an answer or has a queued message is never deleted.
+
 With --webhook, endpoints are told what happens to the sessions, in the form that client.beta.webhooks.unwrap of
 @anthropic-ai/sdk takes. The key that it asks for is made on first use: webhook.key in the data folder. What an
 endpoint does not take is sent again, also after a restart; after 20 failures in a row it is given up until then.
@@ -76,6 +82,9 @@ interface ServeOptions {
   readonly keys?: Readonly<Record<string, string>>;
   readonly rateLimit?: number;
   readonly orphanMinutes: number;
+  /** In milliseconds. */
+  readonly keep?: number;
+  readonly keepBytes?: number;
 }
 
 export function addServe(program: Command, context: CommandContext): void {
@@ -103,6 +112,16 @@ export function addServe(program: Command, context: CommandContext): void {
       "how long idle agents live when this server is killed and none takes its place; 0: for ever",
       parseMinutes,
       DEFAULT_ORPHAN_MS / 60_000,
+    )
+    .option(
+      "--keep <duration>",
+      "delete sessions without an event for so long (45m, 12h, 30d), and events older than that",
+      parseDuration,
+    )
+    .option(
+      "--keep-bytes <size>",
+      "keep the log to this size (500MB, 10GB): the longest resting goes first",
+      parseSize,
     )
     .addOption(new Option("--debug <what...>", "log what happens inside, to stderr").choices(["sandbox"]))
     .option("--webhook <url>", "tell this endpoint what happens to the sessions; may be repeated", addUrl)
@@ -143,7 +162,9 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
     const { sandbox } = options;
     const sandboxes = sandbox === undefined ? {} : { defaultSandbox: sandbox };
     const orphanMs = options.orphanMinutes * 60_000;
-    return { logger: stderrLogger, equip, mcpVerdict, lend, onCommit, secrets, orphanMs, ...sandboxes };
+    const retention = { keepMs: options.keep, keepBytes: options.keepBytes };
+    const given = { onCommit, secrets, orphanMs, retention, ...sandboxes };
+    return { logger: stderrLogger, equip, mcpVerdict, lend, ...given };
   }).catch(async (error: unknown) => {
     await closeBeside();
     throw error;

@@ -18,6 +18,8 @@ import type { Blob } from "../outline.ts";
 export class BlobFiles {
   readonly #folder: string;
   readonly #sync: boolean;
+  /** Of all files together, once somebody has asked: counted then, and kept up with what happens here. */
+  #bytes: number | undefined;
 
   constructor(folder: string, options: { sync: boolean }) {
     this.#folder = join(folder, "blobs");
@@ -40,6 +42,7 @@ export class BlobFiles {
         closeSync(file);
       }
       renameSync(draft, path);
+      if (this.#bytes !== undefined) this.#bytes += bytes.length;
       if (this.#sync) syncFolder(dirname(path));
     } catch (error) {
       rmSync(draft, { force: true });
@@ -62,13 +65,33 @@ export class BlobFiles {
   remove(hash: string): void {
     const folder = dirname(this.#path(hash));
     if (statSync(folder, { throwIfNoEntry: false }) === undefined) return;
-    for (const name of readdirSync(folder))
-      if (name.startsWith(hash)) rmSync(join(folder, name), { force: true });
+    for (const name of readdirSync(folder)) {
+      if (!name.startsWith(hash)) continue;
+      if (this.#bytes !== undefined) this.#bytes -= sizeOf(join(folder, name));
+      rmSync(join(folder, name), { force: true });
+    }
+  }
+
+  size(): number {
+    this.#bytes ??= this.#count();
+    return this.#bytes;
+  }
+
+  #count(): number {
+    if (statSync(this.#folder, { throwIfNoEntry: false }) === undefined) return 0;
+    let bytes = 0;
+    for (const entry of readdirSync(this.#folder, { recursive: true, withFileTypes: true }))
+      if (entry.isFile()) bytes += sizeOf(join(entry.parentPath, entry.name));
+    return bytes;
   }
 
   #path(hash: string): string {
     return join(this.#folder, hash.slice(0, 2), hash);
   }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 function syncFolder(path: string): void {

@@ -46,6 +46,10 @@ export class Blobs {
     return this.#files.read(hash);
   }
 
+  size(): number {
+    return this.#files.size();
+  }
+
   /** Removes the files in doubt that nothing uses. What fails here is tried again at the next start. */
   settle(): void {
     try {

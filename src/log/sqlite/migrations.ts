@@ -71,6 +71,13 @@ export const MIGRATIONS: readonly Migration[] = [
         CREATE TABLE blob_doubts (hash TEXT PRIMARY KEY) WITHOUT ROWID;
       `),
   },
+  {
+    version: 2,
+    apply: (driver) =>
+      driver.exec(`
+        CREATE INDEX sessions_ttl ON sessions (ordinal) WHERE json_extract(spec, '$.ttl') IS NOT NULL;
+      `),
+  },
 ];
 
 export interface MigrateOptions {

@@ -15,6 +15,14 @@ const SEGMENTS = (raws: string): string => `
     (SELECT last FROM segments WHERE session = ?1 AND last >= ?3 ORDER BY last LIMIT 1), 9007199254740991)
   ORDER BY last LIMIT 16`;
 
+/** Ordered by the small rows alone: snapshots are not carried through the sorting. */
+const RESTING = (more: string): string => `
+  ${ROW} WHERE s.ordinal IN (
+    SELECT s.ordinal FROM sessions s JOIN places p ON p.session = s.ordinal
+    WHERE p.updated_at < ?1 AND (p.updated_at, s.ordinal) > (?2, ?3) AND s.id NOT GLOB '${RETIRED}*' ${more}
+    ORDER BY p.updated_at, s.ordinal LIMIT ?4)
+  ORDER BY p.updated_at, s.ordinal`;
+
 const SQL = {
   version: "PRAGMA data_version",
 
@@ -30,6 +38,12 @@ const SQL = {
   find: `${ROW} WHERE s.id = ?`,
   list: `${ROW} WHERE s.ordinal < ? AND s.id NOT GLOB '${RETIRED}*' ORDER BY s.ordinal DESC LIMIT ?`,
   retired: `${ROW} WHERE s.id GLOB '${RETIRED}*' ORDER BY s.ordinal`,
+  resting: RESTING(""),
+  expired: RESTING(`
+    AND json_extract(s.spec, '$.ttl') IS NOT NULL AND p.updated_at + 1000 * json_extract(s.spec, '$.ttl') < ?1`),
+  size: `
+    SELECT (page_count - freelist_count) * page_size AS size
+    FROM pragma_page_count, pragma_freelist_count, pragma_page_size`,
   active: `${ROW} WHERE s.ordinal IN (SELECT session FROM places WHERE active = 1) ORDER BY s.ordinal`,
   place: `
     SELECT s.ordinal, s.created_at, p.head, p.floor FROM sessions s

@@ -1,4 +1,4 @@
-import type { Claim, NewSession, Remembered, SessionRow } from "../port.ts";
+import type { Claim, NewSession, Remembered, RestingPage, SessionRow } from "../port.ts";
 import { fenced, keyTaken, sessionExists, sessionNotFound } from "../refusals.ts";
 import type { Segment } from "../segment.ts";
 import type { Blob } from "../outline.ts";
@@ -75,6 +75,17 @@ export class SqliteStore implements SegmentStore {
 
   list(page: { before?: number; limit: number }): SessionRow[] {
     return this.#attempt(() => this.#sql.list.all(page.before ?? END, page.limit)).map(toSessionRow);
+  }
+
+  resting({ before, byTtl, after, limit }: RestingPage): SessionRow[] {
+    const statement = byTtl ? this.#sql.expired : this.#sql.resting;
+    const { updatedAt = -1, ordinal = 0 } = after ?? {};
+    return this.#attempt(() => statement.all(before, updatedAt, ordinal, limit)).map(toSessionRow);
+  }
+
+  size(): number {
+    const rows = this.#attempt(() => Number(this.#sql.size.get()?.size));
+    return rows + this.#blobs.size();
   }
 
   active(): SessionRow[] {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { append, createSession, failsWith, readAll, toDeltas } from "./suite.ts";
+import { append, createSession, failsWith, readAll, TIME, toDeltas } from "./suite.ts";
+import type { SessionRow } from "../port.ts";
 import type { Suite } from "./suite.ts";
 
 export function sessions(suite: Suite): void {
@@ -39,6 +40,45 @@ export function sessions(suite: Suite): void {
       before = page.at(-1)?.ordinal;
     }
     assert.deepEqual(seen, ["s7", "s6", "s5", "s4", "s2", "s1"]);
+  });
+
+  suite.it("lists the longest resting first, page by page, and those whose time is over", async ({ log }) => {
+    for (let n = 1; n <= 5; n++) {
+      const spec = { agent: "scripted", ...(n % 2 === 1 && { ttl: n }) };
+      await log.create({ id: `s${n}`, spec, owner: "first", time: TIME + (n === 2 ? 9_000 : 1_000) });
+    }
+    await append(log, "s1", toDeltas(1), { time: TIME + 2_000 });
+    const rest = async (before: number, byTtl = false): Promise<string[]> => {
+      const seen: SessionRow[] = [];
+      for (;;) {
+        const after = seen.at(-1);
+        const page = await log.resting({ before, byTtl, limit: 2, ...(after && { after }) });
+        if (page.length === 0) return seen.map(({ id }) => id);
+        seen.push(...page);
+      }
+    };
+    assert.deepEqual(await rest(TIME + 9_001), ["s3", "s4", "s5", "s1", "s2"]);
+    assert.deepEqual(await rest(TIME + 9_000), ["s3", "s4", "s5", "s1"]);
+    assert.deepEqual(await rest(TIME + 1_000), []);
+    assert.deepEqual(await rest(TIME + 3_001, true), ["s1"]);
+    assert.deepEqual(await rest(TIME + 4_001, true), ["s3", "s1"]);
+    assert.deepEqual(await rest(Number.MAX_SAFE_INTEGER, true), ["s3", "s5", "s1"]);
+  });
+
+  suite.it("is as large as what it keeps", async ({ log }) => {
+    await createSession(log, "s");
+    const before = await log.size();
+    for (let n = 0; n < 4; n++)
+      await append(log, "s", [
+        { type: "item.delta", source: "agent", data: { item_id: "i", delta: `${n}`.repeat(100_000) } },
+      ]);
+    const full = await log.size();
+    assert.ok(full - before > 390_000, `${before}, ${full}`);
+    await log.trim("s", 2);
+    const trimmed = await log.size();
+    assert.ok(full - trimmed > 190_000, `${full}, ${trimmed}`);
+    await log.remove("s");
+    assert.ok(trimmed - (await log.size()) > 190_000);
   });
 
   suite.it("remembers which sessions were left active", async ({ log }) => {
