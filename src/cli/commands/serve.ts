@@ -41,10 +41,10 @@ their workspaces, {"sk-team-a": "team-a"}. A key opens /anthropic alone, and the
 The server's own token opens all sessions. A workspace reaches hosts of the internet alone: no address of this machine
 or its network, by any name. --keys needs a token and a sandbox other than local.
 
---keep deletes sessions whose last event is older, as DELETE does, and trims events that are older from the others: whole
-turns, and never the last one. --keep-bytes trims resting sessions while the log is larger, then deletes them, the longest
-resting first. A session with a "ttl" (seconds) is deleted that long after its last event. One that runs, is paused, waits
-for an answer or has a queued message is never deleted.
+--keep deletes sessions whose last event is older, as DELETE does, and trims events that are older from the others:
+whole turns, and never the last one. --keep-bytes trims resting sessions while the log is larger, then deletes them,
+the longest resting first. A session with a "ttl" (seconds) is deleted that long after its last event. One that runs,
+is paused, waits for an answer or has a queued message is never deleted.
 
 With --webhook, endpoints are told what happens to the sessions, in the form that client.beta.webhooks.unwrap of
 @anthropic-ai/sdk takes. The key that it asks for is made on first use: webhook.key in the data folder. What an
