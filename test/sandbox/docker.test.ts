@@ -115,6 +115,18 @@ describeDocker("a process in a container", () => {
     expect(await spool.stderr()).toMatchObject({ head: "no" });
   });
 
+  it("is heard to its last word, also where something that it left behind holds its output open", async () => {
+    const { sandbox } = await bench.makeSandbox();
+    // In one write, just before its end.
+    const burst = "x=$(head -c 300000 /dev/zero | tr '\\0' x); echo $x; exit 3";
+    const heard = Array.from({ length: 12 }, async (_, index) => {
+      const spool = await spawnScript(sandbox, `${index === 0 ? "sleep 600 &" : ""} ${burst}`);
+      const { lines, exit } = await readToEnd(spool);
+      return [lines.map((line) => line.length), exit];
+    });
+    expect(await Promise.all(heard)).toEqual(heard.map(() => [[300_000], { code: 3 }]));
+  });
+
   it("is signalled by a restarted server, with its whole group", async () => {
     const { options, sandbox } = await bench.makeSandbox();
     const spool = await spawnScript(sandbox, "sleep 600 & touch begun; wait");

@@ -45,7 +45,9 @@ async function main(): Promise<void> {
   child.stdin.write(rest);
   process.stdin.on("error", () => {}).pipe(child.stdin);
   child.stdout.pipe(process.stdout);
-  process.exit(await ended(child));
+  const code = await ended(child);
+  // The engine takes what is written when it can: only behind the last of it is this over.
+  process.stdout.write("", () => process.exit(code));
 }
 
 async function readOrder(): Promise<{ order: LaunchOrder; rest: Buffer }> {
@@ -76,7 +78,8 @@ function ended(child: ChildProcess): Promise<number> {
     child.on("close", (code, signal) => resolve(toCode(code, signal)));
     child.on("exit", (code, signal) => {
       const look = (): void => {
-        if (!hasSpoken) return resolve(toCode(code, signal));
+        // While the engine is slow to take words, no others are read.
+        if (!hasSpoken && process.stdout.writableLength === 0) return resolve(toCode(code, signal));
         hasSpoken = false;
         // After the timer comes whatever is there to be read, and only then the verdict.
         setTimeout(() => setImmediate(() => setImmediate(look)), QUIET_MS);
