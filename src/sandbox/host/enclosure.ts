@@ -25,6 +25,7 @@ export class Enclosure {
   readonly #file: string;
   #ending: Promise<void> = Promise.resolve();
   #prefix: readonly string[] | undefined;
+  #proving: Promise<readonly string[]> | undefined;
 
   /** `mark` is how members are known without a group. */
   constructor(folder: SandboxFolder, record: SandboxRecord, mark?: LimitMark) {
@@ -72,14 +73,21 @@ export class Enclosure {
   async prefix(): Promise<readonly string[]> {
     await this.#ending;
     this.#disk?.begin();
-    if (this.#prefix === undefined || !(await this.#isMade())) {
-      await rm(this.#file, { force: true });
-      this.#prefix = undefined;
-      const prefix = [...toGroupPrefix(await this.#make()), ...this.#mark];
-      await prove(prefix);
-      this.#prefix = prefix;
-    }
-    return this.#prefix;
+    // Once for all who come meanwhile.
+    this.#proving ??= this.#toProven().finally(() => {
+      this.#proving = undefined;
+    });
+    return this.#proving;
+  }
+
+  async #toProven(): Promise<readonly string[]> {
+    const known = this.#prefix;
+    if (known !== undefined && (await this.#isMade())) return known;
+    await rm(this.#file, { force: true });
+    const prefix = [...toGroupPrefix(await this.#make()), ...this.#mark];
+    await prove(prefix);
+    this.#prefix = prefix;
+    return prefix;
   }
 
   /** Remembers a started command while its result is awaited. */
