@@ -258,7 +258,10 @@ describe("the transcript", () => {
       item_id: "p",
       kind: "status",
       status: "completed",
-      content: [{ type: "status", label: "Plan", detail: "1 of 3" }],
+      content: [
+        { type: "status", label: "Plan", detail: "1 of 3" },
+        { type: "json", json: { entries: [entry("look", "completed")] } },
+      ],
     };
     const text = render([
       event("plan.updated", {

@@ -151,9 +151,10 @@ function exitCodeOf(item: Item): number | undefined {
 }
 
 function writeStatus(state: TranscriptState, item: Item, pen: Pen, place: Place): TranscriptState {
+  const isShadowed = (part: ContentPart): boolean =>
+    part.type === "status" && state.shadowed.includes(part.label.toLowerCase());
   for (const part of item.content) {
-    if (part.type !== "status") continue;
-    if (state.shadowed.includes(part.label.toLowerCase())) continue;
+    if (part.type !== "status" || isShadowed(part)) continue;
     if (state.owner !== "status") pen.space();
     const detail = part.detail ? `  ${part.detail}` : "";
     pen.line(
@@ -161,7 +162,9 @@ function writeStatus(state: TranscriptState, item: Item, pen: Pen, place: Place)
     );
   }
   const files = item.content.some((part) => part.type === "file_ref");
-  writeParts(pen, item.content, place);
+  // The event beside it has shown what the JSON says.
+  const isTold = item.content.some(isShadowed);
+  writeParts(pen, isTold ? item.content.filter((part) => part.type !== "json") : item.content, place);
   return { ...state, owner: files ? state.owner : "status" };
 }
 
