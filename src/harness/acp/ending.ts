@@ -1,6 +1,7 @@
 import type { EventData } from "../../contract/index.ts";
 import type { Params, RpcError } from "../rpc.ts";
-import { type Failure, toFailure } from "./failure.ts";
+import type { Failure } from "../failure.ts";
+import { toFailure } from "./failure.ts";
 import type { Hand } from "./hand.ts";
 import { toRequest } from "./request.ts";
 import { endAllSpeech, isAnchor } from "./speech.ts";

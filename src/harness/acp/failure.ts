@@ -1,11 +1,6 @@
 import { parseOthersJson } from "../../contract/index.ts";
-import type { EventError, StopReason } from "../../contract/index.ts";
+import { codeOfStatus, type Failure, isTransient, stopReasonOf } from "../failure.ts";
 import { isRecord, type RpcError } from "../rpc.ts";
-
-export interface Failure {
-  readonly error: EventError;
-  readonly stopReason: StopReason;
-}
 
 /** Why an agent could not answer, in the words of one table for all of them. */
 export function toFailure(error: Pick<RpcError, "code" | "message" | "data">): Failure {
@@ -14,23 +9,13 @@ export function toFailure(error: Pick<RpcError, "code" | "message" | "data">): F
     return { error: { code: "max_tokens", message }, stopReason: "max_tokens" };
   }
   const code = codeOf(statusOf(error, message), message, error.code);
-  const retryable = TRANSIENT.has(code);
-  const fatal = FATAL.has(code);
-  return {
-    error: { code, message, retryable },
-    stopReason: retryable ? "retries_exhausted" : fatal ? "model_error" : "end_turn",
-  };
+  return { error: { code, message, retryable: isTransient(code) }, stopReason: stopReasonOf(code) };
 }
 
 /** The same for agents that only have a text for it. */
 export function toTextFailure(text: string): Failure {
   return toFailure({ code: 0, message: text });
 }
-
-const TRANSIENT = new Set(["overloaded", "rate_limited", "server_error", "network"]);
-
-/** What no later message can mend. */
-const FATAL = new Set(["unauthorized", "billing"]);
 
 /** JSON-RPC's own code for an agent that wants somebody to log in. */
 const AUTH_REQUIRED = -32000;
@@ -46,11 +31,10 @@ function codeOf(status: number | undefined, message: string, rpcCode: number): s
   if (status === 402 || /billing|credit balance|insufficient.?(quota|credit)/i.test(message))
     return "billing";
   if (status === 429 || /rate.?limit|RESOURCE_EXHAUSTED/i.test(message)) return "rate_limited";
-  if (status === 529 || /overloaded/i.test(message)) return "overloaded";
+  if (/overloaded/i.test(message)) return "overloaded";
   // An agent may give a cut stream a status that no server sent.
   if (CUT.test(message) && (status === undefined || status === 500)) return "network";
-  if (status !== undefined && status >= 500) return "server_error";
-  if (status !== undefined && status >= 400) return "invalid_request";
+  if (status !== undefined && status >= 400) return codeOfStatus(status);
   if (/authentication required|unauthori[sz]ed|api key/i.test(message)) return "unauthorized";
   if (/invalid_request/i.test(message)) return "invalid_request";
   return "internal";

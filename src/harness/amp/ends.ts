@@ -1,6 +1,7 @@
 import type { EventData } from "../../contract/index.ts";
 import type { Scribe } from "../scribe.ts";
-import { type Failure, toFailure } from "./failure.ts";
+import type { Failure } from "../failure.ts";
+import { toFailure } from "./failure.ts";
 import { type AmpAsk, type AmpState, atTurnsEdge } from "./state.ts";
 import { toUsage } from "./usage.ts";
 

@@ -1,4 +1,4 @@
-import type { StopReason } from "../../contract/index.ts";
+import { codeOfStatus, isTransient, stopReasonOf } from "../failure.ts";
 import { type Fields, toCount, toText } from "./fields.ts";
 import type { Ending } from "./ending.ts";
 
@@ -25,24 +25,12 @@ export function toEnding(result: Fields, kind = ""): Ending {
   const type =
     toText(result["api_error_type"]) || kind || (terminal === "api_error" ? "connection_failed" : "");
   const code = toCode({ status, kind: toText(result["api_error"]) || type, terminal, message });
-  const stop_reason = STOPS[code] ?? "end_turn";
-  const isTransient = stop_reason === "retries_exhausted";
   return {
     status: "failed",
-    stop_reason,
-    error: { code, message, ...(isTransient ? { retryable: true } : {}) },
+    stop_reason: stopReasonOf(code),
+    error: { code, message, ...(isTransient(code) ? { retryable: true } : {}) },
   };
 }
-
-/** What a later message cannot mend ends the session; what the CLI has tried often enough ends the turn. */
-const STOPS: Readonly<Record<string, StopReason>> = {
-  unauthorized: "model_error",
-  billing: "model_error",
-  rate_limited: "retries_exhausted",
-  overloaded: "retries_exhausted",
-  server_error: "retries_exhausted",
-  network: "retries_exhausted",
-};
 
 /** One word for a failure, from the HTTP status where there is one and else from the CLI's own word. */
 export function toCode(failure: {
@@ -54,13 +42,8 @@ export function toCode(failure: {
   const { status, kind, terminal = "", message = "" } = failure;
   if (CONTEXT.has(terminal) || /prompt is too long/i.test(message)) return "context_length";
   if (/no conversation found/i.test(message)) return "conversation_not_found";
-  if (status === 402 || /billing|credit balance/i.test(`${kind} ${message}`)) return "billing";
-  if (status === 401 || status === 403) return "unauthorized";
-  if (status === 429) return "rate_limited";
-  if (status === 529) return "overloaded";
-  if (status >= 500) return "server_error";
-  if (status === 408) return "network";
-  if (status >= 400) return "invalid_request";
+  if (/billing|credit balance/i.test(`${kind} ${message}`)) return "billing";
+  if (status >= 400) return codeOfStatus(status);
   return KINDS[kind] ?? "internal";
 }
 

@@ -1,16 +1,14 @@
 import { parseOthersJson } from "../../contract/index.ts";
-import type { EventError, StopReason } from "../../contract/index.ts";
+import { codeOfStatus, type Failure, isTransient, stopReasonOf } from "../failure.ts";
 import { isRecord } from "../rpc.ts";
 
-/** How a turn that went wrong ended. */
-export interface Failure {
-  readonly error: EventError;
-  readonly stopReason: StopReason;
+/** A failure with what Codex tells besides its message. */
+export interface CodexFailure extends Failure {
   readonly details?: unknown;
 }
 
 /** Codex's own error: `{message, codexErrorInfo, additionalDetails}`, of which `exec` tells only the message. */
-export function toFailure(value: unknown): Failure {
+export function toFailure(value: unknown): CodexFailure {
   const error = isRecord(value) ? value : {};
   const text = typeof error["message"] === "string" ? error["message"] : "Codex failed without a word";
   const provider = providerError(text);
@@ -26,15 +24,14 @@ export function toFailure(value: unknown): Failure {
     return { error: { code: "refusal", message }, stopReason: "refusal", ...details };
   }
   const code = codeOf({ name: info.name, status, text, providerCode: provider.code });
-  const retryable = TRANSIENT.has(code);
-  const stopReason = retryable ? "retries_exhausted" : FATAL.has(code) ? "model_error" : "end_turn";
-  return { error: { code, message, retryable }, stopReason, ...details };
+  return {
+    error: { code, message, retryable: isTransient(code) },
+    stopReason: stopReasonOf(code),
+    ...details,
+  };
 }
 
 const REFUSALS = new Set(["cyberPolicy", "misalignmentPolicyViolation"]);
-const TRANSIENT = new Set(["rate_limited", "overloaded", "server_error", "network"]);
-/** What no later message of the session can mend. */
-const FATAL = new Set(["unauthorized", "billing"]);
 
 const CODES: Readonly<Record<string, string>> = {
   contextWindowExceeded: "context_length",
@@ -76,14 +73,6 @@ const NETWORK = new Set([
   "responseStreamDisconnected",
   "responseTooManyFailedAttempts",
 ]);
-
-function codeOfStatus(status: number): string {
-  if (status === 401 || status === 403) return "unauthorized";
-  if (status === 402) return "billing";
-  if (status === 429) return "rate_limited";
-  if (status === 503 || status === 529) return "overloaded";
-  return status >= 500 ? "server_error" : "invalid_request";
-}
 
 /** `"name"` or `{name: {httpStatusCode}}`. */
 function infoOf(value: unknown): { name: string; status?: number } {

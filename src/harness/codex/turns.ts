@@ -1,7 +1,7 @@
 import { own, without } from "../transcript.ts";
 import { isRecord, type Params } from "../rpc.ts";
 import { declineLine } from "./answers.ts";
-import { type Failure, toFailure } from "./failure.ts";
+import { type CodexFailure, toFailure } from "./failure.ts";
 import { change, changeAgent, ensureModel, isMain, modelKey, placeOf, type Reading } from "./reading.ts";
 import { askForPlan, closePlanCall } from "./plan.ts";
 import { asThread } from "./texts.ts";
@@ -45,7 +45,7 @@ export function endTurn(reading: Reading, params: Params): void {
 const COMPLETED = { status: "completed", stop_reason: "end_turn" } as const;
 
 /** A model at its capacity is the one failure that Codex gives up on at once: whether to try again is decided elsewhere. */
-function halt(reading: Reading, failure: Failure): void {
+function halt(reading: Reading, failure: CodexFailure): void {
   const { code, message } = failure.error;
   if (code !== "overloaded" || !reading.state.driven) return failTurn(reading, failure);
   reading.scribe.endModel(modelKey(reading, undefined), { error: failure.error });
@@ -66,7 +66,7 @@ export function finish(reading: Reading, outcome: Parameters<Reading["scribe"]["
   scribe.endTurn(outcome);
 }
 
-export function failTurn(reading: Reading, { error, stopReason, details }: Failure): void {
+export function failTurn(reading: Reading, { error, stopReason, details }: CodexFailure): void {
   const { scribe } = reading;
   const more = details === undefined ? {} : { details };
   scribe.endModel(modelKey(reading, undefined), { error });

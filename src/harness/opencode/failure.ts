@@ -1,5 +1,6 @@
 import { parseOthersJson } from "../../contract/index.ts";
 import type { EventData, EventError } from "../../contract/index.ts";
+import { codeOfStatus, isTransient, stopReasonOf } from "../failure.ts";
 import { isRecord } from "../rpc.ts";
 import type { NativeError } from "./state.ts";
 
@@ -38,13 +39,13 @@ export function endingOf(failure: NativeError): Ending {
     return { status: "completed", stop_reason: "refusal", details: { reason: failure.message } };
   }
   const error = toEventError(failure);
-  return { status: "failed", stop_reason: STOPS[error.code] ?? "end_turn", error };
+  return { status: "failed", stop_reason: stopReasonOf(error.code), error };
 }
 
 export function toEventError(failure: NativeError): EventError {
   const { message } = failure;
   const code = codeOf(failure);
-  return TRANSIENT.has(code) ? { code, message, retryable: true } : { code, message };
+  return isTransient(code) ? { code, message, retryable: true } : { code, message };
 }
 
 /** What went wrong where only words are left of it. */
@@ -56,26 +57,10 @@ export function codeOfWords(message: string): string {
   return "server_error";
 }
 
-const TRANSIENT = new Set(["rate_limited", "overloaded", "server_error", "network"]);
-
-const STOPS: Readonly<Record<string, Ending["stop_reason"]>> = {
-  rate_limited: "retries_exhausted",
-  overloaded: "retries_exhausted",
-  server_error: "retries_exhausted",
-  network: "retries_exhausted",
-  unauthorized: "model_error",
-  billing: "model_error",
-};
-
 function codeOf({ name, message, status, isRetryable }: NativeError): string {
   if (name === "ContextOverflowError") return "context_length";
   if (name === "ProviderAuthError") return "unauthorized";
   if (name !== "APIError") return "internal";
-  if (status === 401 || status === 403) return "unauthorized";
-  if (status === 402) return "billing";
-  if (status === 429) return "rate_limited";
-  if (status === 503 || status === 529) return "overloaded";
-  if (status !== undefined && status >= 500) return "server_error";
-  if (status !== undefined) return "invalid_request";
+  if (status !== undefined) return codeOfStatus(status);
   return isRetryable === true ? codeOfWords(message) : "internal";
 }

@@ -1,0 +1,34 @@
+import type { EventError, StopReason } from "../contract/index.ts";
+
+/** Why a turn failed, and how that ends it. */
+export interface Failure {
+  readonly error: EventError;
+  readonly stopReason: StopReason;
+}
+
+/** Codes that another attempt may mend; the agent has made its attempts when a turn ends by one. */
+const TRANSIENT: ReadonlySet<string> = new Set(["rate_limited", "overloaded", "server_error", "network"]);
+
+/** Codes that no later message of the session can mend. */
+const FATAL: ReadonlySet<string> = new Set(["unauthorized", "billing"]);
+
+export function isTransient(code: string): boolean {
+  return TRANSIENT.has(code);
+}
+
+/** The stop reason of a turn that failed by this code. */
+export function stopReasonOf(code: string): StopReason {
+  if (isTransient(code)) return "retries_exhausted";
+  return FATAL.has(code) ? "model_error" : "end_turn";
+}
+
+/** The code of a failed HTTP answer of a model's provider. */
+export function codeOfStatus(status: number): string {
+  if (status === 401 || status === 403) return "unauthorized";
+  if (status === 402) return "billing";
+  if (status === 408) return "network";
+  if (status === 429) return "rate_limited";
+  // 529 is Anthropic's status for it, 503 that of the other providers.
+  if (status === 503 || status === 529) return "overloaded";
+  return status >= 500 ? "server_error" : "invalid_request";
+}
