@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import type { StopReason } from "../../contract/index.ts";
 import { type Fields, toCount, toText } from "./fields.ts";
 import type { Ending } from "./ending.ts";
@@ -25,7 +26,7 @@ export function toEnding(result: Fields, kind = ""): Ending {
   const type =
     toText(result["api_error_type"]) || kind || (terminal === "api_error" ? "connection_failed" : "");
   const code = toCode({ status, kind: toText(result["api_error"]) || type, terminal, message });
-  const stop_reason = STOPS[code] ?? "end_turn";
+  const stop_reason = own(STOPS, code) ?? "end_turn";
   const isTransient = stop_reason === "retries_exhausted";
   return {
     status: "failed",
@@ -61,7 +62,7 @@ export function toCode(failure: {
   if (status >= 500) return "server_error";
   if (status === 408) return "network";
   if (status >= 400) return "invalid_request";
-  return KINDS[kind] ?? "internal";
+  return own(KINDS, kind) ?? "internal";
 }
 
 const CONTEXT = new Set(["prompt_too_long", "blocking_limit", "rapid_refill_breaker"]);

@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { parseOthersJson } from "../../contract/index.ts";
 import type { EventData, EventError } from "../../contract/index.ts";
 import { isRecord } from "../rpc.ts";
@@ -38,7 +39,7 @@ export function endingOf(failure: NativeError): Ending {
     return { status: "completed", stop_reason: "refusal", details: { reason: failure.message } };
   }
   const error = toEventError(failure);
-  return { status: "failed", stop_reason: STOPS[error.code] ?? "end_turn", error };
+  return { status: "failed", stop_reason: own(STOPS, error.code) ?? "end_turn", error };
 }
 
 export function toEventError(failure: NativeError): EventError {
