@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { defineConfig, type UserConfig } from "tsdown";
 
 const shared: UserConfig = { platform: "node", target: "node20", fixedExtension: false, clean: false };
@@ -7,8 +8,10 @@ function program(name: string, source: string, format: "esm" | "cjs" = "esm"): U
   return { ...shared, entry: { [`agents/${name}`]: source }, format, dts: false };
 }
 
-/** Dependencies that are plain scripts. */
-const BUNDLED = [/^(@hono\/node-server|aws4fetch|commander|eventsource-parser|hono|picocolors|zod)($|\/)/];
+/** Dependencies that are plain scripts, each with what lies below it. Their licences go with them. */
+const BUNDLED = (
+  JSON.parse(readFileSync(new URL("scripts/bundled.json", import.meta.url), "utf8")) as string[]
+).map((name) => new RegExp(`^${name}($|/)`));
 
 export default defineConfig([
   {

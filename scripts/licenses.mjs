@@ -2,18 +2,9 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./setup.mjs";
 
-/** The licences of the packages that are bundled into dist/cli go with it, as they ask. */
-const BUNDLED = [
-  "@hono/node-server",
-  "aws4fetch",
-  "commander",
-  "eventsource-parser",
-  "hono",
-  "picocolors",
-  "zod",
-];
-
-const texts = BUNDLED.map((name) => {
+/** The licences of the packages that are bundled go with them, as they ask. */
+const bundled = JSON.parse(readFileSync(join(ROOT, "scripts/bundled.json"), "utf8"));
+const texts = bundled.map((name) => {
   const folder = join(ROOT, "node_modules", name);
   const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
   if (file === undefined) throw new Error(`${name} has no licence file, so it cannot be bundled`);

@@ -48,15 +48,17 @@ export function isOutline(line: string): boolean {
   return line.charCodeAt(0) === 64;
 }
 
-/** The event's text again, to the byte. */
-export function fromOutline(line: string, read: (hash: string) => string): string {
+/** The event's text again, to the byte; undefined where a blob of it is missing. */
+export function fromOutline(line: string, read: (hash: string) => string | undefined): string | undefined {
   const start = line.indexOf(" ") + 1;
   let text = "";
   let copied = start;
   for (const reference of line.slice(1, start - 1).split(",")) {
     const colon = reference.indexOf(":");
     const place = start + Number(reference.slice(0, colon));
-    text += line.slice(copied, place) + JSON.stringify(read(reference.slice(colon + 1))).slice(1, -1);
+    const blob = read(reference.slice(colon + 1));
+    if (blob === undefined) return undefined;
+    text += line.slice(copied, place) + JSON.stringify(blob).slice(1, -1);
     copied = place;
   }
   return text + line.slice(copied);

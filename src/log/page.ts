@@ -1,5 +1,6 @@
+import { type Checked, isReadable, toDamaged } from "./damaged.ts";
+import { isOutline } from "./outline.ts";
 import type { ReadRange, StoredEvent } from "./port.ts";
-import { blobMissing } from "./refusals.ts";
 import { fromSegment } from "./segment.ts";
 import type { Place, SegmentStore } from "./store.ts";
 
@@ -15,14 +16,20 @@ export class Page {
   readonly #session: string;
   readonly #place: Place;
   readonly #range: ReadRange;
+  readonly #checked: Checked;
   #after: number;
   #length = 0;
 
-  constructor(store: SegmentStore, session: { id: string; place: Place }, range: ReadRange) {
+  constructor(
+    store: SegmentStore,
+    session: { id: string; place: Place; checked: Checked },
+    range: ReadRange,
+  ) {
     this.#store = store;
     this.#session = session.id;
     this.#place = session.place;
     this.#range = range;
+    this.#checked = session.checked;
     this.#after = range.after;
   }
 
@@ -31,13 +38,23 @@ export class Page {
     const wanted = { after: this.#after, limit: types ? SCANNED_EVENTS : limit - this.events.length, raw };
     const segments = this.#store.segments(this.#place.ordinal, wanted);
     for (const segment of segments) {
-      for (const event of fromSegment(segment, { ...this.#range, after: this.#after }, this.#readBlob)) {
+      for (const stored of fromSegment(segment, { ...this.#range, after: this.#after }, this.#readBlob)) {
+        const event = this.#toReadable(stored);
+        if (types && !types.has(event.type)) continue;
         this.#add(event);
         if (this.isWhole) return;
       }
       this.#after = segment.last;
     }
     this.isWhole = segments.length === 0 || this.#after >= this.#place.head;
+  }
+
+  #toReadable(event: StoredEvent): StoredEvent {
+    const { ordinal } = this.#place;
+    if (this.#checked.has(ordinal, event.sequence) && !isOutline(event.body)) return event;
+    if (!isReadable(event)) return toDamaged(event, { session: this.#session, before: this.events.at(-1) });
+    if (!this.#range.types) this.#checked.add(ordinal, event.sequence);
+    return event;
   }
 
   #add(event: StoredEvent): void {
@@ -47,9 +64,5 @@ export class Page {
     this.isWhole = isTooLong || this.events.length === this.#range.limit;
   }
 
-  readonly #readBlob = (hash: string, sequence: number): string => {
-    const text = this.#store.blob(hash);
-    if (text === undefined) throw blobMissing(this.#session, sequence, hash);
-    return text;
-  };
+  readonly #readBlob = (hash: string): string | undefined => this.#store.blob(hash);
 }

@@ -75,6 +75,9 @@ export interface Claim {
   readonly onlyIdle?: boolean;
 }
 
+/** The agent of a session whose spec is damaged in the store. */
+export const DAMAGED_AGENT = "damaged";
+
 export interface SessionRow {
   readonly id: string;
   readonly ordinal: number;

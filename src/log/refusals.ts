@@ -59,14 +59,6 @@ export function invalidCursor(after: number): SluiceError {
   });
 }
 
-export function blobMissing(session: string, sequence: number, hash: string): SluiceError {
-  return new SluiceError(
-    "internal",
-    `A large text of event ${sequence} in session ${session} (sha256 ${hash}) is missing or damaged beside the log. Restore it from a backup, or read on with the cursor ${sequence}.`,
-    { session, sequence, hash },
-  );
-}
-
 export function logClosed(): SluiceError {
   return new SluiceError(
     "draining",

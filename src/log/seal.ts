@@ -61,6 +61,11 @@ export function readType(text: string, sequence: number): EventType {
   return KNOWN_TYPES.get(type) ?? (type as EventType);
 }
 
+/** Whether it was written by us: where a text is damaged, anything may stand at its place. */
+export function isKnownType(type: string): boolean {
+  return KNOWN_TYPES.has(type);
+}
+
 const TYPE_AT = '{"sequence":,"type":"'.length;
 
 // Readers share one string per type instead of a slice per event.

@@ -2,7 +2,7 @@ import type { EventDraft } from "../contract/index.ts";
 import { fromOutline, isBig, isOutline, isWellFormed, toBlob, toOutline } from "./outline.ts";
 import type { Blob } from "./outline.ts";
 import type { ReadRange, StoredEvent } from "./port.ts";
-import { readType } from "./seal.ts";
+import { isKnownType, readType } from "./seal.ts";
 
 const SEGMENT_EVENTS = 1024;
 // A row's two texts stay below 128 KB each: V8 keeps larger strings apart, where making one costs several times more.
@@ -73,11 +73,11 @@ function packOne(
   };
 }
 
-/** The events of a segment behind `after`, whole, one at a time. */
+/** The events of a segment behind `after`, whole, one at a time. An event whose large text is missing stays an outline. */
 export function* fromSegment(
   segment: Segment,
   range: Pick<ReadRange, "after" | "raw" | "types">,
-  read: (hash: string, sequence: number) => string,
+  read: (hash: string) => string | undefined,
 ): Generator<StoredEvent> {
   const bodies = new Lines(segment.bodies);
   const raws = range.raw && segment.raws !== null ? new Lines(segment.raws) : undefined;
@@ -91,10 +91,10 @@ export function* fromSegment(
     }
     const line = bodies.next();
     const type = readType(isOutline(line) ? line.slice(line.indexOf(" ") + 1) : line, sequence);
-    if (range.types && !range.types.has(type)) continue;
-    const body = isOutline(line) ? fromOutline(line, (hash) => read(hash, sequence)) : line;
-    if (!raw) yield { sequence, type, body };
-    else yield { sequence, type, body, raw: fromRawEntry(raw, (hash) => read(hash, sequence)) };
+    if (range.types && !range.types.has(type) && isKnownType(type)) continue;
+    const body = isOutline(line) ? (fromOutline(line, read) ?? line) : line;
+    const native = raw ? fromRawEntry(raw, read) : undefined;
+    yield native === undefined ? { sequence, type, body } : { sequence, type, body, raw: native };
   }
 }
 
@@ -117,10 +117,18 @@ function toRawEntry(raw: string | undefined, previous: string | undefined, blobs
   return raw;
 }
 
-function fromRawEntry(entry: string, read: (hash: string) => string): string {
+function fromRawEntry(entry: string, read: (hash: string) => string | undefined): string | undefined {
   if (entry.startsWith("@")) return read(entry.slice(1));
-  if (entry.startsWith("!")) return JSON.parse(entry.slice(1)) as string;
-  return entry;
+  return entry.startsWith("!") ? fromQuoted(entry.slice(1)) : entry;
+}
+
+/** A native line only goes with its event. One that is damaged is none. */
+function fromQuoted(text: string): string | undefined {
+  try {
+    return JSON.parse(text) as string;
+  } catch {
+    return undefined;
+  }
 }
 
 class Lines {

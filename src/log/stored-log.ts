@@ -11,6 +11,7 @@ import type {
   SessionRow,
   StoredEvent,
 } from "./port.ts";
+import { Checked } from "./damaged.ts";
 import { Gate } from "./gate.ts";
 import { Page } from "./page.ts";
 import { cursorGone, invalidCursor, logClosed, sessionNotFound } from "./refusals.ts";
@@ -36,6 +37,7 @@ export class StoredLog implements EventLog {
   /** Held by a long commit: nobody may come near the store before it settles. */
   readonly #gate = new Gate();
   readonly #holds = new Holds();
+  readonly #checked = new Checked();
   #closed = false;
 
   constructor(store: SegmentStore) {
@@ -175,7 +177,7 @@ export class StoredLog implements EventLog {
     if (range.after < place.floor || range.after > place.head) throw cursorGone(session, range.after, place);
     const events = range.after === place.head ? [] : this.#newest(session, range);
     if (events) return { events, isWhole: true, readOn: () => {} };
-    const page = new Page(this.#store, { id: session, place }, range);
+    const page = new Page(this.#store, { id: session, place, checked: this.#checked }, range);
     // At once: behind the next commit the place may be another, and what was trimmed would be missing without a word.
     page.readOn();
     return page;

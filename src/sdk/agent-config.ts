@@ -1,3 +1,4 @@
+import { own } from "../contract/ownKeys.ts";
 import { type PermissionMode, type SessionSpec, SluiceError } from "../contract/index.ts";
 import { findHarness } from "../harness/registry.ts";
 
@@ -85,7 +86,7 @@ const ADDRESSES: Partial<Record<AgentType, string>> = {
 function toAddress({ type, providerBaseUrl, model }: AgentConfig): Record<string, string> {
   if (providerBaseUrl === undefined) return {};
   const isAnthropic = type === "opencode" && model?.startsWith("anthropic/") === true;
-  const variable = isAnthropic ? "ANTHROPIC_BASE_URL" : ADDRESSES[type];
+  const variable = isAnthropic ? "ANTHROPIC_BASE_URL" : own(ADDRESSES, type);
   if (variable === undefined) throw refuse(`${type} has no provider whose address could be another`);
   return { [variable]: providerBaseUrl };
 }

@@ -5,7 +5,8 @@ import type { Harness } from "../harness/port.ts";
 import type { Sandbox } from "../sandbox/port.ts";
 import { createSpool, openSpool } from "../spool/index.ts";
 import { TOKEN_VARIABLE, type ToolRun } from "../tools/index.ts";
-import type { SessionDeps } from "./deps.ts";
+import { messageOf } from "./damage.ts";
+import type { Logger, SessionDeps } from "./deps.ts";
 import type { SessionFold } from "./fold.ts";
 import { type Credentials, isKey, readCredentials } from "./credentials.ts";
 import { collectInside, placeLogin } from "./login.ts";
@@ -96,6 +97,7 @@ export async function startProcess(
     context: { spec, ...place },
     redactor,
     witness,
+    logger: loggerOf(deps, row),
   });
 }
 
@@ -121,8 +123,13 @@ export async function attachProcess(
   const values = await readSecrets(harness, row.spec, sandbox);
   const isBridged = bridgedTools(row.spec, harness).length > 0;
   const token = isBridged ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
-  const lent = toLentValues(await deps.lend(row.id).catch(() => undefined));
-  const spec = withToolServer(await deps.equip(row.id, row.spec).catch(() => row.spec), harness);
+  const logger = loggerOf(deps, row);
+  const without = (message: string) => (error: unknown) =>
+    logger({ level: "warn", message, error: messageOf(error) });
+  const onUnlent = without("what was lent to a running session could not be read, and cannot be hidden");
+  const lent = toLentValues((await deps.lend(row.id).catch(onUnlent)) ?? undefined);
+  const onUnequipped = without("a running session goes on without what it is equipped with");
+  const spec = withToolServer((await deps.equip(row.id, row.spec).catch(onUnequipped)) ?? row.spec, harness);
   const process = new HarnessProcess({
     sessionKey: sessionKey(row),
     ordinal: fold.processes,
@@ -138,9 +145,14 @@ export async function attachProcess(
       ...forkOf(row, fold.processes),
     },
     redactor: redactorOf(deps, spec, new Map([...withToken(values, token), ...lent])),
+    logger,
   });
   await process.reattach(row.spool);
   return process;
+}
+
+function loggerOf({ logger }: SessionDeps, { id: session }: SessionRow): Logger {
+  return (line) => logger({ ...line, session });
 }
 
 /** Of the login that it was started with only the agent's home may still know. */

@@ -1,6 +1,8 @@
 import { join } from "node:path";
+import { SluiceError } from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness } from "../harness/registry.ts";
+import { DAMAGED_AGENT } from "../log/port.ts";
 import { createFolderStorage } from "../sandbox/index.ts";
 import { parsePrivateNames } from "../sandbox/bridge/hostPattern.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
@@ -49,9 +51,17 @@ export function createSessionDeps(options: EngineOptions, around: Surroundings):
       find: options.shelves,
     }),
     starts: new StartQueue(options.startsAtOnce ?? DEFAULT_STARTS_AT_ONCE),
-    harness: (spec) => findHarness(spec.agent, harnesses),
+    harness: (spec) => {
+      if (spec.agent === DAMAGED_AGENT) throw specDamaged();
+      return findHarness(spec.agent, harnesses);
+    },
     provider: (id) => findProvider(id, providers),
   };
+}
+
+function specDamaged(): SluiceError {
+  const detail = "the settings of this session are damaged in the store; read its events, or delete it";
+  return new SluiceError("internal", detail);
 }
 
 /** A name that cannot be one is said when the engine starts. */

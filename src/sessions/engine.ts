@@ -184,7 +184,8 @@ class LocalEngine implements Engine {
     for (const id of await this.#forks.abandoned()) {
       const types = new Set(["checkpoint.restored"] as const);
       const row = await this.log.find(id);
-      const isWhole = row && (await this.log.read(id, { after: 0, limit: 1, types })).length > 0;
+      const isWhole =
+        row && (row.floor > 0 || (await this.log.read(id, { after: 0, limit: 1, types })).length > 0);
       if (row && !isWhole) await this.remove(id);
       await this.#forks.end(id);
     }
@@ -242,6 +243,13 @@ class LocalEngine implements Engine {
         if (!(error instanceof SluiceError && error.code === "session_not_found")) throw error;
       });
     }
+  }
+
+  #onUnerased(error: unknown): void {
+    // Whoever closed the log before us wants nothing removed from it.
+    if (error instanceof SluiceError && error.code === "draining") return;
+    const message = "the rows of a deleted session could not be removed";
+    this.#deps.logger({ level: "error", message, error: messageOf(error) });
   }
 
   async send(id: string, { via, key, ...message }: SessionInput): Promise<AcceptedInput> {
@@ -350,13 +358,7 @@ class LocalEngine implements Engine {
         }),
       );
     }
-    await this.#eraseRetired().catch((error: unknown) =>
-      this.#deps.logger({
-        level: "error",
-        message: "the rows of a deleted session could not be removed",
-        error: messageOf(error),
-      }),
-    );
+    await this.#eraseRetired().catch((error: unknown) => this.#onUnerased(error));
     await this.#removeHalfCopies().catch((error: unknown) =>
       this.#deps.logger({
         level: "error",
@@ -386,8 +388,8 @@ class LocalEngine implements Engine {
     await this.#retention.end();
     const isNeeded = [...this.#open].some((session) => session.isActive);
     await this.#open.close();
-    // What fails is done by the next start; the log may be closed already.
-    await this.#eraseRetired().catch(() => {});
+    // What fails is done by the next start.
+    await this.#eraseRetired().catch((error: unknown) => this.#onUnerased(error));
     await this.#deps.tools.close();
     this.#deps.ourselves.close();
     if (!isNeeded) await this.#caretaker.end();

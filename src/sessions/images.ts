@@ -2,7 +2,15 @@ import { extname } from "node:path";
 import { type ContentPart, storedImagePath } from "../contract/index.ts";
 import type { HarnessCommand } from "../harness/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
+import { messageOf } from "./damage.ts";
+import type { Logger } from "./deps.ts";
 import { toItemId } from "./start.ts";
+
+/** Where pictures are stored, and who hears of one that cannot be. */
+interface Place {
+  readonly files: SandboxFiles;
+  readonly logger: Logger;
+}
 
 const LARGEST_IMAGE = 20 * 1024 * 1024;
 
@@ -15,9 +23,12 @@ const MIMES: Readonly<Record<string, string>> = {
 };
 
 /** An image reaches a model as bytes and not as a path, and is a file of the session; a file that cannot be read stays a path. */
-export async function inlineImages(files: SandboxFiles, command: HarnessCommand): Promise<HarnessCommand> {
+export async function inlineImages(
+  { files, logger }: Place,
+  command: HarnessCommand,
+): Promise<HarnessCommand> {
   if (command.type !== "prompt" && command.type !== "steer") return command;
-  await storeImages(files, { item_id: toItemId(command.inputId), content: command.content });
+  await storeImages({ files, logger }, { item_id: toItemId(command.inputId), content: command.content });
   return { ...command, content: await inlineContent(files, command.content) };
 }
 
@@ -26,7 +37,7 @@ export async function inlineImages(files: SandboxFiles, command: HarnessCommand)
  * already, so nothing is lost where the file cannot be written, such as on a full disk.
  */
 export async function storeImages(
-  files: SandboxFiles,
+  { files, logger }: Place,
   { item_id: itemId, content }: { readonly item_id: string; readonly content: readonly ContentPart[] },
 ): Promise<void> {
   for (const [index, part] of content.entries()) {
@@ -35,7 +46,9 @@ export async function storeImages(
     const comma = part.path.indexOf(",");
     const isBase64 = part.path.slice(0, comma).endsWith(";base64");
     const bytes = Buffer.from(part.path.slice(comma + 1), isBase64 ? "base64" : "utf8");
-    await files.write(path, bytes).catch(() => {});
+    await files.write(path, bytes).catch((error: unknown) => {
+      logger({ level: "warn", message: "a picture could not be stored", path, error: messageOf(error) });
+    });
   }
 }
 

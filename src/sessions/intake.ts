@@ -126,7 +126,7 @@ export class Intake {
       const line = process.clean(lines[index] as SpoolLine);
       const { facts, replies } = process.decode(line, lines[index + 1]?.at ?? batch.offset);
       if (facts.some(mayEndTurn)) await this.#drain(drafts, facts);
-      for (const item of facts.flatMap(shownImages)) await storeImages(process.sandbox.files, item);
+      for (const item of facts.flatMap(shownImages)) await storeImages(process.place, item);
       // Nothing is awaited for a line that says nothing of tools: a flood of words must not pay for it.
       this.#admit(drafts, line, facts.some(isToolItem) ? await this.#shown(facts) : facts);
       // Said before the commit, under an id that decoding again would give again: told exactly once.

@@ -2,6 +2,7 @@ import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { EventDraft, SluiceEvent } from "../contract/index.ts";
 import type { EventLog } from "../log/port.ts";
+import { readKept } from "../log/read-kept.ts";
 import {
   createFileHookRunner,
   createWatcher,
@@ -183,7 +184,7 @@ async function reportedSince({ log, session, name }: ObserverOptions, at: number
   const reported: FileChange[] = [];
   const types = new Set(["file.changed"] as const);
   for (let after = at; ;) {
-    const page = await log.read(session, { after, limit: 1000, types });
+    const page = await readKept(log, session, { after, limit: 1000, types });
     for (const stored of page) {
       after = stored.sequence;
       const event = JSON.parse(stored.body) as SluiceEvent;

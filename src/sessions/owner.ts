@@ -29,15 +29,10 @@ export class Owner {
 
   /** Whether its sessions may be taken over: it is of this very process, or it is no more. */
   isFree(owner: string): boolean {
-    return owner === this.#process || owner.startsWith(`${this.#process}@`) || !this.#isAlive(owner);
+    return owner === this.#process || owner.startsWith(`${this.#process}@`) || !this.isAlive(owner);
   }
 
-  /** To be called when nothing is written any more. */
-  close(): void {
-    this.#lock?.release();
-  }
-
-  #isAlive(owner: string): boolean {
+  isAlive(owner: string): boolean {
     const now = performance.now();
     if (now < (this.#seenAlive.get(owner) ?? 0)) return true;
     this.#seenAlive.delete(owner);
@@ -45,6 +40,11 @@ export class Owner {
     const isAlive = nonce === undefined ? isProcessAlive(owner) : this.#isLocked(nonce);
     if (isAlive) this.#seenAlive.set(owner, now + TRUST_MS);
     return isAlive;
+  }
+
+  /** To be called when nothing is written any more. */
+  close(): void {
+    this.#lock?.release();
   }
 
   /** A file that is not there was removed by its owner, or by somebody who could lock it. */

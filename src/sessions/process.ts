@@ -2,9 +2,10 @@ import { unparsedFact } from "../harness/unparsed.ts";
 import { createHash } from "node:crypto";
 import { findJsonExcess, type SpoolLine, type SpoolMark } from "../contract/index.ts";
 import type { DecodeContext, Decoded, Harness, HarnessCommand } from "../harness/port.ts";
-import type { Sandbox } from "../sandbox/port.ts";
+import type { Sandbox, SandboxFiles } from "../sandbox/port.ts";
 import type { SentEntry, Spool, SpoolBatch } from "../spool/port.ts";
 import { inlineImages } from "./images.ts";
+import type { Logger } from "./deps.ts";
 import type { Witness } from "./recorder.ts";
 import type { Redactor } from "./redact.ts";
 
@@ -33,6 +34,7 @@ export class HarnessProcess {
   readonly #harness: Harness;
   readonly redactor: Redactor;
   readonly #witness: Witness | undefined;
+  readonly #logger: Logger;
   #state: unknown;
   #offset = 0;
   #sent: SentEntry[] = [];
@@ -48,6 +50,7 @@ export class HarnessProcess {
     this.#harness = options.harness;
     this.redactor = options.redactor;
     this.#witness = options.witness;
+    this.#logger = options.logger;
     const idPrefix = itemPrefix(options.sessionKey, options.ordinal);
     this.#state = options.harness.initial({ ...options.context, idPrefix });
   }
@@ -60,6 +63,11 @@ export class HarnessProcess {
   /** Whether its own tools give way to those of the bridge. */
   get bridges(): boolean {
     return this.#harness.bridgesBuiltins === true;
+  }
+
+  /** Where its pictures are stored. */
+  get place(): { files: SandboxFiles; logger: Logger } {
+    return { files: this.sandbox.files, logger: this.#logger };
   }
 
   /** The `out` offset behind the last decoded line. */
@@ -130,7 +138,7 @@ export class HarnessProcess {
   /** Tells the harness, once per id whatever happens in between. */
   async deliver(id: string, command: HarnessCommand): Promise<Delivery> {
     if (this.wasSent(id)) return "sent";
-    const lines = this.#harness.encode(this.#state, await inlineImages(this.sandbox.files, command));
+    const lines = this.#harness.encode(this.#state, await inlineImages(this.place, command));
     if (lines === undefined) return "no words";
     if (lines === "later") return "later";
     await this.send(id, lines);
@@ -224,6 +232,7 @@ export interface ProcessOptions {
   readonly context: Omit<DecodeContext, "idPrefix">;
   readonly redactor: Redactor;
   readonly witness?: Witness | undefined;
+  readonly logger: Logger;
 }
 
 function itemPrefix(sessionKey: string, ordinal: number): string {

@@ -1,5 +1,7 @@
 import { spawnSync } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, readdirSync } from "node:fs";
+import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { createClient, type SluiceClient } from "../../src/client/index.ts";
@@ -24,7 +26,7 @@ describe.skipIf(!canUnshare)(
 
     const serve = async (
       before: readonly string[],
-    ): Promise<{ client: SluiceClient; kill: () => Promise<void> }> => {
+    ): Promise<{ url: string; client: SluiceClient; kill: () => Promise<void> }> => {
       const argv = [...before, BIN, "serve", "--port", "0", "--no-token", "--sandbox", "local"];
       const child = bench.start([], { argv });
       const end = ended(child);
@@ -33,7 +35,7 @@ describe.skipIf(!canUnshare)(
         child.kill("SIGKILL");
         await end;
       };
-      return { client: createClient({ url }), kill };
+      return { url, client: createClient({ url }), kill };
     };
 
     it("keeps what it runs from another one, and loses it when it is killed", async () => {
@@ -63,8 +65,56 @@ describe.skipIf(!canUnshare)(
       expect(readdirSync(join(bench.data, "owners"))).toHaveLength(1);
       await other.kill();
     });
+
+    it("keeps an upload in flight from another one, and leaves it to it when it is killed", async () => {
+      const folder = join(bench.data, "uploads");
+      const owner = await serve(UNSHARE);
+      await owner.client.sessions.create("u", { agent: "scripted" });
+      const upload = beginUpload(owner.url, "u");
+      await expect.poll(() => draftsIn(folder), { timeout: 30_000 }).toHaveLength(1);
+      const other = await serve([]);
+      await other.client.sessions.list();
+      expect(draftsIn(folder)).toHaveLength(1);
+      expect(await upload.finish()).toBe(200);
+      expect(draftsIn(folder)).toEqual([]);
+
+      const cut = beginUpload(owner.url, "u");
+      await expect.poll(() => draftsIn(folder), { timeout: 30_000 }).toHaveLength(1);
+      await owner.kill();
+      await cut.finish().catch(() => {});
+      await other.kill();
+      expect(draftsIn(folder)).toHaveLength(1);
+      const next = await serve([]);
+      await expect.poll(() => draftsIn(folder), { timeout: 30_000 }).toEqual([]);
+      await next.client.sessions.delete("u");
+      await next.kill();
+    });
   },
 );
+
+/** The first half of a body; the second one comes when it is asked for. */
+function beginUpload(url: string, session: string): { finish: () => Promise<number | undefined> } {
+  const sent = request(`${url}/v1/fs/file?session=${session}&path=big.txt`, { method: "PUT" });
+  const answered = once(sent, "response") as Promise<[IncomingMessage]>;
+  answered.catch(() => {});
+  sent.on("error", () => {});
+  sent.write("first half, ");
+  return {
+    finish: async () => {
+      sent.end("second half");
+      const [response] = await answered;
+      response.resume();
+      return response.statusCode;
+    },
+  };
+}
+
+function draftsIn(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name);
+}
 
 function answer(task: Promise<unknown>): Promise<string> {
   return task.then(

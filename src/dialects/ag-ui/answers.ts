@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { SluiceError } from "../../contract/index.ts";
 import type { InputMessage, ResumeEntry, RunInput } from "./input.ts";
 import { isRecord, type RunPayload, toPayload } from "./payload.ts";
@@ -14,7 +15,7 @@ const BY = "ag-ui";
 /** What a client answers: interrupts by `resume`, its own tools by messages. */
 export function toAnswers(input: RunInput, asks: Readonly<Record<string, Ask>>, run: RunPayload): Answer[] {
   return [
-    ...(input.resume ?? []).map((entry) => toAnswer(entry, asks[entry.interruptId])),
+    ...(input.resume ?? []).map((entry) => toAnswer(entry, own(asks, entry.interruptId))),
     ...input.messages.flatMap((message) => toToolAnswer(message, asks, run)),
   ];
 }

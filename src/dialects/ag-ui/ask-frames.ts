@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import type { EventOf } from "../../contract/index.ts";
 import { isRecord } from "./payload.ts";
 import { tellStateDelta } from "./shared-state.ts";
@@ -9,7 +10,7 @@ export function keepPermission(teller: Teller, { data }: EventOf<"permission.req
   const metadata = isRecord(data.metadata) ? data.metadata : {};
   const given = metadata["call_id"];
   const callId = typeof given === "string" ? given : undefined;
-  const call = callId === undefined ? undefined : teller.state.calls[callId];
+  const call = callId === undefined ? undefined : own(teller.state.calls, callId);
   keep(teller, data.permission_id, {
     kind: "permission",
     prompt: data.action,

@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import type { EventData, EventOf } from "../../contract/index.ts";
 import { type AgUiInterrupt, toInterrupt } from "./interrupt.ts";
 import { fromPayload, type RunPayload } from "./payload.ts";
@@ -33,11 +34,11 @@ export function tellWaiting(teller: Teller, { data }: EventOf<"turn.waiting">): 
   );
   const runId = teller.state.run?.id ?? "";
   const interrupts = data.actions.flatMap(({ id }) => {
-    const ask = asks[id];
+    const ask = own(asks, id);
     return ask && ask.kind !== "tool" ? [toInterrupt(id, { ...ask, kind: ask.kind }, runId)] : [];
   });
   if (interrupts.length > 0) return tellInterrupts(teller, interrupts);
-  const pendingToolCallIds = data.actions.flatMap(({ id }) => asks[id]?.callId ?? []);
+  const pendingToolCallIds = data.actions.flatMap(({ id }) => own(asks, id)?.callId ?? []);
   tellStateDelta(teller, "waiting");
   const outcome = { type: "success", ...(speaksOne(teller.state.run ?? view) ? { pendingToolCallIds } : {}) };
   finish(teller, outcome, "tool_calls");

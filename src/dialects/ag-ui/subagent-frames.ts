@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { parseOthersJson } from "../../contract/index.ts";
 import type { Subagent } from "./state.ts";
 import { isRecord } from "./payload.ts";
@@ -19,7 +20,7 @@ export function endSubagent(
   itemId: string,
   outcome: { failed: boolean; message: string },
 ): void {
-  const known = teller.state.run?.subagents[itemId];
+  const known = own(teller.state.run?.subagents ?? {}, itemId);
   if (!known?.isOpen) return;
   if (outcome.failed) {
     teller.say("SUBAGENT_ERROR", { subagentRunId: known.id, message: outcome.message });
@@ -44,7 +45,7 @@ export function suspendSubagents(teller: Teller, interruptIds: readonly string[]
 
 function ensureSubagent(teller: Teller, itemId: string): string {
   teller.begin();
-  const known = teller.state.run?.subagents[itemId];
+  const known = own(teller.state.run?.subagents ?? {}, itemId);
   if (known?.isOpen) return known.id;
   const times = (known?.times ?? 0) + 1;
   // Who goes on after its call has come back does so as another: an id is not used twice in a run.

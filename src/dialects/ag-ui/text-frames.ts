@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import type { Item } from "../../contract/index.ts";
 import { type OpenText, without } from "./state.ts";
 import { attribute, ownerOf } from "./subagent-frames.ts";
@@ -10,12 +11,12 @@ export function startText(teller: Teller, item: Item): void {
 }
 
 export function growText(teller: Teller, itemId: string, delta: string): void {
-  const known = teller.state.texts[itemId];
+  const known = own(teller.state.texts, itemId);
   if (known && delta !== "") tell(teller, itemId, known, delta);
 }
 
 export function completeText(teller: Teller, item: Item): void {
-  const known = teller.state.texts[item.item_id];
+  const known = own(teller.state.texts, item.item_id);
   if (!known) return;
   const whole = wordsOf(item);
   const rest = whole.startsWith(known.text) ? whole.slice(known.text.length) : "";
@@ -34,9 +35,9 @@ function toOpenText({ state, event }: Teller, item: Item): OpenText | undefined 
   const { item_id: itemId, content, role } = item;
   const base = { messageId: itemId, text: "", isOpen: false } as const;
   if (role === "user") {
-    const own = state.sent[itemId];
-    if (own !== undefined && state.view.inputs !== true) return undefined;
-    return { ...base, kind: "text", role: "user", messageId: own ?? itemId };
+    const sent = own(state.sent, itemId);
+    if (sent !== undefined && state.view.inputs !== true) return undefined;
+    return { ...base, kind: "text", role: "user", messageId: sent ?? itemId };
   }
   const kind = content[0]?.type === "reasoning" ? "reasoning" : "text";
   return {
@@ -76,7 +77,7 @@ function tell(teller: Teller, itemId: string, known: OpenText, delta: string): v
 }
 
 function endText(teller: Teller, itemId: string): void {
-  const known = teller.state.texts[itemId];
+  const known = own(teller.state.texts, itemId);
   if (!known?.isOpen) return;
   const { messageId } = known;
   const by = ownerOf(known);

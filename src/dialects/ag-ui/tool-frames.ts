@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import type { EventOf, Item } from "../../contract/index.ts";
 import { fromPayload } from "./payload.ts";
 import { type Call, without } from "./state.ts";
@@ -29,7 +30,7 @@ export function growCallOf(teller: Teller, itemId: string, delta: string): void 
 export function completeCall(teller: Teller, item: Item): void {
   startCall(teller, item);
   const part = item.content.find((part) => part.type === "tool_call");
-  const call = part && teller.state.calls[part.call_id];
+  const call = part && own(teller.state.calls, part.call_id);
   if (!part || !call || call.alias !== undefined || !call.isOpen) return;
   const whole = part.arguments === "" ? "{}" : part.arguments;
   if (whole.startsWith(call.arguments)) growCall(teller, part.call_id, whole.slice(call.arguments.length));
@@ -44,7 +45,7 @@ export function tellResult(teller: Teller, item: Item): void {
   const result = item.content.find((part) => part.type === "tool_result");
   const given = result?.call_id ?? callOfItem(teller, item.parent_id ?? "");
   if (given === undefined) return;
-  const callId = teller.state.calls[given]?.alias ?? given;
+  const callId = own(teller.state.calls, given)?.alias ?? given;
   const failed = item.status === "failed";
   answer(teller, callId, { messageId: item.item_id, content: result?.output ?? "", failed });
 }
@@ -52,7 +53,7 @@ export function tellResult(teller: Teller, item: Item): void {
 /** A tool of the application's is told of the moment that the agent calls it, whoever says so first. */
 export function tellToolRequested(teller: Teller, { data }: EventOf<"tool.requested">): void {
   const { request_id: requestId, name, input, call_id: given } = data;
-  const known = given === undefined ? undefined : teller.state.calls[given];
+  const known = given === undefined ? undefined : own(teller.state.calls, given);
   const callId = known?.alias ?? given ?? requestId;
   if (!known) {
     const { parent_id: parent } = teller.event;
@@ -66,7 +67,7 @@ export function tellToolRequested(teller: Teller, { data }: EventOf<"tool.reques
     growCall(teller, callId, JSON.stringify(input ?? {}));
     endCall(teller, callId);
   }
-  const owner = teller.state.calls[callId]?.owner;
+  const owner = own(teller.state.calls, callId)?.owner;
   const ask = {
     kind: "tool",
     prompt: name,
@@ -84,22 +85,26 @@ export function tellToolRequested(teller: Teller, { data }: EventOf<"tool.reques
 
 /** What the client answered it knows itself; what nobody else will tell of is told here. */
 export function tellToolResolved(teller: Teller, { data }: EventOf<"tool.resolved">): void {
-  const ask = teller.state.asks[data.request_id];
+  const ask = own(teller.state.asks, data.request_id);
   teller.change({ asks: without(teller.state.asks, data.request_id) });
-  const call = ask?.callId === undefined ? undefined : teller.state.calls[ask.callId];
+  const call = ask?.callId === undefined ? undefined : own(teller.state.calls, ask.callId);
   if (ask?.callId === undefined || !call || call.isAnswered) return;
-  const own = fromPayload(data.payload);
+  const given = fromPayload(data.payload);
   const failed = data.status !== "completed";
   const words = data.content
     .map((part) => (part.type === "text" ? part.text : JSON.stringify(part)))
     .join("\n");
   const content = data.status === "cancelled" ? JSON.stringify({ status: "cancelled" }) : words;
-  if (own && teller.state.view.inputs !== true) {
+  if (given && teller.state.view.inputs !== true) {
     keep(teller, ask.callId, { ...call, isAnswered: true });
     return;
   }
-  if (own || call.isRequest) {
-    answer(teller, ask.callId, { messageId: own?.messageId ?? `${data.request_id}_result`, content, failed });
+  if (given || call.isRequest) {
+    answer(teller, ask.callId, {
+      messageId: given?.messageId ?? `${data.request_id}_result`,
+      content,
+      failed,
+    });
   }
 }
 
@@ -112,12 +117,12 @@ function findRequest(teller: Teller, name: string): string | undefined {
   const { calls } = teller.state;
   const claimed = new Set(Object.values(calls).map(({ alias }) => alias));
   return Object.keys(calls).find(
-    (callId) => calls[callId]?.isRequest && calls[callId]?.name === name && !claimed.has(callId),
+    (callId) => own(calls, callId)?.isRequest && own(calls, callId)?.name === name && !claimed.has(callId),
   );
 }
 
 function callOfItem({ state }: Teller, itemId: string): string | undefined {
-  return Object.keys(state.calls).find((callId) => state.calls[callId]?.itemId === itemId);
+  return Object.keys(state.calls).find((callId) => own(state.calls, callId)?.itemId === itemId);
 }
 
 function open(teller: Teller, callId: string, call: Call): void {
@@ -133,14 +138,14 @@ function open(teller: Teller, callId: string, call: Call): void {
 }
 
 function growCall(teller: Teller, callId: string, delta: string): void {
-  const call = teller.state.calls[callId];
+  const call = own(teller.state.calls, callId);
   if (!call?.isOpen || delta === "") return;
   teller.say("TOOL_CALL_ARGS", { toolCallId: callId, delta, ...ownerOf(call) });
   keep(teller, callId, { ...call, arguments: call.arguments + delta });
 }
 
 function endCall(teller: Teller, callId: string): void {
-  const call = teller.state.calls[callId];
+  const call = own(teller.state.calls, callId);
   if (!call?.isOpen) return;
   teller.say("TOOL_CALL_END", { toolCallId: callId, ...ownerOf(call) });
   keep(teller, callId, { ...call, isOpen: false });
@@ -151,7 +156,7 @@ function answer(
   callId: string,
   { messageId, content, failed }: { messageId: string; content: string; failed: boolean },
 ): void {
-  const call = teller.state.calls[callId];
+  const call = own(teller.state.calls, callId);
   if (!call || call.isAnswered) return;
   endCall(teller, callId);
   endSubagent(teller, call.itemId, { failed, message: content });
@@ -163,7 +168,7 @@ function answer(
     ...ownerOf(call),
     ...(failed ? { metadata: { tanstack: { state: "output-error" } } } : {}),
   });
-  keep(teller, callId, { ...(teller.state.calls[callId] ?? call), isAnswered: true });
+  keep(teller, callId, { ...(own(teller.state.calls, callId) ?? call), isAnswered: true });
   // What is said next is another message.
   teller.change({ speaking: without(teller.state.speaking, call.owner ?? "") });
 }

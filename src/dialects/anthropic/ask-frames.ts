@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import type { EventOf } from "../../contract/index.ts";
 import { toResultBlocks } from "./blocks.ts";
 import { findHeld, isPolicy, markClient, tellClientCall } from "./calls.ts";
@@ -42,7 +43,7 @@ export function tellPermissionResolved(teller: Teller, { data }: EventOf<"permis
 
 export function tellToolRequested(teller: Teller, { data, sequence }: EventOf<"tool.requested">): void {
   const { request_id: id, name, input, call_id: callId, builtin = false } = data;
-  const told = callId === undefined ? undefined : teller.state.calls[callId];
+  const told = callId === undefined ? undefined : own(teller.state.calls, callId);
   if (told && callId !== undefined) {
     markClient(teller, callId);
     return open(teller, id, { eventId: told.eventId, kind: told.kind === "custom" ? "custom" : "tool" });
@@ -99,7 +100,7 @@ function open(teller: Teller, id: string, request: Request): void {
 }
 
 function close(teller: Teller, id: string): Request | undefined {
-  const request = teller.state.requests[id];
+  const request = own(teller.state.requests, id);
   if (request) teller.change({ requests: without(teller.state.requests, id) });
   return request;
 }

@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { bridgedToolName, type SluiceEvent } from "../../contract/index.ts";
 import type { Asked, Held } from "./state.ts";
 import { without, type Teller } from "./teller.ts";
@@ -60,7 +61,7 @@ export function tellClientCall(teller: Teller, made: Made, builtin: boolean): "t
 }
 
 export function markClient(teller: Teller, callId: string): void {
-  const call = teller.state.calls[callId];
+  const call = own(teller.state.calls, callId);
   if (call) teller.change({ calls: { ...teller.state.calls, [callId]: { ...call, client: true } } });
 }
 

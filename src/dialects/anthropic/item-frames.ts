@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { parseOthersJson } from "../../contract/index.ts";
 import type { ContentPart, EventOf, Item } from "../../contract/index.ts";
 import { forgetCall, holdCall, releaseCall } from "./calls.ts";
@@ -23,7 +24,7 @@ export function tellItemStarted(teller: Teller, { data: { item } }: EventOf<"ite
 }
 
 export function tellDelta(teller: Teller, { data }: EventOf<"item.delta">): void {
-  const opened = teller.state.opened[data.item_id];
+  const opened = own(teller.state.opened, data.item_id);
   if (!opened?.previewed || opened.type !== "agent.message") return;
   const delta = { type: "content_delta", index: 0, content: { type: "text", text: data.delta } };
   teller.preview("event_delta", { event_id: opened.eventId, delta });
@@ -36,7 +37,7 @@ export function tellItemCompleted(
   if (item.kind === "message" && item.role === "user") return tellForeignInput(teller, item);
   if (item.kind === "tool_call") return void item.content.forEach((part) => callPart(teller, part, sequence));
   if (item.kind === "tool_result") return tellResult(teller, item);
-  const opened = teller.state.opened[item.item_id];
+  const opened = own(teller.state.opened, item.item_id);
   if (!opened) return;
   teller.change({ opened: without(teller.state.opened, item.item_id) });
   // A request that broke off leaves no message; the end of its span closes what was previewed of it.
@@ -56,7 +57,7 @@ function tellResult(teller: Teller, item: Item): void {
   const callId = item.content.find((part) => part.type === "tool_result")?.call_id ?? callOf(item);
   if (callId === undefined) return;
   releaseCall(teller, callId);
-  const call = teller.state.calls[callId];
+  const call = own(teller.state.calls, callId);
   if (!call) return;
   forgetCall(teller, callId);
   // What the application answered was the result.

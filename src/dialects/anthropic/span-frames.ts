@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import type { EventOf } from "../../contract/index.ts";
 import { endSpan } from "./calls.ts";
 import { tellFailures } from "./turn-frames.ts";
@@ -10,7 +11,7 @@ export function tellModelStarted(teller: Teller, { data }: EventOf<"model.starte
 }
 
 export function tellModelEnded(teller: Teller, { data }: EventOf<"model.ended">): void {
-  const started = teller.state.models[data.request_id];
+  const started = own(teller.state.models, data.request_id);
   if (started === undefined) return;
   teller.change({ models: without(teller.state.models, data.request_id) });
   const { usage = {} } = data;

@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { bridgedToolName, commonToolName } from "../../contract/index.ts";
 import { TOOLSET_TOOLS } from "./resources/tools.ts";
 
@@ -40,7 +41,9 @@ const FILE_KEYS: Readonly<Record<string, string>> = {
 function toToolsetInput(tool: string, fields: Record<string, unknown>): Record<string, unknown> {
   if (tool === "bash") return toCommand(fields);
   if (tool !== "read" && tool !== "write" && tool !== "edit") return fields;
-  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [FILE_KEYS[key] ?? key, value]));
+  return Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [own(FILE_KEYS, key) ?? key, value]),
+  );
 }
 
 /** Some CLIs give the words of a command, the toolset takes its text. */

@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import type { EventData, EventOf } from "../../contract/index.ts";
 import { releaseAll } from "./calls.ts";
 import { isBesideRun, toSessionError } from "./failure.ts";
@@ -30,7 +31,7 @@ export function tellTurnStarted(teller: Teller, { data }: EventOf<"turn.started"
 export function tellWaiting(teller: Teller, { data }: EventOf<"turn.waiting">): void {
   releaseAll(teller);
   tellFailures(teller);
-  const event_ids = data.actions.flatMap(({ id }) => teller.state.requests[id]?.eventId ?? []);
+  const event_ids = data.actions.flatMap(({ id }) => own(teller.state.requests, id)?.eventId ?? []);
   teller.say("session.status_idle", {
     stop_reason: { type: "requires_action", event_ids },
     stop_details: null,

@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { parseOthersJson } from "../../contract/index.ts";
 import type { ContentPart, EventOf, Item } from "../../contract/index.ts";
 import { fromUnifiedDiff, undoUnifiedDiff } from "./diff-texts.ts";
@@ -29,7 +30,7 @@ export function tellItemStarted(
 }
 
 export function tellDelta(narrator: Narrator, { data }: EventOf<"item.delta">): void {
-  const open = narrator.state.open[data.item_id];
+  const open = own(narrator.state.open, data.item_id);
   if (!open || open.kind === "silent" || data.delta === "") return;
   if (open.kind === "output") {
     const tail = (open.tail + data.delta).slice(-TAIL);
@@ -49,7 +50,7 @@ export function tellDelta(narrator: Narrator, { data }: EventOf<"item.delta">): 
 
 export function tellItemCompleted(narrator: Narrator, event: EventOf<"item.completed">): void {
   const { item } = event.data;
-  const open = narrator.state.open[item.item_id] ?? toOpen(narrator, item, event.parent_id);
+  const open = own(narrator.state.open, item.item_id) ?? toOpen(narrator, item, event.parent_id);
   const { [item.item_id]: _, ...rest } = narrator.state.open;
   narrator.change({ open: rest });
   if (item.kind === "tool_call") return tellCall(narrator, item);
@@ -102,7 +103,7 @@ function tellCall(narrator: Narrator, item: Item): void {
 }
 
 function tellResult(narrator: Narrator, item: Item): void {
-  const call = item.parent_id === undefined ? undefined : narrator.state.calls[item.parent_id];
+  const call = item.parent_id === undefined ? undefined : own(narrator.state.calls, item.parent_id);
   if (call?.silent) return;
   const toolCallId = callIdOf(narrator, item);
   const content = [...toDiffs(item, call), ...item.content.flatMap(toShown)];
@@ -120,7 +121,7 @@ function tellResult(narrator: Narrator, item: Item): void {
 
 /** What a sub-agent says belongs to the call that made it, and never to the agent's own answer. */
 function tellSubagent(narrator: Narrator, item: Item, parent: string): void {
-  const call = narrator.state.calls[parent];
+  const call = own(narrator.state.calls, parent);
   const texts = item.content.flatMap((part) => (part.type === "text" ? [part.text] : []));
   if (!call || texts.length === 0) return;
   const said = [...call.said, ...texts];
@@ -176,7 +177,7 @@ function toLocations(item: Item): ToolCallLocation[] {
 function callIdOf(narrator: Narrator, item: Item): string {
   const part = item.content.find((part) => part.type === "tool_result");
   if (part) return part.call_id;
-  const call = item.parent_id === undefined ? undefined : narrator.state.calls[item.parent_id];
+  const call = item.parent_id === undefined ? undefined : own(narrator.state.calls, item.parent_id);
   return call?.callId ?? item.native_item_id ?? item.item_id;
 }
 

@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { fromUnifiedDiff } from "./diff-texts.ts";
 import type { DiffContent, ToolCallContent, ToolCallLocation, ToolKind } from "./output-event.ts";
 
@@ -14,7 +15,7 @@ export function toToolFace(name: string, input: unknown): ToolFace {
   const [, server, tool] = /^mcp__(.+?)__(.+)$/.exec(name) ?? [];
   if (server !== undefined && tool !== undefined) return { title: `${server}: ${tool}`, kind: "other" };
   const fields = toFields(input);
-  const face = FACES[name.toLowerCase()];
+  const face = own(FACES, name.toLowerCase());
   return face ? face(fields) : { title: text(fields["title"]) || name, kind: "other" };
 }
 

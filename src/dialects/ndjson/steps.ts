@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { parseOthersJson } from "../../contract/index.ts";
 import type { ContentPart, EventOf, Item } from "../../contract/index.ts";
 import type { OpenStep } from "./state.ts";
@@ -18,7 +19,7 @@ export function tellCall(teller: Teller, item: Item): void {
 export function tellResult(teller: Teller, item: Item): void {
   const result = item.content.find((part) => part.type === "tool_result");
   const key = keyOf(teller, item, result?.call_id);
-  const step = key === undefined ? undefined : teller.turn.steps[key];
+  const step = key === undefined ? undefined : own(teller.turn.steps, key);
   if (!step || key === undefined) return;
   const output = result?.output ?? toText(item.content);
   if (item.status !== "failed") return end(teller, key, { result: toValue(output) });
@@ -60,7 +61,7 @@ function start(
 }
 
 function end(teller: Teller, key: string, outcome: { result: unknown } | { error: string }): void {
-  const { id, name, since } = teller.turn.steps[key] as OpenStep;
+  const { id, name, since } = own(teller.turn.steps, key) as OpenStep;
   const { ts } = teller;
   const durationMs = ts - since;
   teller.close(key);

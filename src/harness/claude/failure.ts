@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import { codeOfStatus, isTransient, stopReasonOf } from "../failure.ts";
 import { type Fields, toCount, toText } from "./fields.ts";
 import type { Ending } from "./ending.ts";
@@ -44,7 +45,7 @@ export function toCode(failure: {
   if (/no conversation found/i.test(message)) return "conversation_not_found";
   if (/billing|credit balance/i.test(`${kind} ${message}`)) return "billing";
   if (status >= 400) return codeOfStatus(status);
-  return KINDS[kind] ?? "internal";
+  return own(KINDS, kind) ?? "internal";
 }
 
 const CONTEXT = new Set(["prompt_too_long", "blocking_limit", "rapid_refill_breaker"]);

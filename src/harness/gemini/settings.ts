@@ -1,3 +1,4 @@
+import { own } from "../../contract/ownKeys.ts";
 import type { McpServer, SessionSpec } from "../../contract/index.ts";
 
 /** The most attempts that its settings allow. */
@@ -50,7 +51,7 @@ const BUDGETS: Readonly<Record<string, number>> = { low: 1024, medium: 8192, hig
 function toOverride({ model }: SessionSpec, variant: string): Record<string, unknown> {
   const isOld = model !== undefined && /gemini-[12]/.test(model);
   const thinking = isOld
-    ? { thinkingBudget: BUDGETS[variant] ?? BUDGETS["medium"] }
+    ? { thinkingBudget: own(BUDGETS, variant) ?? BUDGETS["medium"] }
     : { thinkingLevel: variant.toUpperCase() };
   return {
     match: model === undefined ? {} : { model },

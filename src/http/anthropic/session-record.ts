@@ -4,6 +4,7 @@ import { type SessionInfo, type SessionSpec, SluiceError } from "../../contract/
 import { fromSessionId } from "../../dialects/anthropic/ids.ts";
 import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
 import { type SessionBody, toStatus } from "../../dialects/anthropic/session.ts";
+import { readKept } from "../../log/read-kept.ts";
 import { DEFAULT_OWNER, isTenant } from "../auth.ts";
 import { forgetCallbacks } from "./callback-runs.ts";
 import type { AnthropicServices } from "./services.ts";
@@ -82,7 +83,7 @@ export async function settle(
   if (!pending) return body;
   const types = new Set(["session.updated"] as const);
   for (let { after } = pending; ;) {
-    const events = await engine.log.read(id, { after, limit: 32, types });
+    const events = await readKept(engine.log, id, { after, limit: 32, types });
     for (const { sequence, body: told } of events) {
       const { data } = JSON.parse(told) as { data: Record<string, unknown> };
       const isIt = Object.entries(pending.change).some(([key, value]) => isDeepStrictEqual(data[key], value));

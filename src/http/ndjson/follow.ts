@@ -1,6 +1,7 @@
 import type { ContentPart, EventType, SluiceEvent } from "../../contract/index.ts";
 import { type ChatTurn, fromReplay } from "../../dialects/ndjson/index.ts";
 import type { EventLog } from "../../log/port.ts";
+import { readKept } from "../../log/read-kept.ts";
 import type { ConversationBody, MessageBody, TurnStatus } from "./records.ts";
 
 /** What a conversation has become by a turn's end. */
@@ -25,7 +26,7 @@ export async function* readEndedTurns(
   let body = from;
   let open = new OpenTurn();
   for (let after = from.applied; ;) {
-    const events = await log.read(session, { after, limit: PAGE, types: TYPES });
+    const events = await readKept(log, session, { after, limit: PAGE, types: TYPES });
     const last = events.at(-1);
     if (!last) return;
     after = last.sequence;

@@ -78,6 +78,16 @@ export const MIGRATIONS: readonly Migration[] = [
         CREATE INDEX sessions_ttl ON sessions (ordinal) WHERE json_extract(spec, '$.ttl') IS NOT NULL;
       `),
   },
+  {
+    version: 3,
+    // A row whose spec is damaged could not be removed: SQLite evaluates the index for that.
+    apply: (driver) =>
+      driver.exec(`
+        DROP INDEX sessions_ttl;
+        CREATE INDEX sessions_ttl ON sessions (ordinal)
+          WHERE CASE WHEN json_valid(spec) THEN json_extract(spec, '$.ttl') END IS NOT NULL;
+      `),
+  },
 ];
 
 export interface MigrateOptions {

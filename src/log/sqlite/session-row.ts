@@ -1,5 +1,5 @@
 import type { SessionSpec } from "../../contract/index.ts";
-import type { SessionRow } from "../port.ts";
+import { DAMAGED_AGENT, type SessionRow } from "../port.ts";
 import type { Row } from "../../sqlite/driver.ts";
 
 export function toSessionRow(row: Row): SessionRow {
@@ -16,7 +16,7 @@ export function toSessionRow(row: Row): SessionRow {
   return {
     id: String(row.id),
     ordinal: Number(row.ordinal),
-    spec: JSON.parse(String(row.spec)) as SessionSpec,
+    spec: parseSpec(row.spec),
     createdAt: Number(row.created_at),
     updatedAt: Number(row.updated_at),
     head: Number(row.head),
@@ -27,6 +27,12 @@ export function toSessionRow(row: Row): SessionRow {
     ...spool,
     ...snapshot,
   };
+}
+
+/** A session whose spec is damaged can be read and removed, and runs nothing more. */
+function parseSpec(text: unknown): SessionSpec {
+  const spec = parseState(text) as Partial<SessionSpec> | null | undefined;
+  return typeof spec?.agent === "string" ? (spec as SessionSpec) : { agent: DAMAGED_AGENT };
 }
 
 /** A state only saves work. One that is damaged is none, and costs no more than that work. */

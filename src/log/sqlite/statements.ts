@@ -15,6 +15,9 @@ const SEGMENTS = (raws: string): string => `
     (SELECT last FROM segments WHERE session = ?1 AND last >= ?3 ORDER BY last LIMIT 1), 9007199254740991)
   ORDER BY last LIMIT 16`;
 
+/** As the index of it has it, to the letter: only so it is used. A damaged spec has none. */
+const TTL = "CASE WHEN json_valid(s.spec) THEN json_extract(s.spec, '$.ttl') END";
+
 /** Ordered by the small rows alone: snapshots are not carried through the sorting. */
 const RESTING = (more: string): string => `
   ${ROW} WHERE s.ordinal IN (
@@ -40,7 +43,7 @@ const SQL = {
   retired: `${ROW} WHERE s.id GLOB '${RETIRED}*' ORDER BY s.ordinal`,
   resting: RESTING(""),
   expired: RESTING(`
-    AND json_extract(s.spec, '$.ttl') IS NOT NULL AND p.updated_at + 1000 * json_extract(s.spec, '$.ttl') < ?1`),
+    AND ${TTL} IS NOT NULL AND p.updated_at + 1000 * ${TTL} < ?1`),
   size: `
     SELECT (page_count - freelist_count) * page_size AS size
     FROM pragma_page_count, pragma_freelist_count, pragma_page_size`,

@@ -209,6 +209,25 @@ describe("C7: an archived session", () => {
   });
 });
 
+describe("a session whose log was trimmed", () => {
+  it("is read although a change of it was begun in a part that is forgotten", async () => {
+    const { id } = await makeSession(bench, { session: { title: "as it was" } });
+    await turn(bench, id, { say: "one" });
+    // As a crash between the log and the document leaves it.
+    const [document] = await bench.catalog.list("default", { kind: "session", ids: [id], limit: 1 });
+    if (!document) throw new Error(`no document of ${id}`);
+    const { kind, revision: expect_, body } = document;
+    const pending = { after: 1, change: { title: "renamed" } };
+    await bench.catalog.write("default", [
+      { op: "replace", kind, id, expect: expect_, body: { ...(body as object), pending } },
+    ]);
+    await bench.test.log.trim(id, (await bench.test.log.find(id))?.head ?? 0);
+    expect((await sessions().retrieve(id)).title).toBe("as it was");
+    await turn(bench, id, { say: "two" });
+    await sessions().delete(id);
+  });
+});
+
 describe("updates", () => {
   it("I1: tell what changed, and only that", async () => {
     const { id } = await makeSession(bench, { session: { title: "a", metadata: { one: "1", two: "2" } } });

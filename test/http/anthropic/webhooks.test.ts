@@ -231,6 +231,27 @@ describe("K5: an endpoint", () => {
     ]);
   });
 
+  it("goes on from the oldest event where those behind its place were trimmed away", async () => {
+    const first = open();
+    await create("trimmed");
+    await told("trimmed", "session.created");
+    await first.close();
+    webhooks = undefined;
+    await runTurn(test, "trimmed", script({ say: "forgotten" }));
+    await test.log.trim("trimmed", (await test.log.find("trimmed"))?.head ?? 0);
+    await runTurn(test, "trimmed", script({ say: "kept" }));
+    open();
+    await told("trimmed", "session.status_idled");
+    // A fact whose receipt was not written down yet is told again, under the same id.
+    const facts = new Map(receiver.taken("sesn_trimmed").map((one) => [one.id, one]));
+    expect(typesOf([...facts.values()])).toEqual([
+      "session.created",
+      "session.status_run_started",
+      "session.status_idled",
+    ]);
+    expect(lines.filter(({ level }) => level === "error")).toEqual([]);
+  });
+
   it("hears of a namesake as of another session", async () => {
     open();
     await create("again");

@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { fromReplay } from "../../../src/dialects/ndjson/index.ts";
-import { ofType, readAll, script, waitFor } from "../../support/engine.ts";
+import { ofType, readAll, runTurn, script, waitFor } from "../../support/engine.ts";
 import { codeOf } from "../appBench.ts";
 import { messagesOf, type NdjsonBench, openNdjson, readRun, type Run } from "./ndjsonBench.ts";
 
@@ -30,6 +30,18 @@ describe("a conversation", () => {
     ]);
     await bench.run("m-1", { fail: { kind: "terminal" } });
     expect((await messages("m-1")).map(({ role }) => role)).toEqual(["user", "assistant", "user"]);
+  });
+
+  it("goes on with what is left where turns were trimmed away unseen", async () => {
+    await bench.run("m-t", { say: "one" });
+    await messages("m-t");
+    for (const say of ["two", "three"]) {
+      await runTurn(bench.test, "m-t", script({ say }));
+      if (say === "two") await bench.test.log.trim("m-t", (await bench.test.log.find("m-t"))?.head ?? 0);
+    }
+    const contents = (await messages("m-t")).map(({ content }) => content);
+    expect(contents).toContain("one");
+    expect(contents.at(-1)).toBe("three");
   });
 
   it("is paged", async () => {

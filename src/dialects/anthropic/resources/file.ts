@@ -1,3 +1,4 @@
+import { own } from "../../../contract/ownKeys.ts";
 import { refuse } from "./refusal.ts";
 import { type Stored, toTimestamp } from "./stored.ts";
 
@@ -47,7 +48,7 @@ export function toMimeType(given: string | undefined, filename: string | undefin
   const told = given?.split(";")[0]?.trim().toLowerCase() ?? "";
   if (told !== "" && told !== "application/octet-stream") return told;
   const extension = /\.[A-Za-z0-9]+$/.exec(filename ?? "")?.[0].toLowerCase() ?? "";
-  return MIME_TYPES[extension] ?? "application/octet-stream";
+  return own(MIME_TYPES, extension) ?? "application/octet-stream";
 }
 
 export function parseExpiry(text: string | undefined): number | undefined {

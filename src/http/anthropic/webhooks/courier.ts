@@ -9,6 +9,7 @@ import {
   type WebhookType,
 } from "../../../dialects/anthropic/webhook.ts";
 import type { EventLog } from "../../../log/port.ts";
+import { readKept } from "../../../log/read-kept.ts";
 import type { Cursor, Cursors } from "./cursors.ts";
 import type { Endpoint } from "./endpoint.ts";
 
@@ -77,7 +78,7 @@ export class Courier {
 
   async #read(session: string, after: number): Promise<SluiceEvent[] | undefined> {
     try {
-      const stored = await this.#log.read(session, { after, limit: PAGE, types: WEBHOOK_EVENTS });
+      const stored = await readKept(this.#log, session, { after, limit: PAGE, types: WEBHOOK_EVENTS });
       return stored.map(({ body }) => JSON.parse(body) as SluiceEvent);
     } catch (error) {
       if (await this.#log.find(session)) throw error;

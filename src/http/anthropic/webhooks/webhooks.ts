@@ -40,7 +40,10 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const look = async (): Promise<void> => {
     for (const { id } of await options.log.active()) for (const round of rounds) round.moved(id);
   };
-  const timer = setInterval(() => void look().catch(() => {}), LOOK_MS);
+  const { logger = stderrLogger } = options;
+  const onUnseen = (error: unknown): void =>
+    logger({ level: "warn", message: "webhooks could not look for what others wrote", error: String(error) });
+  const timer = setInterval(() => void look().catch(onUnseen), LOOK_MS);
   timer.unref();
   return {
     stats,

@@ -1,0 +1,31 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { LogLine } from "../../src/sessions/deps.ts";
+import { ofType, openEngine, readAll, runTurn, script, type TestEngine } from "../support/engine.ts";
+
+const PIXEL =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+let test: TestEngine;
+const lines: LogLine[] = [];
+beforeAll(async () => {
+  test = await openEngine({ defaultSandbox: "local", logger: (line) => lines.push(line) });
+});
+afterAll(() => test.close());
+
+it("a picture that cannot be stored is in the log of the server, and stays in that of the session", async () => {
+  await test.engine.create("s", { agent: "scripted" });
+  await runTurn(test, "s", script({ say: "made" }));
+  // A file where their folder should be: nobody, root neither, can write below it.
+  await (await test.engine.files("s")).write("/mnt/session/uploads/.images", "in the way");
+  const content = [{ type: "image", path: `data:image/png;base64,${PIXEL}` } as const];
+  await test.engine.send("s", {
+    content: [...content, { type: "text", text: script({ say: "seen" }) }],
+    via: "test",
+  });
+  await expect.poll(async () => (await test.engine.info("s")).status, { timeout: 30_000 }).toBe("idle");
+  expect(lines).toContainEqual(
+    expect.objectContaining({ level: "warn", message: "a picture could not be stored", session: "s" }),
+  );
+  const inputs = ofType(await readAll(test.log, "s"), "input.accepted");
+  expect(inputs.at(-1)?.data.content[0]).toEqual(content[0]);
+});
