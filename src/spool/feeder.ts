@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
-import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { readFile, stat } from "../disk/onTheSpot.ts";
 import { readExit, readWhole } from "./process.ts";
 
 const run = promisify(execFile);

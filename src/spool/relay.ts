@@ -1,9 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
+import { readFile } from "../disk/onTheSpot.ts";
 import { findFeeder } from "./feeder.ts";
 import type { WrappedStart } from "./port.ts";
 

@@ -1,5 +1,5 @@
-import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { mkdir, rm, stat, writeFile } from "../disk/onTheSpot.ts";
 import { SluiceError, type ProcessExit, type StderrOutput } from "../contract/index.ts";
 import { closeFeeder } from "./feeder.ts";
 import { follow, replay } from "./follow.ts";

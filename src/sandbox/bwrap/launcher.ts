@@ -1,8 +1,8 @@
 import type { ChildProcess, StdioOptions } from "node:child_process";
 import { closeSync } from "node:fs";
-import { chmod, mkdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { Duplex } from "node:stream";
+import { chmod, mkdir } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
 import { demandDirectory } from "../host/directory.ts";
 import type { Enclosure } from "../host/enclosure.ts";

@@ -1,6 +1,7 @@
-import { access, constants, mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promises";
+import { constants, mkdir, readdir, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { access, readFile, stat, writeFile } from "../../disk/onTheSpot.ts";
 import { handDown, toDelegated } from "./delegation.ts";
 import { isInside } from "./mapping.ts";
 

@@ -1,8 +1,8 @@
 import type { ChildProcess } from "node:child_process";
 import { execFile } from "node:child_process";
-import { access, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { access, readFile, rm, writeFile } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
 import type { SandboxLimits } from "../port.ts";
 import { Cgroup, toGroupPrefix } from "./cgroup.ts";
