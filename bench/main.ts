@@ -19,6 +19,7 @@ import { startup } from "./startup.ts";
 import { toTable } from "./table.ts";
 import { checkpoint } from "./checkpoint.ts";
 import { sandboxStart } from "./sandbox-start.ts";
+import { startCost } from "./start-cost.ts";
 import { watching } from "./watch.ts";
 
 const NO_PEER = "Not compared: run with --peers.";
@@ -31,6 +32,7 @@ const MEASUREMENTS = [
   idle,
   startup,
   sandboxStart,
+  startCost,
   checkpoint,
   watching,
   dialectCost,

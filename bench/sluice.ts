@@ -113,7 +113,7 @@ async function readInfo(url: string): Promise<{ status: string; eventCount: numb
 }
 
 /** The agents outlive their server, so they are ended before it. */
-async function endAgents(url: string): Promise<void> {
+export async function endAgents(url: string): Promise<void> {
   const { text } = await call("GET", `${url}/v1/sessions?limit=200`);
   const { sessions } = JSON.parse(text) as { sessions: { sessionId: string; eventCount: number }[] };
   for (const { sessionId, eventCount } of sessions) {
@@ -128,7 +128,7 @@ async function untilReady(child: ChildProcess): Promise<string> {
   return url;
 }
 
-async function listeningUrl(child: ChildProcess): Promise<string> {
+export async function listeningUrl(child: ChildProcess): Promise<string> {
   if (!child.stdout) throw new Error("the server has no output");
   const lines = createInterface({ input: child.stdout });
   const exited = once(child, "exit").then(() => {

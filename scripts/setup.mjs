@@ -8,14 +8,14 @@ export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const BUILT = [
   "cli/main",
   "index",
-  "agents/scripted",
   "agents/opencode-bridge",
   "agents/tools",
   "agents/bridge-host",
   "agents/docker-exec",
   "agents/docker-launch",
   "agents/caretaker",
-].map((name) => join(ROOT, `dist/${name}.js`));
+  "agents/scripted.cjs",
+].map((name) => join(ROOT, "dist", name.endsWith(".cjs") ? name : `${name}.js`));
 
 /** Installs what package-lock.json says, unless that was done already. */
 export async function ensureInstalled() {

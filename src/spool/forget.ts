@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
-import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { readFile, rename, writeFile } from "../disk/onTheSpot.ts";
 import { SluiceError } from "../contract/index.ts";
 
 const BLOCK_BYTES = 4_096;

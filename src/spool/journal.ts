@@ -1,6 +1,7 @@
 import { closeSync, openSync, writeSync } from "node:fs";
-import { open, readFile, stat, truncate } from "node:fs/promises";
+import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { stat, truncate } from "../disk/onTheSpot.ts";
 import { SluiceError } from "../contract/index.ts";
 import type { SentEntry } from "./port.ts";
 

@@ -1,6 +1,6 @@
-import { readFile, writeFile } from "node:fs/promises";
 import { constants } from "node:os";
 import { join } from "node:path";
+import { readFile, writeFile } from "../disk/onTheSpot.ts";
 import type { ProcessExit } from "../contract/index.ts";
 
 /** The wrapper's pid, or undefined as long as it has not begun. */
@@ -55,12 +55,21 @@ function toProcessExit(status: number): ProcessExit {
 
 async function isRunning({ pid, start, boot }: ProcessIdentity): Promise<boolean> {
   if (start === "") return exists(pid);
-  const thisBoot = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => boot);
-  if (boot !== "" && thisBoot.trim() !== boot) return false;
+  if (boot !== "" && (await thisBoot(boot)) !== boot) return false;
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
   // The second field is the program's name in parentheses, which may hold spaces.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields[19] === start && fields[0] !== "Z" && fields[0] !== "X";
+}
+
+let known: string | undefined;
+
+async function thisBoot(otherwise: string): Promise<string> {
+  known ??= await readFile("/proc/sys/kernel/random/boot_id", "utf8").then(
+    (id) => id.trim(),
+    () => undefined,
+  );
+  return known ?? otherwise;
 }
 
 function exists(pid: number): boolean {

@@ -67,7 +67,7 @@ describe("launching the scripted agent", () => {
 
   it("runs the bundled file with the Node that runs us", () => {
     const { argv, env, files } = scripted.launch({ agent: "scripted" }, context);
-    expect(argv).toEqual([process.execPath, resolve(import.meta.dirname, "../../dist/agents/scripted.js")]);
+    expect(argv).toEqual([process.execPath, resolve(import.meta.dirname, "../../dist/agents/scripted.cjs")]);
     expect(env).toEqual({ HOME: "/home/agent" });
     expect(files).toEqual([]);
   });

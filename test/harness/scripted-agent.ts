@@ -23,8 +23,8 @@ const SOURCE = resolve(import.meta.dirname, "../../src/harness/scripted/agent/ma
 /** The agent's executable, bundled from its source as the build does it. */
 export async function bundleAgent(folder: string): Promise<string> {
   const bundle = await rolldown({ input: SOURCE, platform: "node" });
-  const file = join(folder, "scripted.js");
-  await bundle.write({ file, format: "esm" });
+  const file = join(folder, "scripted.cjs");
+  await bundle.write({ file, format: "cjs" });
   await bundle.close();
   return file;
 }

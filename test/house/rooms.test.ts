@@ -5,10 +5,11 @@ import { describe, expect, it } from "vitest";
 /** Which room may import which (design: each knows only those to its left). */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   contract: [],
+  disk: [],
   sqlite: ["contract"],
   log: ["contract", "sqlite"],
-  spool: ["contract"],
-  sandbox: ["contract"],
+  spool: ["contract", "disk"],
+  sandbox: ["contract", "disk"],
   harness: ["contract"],
   dialects: ["contract"],
   client: ["contract"],
@@ -37,7 +38,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 };
 
 /** Node itself, and the rooms that need it. */
-const NODE = /^node:|^\.\.\/(?:log|spool|sandbox|harness|sessions|sqlite|catalog|tools)\/|^\.\/sandbox\//;
+const NODE =
+  /^node:|^\.\.\/(?:disk|log|spool|sandbox|harness|sessions|sqlite|catalog|tools)\/|^\.\/sandbox\//;
 
 const SRC = resolve(import.meta.dirname, "../../src");
 

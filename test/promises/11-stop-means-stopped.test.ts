@@ -31,7 +31,7 @@ describe("promise 11: stop means stopped", () => {
       (await processesWith(sandbox)).map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")),
     );
     expect(commands.filter((command) => command.includes("1234"))).toEqual([]);
-    expect(commands.join("\n"), "the agent itself stays").toContain("scripted.js");
+    expect(commands.join("\n"), "the agent itself stays").toContain("scripted.cjs");
     await server.client.sendMessage("a", script({ say: "and on" }));
     await readFrames(server, "a", {
       after: 0,

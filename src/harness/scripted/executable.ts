@@ -9,7 +9,7 @@ export function findExecutable(from: string = import.meta.url): {
   version: string;
 } {
   const root = findPackageRoot(dirname(fileURLToPath(from)));
-  const path = join(root.folder, "dist", "agents", "scripted.js");
+  const path = join(root.folder, "dist", "agents", "scripted.cjs");
   return { path, exists: existsSync(path), version: root.version };
 }
 

@@ -1,5 +1,6 @@
-import { access, constants } from "node:fs/promises";
+import { constants } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
+import { access } from "../../disk/onTheSpot.ts";
 import type { Detected } from "../port.ts";
 import { probeBwrap, type ProbeOptions } from "./probe.ts";
 import { toInstallCommand, toObstacle } from "./obstacle.ts";

@@ -1,5 +1,14 @@
-import { copyFile, lstat, mkdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, posix } from "node:path";
+import {
+  copyFile,
+  lstat,
+  mkdir,
+  readFile,
+  readlink,
+  stat,
+  symlink,
+  writeFile,
+} from "../../disk/onTheSpot.ts";
 import { isOfSystem } from "./system.ts";
 
 /** What programs look up in the host's /etc and anybody may know. Folders are mounted, files are copied. */

@@ -1,11 +1,11 @@
 import type { ChildProcess, StdioOptions } from "node:child_process";
 import { closeSync } from "node:fs";
-import { chmod, mkdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { Duplex } from "node:stream";
+import { chmod, mkdir } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
 import { demandDirectory } from "../host/directory.ts";
-import type { Enclosure } from "../host/enclosure.ts";
+import { toNotJoined, type Enclosure } from "../host/enclosure.ts";
 import { KEY_MARKER, MARKER, toEnvironment } from "../host/environment.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
 import { foldersBetween, isInside, PINNED, toMappedPath } from "../host/mapping.ts";
@@ -127,6 +127,7 @@ export class Launcher {
       argv: RESIDENT_COMMAND,
       stdio,
       tie: undefined,
+      reports: true,
     });
     await this.#untilReady(child, "its network");
     await this.#enclosure.members.add(child.pid as number);
@@ -239,9 +240,10 @@ export class Launcher {
       argv: readonly string[];
       stdio: readonly Stdio[];
       tie: number | undefined;
+      reports?: boolean;
     },
   ): Promise<ChildProcess> {
-    const prefix = await this.#enclosure.prefix();
+    const prefix = await this.#enclosure.prefix({ reports: command.reports ?? false });
     const argv = [
       ...prefix,
       ...before,
@@ -270,6 +272,8 @@ export class Launcher {
       await awaitReady(child);
     } catch (error) {
       await endTree(child.pid as number);
+      const notJoined = toNotJoined(error as Error);
+      if (notJoined !== undefined) throw notJoined;
       const detail = `The sandbox could not be given ${what}: ${(error as Error).message}.`;
       throw new SluiceError("internal", detail, {}, { cause: error });
     }

@@ -1,5 +1,5 @@
-import { realpath, stat } from "node:fs/promises";
 import { delimiter, dirname } from "node:path";
+import { realpath, stat } from "../../disk/onTheSpot.ts";
 import { PINNED } from "../host/mapping.ts";
 import { refuseExposed } from "../host/exposed.ts";
 import type { Mount } from "./arguments.ts";

@@ -1,7 +1,7 @@
 import { closeSync } from "node:fs";
-import { chown, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { chown, mkdir, readFile, rename, writeFile } from "../../disk/onTheSpot.ts";
 import type { Lending } from "../../contract/launch.ts";
 import { createBridge, type Bridge } from "../bridge/bridge.ts";
 import type { BridgePrograms } from "../bridge/programs.ts";

@@ -1,5 +1,5 @@
-import { lstat, mkdir, realpath } from "node:fs/promises";
 import { totalmem } from "node:os";
+import { lstat, mkdir, realpath } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
 import type { BridgePrograms } from "../bridge/programs.ts";
 import { toDirectory, toRealPaths } from "../host/directory.ts";

@@ -1,5 +1,5 @@
-import { stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
+import { stat } from "../../disk/onTheSpot.ts";
 import { isInside } from "../host/mapping.ts";
 import type { Owner } from "../host/owner.ts";
 

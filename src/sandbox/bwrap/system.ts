@@ -1,5 +1,5 @@
-import { lstat, readlink } from "node:fs/promises";
 import { posix } from "node:path";
+import { lstat, readlink } from "../../disk/onTheSpot.ts";
 
 /** The host's programs and libraries. Beside them and what stands in `etc.ts`, nothing of the host is there. */
 const FOLDERS = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];

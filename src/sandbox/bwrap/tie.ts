@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
 import { closeSync, constants, openSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { rm } from "../../disk/onTheSpot.ts";
 import { readProcess } from "../host/procfs.ts";
 import { isResident, type Resident } from "./resident.ts";
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readFile, stat } from "node:fs/promises";
+import { readFile, stat } from "../../disk/onTheSpot.ts";
 import type { Owner } from "../host/owner.ts";
 
 /** No distribution hands these out, neither to users nor to containers. */

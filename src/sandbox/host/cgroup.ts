@@ -1,6 +1,7 @@
-import { access, constants, mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promises";
+import { constants, mkdir, readdir, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { access, readFile, stat, writeFile } from "../../disk/onTheSpot.ts";
 import { handDown, toDelegated } from "./delegation.ts";
 import { isInside } from "./mapping.ts";
 
@@ -97,12 +98,14 @@ async function sweep(parent: string): Promise<void> {
   }
 }
 
+export const CANNOT_JOIN = "cannot join the control group";
+
 /** What goes before a command line so that it runs in these groups from its first instruction on, or not at all. */
 export function toGroupPrefix(groups: readonly string[]): readonly string[] {
   if (groups.length === 0) return [];
   const join = `n=$1; shift
 while [ "$n" -gt 0 ]; do
-  { echo $$ > "$1/cgroup.procs"; } 2> /dev/null || { echo "cannot join the control group $1" >&2; exit 125; }
+  { echo $$ > "$1/cgroup.procs"; } 2> /dev/null || { echo "${CANNOT_JOIN} $1" >&2; exit 125; }
   shift; n=$((n - 1))
 done
 exec "$@"`;

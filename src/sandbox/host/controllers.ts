@@ -1,5 +1,6 @@
-import { access, constants, readFile, writeFile } from "node:fs/promises";
+import { constants } from "node:fs";
 import { dirname, join } from "node:path";
+import { access, readFile, writeFile } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
 import { makeGroup, removeGroup } from "./cgroup.ts";
 import { handDown } from "./delegation.ts";

@@ -1,6 +1,7 @@
 import { realpath, stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
+import { realpath as realpathNow } from "../../disk/onTheSpot.ts";
 import { isInside } from "./mapping.ts";
 import { OpenFolder } from "./open-folder.ts";
 
@@ -40,5 +41,5 @@ export function demandDirectory(directory: string): void {
 
 /** Folders of the server's own as they really are: a workspace is compared with them by its real path. */
 export async function toRealPaths(paths: readonly string[]): Promise<string[]> {
-  return Promise.all(paths.map((path) => realpath(path).catch(() => path)));
+  return Promise.all(paths.map((path) => realpathNow(path).catch(() => path)));
 }

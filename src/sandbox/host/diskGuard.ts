@@ -1,4 +1,5 @@
-import { readFile, stat, statfs, writeFile } from "node:fs/promises";
+import { stat, statfs } from "node:fs/promises";
+import { readFile, writeFile } from "../../disk/onTheSpot.ts";
 import { diskWarden, type DiskState } from "./diskWarden.ts";
 import { countWritten, weighOpenFiles, weighTree } from "./diskWeight.ts";
 import { isInside } from "./mapping.ts";

@@ -1,11 +1,11 @@
 import type { ChildProcess } from "node:child_process";
 import { execFile } from "node:child_process";
-import { access, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { access, readFile, rm, writeFile } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
 import type { SandboxLimits } from "../port.ts";
-import { Cgroup, toGroupPrefix } from "./cgroup.ts";
+import { CANNOT_JOIN, Cgroup, toGroupPrefix } from "./cgroup.ts";
 import { Controllers, type ControllerPaths } from "./controllers.ts";
 import { DiskGuard, type GuardedFolders } from "./diskGuard.ts";
 import type { SandboxFolder, SandboxRecord } from "./folder.ts";
@@ -69,23 +69,26 @@ export class Enclosure {
     return moved;
   }
 
-  /** What goes before a command line so that nothing it starts can leave. */
-  async prefix(): Promise<readonly string[]> {
+  /**
+   * What goes before a command line so that nothing it starts can leave. Whatever `reports` says itself that it runs, or
+   * why not, so that no other program has to show that it can.
+   */
+  async prefix({ reports = false }: { reports?: boolean } = {}): Promise<readonly string[]> {
     await this.#ending;
     this.#disk?.begin();
     // Once for all who come meanwhile.
-    this.#proving ??= this.#toProven().finally(() => {
+    this.#proving ??= this.#toProven(reports).finally(() => {
       this.#proving = undefined;
     });
     return this.#proving;
   }
 
-  async #toProven(): Promise<readonly string[]> {
+  async #toProven(reports: boolean): Promise<readonly string[]> {
     const known = this.#prefix;
     if (known !== undefined && (await this.#isMade())) return known;
     await rm(this.#file, { force: true });
     const prefix = [...toGroupPrefix(await this.#make()), ...this.#mark];
-    await prove(prefix);
+    if (!reports) await prove(prefix);
     this.#prefix = prefix;
     return prefix;
   }
@@ -167,11 +170,19 @@ async function prove(prefix: readonly string[]): Promise<void> {
   if (program === undefined || prefix.length === 0) return;
   await run(program, args, { cwd: "/", env: { PATH: "/usr/bin:/bin" } }).catch(
     (error: Error & { stderr?: string }) => {
-      const said = error.stderr?.trim() || error.message;
-      const detail = `A process cannot be put into the sandbox's control groups (${said}), so nothing is started outside of them. Give the server back its rights there, or run it where it may make groups.`;
-      throw new SluiceError("internal", detail, {}, { cause: error });
+      throw notJoined(error.stderr?.trim() || error.message, error);
     },
   );
+}
+
+function notJoined(said: string, cause: Error): SluiceError {
+  const detail = `A process cannot be put into the sandbox's control groups (${said}), so nothing is started outside of them. Give the server back its rights there, or run it where it may make groups.`;
+  return new SluiceError("internal", detail, {}, { cause });
+}
+
+/** Whether a process that did not come to run says that it was kept out of its groups. */
+export function toNotJoined(error: Error): SluiceError | undefined {
+  return error.message.startsWith(CANNOT_JOIN) ? notJoined(error.message, error) : undefined;
 }
 
 /** The limits that were asked for and that no group keeps. */

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
-import { access, mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { readdir, readFile as readFileSlowly, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { access, mkdir, readFile, realpath, rename, stat, writeFile } from "../../disk/onTheSpot.ts";
 import { DamagedSandboxError, type NetworkPolicy, type SandboxLimits, type SandboxPaths } from "../port.ts";
 import type { ControllerPaths } from "./controllers.ts";
 import { makeFolders } from "./open-folder.ts";
@@ -117,7 +118,7 @@ export async function listSandboxes(
 ): Promise<{ id: string; session?: string }[]> {
   const found: { id: string; session?: string }[] = [];
   for (const name of await readdir(root).catch(() => [])) {
-    const text = await readFile(join(root, name, "sandbox.json"), "utf8").catch(() => undefined);
+    const text = await readFileSlowly(join(root, name, "sandbox.json"), "utf8").catch(() => undefined);
     const record = text === undefined ? undefined : parseRecord(text);
     if (record?.provider !== provider) continue;
     found.push({ id: record.id, ...(record.session === undefined ? {} : { session: record.session }) });

@@ -1,5 +1,5 @@
-import { appendFile, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { appendFile, readFile, rm, writeFile } from "../../disk/onTheSpot.ts";
 import type { Cgroup } from "./cgroup.ts";
 import { KEY_MARKER } from "./environment.ts";
 import type { LimitMark } from "./limitMark.ts";

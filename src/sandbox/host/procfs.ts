@@ -1,6 +1,7 @@
 import { closeSync, openSync, readdirSync, readSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setImmediate as yieldToOthers } from "node:timers/promises";
+import { readFile as readFileNow } from "../../disk/onTheSpot.ts";
 import { readBootOfSystem, readPs } from "./ps.ts";
 
 /** Only Linux shows its processes as files. */
@@ -64,7 +65,7 @@ export async function readProcess(pid: number): Promise<ProcessRow | undefined> 
 
 /** The children of a process with one thread; undefined where this kernel does not tell. */
 export async function readChildren(pid: number): Promise<number[] | undefined> {
-  const text = await readProcFile(`/proc/${pid}/task/${pid}/children`);
+  const text = await readKernelFile(`/proc/${pid}/task/${pid}/children`);
   if (text === undefined) return readStat(pid) === undefined ? [] : undefined;
   return text.split(" ").filter(Boolean).map(Number);
 }
@@ -89,12 +90,20 @@ export async function readProcFile(path: string): Promise<string | undefined> {
   }
 }
 
+/** A file that no process can hold up. */
+function readKernelFile(path: string): Promise<string | undefined> {
+  return readFileNow(path, "latin1").catch((error: unknown) => {
+    if (isGone(error)) return undefined;
+    throw error;
+  });
+}
+
 let boot: Promise<string> | undefined;
 
 /** The boot that pids and start times belong to; empty where nobody knows. */
 export function readBootId(): Promise<string> {
   if (!HAS_PROC) return readBootOfSystem();
-  boot ??= readProcFile("/proc/sys/kernel/random/boot_id").then((id) => id?.trim() ?? "");
+  boot ??= readKernelFile("/proc/sys/kernel/random/boot_id").then((id) => id?.trim() ?? "");
   boot.catch(() => (boot = undefined));
   return boot;
 }
@@ -112,7 +121,7 @@ const SLACK_TICKS = 200;
 /** A moment before every process that is started from now on; undefined where nobody knows. */
 export async function readMoment(): Promise<Moment | undefined> {
   if (!HAS_PROC) return undefined;
-  const uptime = Number.parseFloat((await readProcFile("/proc/uptime")) ?? "");
+  const uptime = Number.parseFloat((await readKernelFile("/proc/uptime")) ?? "");
   const boot = await readBootId();
   if (Number.isNaN(uptime) || boot === "") return undefined;
   return { boot, start: Math.floor(uptime * TICKS_PER_SECOND) - SLACK_TICKS };

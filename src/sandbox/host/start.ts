@@ -1,7 +1,8 @@
 import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
-import { access, constants, stat } from "node:fs/promises";
+import { constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import type { Duplex } from "node:stream";
+import { access, stat } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
 import type { SpawnedProcess } from "../port.ts";
 import { withoutInherited } from "./inherited.ts";

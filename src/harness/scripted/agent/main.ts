@@ -34,67 +34,71 @@ for (const [signal, code] of [
 
 const home = process.env["HOME"] ?? homedir();
 const memory = options.resume === undefined ? Memory.create(home) : Memory.resume(home, options.resume);
-if (memory === undefined) {
-  const message = `There is no session ${JSON.stringify(options.resume)} to resume`;
+if (memory === undefined) void refuse(`There is no session ${JSON.stringify(options.resume)} to resume`);
+else serve(memory);
+
+async function refuse(message: string): Promise<void> {
   output.line({ type: "error", code: "unknown_session", message });
   await output.flush();
   process.exit(1);
 }
 
-const agent: Agent = {
-  output,
-  memory,
-  answers: new Answers(),
-  mcp: new McpServers(options["mcp-config"]),
-  allowed: new Set(),
-  tools: options.tools === undefined ? {} : (JSON.parse(options.tools) as ToolSettings),
-  ids: new Ids(memory.process),
-  ...(options.model === undefined ? {} : { model: options.model }),
-};
-const turns = new Turns(agent);
-// As with the real CLIs, Ctrl-C stops the turn and not the agent.
-process.on("SIGINT", () => turns.interrupt());
+function serve(memory: Memory): void {
+  const agent: Agent = {
+    output,
+    memory,
+    answers: new Answers(),
+    mcp: new McpServers(options["mcp-config"]),
+    allowed: new Set(),
+    tools: options.tools === undefined ? {} : (JSON.parse(options.tools) as ToolSettings),
+    ids: new Ids(memory.process),
+    ...(options.model === undefined ? {} : { model: options.model }),
+  };
+  const turns = new Turns(agent);
+  // As with the real CLIs, Ctrl-C stops the turn and not the agent.
+  process.on("SIGINT", () => turns.interrupt());
 
-output.line({
-  type: "session",
-  id: memory.id,
-  resumed: options.resume !== undefined,
-  ...(options.model === undefined ? {} : { model: options.model }),
-  ...(options.variant === undefined ? {} : { variant: options.variant }),
-});
+  output.line({
+    type: "session",
+    id: memory.id,
+    resumed: options.resume !== undefined,
+    ...(options.model === undefined ? {} : { model: options.model }),
+    ...(options.variant === undefined ? {} : { variant: options.variant }),
+  });
 
-const lines = new LineSplitter(obey);
-process.stdin.on("data", (chunk: Buffer) => lines.push(chunk));
-process.stdin.on("end", () => void leave());
-process.stdin.on("error", () => void leave());
+  const lines = new LineSplitter(obey);
+  process.stdin.on("data", (chunk: Buffer) => lines.push(chunk));
+  process.stdin.on("end", () => void leave());
+  process.stdin.on("error", () => void leave());
 
-function obey(line: string): void {
-  if (line.trim() === "") return;
-  const command = parseCommand(line);
-  if (typeof command === "string") return ignore(command, line);
-  switch (command.type) {
-    case "prompt":
-      return turns.prompt(command);
-    case "interrupt":
-      return turns.interrupt();
-    case "retry":
-      if (!agent.answers.retry()) ignore("nothing to retry", line);
-      return;
-    default:
-      if (!agent.answers.deliver(command)) ignore("nobody waits for it", line);
+  function obey(line: string): void {
+    if (line.trim() === "") return;
+    const command = parseCommand(line);
+    if (typeof command === "string") return ignore(command, line);
+    switch (command.type) {
+      case "prompt":
+        return turns.prompt(command);
+      case "interrupt":
+        return turns.interrupt();
+      case "retry":
+        if (!agent.answers.retry()) ignore("nothing to retry", line);
+        return;
+      default:
+        if (!agent.answers.deliver(command)) ignore("nobody waits for it", line);
+    }
+  }
+
+  /** What runs may end by itself; what waits for a command would wait for ever. */
+  async function leave(): Promise<void> {
+    lines.end();
+    const nudge = setInterval(() => turns.giveUpWaiting(), 20);
+    await turns.idle();
+    clearInterval(nudge);
+    await output.flush();
+    process.exit(0);
   }
 }
 
 function ignore(why: string, line: string): void {
   process.stderr.write(`scripted: ignored a line on stdin (${why}): ${line.slice(0, 200)}\n`);
-}
-
-/** What runs may end by itself; what waits for a command would wait for ever. */
-async function leave(): Promise<void> {
-  lines.end();
-  const nudge = setInterval(() => turns.giveUpWaiting(), 20);
-  await turns.idle();
-  clearInterval(nudge);
-  await output.flush();
-  process.exit(0);
 }

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -24,7 +23,7 @@ export class Memory {
   }
 
   static create(home: string): Memory {
-    const id = randomUUID();
+    const id = newId();
     const memory = new Memory(fileOf(home, id), { id, process: 1, texts: [], chars: 0 });
     mkdirSync(folderOf(home), { recursive: true, mode: 0o700 });
     memory.save();
@@ -103,5 +102,14 @@ function readKept(file: string): Kept | undefined {
     return JSON.parse(readFileSync(file, "utf8")) as Kept;
   } catch {
     return undefined;
+  }
+}
+
+/** The kernel's own, where it has one: to load a library for it would cost a twentieth of the agent's start. */
+function newId(): string {
+  try {
+    return readFileSync("/proc/sys/kernel/random/uuid", "utf8").trim();
+  } catch {
+    return process.getBuiltinModule("node:crypto").randomUUID();
   }
 }
