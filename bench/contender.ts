@@ -18,8 +18,8 @@ export interface RunningServer {
   probe(): Promise<void>;
   /** Collects garbage, where there is a way to ask for it. */
   collect(): Promise<void>;
-  /** A new session whose agent runs and has answered once. */
-  openSession(): Promise<BenchSession>;
+  /** A new session whose agent runs and has answered once, with a long answer unless told otherwise. */
+  openSession(first?: { readonly deltas: number }): Promise<BenchSession>;
   /** Sessions that nobody has spoken to, made over HTTP. */
   createIdle(count: number): Promise<void>;
   stop(): Promise<void>;

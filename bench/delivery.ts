@@ -1,5 +1,6 @@
 import { availableParallelism } from "node:os";
 import { now } from "./clock.ts";
+import { coldDelivery } from "./cold.ts";
 import type { Contender } from "./contender.ts";
 import { alternate, Servers, type Measurement, type Plan } from "./plan.ts";
 import { ReaderPool } from "./reader-pool.ts";
@@ -23,7 +24,7 @@ export const delivery: Measurement = {
         deltas: plan.quick ? 5_000 : 20_000,
         times: 4,
       });
-      return [...one, ...fifty];
+      return [...one, ...fifty, ...(await coldDelivery(plan))];
     } finally {
       await pool.close();
       await servers.stop();

@@ -1,5 +1,6 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
+import { coldFirstEvent } from "./cold.ts";
 import { bundled } from "./place.ts";
 import { alternate, Servers, type Measurement } from "./plan.ts";
 import { quantile, toRow, withoutPeer, type Row } from "./row.ts";
@@ -22,7 +23,7 @@ export const firstEvent: Measurement = {
         const after = await session.head();
         return prompts({ session: { stream, prompt, endMark }, after, warmUp: WARM_UP, turns });
       });
-      const rows: Row[] = [];
+      const rows: Row[] = await coldFirstEvent(plan);
       for (const [kind, what] of KINDS) {
         for (const [name, part] of [
           ["p50", 0.5],

@@ -1,3 +1,4 @@
+import { besideBare } from "./bare.ts";
 import type { RunningServer } from "./contender.ts";
 import { inParallel } from "./http.ts";
 import { settledBytes } from "./memory.ts";
@@ -40,6 +41,7 @@ export const idle: Measurement = {
       return absent === undefined ? {} : { note: absent };
     };
     return [
+      ...(await besideBare(plan)).idle,
       toRow({
         id: "f",
         what: `make ${SESSIONS} idle sessions`,

@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import {
   DELTA_BYTES,
   type BenchSession,
@@ -13,6 +12,7 @@ import {
 } from "./contender.ts";
 import { endChild } from "./end-child.ts";
 import { call, inParallel } from "./http.ts";
+import { listeningUrl } from "./listening-url.ts";
 import { bundled, ROOT } from "./place.ts";
 
 /** How many deltas one message has: about as long as a long answer. */
@@ -55,7 +55,7 @@ async function startSluice(start: StartOptions, nodeFlags: readonly string[]): P
       child.send("collect");
       await collected;
     },
-    openSession: () => openSession(`${url}/v1/sessions/bench-${++sessions}`),
+    openSession: (first) => openSession(`${url}/v1/sessions/bench-${++sessions}`, first?.deltas),
     async createIdle(count) {
       const first = sessions;
       sessions += count;
@@ -73,7 +73,7 @@ async function startSluice(start: StartOptions, nodeFlags: readonly string[]): P
 
 const HOOKED = ["--expose-gc", "--import", bundled("memory-hook.js")];
 
-async function openSession(url: string): Promise<BenchSession> {
+async function openSession(url: string, first = DELTAS_PER_MESSAGE): Promise<BenchSession> {
   await call("POST", url, { agent: "scripted" });
   const session: BenchSession = {
     stream: { url: `${url}/events/sse?extensions=true`, headers: {} },
@@ -92,7 +92,7 @@ async function openSession(url: string): Promise<BenchSession> {
     },
     endMark: '"type":"turn.ended"',
   };
-  await session.flood(DELTAS_PER_MESSAGE);
+  await session.flood(first);
   await untilIdle(url);
   return session;
 }
@@ -125,18 +125,5 @@ export async function endAgents(url: string): Promise<void> {
 async function untilReady(child: ChildProcess): Promise<string> {
   const url = await listeningUrl(child);
   await call("GET", `${url}/v1/health`);
-  return url;
-}
-
-export async function listeningUrl(child: ChildProcess): Promise<string> {
-  if (!child.stdout) throw new Error("the server has no output");
-  const lines = createInterface({ input: child.stdout });
-  const exited = once(child, "exit").then(() => {
-    throw new Error("sluice serve has ended before it was ready");
-  });
-  exited.catch(() => {});
-  const [line] = (await Promise.race([once(lines, "line"), exited])) as [string];
-  const url = /http:\/\/\S+/.exec(line)?.[0];
-  if (url === undefined) throw new Error(`sluice serve said: ${line}`);
   return url;
 }

@@ -10,7 +10,8 @@ import { call } from "./http.ts";
 import { ROOT, withFolder } from "./place.ts";
 import type { Measurement } from "./plan.ts";
 import { median, toRow, type Row } from "./row.ts";
-import { endAgents, listeningUrl } from "./sluice.ts";
+import { listeningUrl } from "./listening-url.ts";
+import { endAgents } from "./sluice.ts";
 
 const run = promisify(execFile);
 /** How many starts a server needs until its code is compiled. */

@@ -1,3 +1,4 @@
+import { besideBare } from "./bare.ts";
 import { settledBytes } from "./memory.ts";
 import { alternate, type Measurement } from "./plan.ts";
 import { median, toRow, type Row } from "./row.ts";
@@ -24,6 +25,7 @@ export const startup: Measurement = {
       return absent === undefined ? {} : { note: absent };
     };
     return [
+      ...(await besideBare(plan)).start,
       toRow({
         id: "g",
         what: "start to ready",

@@ -18,6 +18,8 @@ async function bundleTo(dir) {
       "prompt-worker": "bench/workers/prompt-worker.ts",
       "ingest-worker": "bench/workers/ingest-worker.ts",
       "memory-hook": "bench/workers/memory-hook.ts",
+      "lean-worker": "bench/workers/lean-worker.ts",
+      "bare-server": "bench/workers/bare-server.ts",
       "acp-agent": "bench/peers/acp-agent.ts",
     },
     platform: "node",

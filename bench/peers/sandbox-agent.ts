@@ -92,7 +92,7 @@ async function startPeer(folder: string, binary: string, options: StartOptions):
     pids: () => [pid, ...launched()],
     probe: async () => void (await call("GET", `${url}/v1/health`)),
     collect: async () => {},
-    openSession: () => openSession(`${url}/v1/acp/bench-${++servers}`),
+    openSession: (first) => openSession(`${url}/v1/acp/bench-${++servers}`, first?.deltas),
     async createIdle(count) {
       const server = `${url}/v1/acp/bench-${++servers}`;
       const rpc = await openServer(server);
@@ -117,11 +117,10 @@ async function openServer(url: string): Promise<Rpc> {
   return rpc;
 }
 
-async function openSession(url: string): Promise<BenchSession> {
+async function openSession(url: string, first = 400): Promise<BenchSession> {
   const rpc = await openServer(url);
   const created = JSON.parse(await rpc("session/new", NEW_SESSION)) as { result: { sessionId: string } };
   const { sessionId } = created.result;
-  const warmUp = 400;
   // It numbers every message of its agent: the two answers so far, then each chunk, then each turn's answer.
   let sent = 2;
   const session: BenchSession = {
@@ -144,7 +143,7 @@ async function openSession(url: string): Promise<BenchSession> {
     },
     endMark: '"stopReason"',
   };
-  await session.flood(warmUp);
+  await session.flood(first);
   return session;
 }
 

@@ -1,9 +1,11 @@
-import { join } from "node:path";
-import { chooseProvider, defaultProviders } from "../sandbox/choose.ts";
+import { chooseProvider } from "../sandbox/choose.ts";
+import type { SandboxProvider } from "../sandbox/port.ts";
 
 /** Fails where sessions that name no sandbox could not start: a server that can start nothing helps nobody. */
-export async function demandIsolation(named: string | undefined, dataDir: string): Promise<void> {
-  const providers = defaultProviders({ root: join(dataDir, "sandboxes"), hide: [dataDir] });
+export async function demandIsolation(
+  providers: readonly SandboxProvider[],
+  named: string | undefined,
+): Promise<void> {
   if (named === undefined) return void (await chooseProvider(providers));
   await providers.find(({ id }) => id === named)?.check?.({});
 }

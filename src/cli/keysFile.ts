@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { z } from "zod";
-import { RESERVED_OWNERS } from "../http/index.ts";
+import { RESERVED_OWNERS } from "../http/auth.ts";
 import { CliFailure, EXIT } from "./failure.ts";
 import { isSendable } from "./token.ts";
 

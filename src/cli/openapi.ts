@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { toOpenApi } from "../http/index.ts";
+import { toOpenApi } from "../http/openapi.ts";
 
 /** Writes the OpenAPI document to the path in argv, only where it changed. */
 const [, , path] = process.argv;

@@ -1,5 +1,8 @@
 import { type Catalog, createCatalog } from "../catalog/index.ts";
-import { createApp, listen, OWN_ADDRESSES, type Listening, type Webhooks } from "../http/index.ts";
+import type { Webhooks } from "../http/anthropic/webhooks/webhooks.ts";
+import { createApp } from "../http/app.ts";
+import { OWN_ADDRESSES } from "../http/origin.ts";
+import { listen, type Listening } from "../http/server.ts";
 import type { Engine } from "../sessions/index.ts";
 import { readVersion } from "./version.ts";
 

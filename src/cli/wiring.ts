@@ -37,6 +37,8 @@ export async function openEngine(
     | "orphanMs"
     | "retention"
     | "defaultSandbox"
+    | "providers"
+    | "recoversBeside"
   > = () => ({}),
 ): Promise<Engine> {
   const log = openLog(ensureDataDir(dataDir));

@@ -3,12 +3,10 @@ import { join } from "node:path";
 import { type Context, Hono } from "hono";
 import type { Catalog } from "../catalog/port.ts";
 import { toAgUiFailure } from "./ag-ui/failure.ts";
-import { mountAgUi } from "./ag-ui/mount.ts";
-import { isAgUi } from "./ag-ui/path.ts";
+import { BASE as AG_UI, isAgUi } from "./ag-ui/path.ts";
 import { isCallback } from "./anthropic/callback-signature.ts";
 import { toEnvelopeResponse } from "./anthropic/envelope.ts";
-import { mountAnthropic } from "./anthropic/mount.ts";
-import { isAnthropic } from "./anthropic/path.ts";
+import { BASE as ANTHROPIC, isAnthropic } from "./anthropic/path.ts";
 import type { RateLimit } from "./anthropic/rate-limit.ts";
 import { nameRequest } from "./anthropic/request-id.ts";
 import type { Webhooks } from "./anthropic/webhooks/webhooks.ts";
@@ -35,6 +33,7 @@ import { mountPorts } from "./routes/ports.ts";
 import { mountSandbox } from "./routes/sandbox.ts";
 import { mountServer } from "./routes/server.ts";
 import { mountSessions } from "./routes/sessions.ts";
+import { mountWhenSpoken } from "./spoken.ts";
 import { EventStreams } from "./sse.ts";
 
 export interface AppOptions {
@@ -135,8 +134,21 @@ export function createApp(options: AppOptions): App {
   mountSandbox(mount, services);
   mountFs(mount, services);
   mountPorts(app, services);
-  mountAgUi(app, services, { catalog, logger });
-  if (catalog) mountAnthropic(app, { ...services, catalog }, options);
+  mountWhenSpoken(app, AG_UI, {
+    fail,
+    load: async () => {
+      const { mountAgUi } = await import("./ag-ui/mount.ts");
+      return (dialect) => mountAgUi(dialect, services, { catalog, logger });
+    },
+  });
+  if (catalog)
+    mountWhenSpoken(app, ANTHROPIC, {
+      fail,
+      load: async () => {
+        const { mountAnthropic } = await import("./anthropic/mount.ts");
+        return (dialect) => mountAnthropic(dialect, { ...services, catalog }, options);
+      },
+    });
   const { defaultAgent } = options;
   const letGo = catalog
     ? mountNdjson(mount, services, { catalog, tickets, settings, logger, defaultAgent })

@@ -1,3 +1,4 @@
+import { countDescriptors } from "./descriptors.ts";
 import type { Services } from "./services.ts";
 
 /** Prometheus' text format. */
@@ -61,6 +62,11 @@ export function toMetrics({ engine, meter, streams, webhooks }: Services): strin
   say("resident_memory_bytes", "gauge", "Memory of the process.", { "": memory.rss });
   say("heap_used_bytes", "gauge", "JavaScript heap in use.", { "": memory.heapUsed });
   say("external_memory_bytes", "gauge", "Buffers outside of the heap.", { "": memory.external });
+  const descriptors = countDescriptors();
+  if (descriptors)
+    say("descriptors_open", "gauge", "Files and sockets that are open.", { "": descriptors.open });
+  if (descriptors?.limit !== undefined)
+    say("descriptors_limit", "gauge", "How many may be open.", { "": descriptors.limit });
   say("uptime_seconds", "gauge", "How long the process has run.", { "": Math.floor(process.uptime()) });
   return `${lines.join("\n")}\n`;
 }

@@ -47,12 +47,13 @@ import type { Submission } from "./submission.ts";
 import { UnfinishedForks } from "./unfinishedForks.ts";
 import { Upkeep } from "./upkeep.ts";
 
-/** Starts the engine: what an earlier life left running is picked up before this answers. */
+/** Starts the engine: what an earlier life left running is picked up before this answers, unless it is told otherwise. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
   const root = join(options.dataDir, "sandboxes");
   const providers = options.providers ?? defaultProviders({ root, hide: [options.dataDir] });
   const engine = new LocalEngine(options, providers);
   await engine.start();
+  if (!options.recoversBeside) await engine.recovered;
   return engine;
 }
 
@@ -67,6 +68,8 @@ class LocalEngine implements Engine {
   readonly #retention: Retention;
   readonly #forks: UnfinishedForks;
   readonly #caretaker: Caretaker;
+  /** Settles when everything is picked up that was left by an earlier life. */
+  recovered: Promise<void> = Promise.resolve();
   #draining: boolean;
   #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
 
@@ -192,10 +195,12 @@ class LocalEngine implements Engine {
   }
 
   async info(id: string): Promise<SessionInfo> {
+    await this.#open.recovery(id);
     return this.#infoOf(await this.#open.row(id));
   }
 
   async inbox(id: string): Promise<readonly QueuedInput[]> {
+    await this.#open.recovery(id);
     const row = await this.#open.row(id);
     const held = await this.#open.held(id);
     return held?.inbox ?? (await loadFold(this.log, row)).inbox;
@@ -366,8 +371,21 @@ class LocalEngine implements Engine {
         error: messageOf(error),
       }),
     );
+    await this.#open.expectRecovery();
+    this.recovered = this.#recover();
+    this.recovered.catch((error: unknown) =>
+      this.#deps.logger({
+        level: "error",
+        message: "what an earlier life left could not be picked up; it is tried again",
+        error: messageOf(error),
+      }),
+    );
+  }
+
+  async #recover(): Promise<void> {
+    const mayForget = !this.#draining;
     await this.#upkeep.begin();
-    if (!this.#draining) await this.#retention.start();
+    if (mayForget) await this.#retention.start();
   }
 
   async drain({ graceMs }: { graceMs: number }): Promise<void> {
@@ -388,6 +406,7 @@ class LocalEngine implements Engine {
     await this.#retention.end();
     const isNeeded = [...this.#open].some((session) => session.isActive);
     await this.#open.close();
+    await this.recovered.catch(() => {});
     // What fails is done by the next start.
     await this.#eraseRetired().catch((error: unknown) => this.#onUnerased(error));
     await this.#deps.tools.close();

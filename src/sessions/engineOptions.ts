@@ -30,6 +30,11 @@ export interface EngineOptions {
   readonly logger?: Logger;
   /** How long idle agents live when this process is killed and none takes its place; 0 leaves them, as it is unless said. */
   readonly orphanMs?: number;
+  /**
+   * Whether the engine answers before everything is picked up that an earlier life left running. Then a call to such a
+   * session waits for that session alone.
+   */
+  readonly recoversBeside?: boolean;
   /** Picks up what others left behind, and starts nothing. */
   readonly caretakes?: boolean;
   /** Told every line of every process, in both directions. */

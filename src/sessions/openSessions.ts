@@ -24,6 +24,8 @@ export class OpenSessions {
   readonly #reopening = new Map<string, NodeJS.Timeout>();
   /** Where the log stood when a session was last given up, and how long it was then left alone. */
   readonly #failures = new Map<string, { readonly head: number; readonly delay: number }>();
+  /** Those of an earlier life that the first recovery has not come to yet. */
+  readonly #expected = new Set<string>();
   #closed = false;
 
   constructor(deps: SessionDeps) {
@@ -91,21 +93,37 @@ export class OpenSessions {
     throw notFound(id);
   }
 
+  /** Notes which sessions the first recovery is going to pick up. */
+  async expectRecovery(): Promise<void> {
+    for (const { id } of await this.#abandoned()) this.#expected.add(id);
+  }
+
+  /** Where the session is still to be picked up: picks it up now, before its turn. A failure is told by the first use. */
+  async recovery(id: string): Promise<void> {
+    if (this.#expected.has(id)) await this.#recoverOne(id);
+  }
+
   /** Picks up every session that was left active by an owner that is no more. */
   async recover(): Promise<void> {
-    const rows = await this.#deps.log.active();
-    const left = rows.filter(
-      (row) => !this.#live.has(row.id) && !this.#reopening.has(row.id) && this.#isFree(row),
-    );
+    const left = (await this.#abandoned()).map(({ id }) => id);
     const recoverNext = async (): Promise<void> => {
-      for (let row = left.shift(); row && !this.#closed; row = left.shift()) {
-        const { id } = row;
-        await this.#open(id).catch((error: unknown) => {
-          if (!isNotFound(error)) this.#reopenLater(id, error, REOPEN_FIRST_MS);
-        });
-      }
+      for (let id = left.shift(); id !== undefined && !this.#closed; id = left.shift())
+        await this.#recoverOne(id);
     };
     await Promise.all(Array.from({ length: RECOVERED_AT_ONCE }, recoverNext));
+  }
+
+  async #recoverOne(id: string): Promise<void> {
+    await this.#open(id)
+      .catch((error: unknown) => {
+        if (!isNotFound(error)) this.#reopenLater(id, error, REOPEN_FIRST_MS);
+      })
+      .finally(() => this.#expected.delete(id));
+  }
+
+  async #abandoned(): Promise<SessionRow[]> {
+    const rows = await this.#deps.log.active();
+    return rows.filter((row) => !this.#live.has(row.id) && !this.#reopening.has(row.id) && this.#isFree(row));
   }
 
   /** The sessions whose readers were told that they are gone, by an owner that came no further. */

@@ -12,6 +12,7 @@ export class Upkeep {
   readonly #open: OpenSessions;
   #sweep: NodeJS.Timeout | undefined;
   #reaping: NodeJS.Timeout | undefined;
+  #ended = false;
 
   constructor(deps: SessionDeps, providers: readonly SandboxProvider[], open: OpenSessions) {
     this.#deps = deps;
@@ -23,7 +24,8 @@ export class Upkeep {
   async begin(): Promise<void> {
     const { limits, logger } = this.#deps;
     await this.#open.recover();
-    await this.#reap();
+    if (!this.#ended) await this.#reap();
+    if (this.#ended) return;
     this.#sweep = setInterval(() => {
       this.#open
         .recover()
@@ -37,6 +39,7 @@ export class Upkeep {
   }
 
   end(): void {
+    this.#ended = true;
     clearInterval(this.#sweep);
     clearInterval(this.#reaping);
   }

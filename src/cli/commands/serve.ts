@@ -12,17 +12,12 @@ import { ensureToken, isSendable, tokenFile } from "../token.ts";
 import { openCatalog, startServer } from "../server.ts";
 import { openEngine } from "../wiring.ts";
 import type { Catalog } from "../../catalog/port.ts";
-import {
-  createCredentialDesk,
-  createMcpRelay,
-  createWebhooks,
-  type CredentialDesk,
-  type McpRelay,
-  readWebhookKey,
-  stderrLogger,
-  webhookKeyFile,
-  type Webhooks,
-} from "../../http/index.ts";
+import { createCredentialDesk, type CredentialDesk } from "../../http/anthropic/credential-desk.ts";
+import { createMcpRelay, type McpRelay } from "../../http/anthropic/mcp-relay.ts";
+import { readWebhookKey, webhookKeyFile } from "../../http/anthropic/webhooks/secret.ts";
+import type { Webhooks } from "../../http/anthropic/webhooks/webhooks.ts";
+import { stderrLogger } from "../../http/logger.ts";
+import { defaultProviders } from "../../sandbox/choose.ts";
 import { createSandboxDebug, DEFAULT_ORPHAN_MS, type EngineOptions } from "../../sessions/index.ts";
 
 const EXAMPLES = `
@@ -134,7 +129,7 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   refuseOpenDoor(options);
   if (options.agent !== undefined) findHarness(options.agent);
   const dataDir = dataDirOf(options.data);
-  await demandIsolation(options.sandbox, dataDir);
+  const providers = defaultProviders({ root: join(dataDir, "sandboxes"), hide: [dataDir] });
   let token: string | undefined;
   let catalog: Catalog | undefined;
   let relay: McpRelay | undefined;
@@ -163,7 +158,7 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
     const sandboxes = sandbox === undefined ? {} : { defaultSandbox: sandbox };
     const orphanMs = options.orphanMinutes * 60_000;
     const retention = { keepMs: options.keep, keepBytes: options.keepBytes };
-    const given = { onCommit, secrets, orphanMs, retention, ...sandboxes };
+    const given = { onCommit, secrets, orphanMs, retention, providers, recoversBeside: true, ...sandboxes };
     return { logger: stderrLogger, equip, mcpVerdict, lend, ...given };
   }).catch(async (error: unknown) => {
     await closeBeside();
@@ -171,15 +166,22 @@ async function serve(options: ServeOptions, { screen, exit }: CommandContext): P
   });
   try {
     if (!catalog) throw new Error("the catalog was not opened");
-    refuseSharedMachine(options, { token, sandbox: await engine.defaultSandbox() });
+    if (options.keys) refuseSharedMachine(options.keys, { token, sandbox: await engine.defaultSandbox() });
     const { host, port, agent: defaultAgent, webhook: urls = [], keys: workspaces, rateLimit } = options;
-    if (urls.length > 0)
+    if (urls.length > 0) {
+      const { createWebhooks } = await import("../../http/anthropic/webhooks/webhooks.ts");
       webhooks = createWebhooks({ log: engine.log, catalog, urls, key: readWebhookKey(dataDir) });
+    }
     const settings = { host, port, token, catalog, defaultAgent, webhooks, workspaces, rateLimit };
     const { allowHost: allowedHosts, allowOrigin: allowedOrigins } = options;
     const drafts = join(dataDir, "uploads");
     const server = await startServer(engine, { ...settings, allowedHosts, allowedOrigins, drafts });
     const stopped = untilStopped();
+    // It answers already, and what needs a sandbox waits for the same probe. Who reads the line may start sessions.
+    await demandIsolation(providers, options.sandbox).catch(async (error: unknown) => {
+      await server.close();
+      throw error;
+    });
     await screen.line(`sluice listening on ${server.url}`);
     screen.note(toHint(options, dataDir));
     if (options.sandbox === "local")
@@ -221,10 +223,9 @@ function refuseOpenDoor({ host, token, insecure, allowOrigin, keys }: ServeOptio
 
 /** What only the opened data folder can tell. */
 function refuseSharedMachine(
-  { keys }: ServeOptions,
+  keys: NonNullable<ServeOptions["keys"]>,
   { token, sandbox }: { token: string | undefined; sandbox: string },
 ): void {
-  if (!keys) return;
   if (sandbox === "local")
     throw new CliFailure(
       "--keys with the local sandbox would let the agents of every workspace read and change the files of all others. " +

@@ -1,20 +1,26 @@
 import type { Mount } from "../mount.ts";
 import { toMetrics } from "../metrics.ts";
-import { toOpenApi } from "../openapi.ts";
 import { operations } from "../operations.ts";
 import type { Services } from "../services.ts";
 
 /** The server's own calls. */
 export function mountServer(mount: Mount, services: Services): void {
   const { version } = services;
-  const document = JSON.stringify(toOpenApi({ version }));
+  let document: Promise<string> | undefined;
+  const describe = async (): Promise<string> => {
+    const { toOpenApi } = await import("../openapi.ts");
+    return JSON.stringify(toOpenApi({ version }));
+  };
 
   mount(operations.health, ({ c }) => c.json({ status: "ok", version }));
   mount(operations.healthz, ({ c }) => c.json({ status: "ok" }));
   mount(operations.metrics, ({ c }) =>
     c.body(toMetrics(services), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }),
   );
-  mount(operations.openapi, ({ c }) => c.body(document, 200, { "content-type": "application/json" }));
+  mount(operations.openapi, async ({ c }) => {
+    document ??= describe();
+    return c.body(await document, 200, { "content-type": "application/json" });
+  });
   mount(operations.home, ({ c }) => c.html(PAGE));
 }
 

@@ -1,0 +1,28 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** The least that Node itself takes: a server that answers, and keeps sessions in its memory alone. */
+const sessions = new Map<string, unknown>();
+
+const server = createServer((request, response) => {
+  if (request.method === "GET") return answer(200, { status: "ok" });
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => {
+    const session = { id: request.url ?? "", spec: JSON.parse(Buffer.concat(chunks).toString()) as unknown };
+    sessions.set(session.id, session);
+    answer(201, session);
+  });
+
+  function answer(status: number, body: unknown): void {
+    const text = JSON.stringify(body);
+    response.writeHead(status, {
+      "content-type": "application/json",
+      "content-length": Buffer.byteLength(text),
+    });
+    response.end(text);
+  }
+});
+server.listen(0, "127.0.0.1", () => {
+  console.log(`listening on http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+});
