@@ -29,6 +29,7 @@ export class BridgeLab {
   readonly folder: string = mkdtempSync(join(tmpdir(), "sluice-bridge-"));
   readonly #children: ChildProcess[] = [];
   readonly #adopted: number[] = [];
+  readonly #hosts: number[] = [];
   readonly #servers: Server[] = [];
   readonly #bridges: Bridge[] = [];
   #programs: Promise<BridgePrograms> | undefined;
@@ -52,9 +53,10 @@ export class BridgeLab {
     const start = await bridge.start();
     if (start === undefined) return undefined;
     const [program = "", ...args] = [...before, ...start.argv];
-    return this.#keep(
-      spawn(program, args, { env: start.env, cwd: start.cwd, detached: true, stdio: "ignore" }),
-    );
+    const { env, cwd } = start;
+    const child = spawn(program, args, { env, cwd, detached: true, stdio: "ignore" });
+    this.#hosts.push(child.pid as number);
+    return this.#keep(child);
   }
 
   /** A sandbox with a script as its main process. */
@@ -127,6 +129,8 @@ export class BridgeLab {
   /** After each test: no live child, no open handle. */
   async clear(): Promise<void> {
     for (const bridge of this.#bridges.splice(0)) await bridge.close();
+    // The group of each, for it is started again by one that is still there.
+    for (const host of this.#hosts.splice(0)) kill(-host);
     for (const { pid } of this.#children.splice(0)) if (pid !== undefined) await end(pid);
     for (const pid of this.#adopted.splice(0)) await end(pid);
     for (const server of this.#servers.splice(0)) {

@@ -92,7 +92,8 @@ describeWithBwrap("a bridge's life", () => {
     await said(sandbox, "begun");
     await lab.startHost(wider);
     // Until the old one listens no more.
-    const listener = new RegExp(`: \\S+ \\S+ 00010000 .* egress\\.${old?.pid}\\.tmp$`, "m");
+    const oldHost = await childOf(old?.pid as number);
+    const listener = new RegExp(`: \\S+ \\S+ 00010000 .* egress\\.${oldHost}\\.tmp$`, "m");
     expect(readFileSync("/proc/net/unix", "utf8")).toMatch(listener);
     await waitFor(async () => !listener.test(readFileSync("/proc/net/unix", "utf8")));
     expect(await lives(old?.pid as number)).toBe(true);
@@ -100,6 +101,43 @@ describeWithBwrap("a bridge's life", () => {
     await new Promise((resolve) => old?.once("close", resolve));
     writeFileSync(join(folder, "go"), "");
     expect(await outcome).toEqual({ code: 0, stdout: "begun ended first second ", stderr: "" });
+  });
+
+  it("is started again when it is killed, and costs who is inside the one request that was open", async () => {
+    const asked: string[] = [];
+    const port = await lab.serve((request, response) => {
+      asked.push(request.url ?? "");
+      // The first one waits for an answer that never comes.
+      if (asked.length > 1) response.end("here");
+    });
+    const { bridge, folder } = await lab.bridge({ extraHosts: [`127.0.0.1:${port}`] });
+    const keeper = (await lab.startHost(bridge))?.pid as number;
+    const ask = `curl -sS http://127.0.0.1:${port}`;
+    const outcome = collect(lab.startSandbox(bridge, `${ask}/cut || ${ask}/again; ${ask}/later`));
+    await waitFor(async () => asked.length === 1);
+    const host = await childOf(keeper);
+    kill(host);
+    expect(await outcome).toMatchObject({ code: 0, stdout: "herehere" });
+    expect(asked).toEqual(["/cut", "/again", "/later"]);
+    const successor = await childOf(keeper);
+    expect(successor).not.toBe(host);
+
+    // Without its folder there is nothing left to start it for.
+    rmSync(folder, { recursive: true });
+    kill(successor);
+    await waitFor(async () => !(await lives(keeper)));
+  });
+
+  it("goes on when the process that would start it again is killed", async () => {
+    const port = await lab.serve((_request, response) => response.end("here"));
+    const { bridge, folder } = await lab.bridge({ extraHosts: [`127.0.0.1:${port}`], graceMs: 500 });
+    const keeper = (await lab.startHost(bridge))?.pid as number;
+    await waitFor(async () => existsSync(join(folder, "egress.sock")));
+    const host = await childOf(keeper);
+    kill(keeper);
+    const sandbox = lab.startSandbox(bridge, `curl -sS http://127.0.0.1:${port}/`);
+    expect((await collect(sandbox)).stdout).toBe("here");
+    await waitFor(async () => !(await lives(host)));
   });
 
   it("takes the place of one that was killed", async () => {
@@ -110,7 +148,8 @@ describeWithBwrap("a bridge's life", () => {
     const sandbox = lab.startSandbox(bridge, script);
     const outcome = collect(sandbox);
     await said(sandbox, "here");
-    first?.kill("SIGKILL");
+    // With the process that would start it again.
+    kill(-(first?.pid as number));
     await waitFor(async () => !(await lives(first?.pid as number)));
     const start = await lab.startHost(bridge);
     expect(start).toBeDefined();
@@ -177,7 +216,8 @@ describeWithBwrap("a bridge's life", () => {
     const user = "setpriv --reuid 20001 --regid 20001 --clear-groups".split(" ");
     const sandbox = lab.startSandbox(bridge, `curl -sS http://127.0.0.1:${port}/`, {}, user);
     expect(await collect(sandbox)).toEqual({ code: 0, stdout: "here", stderr: "" });
-    const status = readFileSync(`/proc/${host?.pid}/status`, "utf8");
+    const forwarder = await childOf(host?.pid as number);
+    const status = readFileSync(`/proc/${forwarder}/status`, "utf8");
     expect(status).toMatch(/^Uid:\t20001\t20001\t20001\t20001$/m);
     expect(status).toMatch(/^CapEff:\t0+$/m);
     expect(status).toMatch(/^Groups:\s*$/m);
@@ -220,7 +260,8 @@ describeWithBwrap("a bridge's life", () => {
       },
     );
     await said(sandbox, "here");
-    const pids = [host?.pid as number, ...(await descendants(sandbox.pid as number))];
+    const keeper = host?.pid as number;
+    const pids = [keeper, ...(await descendants(keeper)), ...(await descendants(sandbox.pid as number))];
     const lines = pids.map(commandLine);
     expect(lines.some((line) => line.includes("guest.js"))).toBe(true);
     expect(lines.some((line) => line.includes("bridge-host.js"))).toBe(true);
@@ -236,6 +277,12 @@ async function descendants(pid: number): Promise<number[]> {
     for (const row of rows) if (found.has(row.parent)) found.add(row.pid);
   }
   return [...found].filter((member) => member !== pid);
+}
+
+async function childOf(pid: number): Promise<number> {
+  const [child] = await descendants(pid);
+  if (child === undefined) throw new Error(`the process ${pid} has no child`);
+  return child;
 }
 
 function commandLine(pid: number): string {

@@ -7,6 +7,7 @@ import { SETTINGS_VARIABLE, type HostSettings } from "./host/settings.ts";
 import { parseHostPatterns, parsePrivateNames, type HostPattern } from "./hostPattern.ts";
 import { isLoopbackHost } from "./hostPort.ts";
 import { INSIDE_FOLDER } from "./ingress.ts";
+import { toKept } from "./keeper.ts";
 import { openPort, type OpenPort } from "./openPort.ts";
 import { findPrograms, type BridgePrograms } from "./programs.ts";
 import { findTrust, toTrustEnvironment, toTrustFolder, TRUST_PATH } from "./trust.ts";
@@ -108,7 +109,7 @@ export function createBridge(options: BridgeOptions): Bridge {
         ...(trust === undefined ? {} : { lent: { ...trust, own } }),
       };
       return {
-        argv: [process.execPath, programs.host],
+        argv: toKept([process.execPath, programs.host]),
         env: { [SETTINGS_VARIABLE]: JSON.stringify(settings), ...toOwnTrust() },
         cwd: folder,
       };
