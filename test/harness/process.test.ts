@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ofType, openLab } from "./scripted-agent.ts";
@@ -184,11 +184,25 @@ describe("memory", () => {
     agent.signal("SIGKILL");
     await agent.exited;
     expect(readdirSync(join(agent.home, ".scripted"))).toEqual([`${id}.json`]);
-    expect(JSON.parse(readFileSync(join(agent.home, ".scripted", `${id}.json`), "utf8"))).toMatchObject({
-      id,
-      texts: ['#script [{"say":"a"}]'],
-    });
+    expect(await historyOf(id, agent.home)).toBe('#script [{"say":"a"}]');
   });
+
+  it("survives a line that was not written to its end", async () => {
+    const agent = await lab.start();
+    const { id } = await agent.next("session");
+    await agent.turn("one");
+    await agent.kill();
+    appendFileSync(join(agent.home, ".scripted", `${id}.json`), '{"texts":["tw');
+    expect(await historyOf(id, agent.home)).toBe("one");
+    expect(await historyOf(id, agent.home)).toBe('one\n#script [{"say":"$history"}]');
+  });
+
+  async function historyOf(id: string, home: string): Promise<string | undefined> {
+    const resumed = await lab.start({ home, args: [`--resume=${id}`] });
+    const lines = await resumed.turn([{ say: "$history" }]);
+    await resumed.kill();
+    return ofType(lines, "text.ended")[0]?.text;
+  }
 
   it.each(["unknown", "../../etc/passwd", ""])("cannot resume %j: an error line and exit 1", async (id) => {
     const agent = await lab.start({ args: [`--resume=${id}`], ready: false });

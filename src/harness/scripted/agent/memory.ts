@@ -1,7 +1,7 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** What the agent remembers of a session, in one file that is replaced as a whole. */
+/** What the agent remembers of a session, in one file: what it was at first, and a line for each change since. */
 export class Memory {
   readonly id: string;
   /** How many processes have continued this session, this one included. */
@@ -12,6 +12,8 @@ export class Memory {
   #chars: number;
   /** Where the running turn's own text begins in `#texts`. */
   #earlier: number;
+  /** How many of the texts are in the file; undefined when it has to be written anew. */
+  #saved: number | undefined;
 
   private constructor(file: string, kept: Kept) {
     this.#file = file;
@@ -57,6 +59,7 @@ export class Memory {
   recall(turns: readonly { user?: string }[]): void {
     const texts = turns.flatMap(({ user }) => (user === undefined ? [] : [user]));
     this.#texts.splice(0, Infinity, ...texts);
+    this.#saved = undefined;
     this.#chars = texts.join("").length;
   }
 
@@ -75,11 +78,28 @@ export class Memory {
   }
 
   save(): void {
+    if (this.#saved === undefined) return this.#saveAll();
+    const texts = this.#texts.slice(this.#saved);
+    // Before it is written: a line that was torn is followed by the whole of it.
+    this.#saved = undefined;
+    appendFileSync(this.#file, toLine({ texts, chars: this.#chars }));
+    this.#saved = this.#texts.length;
+  }
+
+  #saveAll(): void {
     const kept: Kept = { id: this.id, process: this.process, texts: this.#texts, chars: this.#chars };
     const draft = `${this.#file}.${process.pid}.tmp`;
-    writeFileSync(draft, JSON.stringify(kept), { mode: 0o600 });
+    writeFileSync(draft, toLine(kept), { mode: 0o600 });
     renameSync(draft, this.#file);
+    this.#saved = this.#texts.length;
   }
+}
+
+/** What was heard since the line before, and what all of it weighs now. */
+type Change = Pick<Kept, "texts" | "chars">;
+
+function toLine(value: Kept | Change): string {
+  return `${JSON.stringify(value)}\n`;
 }
 
 interface Kept {
@@ -99,7 +119,15 @@ function fileOf(home: string, id: string): string {
 
 function readKept(file: string): Kept | undefined {
   try {
-    return JSON.parse(readFileSync(file, "utf8")) as Kept;
+    const [first = "", ...rest] = readFileSync(file, "utf8").split("\n");
+    const kept = JSON.parse(first) as Kept;
+    // What stands behind the last newline is a line that was torn.
+    for (const line of rest.slice(0, -1)) {
+      const change = JSON.parse(line) as Change;
+      kept.texts.push(...change.texts);
+      kept.chars = change.chars;
+    }
+    return kept;
   } catch {
     return undefined;
   }

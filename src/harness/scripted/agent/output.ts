@@ -6,6 +6,7 @@ import type { AgentLine } from "../protocol.ts";
 export class Output {
   readonly #stream: Writable;
   #insideLine = false;
+  #isHeld = false;
 
   constructor(stream: Writable) {
     this.#stream = stream;
@@ -20,23 +21,23 @@ export class Output {
     this.text(`${JSON.stringify(head).slice(0, -1)},${JSON.stringify(key)}:"`);
     for (const piece of pieces) {
       for (let at = 0; at < piece.length; at += SLICE) {
-        this.#stream.write(JSON.stringify(piece.slice(at, at + SLICE)).slice(1, -1));
+        this.#write(JSON.stringify(piece.slice(at, at + SLICE)).slice(1, -1));
       }
     }
-    this.#stream.write('"}\n');
+    this.#write('"}\n');
   }
 
   /** Whole lines, each with its newline. */
   text(text: string): void {
-    if (this.#insideLine) this.#stream.write("\n");
+    if (this.#insideLine) this.#write("\n");
     this.#insideLine = false;
-    this.#stream.write(text);
+    this.#write(text);
   }
 
   /** As they are. An unterminated line ends where the next protocol line begins, or never. */
   bytes(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
-    this.#stream.write(bytes);
+    this.#write(bytes);
     this.#insideLine = bytes.at(-1) !== 0x0a;
   }
 
@@ -47,7 +48,20 @@ export class Output {
   }
 
   async flush(): Promise<void> {
-    await new Promise<void>((resolve) => this.#stream.write("", () => resolve()));
+    await new Promise<void>((resolve) => this.#write("", () => resolve()));
+  }
+
+  /** What is written within one tick goes out at once: whoever reads it is woken once. */
+  #write(chunk: string | Uint8Array, done?: () => void): void {
+    if (!this.#isHeld) {
+      this.#isHeld = true;
+      this.#stream.cork();
+      process.nextTick(() => {
+        this.#isHeld = false;
+        this.#stream.uncork();
+      });
+    }
+    this.#stream.write(chunk, done);
   }
 }
 
