@@ -129,7 +129,7 @@ async function readMetrics({ url }: RunningServer): Promise<{ turnsEnded: number
 async function countUnfinished(server: RunningServer, count: number): Promise<number> {
   let unfinished = 0;
   await inParallel(count, 8, async (index) => {
-    const { text } = await call("GET", `${sessionUrl(server, index)}/events?limit=100`);
+    const { text } = await call("GET", `${sessionUrl(server, index)}/events?limit=100&extensions=true`);
     if (!/"type":"turn.ended".*"status":"completed"/.test(text)) unfinished += 1;
   });
   return unfinished;

@@ -11,7 +11,7 @@ import type {
   SessionRow,
   StoredEvent,
 } from "./port.ts";
-import { Gate } from "./gate.ts";
+import { Gate } from "../sqlite/gate.ts";
 import { Page } from "./page.ts";
 import { cursorGone, invalidCursor, logClosed, sessionNotFound } from "./refusals.ts";
 import { Places, type Known } from "./places.ts";
