@@ -10,6 +10,7 @@ export interface StartOptions {
 }
 
 export interface RunningServer {
+  readonly url: string;
   /** Milliseconds from the start of the process to its first answer. */
   readonly readyMs: number;
   /** All processes of the server itself, without the agents. */

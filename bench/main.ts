@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { Command, InvalidArgumentError } from "commander";
+import { crowd } from "./crowd.ts";
 import { delivery } from "./delivery.ts";
 import { dialectCost } from "./dialect-cost.ts";
 import { firstEvent } from "./first-event.ts";
@@ -37,6 +38,7 @@ const MEASUREMENTS = [
   watching,
   dialectCost,
   idleStreams,
+  crowd,
 ];
 
 interface Options {

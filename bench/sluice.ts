@@ -46,6 +46,7 @@ async function startSluice(start: StartOptions, nodeFlags: readonly string[]): P
   const readyMs = performance.now() - begun;
   let sessions = 0;
   return {
+    url,
     readyMs,
     pids: () => [child.pid ?? 0],
     probe: async () => void (await call("GET", `${url}/v1/health`)),

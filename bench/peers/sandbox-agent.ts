@@ -88,6 +88,7 @@ async function startPeer(folder: string, binary: string, options: StartOptions):
   const readyMs = performance.now() - begun;
   let servers = 0;
   return {
+    url,
     readyMs,
     pids: () => [pid, ...launched()],
     probe: async () => void (await call("GET", `${url}/v1/health`)),

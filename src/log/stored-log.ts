@@ -11,8 +11,8 @@ import type {
   SessionRow,
   StoredEvent,
 } from "./port.ts";
+import { Gate } from "../sqlite/gate.ts";
 import { Checked } from "./damaged.ts";
-import { Gate } from "./gate.ts";
 import { Page } from "./page.ts";
 import { cursorGone, invalidCursor, logClosed, sessionNotFound } from "./refusals.ts";
 import { Places, type Known } from "./places.ts";

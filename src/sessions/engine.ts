@@ -149,8 +149,8 @@ class LocalEngine implements Engine {
     await refuseSpec(spec, harness, this.#deps.provider(spec.sandbox));
     const { fork } = spec;
     const origin = fork && (fork.checkpoint ?? (await this.checkpoint(fork.session, { comment: "fork" })).id);
-    if (origin === undefined) await this.#store(sessionId, spec);
-    else await this.#storeCopy(sessionId, spec, origin);
+    if (origin === undefined) return this.#infoOf(await this.#store(sessionId, spec));
+    await this.#storeCopy(sessionId, spec, origin);
     return this.info(sessionId);
   }
 

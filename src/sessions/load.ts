@@ -34,7 +34,7 @@ export function isPastLost(row: SessionRow): boolean {
 function startOf(row: SessionRow): { fold: SessionFold; at: number } {
   const snapshot = snapshotOf(row);
   if (isPastLost(row)) return { fold: remainsOf(row, snapshot?.state), at: row.floor };
-  return { fold: structuredClone(snapshot?.state ?? emptyFold()), at: snapshot?.at ?? 0 };
+  return snapshot ? { fold: structuredClone(snapshot.state), at: snapshot.at } : { fold: emptyFold(), at: 0 };
 }
 
 /**

@@ -39,6 +39,31 @@ describe("a catalog in a folder", () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
+  it("waits for the disk beside the thread, and everybody else has their turn behind the commit", async () => {
+    const catalog = createCatalog({ folder });
+    let isWritten = false;
+    const written = catalog
+      .write("me", [{ op: "create", kind: "k", id: "a", body: { n: 1 } }])
+      .then(() => (isWritten = true));
+    const found = catalog.find("me", "k", "a");
+    const replaced = catalog.write("me", [{ op: "replace", kind: "k", id: "a", expect: 1, body: { n: 2 } }]);
+    const refused = catalog.write("me", [{ op: "create", kind: "k", id: "a", body: {} }]);
+    const last = catalog.find("me", "k", "a");
+    const closed = catalog.close();
+    // Whatever needs no turn of the loop has happened by then.
+    for (let hops = 0; hops < 100; hops++) await Promise.resolve();
+    expect(isWritten).toBe(false);
+    await written;
+    expect(await found).toMatchObject({ body: { n: 1 } });
+    expect(await replaced).toMatchObject([{ body: { n: 2 } }]);
+    await expect(refused).rejects.toMatchObject({ code: "name_taken" });
+    expect(await last).toMatchObject({ revision: 2, body: { n: 2 } });
+    await closed;
+    const again = createCatalog({ folder });
+    expect(await again.find("me", "k", "a")).toMatchObject({ body: { n: 2 } });
+    await again.close();
+  });
+
   it("is closed to others, and makes its key only when there is something to seal", async () => {
     const catalog = createCatalog({ folder });
     expect(await readdir(folder)).not.toContain("catalog.key");

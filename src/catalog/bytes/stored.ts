@@ -26,14 +26,14 @@ export class FileBytes implements Bytes {
       const { hash, size } = draft;
       let hold: number | undefined;
       try {
-        hold = this.#rows.hold(hash);
+        hold = await this.#rows.hold(hash);
         await draft.keep();
       } catch (error) {
         await draft.discard();
-        if (hold !== undefined) this.#rows.release(hold);
+        if (hold !== undefined) await this.#rows.release(hold);
         throw error;
       }
-      return { hash, size, release: () => this.#release(hold) };
+      return { hash, size, release: () => this.#rows.release(hold) };
     } catch (error) {
       throw toSluiceError(error, this.#folder);
     }
@@ -43,13 +43,5 @@ export class FileBytes implements Bytes {
     const size = HASH.test(hash) ? this.#files.sizeOf(hash) : undefined;
     if (size === undefined) return undefined;
     return { size, path: this.#files.pathOf(hash), stream: () => this.#files.stream(hash) };
-  }
-
-  async #release(hold: number): Promise<void> {
-    try {
-      this.#rows.release(hold);
-    } catch (error) {
-      throw toSluiceError(error, this.#folder);
-    }
   }
 }

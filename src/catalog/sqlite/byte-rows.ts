@@ -2,6 +2,7 @@ import type { ByteFiles } from "../bytes/files.ts";
 import { bytesMissing } from "../refusals.ts";
 import type { Statements } from "./statements.ts";
 import type { Transact } from "../../sqlite/transact.ts";
+import type { Transactions } from "./transactions.ts";
 
 /** How long a content may be in somebody's hand before it is taken for forgotten. */
 const HOLD_MS = 60 * 60_000;
@@ -9,7 +10,9 @@ const HOLD_MS = 60 * 60_000;
 export interface ByteRowsOptions {
   readonly files: ByteFiles;
   readonly sql: Statements;
+  /** On the spot, for whoever has the connection already. */
   readonly transact: Transact;
+  readonly transactions: Transactions;
   readonly now: () => number;
 }
 
@@ -18,26 +21,30 @@ export class ByteRows {
   readonly #files: ByteFiles;
   readonly #sql: Statements;
   readonly #transact: Transact;
+  readonly #transactions: Transactions;
   readonly #now: () => number;
 
-  constructor({ files, sql, transact, now }: ByteRowsOptions) {
+  constructor({ files, sql, transact, transactions, now }: ByteRowsOptions) {
     this.#files = files;
     this.#sql = sql;
     this.#transact = transact;
+    this.#transactions = transactions;
     this.#now = now;
   }
 
   /** Before the file appears. */
-  hold(hash: string): number {
-    return this.#transact(() => {
+  hold(hash: string): Promise<number> {
+    return this.#transactions.write(() => {
       this.#sql.addDoubt.run(hash);
       return Number(this.#sql.addHold.get(hash, this.#now() + HOLD_MS)?.["id"]);
     });
   }
 
-  release(hold: number): void {
-    this.#transact(() => this.#sql.dropHold.run(hold));
-    this.settle();
+  async release(hold: number): Promise<void> {
+    await this.#transactions.write(
+      () => this.#sql.dropHold.run(hold),
+      () => this.settle(),
+    );
   }
 
   /** Inside the transaction: these, and no others any more. */
@@ -50,7 +57,7 @@ export class ByteRows {
     }
   }
 
-  /** Removes the files that nobody needs. What fails here is tried again at the next occasion. */
+  /** Removes the files that nobody needs, for whoever has the connection. What fails is tried again at the next occasion. */
   settle(): void {
     try {
       if (this.#sql.expiring.get(this.#now()) === undefined && this.#sql.doubts.get() === undefined) return;

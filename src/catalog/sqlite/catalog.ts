@@ -12,18 +12,16 @@ import { documentExists, documentNotFound, keyTaken, revisionMoved } from "../re
 import { seal, unseal } from "../seal.ts";
 import type { ByteRows } from "./byte-rows.ts";
 import type { Driver, Row } from "../../sqlite/driver.ts";
-import { toSluiceError } from "../../sqlite/failures.ts";
 import { Listing } from "./listing.ts";
 import type { Statements } from "./statements.ts";
-import type { Transact } from "../../sqlite/transact.ts";
+import type { Transactions } from "./transactions.ts";
 
 export interface SqliteParts {
   readonly driver: Driver;
   readonly sql: Statements;
-  readonly transact: Transact;
+  readonly transactions: Transactions;
   readonly bytes: Bytes;
   readonly byteRows: ByteRows;
-  readonly folder: string;
   readonly key: () => Uint8Array;
   readonly now: () => number;
 }
@@ -43,28 +41,28 @@ export class SqliteCatalog implements Catalog {
   }
 
   async write(owner: string, changes: readonly Change[]): Promise<Document[]> {
-    return this.#attempt(() => {
-      const written = this.#parts.transact(() => changes.flatMap((change) => this.#apply(owner, change)));
-      this.#parts.byteRows.settle();
-      return written;
-    });
+    return this.#parts.transactions.write(
+      () => changes.flatMap((change) => this.#apply(owner, change)),
+      () => this.#parts.byteRows.settle(),
+    );
   }
 
   async find(owner: string, kind: string, id: string): Promise<Document | undefined> {
-    const row = this.#attempt(() => this.#sql.find.get(owner, kind, id));
+    const row = await this.#parts.transactions.read(() => this.#sql.find.get(owner, kind, id));
     return row && toDocument(row);
   }
 
   async ownersOf(kind: string, id: string): Promise<string[]> {
-    return this.#attempt(() => this.#sql.ownersOf.all(kind, id)).map((row) => String(row["owner"]));
+    const rows = await this.#parts.transactions.read(() => this.#sql.ownersOf.all(kind, id));
+    return rows.map((row) => String(row["owner"]));
   }
 
   async list(owner: string, query: ListQuery): Promise<Document[]> {
-    return this.#attempt(() => this.#listing.read(owner, query)).map(toDocument);
+    return (await this.#parts.transactions.read(() => this.#listing.read(owner, query))).map(toDocument);
   }
 
   async openSecret(owner: string, kind: string, id: string): Promise<string | undefined> {
-    return this.#attempt(() => {
+    return this.#parts.transactions.read(() => {
       const sealed = this.#sql.secret.get(owner, kind, id)?.["sealed"];
       return sealed === undefined
         ? undefined
@@ -73,7 +71,7 @@ export class SqliteCatalog implements Catalog {
   }
 
   async close(): Promise<void> {
-    this.#parts.driver.close();
+    await this.#parts.transactions.close();
   }
 
   #apply(owner: string, change: Change): Document[] {
@@ -155,14 +153,6 @@ export class SqliteCatalog implements Catalog {
     const row = this.#sql.find.get(owner, kind, id);
     if (!row) throw documentNotFound(kind, id);
     return row;
-  }
-
-  #attempt<T>(work: () => T): T {
-    try {
-      return work();
-    } catch (error) {
-      throw toSluiceError(error, this.#parts.folder);
-    }
   }
 }
 

@@ -10,6 +10,7 @@ import { createDriver, type Driver, sqliteCode } from "../../sqlite/driver.ts";
 import { toSluiceError } from "../../sqlite/failures.ts";
 import { checkVersion, migrate, notOurs } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
+import { Transactions } from "./transactions.ts";
 import { createTransact } from "../../sqlite/transact.ts";
 
 export interface CatalogOptions {
@@ -33,11 +34,12 @@ export function createCatalog({ folder, now = Date.now }: CatalogOptions): Catal
     migrate(driver, transact, folder);
     const sql = prepareStatements(driver);
     const files = new ByteFiles(folder);
-    const byteRows = new ByteRows({ files, sql, transact, now });
+    const transactions = new Transactions(driver, folder);
+    const byteRows = new ByteRows({ files, sql, transact, transactions, now });
     byteRows.settle();
     const bytes = new FileBytes(files, byteRows, folder);
     const key = keyOnFirstUse(folder);
-    return new SqliteCatalog({ driver, sql, transact, bytes, byteRows, folder, key, now });
+    return new SqliteCatalog({ driver, sql, transactions, bytes, byteRows, key, now });
   } catch (error) {
     driver?.close();
     if (sqliteCode(error) === "SQLITE_NOTADB") throw notOurs(folder, error);

@@ -1,6 +1,5 @@
-import { constants } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import { access } from "../../disk/onTheSpot.ts";
 import type { Detected } from "../port.ts";
 import { probeBwrap, type ProbeOptions } from "./probe.ts";
 import { toInstallCommand, toObstacle } from "./obstacle.ts";
@@ -41,7 +40,7 @@ export function tryBwrap(bwrap: string | undefined, options: DetectOptions = {})
 
 async function tryOnce(bwrap: string, options: DetectOptions): Promise<Detected> {
   for (const program of ["nsenter", "setpriv", "unshare", "prlimit"]) {
-    if ((await findProgram(program, SYSTEM_PATH)) === undefined)
+    if (findProgram(program, SYSTEM_PATH) === undefined)
       return lacking(`${program} is missing`, "util-linux");
   }
   const said = await probeBwrap(bwrap, options).catch((error: Error) => error.message);
@@ -50,7 +49,7 @@ async function tryOnce(bwrap: string, options: DetectOptions): Promise<Detected>
 }
 
 /** Where bwrap is; undefined where it is not. */
-export function findBwrap(): Promise<string | undefined> {
+export async function findBwrap(): Promise<string | undefined> {
   return findProgram("bwrap", [...(process.env["PATH"] ?? "").split(delimiter), ...SYSTEM_PATH]);
 }
 
@@ -62,16 +61,30 @@ export function toDropPrefix({ uid, gid }: { uid: number; gid: number }): string
   return ["setpriv", "--reuid", String(uid), "--regid", String(gid), "--clear-groups"];
 }
 
-async function findProgram(name: string, folders: readonly string[]): Promise<string | undefined> {
+/** Where programs were found last: every session asks for bwrap, and a search path is long. */
+const found = new Map<string, string>();
+
+function findProgram(name: string, folders: readonly string[]): string | undefined {
+  const search = [name, ...folders].join(delimiter);
+  const known = found.get(search);
+  if (known !== undefined && isRunnable(known)) return known;
   for (const folder of folders) {
     const file = join(folder, name);
-    const runnable = await access(file, constants.X_OK).then(
-      () => true,
-      () => false,
-    );
-    if (runnable && folder.startsWith("/")) return file;
+    if (!folder.startsWith("/") || !isRunnable(file)) continue;
+    found.set(search, file);
+    return file;
   }
   return undefined;
+}
+
+/** On the spot: a hop to another thread and back takes longer than the look. */
+function isRunnable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function lacking(reason: string, name: string): Promise<Detected> {

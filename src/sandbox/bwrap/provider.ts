@@ -48,7 +48,7 @@ class BwrapProvider implements SandboxProvider {
 
   async check({ directory }: { directory?: string | undefined }): Promise<void> {
     await this.#demand();
-    await toDirectory(directory, await this.#hidden(await this.#makeRoot()));
+    if (directory !== undefined) await toDirectory(directory, await this.#hidden(await this.#makeRoot()));
   }
 
   /** One that is there already under this id is taken over with its files. */
