@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { ensureAgents } from "./agents.mjs";
 import { endAs, ensureBuilt, ensureInstalled, ensureIsolation, ROOT, run, say } from "./setup.mjs";
 
 const { values } = parseArgs({
@@ -14,6 +15,8 @@ await ensureIsolation();
 await ensureBuilt();
 const env = {
   ...process.env,
+  PATH: await ensureAgents(),
+  ...(process.stdout.isTTY ? { SLUICE_SOAK_TERMINAL: "1" } : {}),
   SLUICE_SOAK_MINUTES: values.minutes,
   ...(values.seed === undefined ? {} : { SLUICE_SOAK_SEED: values.seed }),
 };
