@@ -19,6 +19,11 @@ export async function closeFeeder(folder: string): Promise<void> {
     if (feeder !== "awaited" && (await hasDelivered(feeder, folder))) break;
     await sleep(pause);
   }
+  await endFeeder(folder);
+}
+
+/** Ends it at once, for a process that is gone: the relay does that itself unless somebody has killed it. */
+export async function endFeeder(folder: string): Promise<void> {
   const feeder = await findFeeder(folder);
   if (typeof feeder === "number") kill(feeder);
 }

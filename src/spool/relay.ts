@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { findFeeder } from "./feeder.ts";
+import { endFeeder, findFeeder } from "./feeder.ts";
 import type { WrappedStart } from "./port.ts";
 
 /**
@@ -51,16 +51,35 @@ export async function drained(folder: string): Promise<void> {
   // The feeder goes with the last who could write; only what was left in the background keeps both.
   const moment = performance.now() + LEAVING_MS;
   while (pids.length > 0 && performance.now() < moment && (await isFed(folder))) await sleep(2);
+  // Nobody can write any more, and the relay's shell that would have ended it was killed.
+  if (pids.length > 0 && !(await isAnyAlive(pids))) await endFeeder(folder);
 }
 
 async function isFed(folder: string): Promise<boolean> {
   return typeof (await findFeeder(folder)) === "number";
 }
 
+/** Not told on a system without /proc: there the feeder is left to the relay and to the spool's removal. */
+async function isAnyAlive(pids: readonly string[]): Promise<boolean> {
+  if (process.platform !== "linux") return true;
+  const states = await Promise.all(pids.map(readState));
+  return states.some(({ name }) => isCopier(name));
+}
+
 /** A copier that sleeps has copied everything: the kernel wakes it before the writer goes on. */
 async function isCopying(pid: string): Promise<boolean> {
   if (process.platform !== "linux") return sleep(100, false);
+  const { name, state } = await readState(pid);
+  return isCopier(name) && (state === "R" || state === "D");
+}
+
+async function readState(pid: string): Promise<{ name?: string; state?: string }> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
   const [, name, state] = /^\d+ \((.*)\) (\S)/s.exec(stat) ?? [];
-  return (name === "cat" || name === "sh") && (state === "R" || state === "D");
+  return name === undefined || state === undefined || "ZX".includes(state) ? {} : { name, state };
+}
+
+/** The pid can be another's by now. */
+function isCopier(name: string | undefined): boolean {
+  return name === "cat" || name === "sh";
 }

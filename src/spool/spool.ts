@@ -1,7 +1,7 @@
 import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { SluiceError, type ProcessExit, type StderrOutput } from "../contract/index.ts";
-import { closeFeeder } from "./feeder.ts";
+import { closeFeeder, endFeeder } from "./feeder.ts";
 import { follow, replay } from "./follow.ts";
 import { Forgotten } from "./forget.ts";
 import { Journal } from "./journal.ts";
@@ -141,8 +141,9 @@ class FolderSpool implements Spool {
     return this.#forgotten.forget(offset);
   }
 
-  remove(): Promise<void> {
-    return rm(this.folder, { recursive: true, force: true });
+  async remove(): Promise<void> {
+    await endFeeder(this.folder);
+    await rm(this.folder, { recursive: true, force: true });
   }
 }
 

@@ -59,7 +59,7 @@ export async function strikeUntil(
   };
   await Promise.all([
     strikeBy(TO_SERVER, { chance: new Chance(seed), pauseMs: 3_000 }),
-    strikeBy(TO_PROCESSES, { chance: new Chance(seed ^ 0x5eed), pauseMs: 600 }),
+    strikeBy(TO_PROCESSES, { chance: new Chance(seed ^ 0x5eed), pauseMs: 250 }),
   ]);
 }
 
