@@ -18,7 +18,7 @@ const env = {
   PATH: await ensureAgents(),
   ...(process.stdout.isTTY ? { SLUICE_SOAK_TERMINAL: "1" } : {}),
   SLUICE_SOAK_MINUTES: values.minutes,
-  ...(values.seed === undefined ? {} : { SLUICE_SOAK_SEED: values.seed }),
+  SLUICE_SOAK_SEED: values.seed ?? String(Date.now() % 2 ** 31),
 };
 const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
 endAs(await run(process.execPath, [vitest, "run", "--reporter=verbose", "test/soak"], { env }));
