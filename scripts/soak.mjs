@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { ensureAgents } from "./agents.mjs";
 import { endAs, ensureBuilt, ensureInstalled, ensureIsolation, ROOT, run, say } from "./setup.mjs";
 
 const { values } = parseArgs({
@@ -14,8 +15,10 @@ await ensureIsolation();
 await ensureBuilt();
 const env = {
   ...process.env,
+  PATH: await ensureAgents(),
+  ...(process.stdout.isTTY ? { SLUICE_SOAK_TERMINAL: "1" } : {}),
   SLUICE_SOAK_MINUTES: values.minutes,
-  ...(values.seed === undefined ? {} : { SLUICE_SOAK_SEED: values.seed }),
+  SLUICE_SOAK_SEED: values.seed ?? String(Date.now() % 2 ** 31),
 };
 const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
 endAs(await run(process.execPath, [vitest, "run", "--reporter=verbose", "test/soak"], { env }));

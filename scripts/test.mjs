@@ -12,17 +12,30 @@ await ensureChromium();
 await ensureBuilt();
 const env = { ...process.env, PATH: await ensureAgents(), SLUICE_TEST_CLIENTS: await ensureClients() };
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
-const report = join(folder, "report.json");
 const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
 const reporter = process.env.CI === "true" ? "verbose" : "default";
-const args = ["run", `--reporter=${reporter}`, "--reporter=json", `--outputFile.json=${report}`];
-const ended = await run(process.execPath, [vitest, ...args, ...process.argv.slice(2)], { env });
-const counts = readCounts(report);
+const asked = process.argv.slice(2);
+// Its minutes are mostly waiting: beside the others they cost less than among them.
+const isSoakBeside = process.env.CI === "true" && asked.length === 0;
+const runs = isSoakBeside
+  ? [test("others", ["--exclude", "test/soak/**"]), test("soak", ["test/soak"], { quiet: true })]
+  : [test("all", asked)];
+const results = await Promise.all(runs);
 rmSync(folder, { recursive: true, force: true });
-// A run that broke off before any test is a failure that the counts alone would not show.
-if (ended.code !== 0 && counts.failed === 0) counts.failed = 1;
-process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
-endAs(ended);
+for (const { ended } of results.slice(1)) process.stdout.write(ended.output);
+const sum = (name) => results.reduce((all, { counts }) => all + counts[name], 0);
+process.stdout.write(`${sum("passed")} passed, ${sum("failed")} failed, ${sum("skipped")} skipped\n`);
+endAs((results.find(({ ended }) => ended.code !== 0) ?? results[0]).ended);
+
+async function test(name, args, { quiet = false } = {}) {
+  const report = join(folder, `${name}.json`);
+  const reporters = [`--reporter=${reporter}`, "--reporter=json", `--outputFile.json=${report}`];
+  const ended = await run(process.execPath, [vitest, "run", ...reporters, ...args], { env, quiet });
+  const counts = readCounts(report);
+  // A run that broke off before any test is a failure that the counts alone would not show.
+  if (ended.code !== 0 && counts.failed === 0) counts.failed = 1;
+  return { ended, counts };
+}
 
 function readCounts(path) {
   try {

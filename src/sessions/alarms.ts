@@ -2,10 +2,12 @@
 export class Alarms {
   readonly #alarms = new Map<string, { at: number; timer: NodeJS.Timeout | undefined }>();
 
-  set(name: string, at: number, ring: () => void): void {
+  /** The moment is one of the log's clock, which may be set meanwhile: it is never waited for longer than `withinMs`. */
+  set(name: string, { at, withinMs }: { at: number; withinMs: number }, ring: () => void): void {
     if (this.#alarms.get(name)?.at === at) return;
     this.clear(name);
-    this.#arm(name, at, ring);
+    const wait = Math.max(0, Math.min(at - Date.now(), withinMs));
+    this.#arm(name, { at, until: performance.now() + wait }, ring);
   }
 
   clear(name: string): void {
@@ -18,14 +20,17 @@ export class Alarms {
     for (const name of this.#alarms.keys()) if (!names.has(name)) this.clear(name);
   }
 
-  #arm(name: string, at: number, ring: () => void): void {
+  #arm(name: string, { at, until }: { at: number; until: number }, ring: () => void): void {
+    const left = until - performance.now();
     // setTimeout cannot wait longer than 2^31 ms; a session's limits may.
-    const wait = Math.max(0, Math.min(at - Date.now(), 2 ** 30));
-    const timer = setTimeout(() => {
-      if (Date.now() < at) return this.#arm(name, at, ring);
-      this.#alarms.set(name, { at, timer: undefined });
-      ring();
-    }, wait);
+    const timer = setTimeout(
+      () => {
+        if (performance.now() < until) return this.#arm(name, { at, until }, ring);
+        this.#alarms.set(name, { at, timer: undefined });
+        ring();
+      },
+      Math.max(0, Math.min(Math.ceil(left), 2 ** 30)),
+    );
     this.#alarms.set(name, { at, timer });
   }
 }

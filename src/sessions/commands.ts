@@ -167,7 +167,9 @@ export class Commands {
       bytes: open.told.stdout + open.told.stderr,
     };
     this.#running = running;
-    const left = open.startedAt + (open.timeoutMs ?? HOUR_MS) - Date.now();
+    const timeoutMs = open.timeoutMs ?? HOUR_MS;
+    // A clock that was set back makes it no longer.
+    const left = Math.min(open.startedAt + timeoutMs - Date.now(), timeoutMs);
     const end = (): void => void this.stop("timeout").catch((error: unknown) => this.#complain(error));
     running.alarm = setTimeout(end, Math.min(Math.max(left, 0), 2 ** 30));
     running.alarm.unref();

@@ -390,8 +390,8 @@ class LocalEngine implements Engine {
 
   async drain({ graceMs }: { graceMs: number }): Promise<void> {
     this.#draining = true;
-    const deadline = Date.now() + graceMs;
-    while ([...this.#open].some(isWorking) && Date.now() < deadline) {
+    const deadline = performance.now() + graceMs;
+    while ([...this.#open].some(isWorking) && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     // What is paused stays as it is.

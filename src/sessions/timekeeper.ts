@@ -32,8 +32,8 @@ export class Timekeeper {
       : dueOf(fold, { limits: { ...limits, turnTimeoutMs, silenceMs }, hasProcess, lastTime });
     this.#alarms.keepOnly(new Set(due.map(({ what }) => what)));
     const turnId = fold.turn?.id;
-    for (const { what, at } of due)
-      this.#alarms.set(what, at, () => inBackground(this.#ring(what, turnId, lastTime)));
+    for (const { what, ...when } of due)
+      this.#alarms.set(what, when, () => inBackground(this.#ring(what, turnId, lastTime)));
   }
 
   /** Asks the turn that runs to stop; call it under the lock. */

@@ -31,8 +31,8 @@ export interface TurnFold {
   allowed?: AllowedCall[];
   /** The requests that the last `turn.waiting` named; empty while the turn goes on. */
   waitingFor: string[];
-  /** `due` is null where the CLI retries by itself. */
-  retry: { attempt: number; due: number | null; error?: EventError } | null;
+  /** `due` is null where the CLI retries by itself. A snapshot of before has no `since`. */
+  retry: { attempt: number; since?: number; due: number | null; error?: EventError } | null;
   attempts: number;
   interrupt: { at: number; by?: string } | null;
   usage: Usage;
@@ -110,6 +110,7 @@ export function applyToTurn(
       turn.attempts = event.data.attempt;
       turn.retry = {
         attempt: event.data.attempt,
+        since: time,
         due: event.source === "daemon" ? time + event.data.delay_ms : null,
         error: event.data.error,
       };

@@ -12,8 +12,8 @@ const PATIENCE_MS = 30_000;
 
 /** Ends the `tail` that feeds the process, once it has handed over all that was appended to `in`. */
 export async function closeFeeder(folder: string): Promise<void> {
-  const deadline = Date.now() + PATIENCE_MS;
-  for (let pause = 2; Date.now() < deadline; pause = Math.min(pause * 2, 100)) {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (let pause = 2; performance.now() < deadline; pause = Math.min(pause * 2, 100)) {
     const feeder = await findFeeder(folder);
     if (feeder === "gone" || (await readExit(folder)) !== undefined) return;
     if (feeder !== "awaited" && (await hasDelivered(feeder, folder))) break;

@@ -21,7 +21,7 @@ export async function* follow(
 ): AsyncGenerator<SpoolBatch, void, undefined> {
   const { from, signal, limits } = options;
   if (signal.aborted) return;
-  const giveUpAt = Date.now() + options.startGraceMs;
+  const giveUpAt = performance.now() + options.startGraceMs;
   const reader = await openLineReader(join(folder, "out"), { from }, limits);
   const wake = new Wake(folder, signal);
   let exit: ProcessExit | undefined;
@@ -72,6 +72,6 @@ export async function* replay(
 export async function findExit(folder: string, giveUpAt: number): Promise<ProcessExit | undefined> {
   const exit = await readExit(folder);
   if (exit !== undefined) await drained(folder);
-  if (exit !== undefined || Date.now() < giveUpAt) return exit;
+  if (exit !== undefined || performance.now() < giveUpAt) return exit;
   return (await readPid(folder)) === undefined ? { lost: true } : undefined;
 }

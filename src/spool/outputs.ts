@@ -19,7 +19,7 @@ export async function* followOutputs(
   { from, signal, startGraceMs }: OutputsOptions,
 ): AsyncGenerator<OutputBatch, void, undefined> {
   if (signal.aborted) return;
-  const giveUpAt = Date.now() + startGraceMs;
+  const giveUpAt = performance.now() + startGraceMs;
   const stdout = new ByteReader(await open(join(folder, "out"), "r"), from.stdout);
   const stderr = new ByteReader(await open(join(folder, "err"), "r"), from.stderr);
   const wake = new Wake(folder, signal, ["out", "err"]);

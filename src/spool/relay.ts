@@ -44,13 +44,13 @@ const PATIENCE_MS = 5_000;
 /** Resolves when all that the process had written by now is in `out` and `err`. */
 export async function drained(folder: string): Promise<void> {
   const pids = (await readFile(join(folder, "copiers"), "utf8").catch(() => "")).split("\n").filter(Boolean);
-  const deadline = Date.now() + PATIENCE_MS;
+  const deadline = performance.now() + PATIENCE_MS;
   for (const pid of pids) {
-    while ((await isCopying(pid)) && Date.now() < deadline) await sleep(1);
+    while ((await isCopying(pid)) && performance.now() < deadline) await sleep(1);
   }
   // The feeder goes with the last who could write; only what was left in the background keeps both.
-  const moment = Date.now() + LEAVING_MS;
-  while (pids.length > 0 && Date.now() < moment && (await isFed(folder))) await sleep(2);
+  const moment = performance.now() + LEAVING_MS;
+  while (pids.length > 0 && performance.now() < moment && (await isFed(folder))) await sleep(2);
   // Nobody can write any more, and the relay's shell that would have ended it was killed.
   if (pids.length > 0 && !(await isAnyAlive(pids))) await endFeeder(folder);
 }

@@ -1,49 +1,107 @@
-import { readdir, readFile, readlink } from "node:fs/promises";
-import { join } from "node:path";
+import { writeFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { TestServer } from "../support/server.ts";
-import type { Chance } from "./chance.ts";
+import { Chance } from "./chance.ts";
+import type { Disk } from "./disk.ts";
+import { findProcesses, killIfThere, type Role } from "./processes.ts";
 
-/** A process of this machine that belongs to the server under test, and what it is there. */
-interface Found {
-  readonly pid: number;
-  readonly role: "agent" | "relay" | "bridge";
+export interface Scene {
+  readonly server: TestServer;
+  readonly disk: Disk;
+  /** Holds by how many milliseconds the server's clock is wrong. */
+  readonly clock: string;
+  /** What happened, in order. */
+  readonly journal: string[];
 }
 
-/** Every process that names the server's data folder or one of its sandboxes, but for the server and its tests. */
-export async function findProcesses(server: Pick<TestServer, "data" | "pid">): Promise<Found[]> {
-  const sandboxes = await readdir(join(server.data, "sandboxes")).catch(() => []);
-  const names = [server.data, ...sandboxes.filter((name) => name.startsWith("sbx_"))];
-  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name)).map(Number);
-  const found = await Promise.all(
-    pids.filter((pid) => pid !== process.pid && pid !== server.pid).map((pid) => look(pid, names)),
-  );
-  return found.filter((one) => one !== undefined);
-}
+const HOUR_MS = 3_600_000;
 
-async function look(pid: number, names: readonly string[]): Promise<Found | undefined> {
-  const read = (file: string): Promise<string> => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "");
-  const [command, environment, cwd] = await Promise.all([
-    read("cmdline"),
-    read("environ"),
-    readlink(`/proc/${pid}/cwd`).catch(() => ""),
+type Strike = (scene: Scene, chance: Chance) => Promise<boolean>;
+
+/** What happens to the server and its machine, one after the other, and how often. */
+const TO_SERVER = {
+  server: { share: 6, strike: (scene) => restart(scene, () => scene.server.kill()) },
+  stop: { share: 1, strike: (scene) => restart(scene, () => scene.server.stop()) },
+  disk: { share: 1, strike: fillDisk },
+  clock: { share: 1, strike: shiftClock },
+} satisfies Record<string, { share: number; strike: Strike }>;
+
+/** What happens to processes beside it, meanwhile. */
+const TO_PROCESSES = {
+  agent: { share: 5, strike: (scene, chance) => killOne(scene, "agent", chance) },
+  wrapper: { share: 3, strike: (scene, chance) => killOne(scene, "wrapper", chance) },
+  tail: { share: 5, strike: (scene, chance) => killOne(scene, "tail", chance) },
+  bridge: { share: 5, strike: (scene, chance) => killOne(scene, "bridge", chance) },
+  caretaker: { share: 1, strike: (scene, chance) => killOne(scene, "caretaker", chance) },
+} satisfies Record<string, { share: number; strike: Strike }>;
+
+export type Fault = keyof typeof TO_SERVER | keyof typeof TO_PROCESSES;
+export type Counts = Partial<Record<Fault, number>>;
+
+/** Those that end a process without a word. */
+export const KILLS: readonly Fault[] = ["server", "agent", "wrapper", "tail", "bridge", "caretaker"];
+
+/** Both kinds of faults, each repeatable by the seed, until it is over. */
+export async function strikeUntil(
+  isOver: () => boolean,
+  scene: Scene,
+  { seed, counts }: { seed: number; counts: Counts },
+): Promise<void> {
+  const strikeBy = async (
+    faults: Record<string, { share: number; strike: Strike }>,
+    { chance, pauseMs }: { chance: Chance; pauseMs: number },
+  ): Promise<void> => {
+    const lot = Object.entries(faults).flatMap(([name, { share }]) => Array<string>(share).fill(name));
+    for (; !isOver(); await sleep(chance.below(pauseMs))) {
+      const name = chance.pick(lot);
+      if (await faults[name]?.strike(scene, chance)) counts[name as Fault] = (counts[name as Fault] ?? 0) + 1;
+    }
+  };
+  await Promise.all([
+    strikeBy(TO_SERVER, { chance: new Chance(seed), pauseMs: 3_000 }),
+    strikeBy(TO_PROCESSES, { chance: new Chance(seed ^ 0x5eed), pauseMs: 250 }),
   ]);
-  const isOurs = names.some(
-    (name) => command.includes(name) || environment.includes(name) || cwd.includes(name),
-  );
-  if (!isOurs || command.includes("cli/main.js") || command.includes("bin/sluice")) return undefined;
-  if (command.includes("bridge-host")) return { pid, role: "bridge" };
-  const isRelay = /^(\/\S*\/)?(tail|cat)\0/.test(command) || command.includes("/relay\0");
-  return { pid, role: isRelay ? "relay" : "agent" };
 }
 
-/** Kills one process of a kind, if there is one. */
-export async function killOne(server: TestServer, role: Found["role"], chance: Chance): Promise<boolean> {
-  const found = (await findProcesses(server)).filter((one) => one.role === role);
+function note({ journal }: Scene, what: string): void {
+  journal.push(`${new Date().toISOString()} ${what}`);
+}
+
+async function restart(scene: Scene, end: () => Promise<unknown>): Promise<boolean> {
+  note(scene, "the server ends");
+  await end();
+  await scene.server.start();
+  note(scene, "the server is back");
+  return true;
+}
+
+async function killOne(scene: Scene, role: Role, chance: Chance): Promise<boolean> {
+  const found = (await findProcesses(scene.server)).filter((one) => one.role === role);
   if (found.length === 0) return false;
-  try {
-    process.kill(chance.pick(found).pid, "SIGKILL");
-    return true;
-  } catch {
-    return false;
-  }
+  const { pid, command, of } = chance.pick(found);
+  if (!killIfThere(pid)) return false;
+  note(scene, `${role} ${pid} of ${of}: ${command.slice(0, 200)}`);
+  return true;
+}
+
+/** For a moment; sometimes the server does not live to see it pass. */
+async function fillDisk(scene: Scene, chance: Chance): Promise<boolean> {
+  const { server, disk } = scene;
+  if (!disk.canFill) return false;
+  note(scene, "the disk is full");
+  await disk.fill();
+  await sleep(chance.below(1_500));
+  const isKilled = chance.is(0.3);
+  if (isKilled) await server.kill();
+  await disk.free();
+  if (isKilled) await server.start();
+  note(scene, `the disk is free${isKilled ? ", and the server was killed" : ""}`);
+  return true;
+}
+
+async function shiftClock(scene: Scene, chance: Chance): Promise<boolean> {
+  const hours = chance.below(49) - 24;
+  await writeFile(scene.clock, String(hours * HOUR_MS));
+  note(scene, `the clock is wrong by ${hours} h`);
+  return true;
 }

@@ -45,9 +45,9 @@ export async function claimWork(
   owner: string,
   { environment, blockMs, reclaimMs, signal }: Claim,
 ): Promise<Document<WorkBody> | undefined> {
-  for (const deadline = Date.now() + blockMs; ;) {
+  for (const deadline = performance.now() + blockMs; ;) {
     const claimed = await claimNow(services, owner, { environment, reclaimMs });
-    if (claimed || Date.now() + LOOK_MS > deadline || signal.aborted) return claimed;
+    if (claimed || performance.now() + LOOK_MS > deadline || signal.aborted) return claimed;
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 }

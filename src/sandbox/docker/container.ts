@@ -54,11 +54,11 @@ export class Container {
   /** Ends all that runs in it at once: with its first process the kernel ends every other. */
   kill(): Promise<void> {
     return this.#exclusive(async () => {
-      const deadline = Date.now() + PATIENCE_MS;
+      const deadline = performance.now() + PATIENCE_MS;
       for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
         const found = await this.#find();
         if (!found?.State.Running) return;
-        if (Date.now() > deadline) throw notEnded(found);
+        if (performance.now() > deadline) throw notEnded(found);
         await this.#engine.find((docker) => docker.getContainer(found.Id).kill().catch(notRunning));
         await new Promise((resolve) => setTimeout(resolve, pause));
       }
@@ -91,9 +91,9 @@ export class Container {
 
   async #replace(found: ContainerInspectInfo, requirements: Requirements): Promise<void> {
     // What has just answered may still be on its way out.
-    const deadline = Date.now() + LEAVING_MS;
+    const deadline = performance.now() + LEAVING_MS;
     for (let others = await this.#others(found); others > 0; others = await this.#others(found)) {
-      if (Date.now() > deadline) throw isBusy(requirements, others);
+      if (performance.now() > deadline) throw isBusy(requirements, others);
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
     await this.#remove(found.Id);

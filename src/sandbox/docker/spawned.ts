@@ -72,8 +72,8 @@ export class Spawned {
   }
 
   async #await(pid: number, ticket: string, isOver: () => boolean): Promise<ExecReport> {
-    const deadline = Date.now() + PATIENCE_MS;
-    for (let pause = 2; Date.now() < deadline; pause = Math.min(pause * 2, 20)) {
+    const deadline = performance.now() + PATIENCE_MS;
+    for (let pause = 2; performance.now() < deadline; pause = Math.min(pause * 2, 20)) {
       // In this order: what ended may have reported just before.
       const wasOver = isOver();
       const report = await readReport(this.#folder, pid);

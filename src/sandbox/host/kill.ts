@@ -7,13 +7,13 @@ const PATIENCE_MS = 10_000;
 
 /** Ends every member, and looks again until nobody was there twice in a row: a fork may hide between two looks. */
 export async function killMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {
-  const deadline = Date.now() + PATIENCE_MS;
+  const deadline = performance.now() + PATIENCE_MS;
   for (let quiet = 0, pause = 1; quiet < 2; pause = Math.min(pause * 2, 50)) {
     await cgroup?.kill();
     const pids = await members.find();
     quiet = pids.length === 0 ? quiet + 1 : 0;
     for (const pid of pids) sendSignal(pid, "SIGKILL");
-    if (pids.length > 0 && Date.now() > deadline) throw notEnded(pids);
+    if (pids.length > 0 && performance.now() > deadline) throw notEnded(pids);
     if (quiet < 2) await sleep(pause);
   }
   await members.clear();

@@ -52,12 +52,12 @@ export async function announce(): Promise<never> {
 
 /** The host side may be starting still. */
 async function reachHost(): Promise<Socket> {
-  const deadline = Date.now() + PATIENCE_MS;
+  const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     try {
       return await open();
     } catch (error) {
-      if (Date.now() > deadline) throw error;
+      if (performance.now() > deadline) throw error;
       await sleep(50);
     }
   }

@@ -1,0 +1,77 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { CreateSession } from "../../src/contract/index.ts";
+import type { AgentId } from "../support/agents.ts";
+import { LED_TO_MODEL } from "../support/model.ts";
+import type { TestServer } from "../support/server.ts";
+import type { Chance } from "./chance.ts";
+import { SoakedSession } from "./session.ts";
+import { toModelScript, toScript } from "./steps.ts";
+
+export interface Tally {
+  sessions: number;
+  inputs: number;
+  /** What did not hold, in words. */
+  readonly findings: string[];
+  /** The sandboxes that there were. */
+  readonly sandboxes: Set<string>;
+}
+
+export interface Client {
+  readonly server: TestServer;
+  readonly chance: Chance;
+  readonly name: string;
+  /** The real CLIs that it drives one after the other; none of them, and it drives the scripted agent. */
+  readonly agents: readonly AgentId[];
+  readonly modelUrl: string;
+  readonly tally: Tally;
+  /** What happened to the server and its processes. */
+  readonly journal: readonly string[];
+  isOver(): boolean;
+}
+
+/** Sessions one after the other, each checked and removed when it is done, whatever the server goes through meanwhile. */
+export async function drive(client: Client): Promise<void> {
+  for (let n = 0; !client.isOver(); n++) await live(client, `${client.name}-${n}`, toSpec(client, n));
+}
+
+/** A few, whatever the time is. */
+export async function driveOnce(client: Client): Promise<void> {
+  for (let n = 0; n < 3; n++) await live(client, `${client.name}-${n}`, toSpec(client, n));
+}
+
+async function live(client: Client, id: string, spec: CreateSession): Promise<void> {
+  const { server, chance, tally } = client;
+  let session: SoakedSession | undefined;
+  try {
+    session = await SoakedSession.make(server, id, spec, chance);
+    if (session === undefined) return;
+    tally.sessions++;
+    for (let turns = 1 + chance.below(3); turns > 0; turns--) {
+      await session.send(spec.agent === "scripted" ? toScript(chance) : toModelScript(chance));
+      await sleep(chance.below(1_000));
+      await session.meddle();
+    }
+    if (chance.is(0.08)) return await session.remove();
+    if (chance.is(0.08) && spec.agent === "scripted" && spec.fork === undefined)
+      await live(client, `${id}-fork`, { ...spec, fork: { session: id } });
+    const events = await session.check();
+    tally.inputs += session.accepted.length;
+    for (const event of events)
+      if (event.type === "sandbox.boot") tally.sandboxes.add(event.data.sandbox_id ?? "");
+    await session.remove();
+  } catch (error) {
+    const told = (await session?.tell(client.journal)) ?? "";
+    const finding = `${id} (${spec.agent}): ${(error as Error).message.slice(0, 4_000)}`;
+    tally.findings.push(finding);
+    console.log(`FINDING ${finding}\n${told}`);
+  } finally {
+    session?.stop();
+  }
+}
+
+function toSpec({ agents, modelUrl }: Client, n: number): CreateSession {
+  const agent = agents[n % agents.length];
+  if (agent === undefined) return { agent: "scripted" };
+  const { model, env } = LED_TO_MODEL[agent];
+  return { agent, model, env: env(modelUrl), permissionMode: "bypass" };
+}

@@ -1,0 +1,49 @@
+import { readFileSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { expect } from "vitest";
+import type { TestServer } from "../support/server.ts";
+import { findProcesses } from "./processes.ts";
+
+const PATIENCE = { timeout: 60_000, interval: 250 };
+
+/** Sessions that nobody disturbs leave a server with the descriptors that it had before. */
+export async function checkDescriptors(server: TestServer, use: () => Promise<void>): Promise<void> {
+  await server.stop();
+  await server.start();
+  const count = async (): Promise<number> => (await readdir(`/proc/${server.pid}/fd`)).length;
+  // Once for what is opened at its first use.
+  await use();
+  const before = await count();
+  await use();
+  await expect.poll(count, { ...PATIENCE, message: "open descriptors" }).toBeLessThanOrEqual(before);
+}
+
+/** All sessions were deleted, and the server is stopped: no folder, process, mount or control group of them is there. */
+export async function checkNothingLeft(server: TestServer, sandboxes: ReadonlySet<string>): Promise<void> {
+  const { data } = server;
+  const { sessions } = await server.client.sessions.list({ limit: 100 });
+  expect(
+    sessions.map(({ sessionId }) => sessionId),
+    "sessions",
+  ).toEqual([]);
+  for (const folder of ["sandboxes", "spools"])
+    await expect
+      .poll(() => readdir(join(data, folder)).catch(() => []), { ...PATIENCE, message: folder })
+      .toEqual([]);
+  await server.stop();
+  const left = async (): Promise<string[]> =>
+    (await findProcesses({ data, pid: -1 })).map(({ pid, role, command }) => `${role} ${pid} ${command}`);
+  await expect.poll(left, { ...PATIENCE, message: "processes" }).toEqual([]);
+  expect(await readdir(join(data, "owners")).catch(() => []), "owners").toEqual([]);
+  const mounts = readFileSync("/proc/self/mounts", "utf8").split("\n");
+  expect(
+    mounts.filter((line) => line.includes(data)),
+    "mounts",
+  ).toEqual([]);
+  const groups = await readdir("/sys/fs/cgroup", { recursive: true }).catch(() => []);
+  expect(
+    groups.filter((path) => sandboxes.has(path.split("/").at(-1) ?? "")),
+    "control groups",
+  ).toEqual([]);
+}
