@@ -32,9 +32,25 @@ export function performSteps(
       if (step.kind === "empty") return { parts: [], outcome: "broken" };
       if (step.kind !== "cut" && step.kind !== "garbage") return performer.fail(step.kind);
       performer.breakNext(step.kind);
-    }
+    } else if (NOT_A_MODELS.has(step.do)) performer.think(toDeltas(toSkipped(step.do)));
   }
   return performer.end("said");
+}
+
+/** Steps that an agent's process can do, and a model cannot. */
+const NOT_A_MODELS: ReadonlySet<Step["do"]> = new Set([
+  "compact",
+  "image",
+  "stderr",
+  "raw",
+  "rawBytes",
+  "exit",
+  "signal",
+]);
+
+/** A thought, so that the log tells of it and the script's words stay its own. */
+export function toSkipped(step: Step["do"]): string {
+  return `The step "${step}" is skipped: a model cannot do it, only the scripted agent can.`;
 }
 
 class Performer {

@@ -62,7 +62,7 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
       });
       return undefined;
     case "subAgentActivity":
-      if (typeof item["agentThreadId"] === "string") adopt(reading, item["agentThreadId"], state.spawning);
+      hearActivity(reading, item, thread);
       return undefined;
   }
   if (SILENT.has(String(type))) return undefined;
@@ -155,6 +155,23 @@ function noteSpawn(reading: Reading, item: Params): void {
     ...(isRecord(states) ? Object.keys(states) : []),
   ];
   for (const thread of made) if (typeof thread === "string") adopt(reading, thread, parent);
+}
+
+/** What newer versions tell of a sub-agent in place of the call that made it. */
+function hearActivity(reading: Reading, item: Params, thread: string | undefined): void {
+  const { id, kind, agentThreadId: agent, agentPath } = item;
+  if (typeof agent !== "string") return;
+  const { scribe, state } = reading;
+  const asked = own(state.unanswered ?? {}, String(id));
+  if (kind === "started" && (asked !== undefined || state.spawning === undefined)) {
+    const { name, input } = asked ?? { name: "spawn_agent", input: { agentPath } };
+    scribe.call(String(id), { name, input, ...placeOf(reading, thread) });
+    adopt(reading, agent, scribe.callItem(String(id)));
+    if (asked === undefined) scribe.result(String(id), { output: String(agentPath ?? "") });
+    else change(reading, { unanswered: { ...state.unanswered, [String(id)]: { ...asked, told: true } } });
+    return;
+  }
+  adopt(reading, agent, state.spawning);
 }
 
 function adopt(reading: Reading, thread: string, item: string | undefined): void {

@@ -3,6 +3,7 @@ import { hearResolved } from "./asks.ts";
 import { endItem, startItem } from "./items.ts";
 import { updatePlan } from "./plan.ts";
 import { placeOf, type Reading } from "./reading.ts";
+import { hearRawItem } from "./refused.ts";
 import { SILENT } from "./silent.ts";
 import { addPart, addText, asThread } from "./texts.ts";
 import { countTokens } from "./tokens.ts";
@@ -28,6 +29,8 @@ export function hearNotification(reading: Reading, method: string, params: Param
       return withItem(params, (item) => startItem(reading, item, asThread(params["threadId"])));
     case "item/completed":
       return withItem(params, (item) => endItem(reading, item, asThread(params["threadId"])));
+    case "rawResponseItem/completed":
+      return void hearRawItem(reading, params);
     case "turn/started":
       return void startTurn(reading, params);
     case "turn/completed":

@@ -23,6 +23,8 @@ export function toOpening(context: DecodeContext): Opening {
     ...(spec.model === undefined ? {} : { model: spec.model }),
     ...(spec.systemPrompt === undefined ? {} : { baseInstructions: spec.systemPrompt }),
     ...(spec.instructions === undefined ? {} : { developerInstructions: spec.instructions }),
+    // Without them nothing is told of a call that Codex refuses.
+    experimentalRawEvents: true,
   };
   const modes = { plans: plansFirst(spec), asksForPlan: plansFirst(spec), effort: spec.variant ?? null };
   if (resume === undefined) {

@@ -29,7 +29,6 @@ export const SILENT: ReadonlySet<string> = new Set([
   "autoApprovalReview/strictReviewRequired",
   "item/commandExecution/terminalInteraction",
   "item/fileChange/patchUpdated",
-  "rawResponseItem/completed",
   "rawResponse/completed",
   "command/exec/outputDelta",
   "process/outputDelta",

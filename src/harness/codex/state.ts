@@ -32,6 +32,8 @@ export interface CodexState {
   readonly decided?: { readonly call: string; readonly approved: boolean };
   /** Calls that may be asked about by a request that does not repeat them, by item. */
   readonly calls: Readonly<Record<string, KnownCall>>;
+  /** Calls that the model made and has no answer to yet, by their id. */
+  readonly unanswered?: Readonly<Record<string, UnansweredCall>>;
   /** The item of the newest call that makes a sub-agent. */
   readonly spawning?: string;
   /** Sub-agents, by their thread. */
@@ -44,6 +46,11 @@ export interface KnownCall {
   readonly name: string;
   readonly input: unknown;
   readonly thread: string;
+}
+
+export interface UnansweredCall extends KnownCall {
+  /** It was told as an item that only its answer closes. */
+  readonly told?: true;
 }
 
 export interface SubAgent {

@@ -1,6 +1,10 @@
+import { BRIDGE_SERVER } from "../../contract/index.ts";
 import type { OfferedTool } from "../ask.ts";
 import { asObject } from "../json.ts";
-import { type Calling, type Scene, toCalling, toCode } from "./native.ts";
+import { type Calling, type Input, type Scene, toCalling, toCode } from "./native.ts";
+
+/** Grok's tool that calls those that it does not list. */
+const PROXY = "use_tool";
 
 /** A tool of an MCP server, under whichever name the client offers it. */
 export function callMcpTool(
@@ -14,7 +18,7 @@ export function callMcpTool(
   // Code may call tools that its declarations leave out.
   const code = ask.tools.find(({ within }) => within !== undefined)?.within;
   if (code !== undefined) return { ...code, input: toCode(`mcp__${server}__${tool}`, asObject(input)) };
-  const proxy = ask.tools.find(({ name }) => name === "use_tool");
+  const proxy = ask.tools.find(({ name }) => name === PROXY);
   if (proxy === undefined) return undefined;
   return toCalling(proxy, { tool_name: `${server}__${tool}`, tool_input: asObject(input) });
 }
@@ -26,7 +30,22 @@ export function callCustomTool(
 ): Calling | undefined {
   const found =
     ask.tools.find((tool) => tool.name === name) ?? ask.tools.find((tool) => tool.name.endsWith(`_${name}`));
-  return found === undefined ? undefined : callFound(found, input);
+  if (found !== undefined) return callFound(found, input);
+  const code = ask.tools.find(({ within }) => within !== undefined)?.within;
+  if (code !== undefined) return { ...code, input: toSearchingCode(name, asObject(input)) };
+  const proxy = ask.tools.find((tool) => tool.name === PROXY);
+  if (proxy === undefined) return undefined;
+  return toCalling(proxy, { tool_name: `${BRIDGE_SERVER}__${name}`, tool_input: asObject(input) });
+}
+
+/** Only the code itself sees the tools that its declarations leave out. */
+function toSearchingCode(name: string, input: object): string {
+  const wanted = JSON.stringify(name);
+  return [
+    `const found = ALL_TOOLS.find(({ name }) => name === ${wanted} || name.endsWith("__" + ${wanted}));`,
+    `if (found === undefined) throw new Error("unsupported call: " + ${wanted});`,
+    toCode("[found.name]", input as Input),
+  ].join("\n");
 }
 
 /** The script's own arguments, whatever the tool's schema says of them. */

@@ -47,7 +47,8 @@ export function toCalling(tool: OfferedTool, input: Input): Calling {
 
 /** Code for the tool that runs it, where only code can call another tool. */
 export function toCode(name: string, input: Input): string {
-  const call = `const result = await tools.${name}(${JSON.stringify(input)});`;
+  const member = name.startsWith("[") ? name : `.${name}`;
+  const call = `const result = await tools${member}(${JSON.stringify(input)});`;
   return `${call}\ntext(typeof result === "string" ? result : (result?.output ?? result));`;
 }
 

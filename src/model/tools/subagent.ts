@@ -1,6 +1,6 @@
 import type { BareToolStep } from "../../harness/scripted/agent/step.ts";
 import type { Ask } from "../ask.ts";
-import { asObject, asText, parseJson } from "../json.ts";
+import { asObject, asText, type Json, parseJson } from "../json.ts";
 import { toScript } from "../script-source.ts";
 import { callNative, type Calling, type Native, type Scene, toCalling } from "./native.ts";
 
@@ -25,8 +25,13 @@ export function findWaits(ask: Ask): Calling[] {
   const newest = ask.entries.findLastIndex((entry) => entry.by === "model");
   if (wait === undefined || newest === -1) return [];
   const results = ask.entries.slice(newest + 1).flatMap((entry) => (entry.by === "tool" ? entry.texts : []));
-  const agents = results.map((text) => asText(asObject(parseJson(text))["agent_id"])).filter(Boolean);
+  const agents = results.map((text) => toAgent(asObject(parseJson(text)))).filter(Boolean);
   return agents.map((agent) => toCalling(wait, { targets: [agent], timeout_ms: LONGEST_WAIT_MS }));
+}
+
+/** Newer versions know a sub-agent by the path of its task. */
+function toAgent({ agent_id: id, task_name: task }: Json): string {
+  return asText(id) || asText(task);
 }
 
 const LONGEST_WAIT_MS = 600_000;

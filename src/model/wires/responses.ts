@@ -46,9 +46,18 @@ function toEntries(item: Json): Entry[] {
     if (item["role"] === "assistant") return [{ by: "model", text: texts.join("\n"), calls: [] }];
     return [{ by: item["role"] === "user" ? "user" : "system", texts }];
   }
+  if (type === "agent_message") return toTask(item);
   if (type.endsWith("_output")) return [{ by: "tool", texts: textsOf(item["output"]) }];
   if (type.endsWith("_call")) return [{ by: "model", text: "", calls: [toPastCall(item, type)] }];
   return type === "reasoning" ? [{ by: "model", text: "", calls: [] }] : [];
+}
+
+/** What one agent tells another: a task is the user's word to it, all else is for its own record. */
+function toTask(item: Json): Entry[] {
+  const [head = "", ...rest] = asList(item["content"]).map(
+    (part) => asText(part["text"]) || asText(part["encrypted_content"]),
+  );
+  return /^Message Type: NEW_TASK$/m.test(head) ? [{ by: "user", texts: rest }] : [];
 }
 
 function toPastCall(item: Json, type: string) {
