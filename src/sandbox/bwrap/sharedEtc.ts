@@ -11,8 +11,9 @@ const making = new Map<string, Promise<string>>();
  * The /etc that all sandboxes of this user with a network of their own share, read-only and in memory. One that differs,
  * because the host's own has changed, has another name. undefined where there is no place for it, or none is left.
  */
-export async function findSharedEtc(): Promise<string | undefined> {
-  const place = findMemoryFolder();
+export async function findSharedEtc(
+  place: string | undefined = findMemoryFolder(),
+): Promise<string | undefined> {
   if (place === undefined) return undefined;
   const state = createHash("sha256")
     .update(await etcState())
