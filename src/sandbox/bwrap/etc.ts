@@ -58,6 +58,17 @@ export async function makeEtc(etc: string, { network }: { network: "own" | "host
   }
 }
 
+/** A text that differs when what `makeEtc` makes for a network of its own would differ. */
+export async function etcState(): Promise<string> {
+  const files = await Promise.all(
+    FILES.map(async (name) => {
+      const found = await lstat(join("/etc", name)).catch(() => undefined);
+      return found === undefined ? [] : [name, found.ino, found.size, found.mtimeMs];
+    }),
+  );
+  return JSON.stringify([files, await etcFolders(), OWN]);
+}
+
 const OWN: Readonly<Record<string, string>> = {
   passwd:
     "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",

@@ -19,6 +19,7 @@ import { awaitReady, endTree, findChild, RESIDENT_COMMAND, toResident, type Resi
 import type { Way } from "./network.ts";
 import type { BwrapContext } from "./sandbox.ts";
 import { openSealed } from "./sealed.ts";
+import { findSharedEtc } from "./sharedEtc.ts";
 import { toSeccompFilter } from "./seccomp.ts";
 import { toStage, type Stage } from "./stage.ts";
 import { isOfSystem } from "./system.ts";
@@ -42,7 +43,7 @@ export class Launcher {
   readonly #record: SandboxRecord;
   readonly #context: BwrapContext;
   readonly #enclosure: Enclosure;
-  #settings: Promise<void> | undefined;
+  #etc: string | undefined;
 
   constructor(sandbox: {
     folder: SandboxFolder;
@@ -81,7 +82,7 @@ export class Launcher {
         home: stage.at(home),
         uploads: stage.at(uploads),
         tmp: stage.at(tmp),
-        etc: stage.at(this.#etc),
+        etc: stage.at(this.#etc ?? (await this.#makeEtc())),
       },
       mounts: mounts.map(({ host, inside, writable }) => ({ host: stage.at(host), inside, writable })),
       hidden: this.#hidden(workspace).map((path) => toInside(path, workspace)),
@@ -175,9 +176,7 @@ export class Launcher {
     if (directory !== undefined) demandDirectory(directory);
     // Others are kept out by the folder above; who runs inside has to walk through this one.
     if (owner !== undefined) await chmod(this.#folder.path, 0o711);
-    const network = this.#record.network?.mode === "full" ? "host" : "own";
-    this.#settings ??= makeEtc(this.#etc, { network });
-    await this.#settings;
+    this.#etc = await this.#makeEtc();
   }
 
   /** Where a program lies that was named by its path inside. */
@@ -196,8 +195,14 @@ export class Launcher {
     return toSeccompFilter({ unixSockets: isApart });
   }
 
-  get #etc(): string {
-    return join(this.#folder.path, "etc");
+  /** Names of the host's own network may change with every start; what else is in it is the same for all. */
+  async #makeEtc(): Promise<string> {
+    const isShared = this.#record.network?.mode === "full";
+    const shared = isShared ? undefined : await findSharedEtc();
+    if (shared !== undefined) return shared;
+    const own = join(this.#folder.path, "etc");
+    if (this.#etc !== own) await makeEtc(own, { network: isShared ? "host" : "own" });
+    return own;
   }
 
   get #drop(): string[] {
