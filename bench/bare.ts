@@ -1,9 +1,9 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { endChild } from "./end-child.ts";
+import { freePort } from "./free-port.ts";
 import { inParallel } from "./http.ts";
 import { LeanConnection } from "./lean/connection.ts";
-import { listeningUrl } from "./listening-url.ts";
 import { settledBytes } from "./memory.ts";
 import { bundled, ROOT, withFolder } from "./place.ts";
 import type { Plan } from "./plan.ts";
@@ -12,6 +12,7 @@ import { median, toRow, type Row } from "./row.ts";
 const MB = 1024 * 1024;
 const SESSIONS = 1_000;
 const LANES = 8;
+const PATIENCE_MS = 60_000;
 
 /** What both are asked for, one after the other, each by itself and as a user starts it. */
 interface Figures {
@@ -27,7 +28,9 @@ export async function besideBare(plan: Plan): Promise<{ start: Row[]; idle: Row[
   const bare: Figures[] = [];
   for (let round = 0; round < plan.rounds; round++) {
     plan.progress(`beside a bare server, round ${round + 1} of ${plan.rounds}`);
-    own.push(await withFolder((data) => measure([join(ROOT, "bin/sluice"), ...SERVE, "--data", data])));
+    own.push(
+      await withFolder((data) => measure([join(ROOT, "bin/sluice"), "serve", "--no-token", "--data", data])),
+    );
     bare.push(await measure([bundled("bare-server.js")]));
   }
   const row = (id: string, what: string, unit: string, pick: (figures: Figures) => number): Row =>
@@ -50,15 +53,13 @@ export async function besideBare(plan: Plan): Promise<{ start: Row[]; idle: Row[
   };
 }
 
-const SERVE = ["serve", "--port", "0", "--no-token"];
-
 async function measure(command: readonly string[]): Promise<Figures> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
   const begun = performance.now();
-  const child = spawn(process.execPath, command, { stdio: ["ignore", "pipe", "ignore"] });
+  const child = spawn(process.execPath, [...command, "--port", String(port)], { stdio: "ignore" });
   try {
-    const url = await listeningUrl(child);
-    const probe = await LeanConnection.open(url);
-    await probe.get("/v1/health");
+    const probe = await untilHealthy(url);
     const readyMs = performance.now() - begun;
     const pids = [child.pid ?? 0];
     const idle = await settledBytes(pids);
@@ -75,5 +76,20 @@ async function measure(command: readonly string[]): Promise<Figures> {
     return { readyMs, idleMb: idle / MB, createMs, createdMb: (created - idle) / MB };
   } finally {
     await endChild(child, "SIGTERM");
+  }
+}
+
+/** Asks from the first moment on, as whoever waits for a server does. */
+async function untilHealthy(url: string): Promise<LeanConnection> {
+  const deadline = performance.now() + PATIENCE_MS;
+  for (;;) {
+    try {
+      const connection = await LeanConnection.open(url);
+      await connection.get("/v1/health");
+      return connection;
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
   }
 }

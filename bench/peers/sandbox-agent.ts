@@ -1,7 +1,5 @@
 import { execFile, spawn } from "node:child_process";
-import { once } from "node:events";
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
@@ -13,6 +11,7 @@ import {
   type StartOptions,
 } from "../contender.ts";
 import { endChild } from "../end-child.ts";
+import { freePort } from "../free-port.ts";
 import { call, inParallel } from "../http.ts";
 import { childrenOf } from "../memory.ts";
 import { bundled } from "../place.ts";
@@ -176,15 +175,6 @@ async function untilHealthy(url: string): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, 2));
     }
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 function endProcess(pid: number, signal: NodeJS.Signals): void {

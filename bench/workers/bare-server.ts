@@ -1,5 +1,4 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 
 /** The least that Node itself takes: a server that answers, and keeps sessions in its memory alone. */
 const sessions = new Map<string, unknown>();
@@ -23,6 +22,4 @@ const server = createServer((request, response) => {
     response.end(text);
   }
 });
-server.listen(0, "127.0.0.1", () => {
-  console.log(`listening on http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-});
+server.listen(Number(process.argv.at(-1)), "127.0.0.1");

@@ -63,6 +63,7 @@ function chunksOf(c: Context<AppEnv>): AsyncIterable<Uint8Array> {
 function collect(incoming: IncomingMessage, limit: number): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
+    const announced = Number(incoming.headers["content-length"]);
     let size = 0;
     const stop = (settle: () => void): void => {
       incoming.off("data", onData).off("end", onEnd).off("error", onCut).off("close", onCut);
@@ -70,7 +71,12 @@ function collect(incoming: IncomingMessage, limit: number): Promise<Buffer | und
     };
     const onData = (chunk: Buffer): void => {
       size += chunk.length;
-      if (size <= limit) return void chunks.push(chunk);
+      if (size <= limit) {
+        chunks.push(chunk);
+        // No more can come; the end is told some turns later.
+        if (size === announced) onEnd();
+        return;
+      }
       chunks.length = 0;
       stop(() => resolve(undefined));
     };

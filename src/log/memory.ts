@@ -74,6 +74,13 @@ class MemoryStore implements SegmentStore {
     );
   }
 
+  strayed(believed: ReadonlyMap<string, Place>): string[] {
+    return [...believed].flatMap(([session, place]) => {
+      const { ordinal, head, floor } = this.place(session) ?? {};
+      return ordinal === place.ordinal && head === place.head && floor === place.floor ? [] : [session];
+    });
+  }
+
   claim(session: string, claim: Claim): number {
     const found = this.#mustFind(session);
     const isTaken = claim.onlyIdle === true && found.active;

@@ -70,6 +70,21 @@ export class Places {
     return fresh;
   }
 
+  /** One look at all of these: whichever stands where it is known to stand needs none of its own. */
+  confirm(sessions: readonly string[]): void {
+    const believed = new Map<string, Place>();
+    for (const session of sessions) {
+      const known = this.#known.get(session);
+      if (known && known.version !== this.#version) believed.set(session, known.place);
+    }
+    if (believed.size === 0) return;
+    const strayed = new Set(this.#store.strayed(believed));
+    for (const session of believed.keys()) {
+      const known = this.#known.get(session);
+      if (known && !strayed.has(session)) known.version = this.#version;
+    }
+  }
+
   /** The place where a writer believes the session to be. */
   at(session: string, expected: number | undefined): Known {
     const isThere = (known: Known | undefined): boolean =>

@@ -15,6 +15,8 @@ export interface SegmentStore {
   active(): SessionRow[];
   /** A session's numbers alone. */
   place(session: string): Place | undefined;
+  /** Those of the sessions that are not, or no longer, where they are believed to be: in one look. */
+  strayed(believed: ReadonlyMap<string, Place>): string[];
 
   claim(session: string, claim: Claim): number;
   /**

@@ -246,7 +246,9 @@ export class StoredLog implements EventLog {
     this.#places.look();
     if (this.#places.version === this.#versionTold) return;
     this.#versionTold = this.#places.version;
-    for (const session of this.#wakes.sessions()) {
+    const waited = this.#wakes.sessions();
+    this.#places.confirm(waited);
+    for (const session of waited) {
       const known = this.#places.of(session);
       if (known) this.#wakes.moved(session, known.place.head);
       else this.#wakes.removed(session);

@@ -54,6 +54,29 @@ describe("two processes on one database", () => {
     isGapless(await log.read("s", { after: 60, limit: 100 }), 61);
   });
 
+  it("wake only the readers of sessions that were written or removed, however many wait", async () => {
+    const many = Array.from({ length: 300 }, (_, index) => `idle-${index}`);
+    for (const id of [...many, "gone"]) await createSession(log, id);
+    for (const id of [...many, "gone", "s"]) await append(log, id, toDeltas(2));
+    const woken: string[] = [];
+    const leaving = new AbortController();
+    const waiting = [...many, "gone", "s"].map((id) =>
+      log.moved(id, 2, { signal: leaving.signal }).then(() => woken.push(id)),
+    );
+    for (const each of waiting) each.catch(() => {});
+    expect(await tell("claim s 1")).toBe("2");
+    expect(await tell("append s 5")).toBe("7");
+    await waiting.at(-1);
+    expect(await tell("remove gone")).toBe("undefined");
+    await waiting.at(-2);
+    expect(await tell("append s 1")).toBe("8");
+    await log.moved("s", 7, { signal });
+    leaving.abort();
+    await Promise.allSettled(waiting);
+    expect(woken).toEqual(["s", "gone"]);
+    isGapless(await log.read("s", { after: 2, limit: 100 }), 3);
+  });
+
   it("never serve a stale page of a session that the other has taken over", async () => {
     await append(log, "s", toDeltas(3));
     expect(await log.read("s", { after: 0, limit: 10 })).toHaveLength(3);

@@ -51,6 +51,10 @@ const SQL = {
   place: `
     SELECT s.ordinal, s.created_at, p.head, p.floor FROM sessions s
     JOIN places p ON p.session = s.ordinal WHERE s.id = ?`,
+  strayed: `
+    SELECT b.value ->> 0 AS id FROM json_each(?) b
+    LEFT JOIN sessions s ON s.id = b.value ->> 0 LEFT JOIN places p ON p.session = s.ordinal
+    WHERE (p.session, p.head, p.floor) IS NOT (b.value ->> 1, b.value ->> 2, b.value ->> 3)`,
   owner: "SELECT head, epoch, owner FROM places WHERE session = ?",
 
   claim: `

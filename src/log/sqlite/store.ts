@@ -104,6 +104,12 @@ export class SqliteStore implements SegmentStore {
     );
   }
 
+  strayed(believed: ReadonlyMap<string, Place>): string[] {
+    const places = [...believed].map(([id, { ordinal, head, floor }]) => [id, ordinal, head, floor]);
+    const rows = this.#attempt(() => this.#sql.strayed.all(JSON.stringify(places)));
+    return rows.map((row) => String(row.id));
+  }
+
   claim(session: string, claim: Claim): number {
     return this.#attempt(() => {
       const mostActive = Number(claim.onlyIdle !== true);
