@@ -10,6 +10,8 @@ import { toModelScript, toScript } from "./steps.ts";
 export interface Tally {
   sessions: number;
   inputs: number;
+  /** How many were heard live and found again in the log, by dialect. */
+  readonly frames: Record<string, number>;
   /** What did not hold, in words. */
   readonly findings: string[];
   /** The sandboxes that there were. */
@@ -54,7 +56,9 @@ async function live(client: Client, id: string, spec: CreateSession): Promise<vo
     if (chance.is(0.08)) return await session.remove();
     if (chance.is(0.08) && spec.agent === "scripted" && spec.fork === undefined)
       await live(client, `${id}-fork`, { ...spec, fork: { session: id } });
-    const events = await session.check();
+    const { events, frames } = await session.check();
+    for (const [dialect, count] of Object.entries(frames))
+      tally.frames[dialect] = (tally.frames[dialect] ?? 0) + count;
     tally.inputs += session.accepted.length;
     for (const event of events)
       if (event.type === "sandbox.boot") tally.sandboxes.add(event.data.sandbox_id ?? "");

@@ -13,7 +13,7 @@ export interface DialectReader {
   readonly dialect: string;
   readonly live: Listener;
   /** Fails where the log tells anything else than what was heard live. The session has ended. */
-  check(): Promise<void>;
+  readonly check: () => Promise<void>;
 }
 
 export function readUniversal(

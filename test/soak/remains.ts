@@ -19,6 +19,14 @@ export async function checkDescriptors(server: TestServer, use: () => Promise<vo
   await expect.poll(count, { ...PATIENCE, message: "open descriptors" }).toBeLessThanOrEqual(before);
 }
 
+/** Each with what is in it, for whoever reads a finding. */
+async function listWithin(folder: string): Promise<string[]> {
+  const names = await readdir(folder).catch(() => []);
+  return Promise.all(
+    names.map(async (name) => `${name}: ${await readdir(join(folder, name)).catch(() => "no folder")}`),
+  );
+}
+
 /** All sessions were deleted, and the server is stopped: no folder, process, mount or control group of them is there. */
 export async function checkNothingLeft(server: TestServer, sandboxes: ReadonlySet<string>): Promise<void> {
   const { data } = server;
@@ -28,9 +36,7 @@ export async function checkNothingLeft(server: TestServer, sandboxes: ReadonlySe
     "sessions",
   ).toEqual([]);
   for (const folder of ["sandboxes", "spools"])
-    await expect
-      .poll(() => readdir(join(data, folder)).catch(() => []), { ...PATIENCE, message: folder })
-      .toEqual([]);
+    await expect.poll(() => listWithin(join(data, folder)), { ...PATIENCE, message: folder }).toEqual([]);
   await server.stop();
   const left = async (): Promise<string[]> =>
     (await findProcesses({ data, pid: -1 })).map(({ pid, role, command }) => `${role} ${pid} ${command}`);

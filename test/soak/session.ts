@@ -88,8 +88,8 @@ export class SoakedSession {
     expect(found, `${this.id} is deleted`).toBeUndefined();
   }
 
-  /** Lets it come to rest, closes it, and compares what every reader heard with the log. Answers that log. */
-  async check(): Promise<readonly SluiceEvent[]> {
+  /** Lets it come to rest, closes it, and compares what every reader heard with the log. Answers that log, and how much was heard. */
+  async check(): Promise<{ events: readonly SluiceEvent[]; frames: Readonly<Record<string, number>> }> {
     const { client } = this.#server;
     const { id } = this;
     let status = "";
@@ -110,8 +110,12 @@ export class SoakedSession {
     }
     const inputs = events.filter(({ type }) => type === "input.accepted").length;
     expect(inputs, `inputs of ${id}`).toBe(this.accepted.length);
-    for (const reader of this.#readers) await reader.check();
-    return events;
+    const frames: Record<string, number> = {};
+    for (const { dialect, live, check } of this.#readers) {
+      await check();
+      frames[dialect] = (frames[dialect] ?? 0) + live.heard.length;
+    }
+    return { events, frames };
   }
 
   stop(): void {

@@ -42,7 +42,7 @@ it.skipIf(!isIsolated && !IS_CI)(
       },
     });
     const model = await createScriptedModel();
-    const tally: Tally = { sessions: 0, inputs: 0, findings: [], sandboxes: new Set() };
+    const tally: Tally = { sessions: 0, inputs: 0, frames: {}, findings: [], sandboxes: new Set() };
     const until = Date.now() + MINUTES * 60_000;
     const isOver = (): boolean => Date.now() > until;
     const journal: string[] = [];
@@ -62,7 +62,7 @@ it.skipIf(!isIsolated && !IS_CI)(
     const counts: Counts = {};
     const sum = (): string => {
       const kills = KILLS.reduce((all, fault) => all + (counts[fault] ?? 0), 0);
-      return `${kills} kills; ${tally.sessions} sessions, ${tally.inputs} inputs, ${tally.findings.length} findings; faults: ${JSON.stringify(counts)}`;
+      return `${kills} kills; ${tally.sessions} sessions, ${tally.inputs} inputs, ${tally.findings.length} findings; faults: ${JSON.stringify(counts)}; frames: ${JSON.stringify(tally.frames)}`;
     };
     const endProgress = showProgress(() => `${Math.ceil((until - Date.now()) / 1_000)} s: ${sum()}`);
     try {

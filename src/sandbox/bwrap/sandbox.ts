@@ -9,7 +9,7 @@ import { PINNED, toMappedPath } from "../host/mapping.ts";
 import { toMountedNamespace } from "../host/namespace.ts";
 import type { Owner } from "../host/owner.ts";
 import { readProcess, readProcesses } from "../host/procfs.ts";
-import { removeEmptyFolder, removeTree } from "../host/removeTree.ts";
+import { removeEmptyFolder } from "../host/removeTree.ts";
 import { demandProgram, toStdio } from "../host/start.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Launcher } from "./launcher.ts";
@@ -157,7 +157,7 @@ export class BwrapSandbox implements Sandbox {
     await this.#network.close();
     await this.killAll();
     if (this.#record.madeOutputs) await removeEmptyFolder(this.folders.outputs).catch(() => {});
-    await removeTree(this.#folder.path);
+    await this.#folder.remove();
   }
 
   async #toFolder(path: string): Promise<string> {

@@ -12,7 +12,7 @@ import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
 import { toMountedNamespace } from "../host/namespace.ts";
 import type { Owner } from "../host/owner.ts";
 import { readProcess } from "../host/procfs.ts";
-import { removeEmptyFolder, removeTree } from "../host/removeTree.ts";
+import { removeEmptyFolder } from "../host/removeTree.ts";
 import { startProgram, toStdio } from "../host/start.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Container } from "./container.ts";
@@ -160,7 +160,7 @@ export class DockerSandbox implements Sandbox {
     await this.discard();
     // Ours, unless somebody has put something there.
     if (this.#sources.record.madeOutputs) await removeEmptyFolder(this.folders.outputs).catch(() => {});
-    await removeTree(this.#sources.folder.path);
+    await this.#sources.folder.remove();
   }
 
   /** Ends what runs and removes the container, but none of the files. */

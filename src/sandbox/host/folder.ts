@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readdir, readFile as readFileSlowly, rm } from "node:fs/promises";
+import { readdir, readFile as readFileSlowly, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { access, mkdir, readFile, realpath, rename, stat, writeFile } from "../../disk/onTheSpot.ts";
 import { DamagedSandboxError, type NetworkPolicy, type SandboxLimits, type SandboxPaths } from "../port.ts";
@@ -7,6 +7,11 @@ import type { ControllerPaths } from "./controllers.ts";
 import { makeFolders } from "./open-folder.ts";
 import type { Owner } from "./owner.ts";
 import { readMoment, type Moment } from "./procfs.ts";
+import { removeTree } from "./removeTree.ts";
+
+const RECORD = "sandbox.json";
+/** Longer than anybody takes from a folder to the record in it. */
+const MAKING_MS = 10_000;
 
 /** What has to be known of a sandbox after a restart. */
 export interface SandboxRecord {
@@ -62,12 +67,20 @@ export class SandboxFolder {
 
   async make(record: SandboxRecord): Promise<void> {
     await mkdir(this.path, { recursive: true, mode: 0o700 });
-    this.makeParts(record);
-    const file = join(this.path, "sandbox.json");
+    const file = join(this.path, RECORD);
     // A folder cannot be replaced by a file.
     if ((await stat(file).catch(() => undefined))?.isDirectory()) await rm(file, { recursive: true });
     await writeFile(`${file}.new`, `${JSON.stringify(record)}\n`, { mode: 0o600 });
     await rename(`${file}.new`, file);
+    // Only now: a folder with anything in it can be found again.
+    this.makeParts(record);
+  }
+
+  /** What is known of it goes last: whoever is killed meanwhile leaves something that can be found again. */
+  async remove(): Promise<void> {
+    const names = await readdir(this.path).catch(() => []);
+    for (const name of names) if (name !== RECORD) await removeTree(join(this.path, name));
+    await removeTree(this.path);
   }
 
   /** When its life began: now where nothing is there yet, as its record says where it is taken over. */
@@ -90,7 +103,7 @@ export class SandboxFolder {
 
   /** Undefined where there is none; a damaged one fails with `DamagedSandboxError`. */
   async record(): Promise<SandboxRecord | undefined> {
-    const file = join(this.path, "sandbox.json");
+    const file = join(this.path, RECORD);
     const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT") return undefined;
       if (error.code === "EISDIR") return "";
@@ -111,14 +124,32 @@ export class SandboxFolder {
   }
 }
 
-/** The sandboxes below a root that this provider made. */
+/** Removes the folders in which a sandbox was to be made by somebody who was killed. */
+async function sweepUnmade(root: string): Promise<void> {
+  for (const name of await readdir(root).catch(() => [])) {
+    const folder = join(root, name);
+    const [made, unmade] = await Promise.all([stat(join(folder, RECORD)), stat(folder)].map(orAbsent));
+    // By either clock: one that is being made right now is of this very moment.
+    if (made || !unmade || Math.abs(Date.now() - unmade.mtimeMs) < MAKING_MS) continue;
+    await rm(join(folder, `${RECORD}.new`), { force: true }).catch(() => {});
+    // Where anything else is in it, somebody else has put it there.
+    await rmdir(folder).catch(() => {});
+  }
+}
+
+function orAbsent<T>(found: Promise<T>): Promise<T | undefined> {
+  return found.catch(() => undefined);
+}
+
+/** The sandboxes below a root that this provider made; what was never finished is swept before. */
 export async function listSandboxes(
   root: string,
   provider: string,
 ): Promise<{ id: string; session?: string }[]> {
+  await sweepUnmade(root);
   const found: { id: string; session?: string }[] = [];
   for (const name of await readdir(root).catch(() => [])) {
-    const text = await readFileSlowly(join(root, name, "sandbox.json"), "utf8").catch(() => undefined);
+    const text = await readFileSlowly(join(root, name, RECORD), "utf8").catch(() => undefined);
     const record = text === undefined ? undefined : parseRecord(text);
     if (record?.provider !== provider) continue;
     found.push({ id: record.id, ...(record.session === undefined ? {} : { session: record.session }) });

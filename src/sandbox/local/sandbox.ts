@@ -10,7 +10,6 @@ import { sendSignal } from "../host/kill.ts";
 import { LimitMark } from "../host/limitMark.ts";
 import { toHostNamespace } from "../host/namespace.ts";
 import { readProcess } from "../host/procfs.ts";
-import { removeTree } from "../host/removeTree.ts";
 import { demandProgram, startProgram, toStdio } from "../host/start.ts";
 
 /** Elsewhere nothing tells whose a process is that has left its group and its parent: a pause would miss it. */
@@ -107,7 +106,7 @@ export class LocalSandbox implements Sandbox {
 
   async destroy(): Promise<void> {
     await this.killAll();
-    await removeTree(this.#folder.path);
+    await this.#folder.remove();
   }
 
   #environment(env: Readonly<Record<string, string>> | undefined): Record<string, string> {
