@@ -1,4 +1,11 @@
-import type { RunCommand, SessionInfo, SessionSpec, SluiceEvent, TurnOptions } from "../contract/index.ts";
+import type {
+  EventType,
+  RunCommand,
+  SessionInfo,
+  SessionSpec,
+  SluiceEvent,
+  TurnOptions,
+} from "../contract/index.ts";
 import type { CheckpointInfo } from "./agent-response.ts";
 
 /** Where sessions run: an engine in this process, or a server. Opened when there is something to do. */
@@ -30,8 +37,11 @@ export interface Link {
   checkpoint(id: string, options: { comment?: string | undefined }): Promise<CheckpointInfo>;
   restore(id: string, checkpoint: string): Promise<void>;
   shelved(shelf: string | undefined, options: { limit?: number | undefined }): Promise<CheckpointInfo[]>;
-  /** Events behind `after`, at most `limit`. */
-  read(id: string, page: { after: number; limit: number }): Promise<readonly SluiceEvent[]>;
+  /** Events behind `after`, at most `limit`, of these types alone where they are given. */
+  read(
+    id: string,
+    page: { after: number; limit: number; types?: readonly EventType[] },
+  ): Promise<readonly SluiceEvent[]>;
   /** Every event behind `after`, live, until the session ends or `signal` aborts. */
   follow(id: string, options: { after: number; signal: AbortSignal }): AsyncIterable<SluiceEvent>;
   /** Lets go; what runs goes on. */

@@ -56,7 +56,10 @@ function toLink({ engine, log, release }: SharedEngine): Omit<Link, "sandbox" | 
     checkpoint: async (id, options) => toCheckpointInfo(await engine.checkpoint(id, options)),
     restore: async (id, checkpoint) => void (await engine.restore(id, checkpoint)),
     shelved: async (shelf, options) => (await engine.shelved(shelf, options)).map(toCheckpointInfo),
-    read: async (id, page) => (await log.read(id, page)).map(({ body }) => JSON.parse(body) as SluiceEvent),
+    read: async (id, { types, ...page }) => {
+      const stored = await log.read(id, { ...page, ...(types && { types: new Set(types) }) });
+      return stored.map(({ body }) => JSON.parse(body) as SluiceEvent);
+    },
     follow: (id, options) => followLog(log, id, options),
     close: release,
   };

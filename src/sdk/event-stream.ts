@@ -1,5 +1,6 @@
 import { initialContent, projectContent, type Told } from "../dialects/content/index.ts";
 import type { Link } from "./backend.ts";
+import { findBeginning } from "./beginning.ts";
 
 /**
  * One event of `events()`: what a listener would be given, with its place in the log.
@@ -31,38 +32,13 @@ export async function* streamEvents(
   { after, signal }: { after?: number | undefined; signal: AbortSignal },
 ): AsyncGenerator<{ readonly sequence: number; readonly told: readonly Told[] }, void, undefined> {
   const info = await link.find(session);
-  const floor = (info?.oldest ?? 1) - 1;
-  const behind = after ?? floor;
-  const start = await findTurnStart(link, session, { floor, cursor: behind });
-  let state = initialContent(start > 0 ? { agent: info?.agent } : {});
-  for await (const event of link.follow(session, { after: start, signal })) {
+  const behind = after ?? (info?.oldest ?? 1) - 1;
+  const begun = info ? await findBeginning(link, info, behind) : { after: behind, state: initialContent() };
+  let { state } = begun;
+  for await (const event of link.follow(session, { after: begun.after, signal })) {
     const projected = projectContent(state, event);
     state = projected.state;
     const { sequence } = event;
     yield { sequence, told: sequence > behind ? projected.told : [] };
   }
-}
-
-const PAGE = 256;
-
-/**
- * The sequence before the last turn that began up to the cursor: a turn's start says anew what is open, so nothing
- * before it has to be read.
- */
-async function findTurnStart(
-  link: Link,
-  session: string,
-  { floor, cursor }: { floor: number; cursor: number },
-): Promise<number> {
-  for (let end = cursor; end > floor; end -= PAGE) {
-    const begin = Math.max(floor, end - PAGE);
-    let started: number | undefined;
-    for (let after = begin; after < end;) {
-      const events = await link.read(session, { after, limit: end - after });
-      for (const { type, sequence } of events) if (type === "turn.started") started = sequence;
-      after = events.at(-1)?.sequence ?? end;
-    }
-    if (started !== undefined) return started - 1;
-  }
-  return Math.min(floor, cursor);
 }

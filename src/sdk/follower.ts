@@ -1,17 +1,11 @@
 import type { SluiceEvent } from "../contract/index.ts";
-import {
-  type ContentState,
-  type ContentView,
-  initialContent,
-  projectContent,
-  type Told,
-} from "../dialects/content/index.ts";
+import { type ContentState, projectContent, type Told } from "../dialects/content/index.ts";
 import type { Link } from "./backend.ts";
+import type { Beginning } from "./beginning.ts";
 
-export interface FollowerOptions extends ContentView {
+export interface FollowerOptions {
   readonly session: string;
-  /** The sequence to begin behind. */
-  readonly after: number;
+  readonly beginning: Beginning;
   /** Up to here it only learns what is open, and tells nobody. */
   readonly quietUntil?: number;
   readonly onEvent: (event: SluiceEvent, told: readonly Told[], state: ContentState) => void;
@@ -32,8 +26,8 @@ export class Follower {
 
   constructor(options: FollowerOptions) {
     this.#options = options;
-    this.#cursor = options.after;
-    this.#state = initialContent(options);
+    this.#cursor = options.beginning.after;
+    this.#state = options.beginning.state;
   }
 
   get state(): ContentState {

@@ -1,12 +1,14 @@
 import { createId, SluiceError, type SluiceEvent } from "../contract/index.ts";
-import type {
-  AgentRuntimeState,
-  ContentState,
-  LifecycleEvent,
-  SandboxLifecycleState,
-  Told,
+import {
+  type AgentRuntimeState,
+  type ContentState,
+  initialContent,
+  type LifecycleEvent,
+  type SandboxLifecycleState,
+  type Told,
 } from "../dialects/content/index.ts";
 import { codeOf, type Link } from "./backend.ts";
+import { type Beginning, findBeginning } from "./beginning.ts";
 import { toBytes, toInnerPath, type FileMap } from "./file-map.ts";
 import { Follower } from "./follower.ts";
 import { WORKSPACE } from "./output-files.ts";
@@ -190,8 +192,8 @@ export class Workplace {
     if (!info) throw new SluiceError("session_not_found", `There is no sandbox ${id} to connect to.`);
     if (info.ended)
       throw new SluiceError("session_ended", `The sandbox ${id} is gone; its session has ended.`);
-    const after = (info.oldest ?? 1) - 1;
-    const follower = this.#follow(id, { after, quietUntil: info.eventCount, agent: info.agent });
+    const beginning = await findBeginning(link, info, info.eventCount);
+    const follower = this.#follow(id, { beginning, quietUntil: info.eventCount });
     follower.start(link);
     await follower.reached(info.eventCount);
     // Another one was named meanwhile.
@@ -211,7 +213,8 @@ export class Workplace {
   async #make(link: Link, prepare: (id: string) => Promise<void>): Promise<string> {
     const id = createId("session");
     await link.create(id, toSessionSpec(this.#settings, link));
-    const follower = this.#follow(id, { after: 0, agent: this.#settings.agent.type });
+    const beginning = { after: 0, state: initialContent({ agent: this.#settings.agent.type }) };
+    const follower = this.#follow(id, { beginning });
     follower.start(link);
     this.#id = id;
     this.#follower = follower;
@@ -241,7 +244,7 @@ export class Workplace {
     await writeFiles(link, id, "", files);
   }
 
-  #follow(session: string, options: { after: number; quietUntil?: number; agent?: string }): Follower {
+  #follow(session: string, options: { beginning: Beginning; quietUntil?: number }): Follower {
     return new Follower({
       session,
       ...options,

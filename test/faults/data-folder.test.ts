@@ -76,6 +76,18 @@ describe("a data folder that cannot be used", () => {
     expect(readdirSync(used)).toEqual(["notes"]);
   });
 
+  it("is not an empty one that others may read: serve closes it to them and starts", async () => {
+    const empty = join(bench.work, "empty");
+    mkdirSync(empty, { mode: 0o755 });
+    const child = bench.start(["serve", "--port", "0", "--sandbox", "local", "--data", empty]);
+    const end = ended(child);
+    const said = await Promise.race([printed(child, /\n/), end.then(({ err }) => err)]);
+    expect(said).toContain("sluice listening on");
+    expect(statSync(empty).mode & 0o077).toBe(0);
+    child.kill("SIGTERM");
+    await end;
+  });
+
   it.runIf(canBeAnother)("that this user may not see is not called empty", async () => {
     await bench.run(["run", script({ say: "x" })]);
     chmodSync(bench.folder, 0o755);

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { findHarness } from "../../harness/index.ts";
 import { parseDuration, parseSize } from "../amount.ts";
-import { dataDirOf } from "../dataDir.ts";
+import { dataDirOf, ensureDataDir } from "../dataDir.ts";
 import { demandIsolation } from "../isolation.ts";
 import { CliFailure, EXIT } from "../failure.ts";
 import type { CommandContext } from "../program.ts";
@@ -128,7 +128,8 @@ export function addServe(program: Command, context: CommandContext): void {
 async function serve(options: ServeOptions, { screen, exit }: CommandContext): Promise<void> {
   refuseOpenDoor(options);
   if (options.agent !== undefined) findHarness(options.agent);
-  const dataDir = dataDirOf(options.data);
+  // Before anything of ours is put there: what is found in it tells whose it is.
+  const dataDir = ensureDataDir(dataDirOf(options.data));
   const providers = defaultProviders({ root: join(dataDir, "sandboxes"), hide: [dataDir] });
   let token: string | undefined;
   let catalog: Catalog | undefined;

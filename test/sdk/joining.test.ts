@@ -1,0 +1,108 @@
+import { createServer, request, type Server } from "node:http";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Sluice } from "../../src/sdk/index.ts";
+import { script } from "../support/engine.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+
+describe("an instance that comes to a session late", () => {
+  let server: TestServer;
+  let wire: Wire;
+  beforeAll(async () => {
+    server = await startServer({ args: ["--sandbox", "local"] });
+    wire = await openWire(server.url);
+  });
+  afterAll(async () => {
+    wire.server.close();
+    await server.close();
+  });
+
+  const turn = async (id: string, ...steps: unknown[]): Promise<void> => {
+    const types: string[] = [];
+    for await (const { type } of server.client.messageStream(id, script(...steps), { extensions: true }))
+      types.push(type);
+    expect(types).toContain("turn.ended");
+  };
+  const begin = async (id: string, command: string): Promise<void> => {
+    const answer = await server.fetch(`/v1/sessions/${id}/commands`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ command, background: true }),
+    });
+    expect(answer.ok, await answer.clone().text()).toBe(true);
+    await answer.body?.cancel();
+  };
+  const come = (id: string): Sluice => new Sluice().withServer(wire.url, server.token).withSession(id);
+
+  it("hears the end of a background command that began before the last turn as what it is", async () => {
+    await server.client.sessions.create("late", { agent: "scripted" });
+    await begin("late", "until [ -e go ]; do sleep 0.02; done");
+    await turn("late", { say: "one" });
+    const { eventCount: after } = await server.client.sessions.get("late");
+    const sluice = come("late");
+    try {
+      await sluice.setSession("late");
+      expect(sluice.status()).toMatchObject({ sandbox: "running", agent: "running" });
+      const reasons: string[] = [];
+      const told = (async () => {
+        for await (const event of sluice.events({ after }))
+          if (event.type === "lifecycle" && reasons.push(event.event.reason) > 0) return;
+      })();
+      await server.client.fs.write("late", "go", new Uint8Array());
+      await told;
+      expect(reasons).toEqual(["command_background_complete"]);
+    } finally {
+      await sluice.close();
+    }
+  });
+
+  it("does not read what was long over", async () => {
+    await server.client.sessions.create("long", { agent: "scripted" });
+    await turn("long", { flood: { events: 20_000, bytes: 100 } });
+    await turn("long", { say: "short" });
+    const { eventCount } = await server.client.sessions.get("long");
+    expect(eventCount).toBeGreaterThan(20_000);
+    const before = wire.received();
+    const sluice = come("long");
+    try {
+      await sluice.setSession("long");
+      expect(sluice.status()).toMatchObject({ sandbox: "ready", agent: "idle", hasRun: true });
+    } finally {
+      await sluice.close();
+    }
+    // An event of the flood takes more than 400 bytes; its whole text stands once more in the item behind them.
+    expect(wire.received() - before).toBeLessThan(eventCount * 200);
+  });
+});
+
+interface Wire {
+  readonly url: string;
+  readonly server: Server;
+  /** How many bytes have come from the server. */
+  readonly received: () => number;
+}
+
+/** A real connection to the server, whose bytes are counted. */
+async function openWire(target: string): Promise<Wire> {
+  let bytes = 0;
+  const { host, hostname, port } = new URL(target);
+  const server = createServer((asked, answer) => {
+    const { method, url: path, headers } = asked;
+    const sent = request({ hostname, port, method, path, headers: { ...headers, host } }, (given) => {
+      answer.writeHead(given.statusCode ?? 502, given.headers);
+      given.on("data", (chunk: Buffer) => {
+        bytes += chunk.length;
+        answer.write(chunk);
+      });
+      given.on("end", () => answer.end());
+      given.on("error", () => answer.destroy());
+    });
+    sent.on("error", () => answer.destroy());
+    answer.on("close", () => sent.destroy());
+    asked.pipe(sent);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port: own } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${own}`, server, received: () => bytes };
+}
