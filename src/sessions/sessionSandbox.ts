@@ -115,7 +115,12 @@ export class SessionSandbox {
     const { deps, writer } = this.#context;
     const known = writer.fold.sandbox;
     if (!known) return undefined;
-    if (this.#sandbox?.id !== known.id) this.#sandbox = await findSandbox(deps, writer.row, known);
+    if (this.#sandbox?.id !== known.id) {
+      const found = await findSandbox(deps, writer.row, known);
+      // A server that froze it (for a pause, a checkpoint, a full disk) may have ended before the log said so.
+      if (!writer.fold.paused) await found?.resume?.();
+      this.#sandbox = found;
+    }
     return this.#sandbox;
   }
 
