@@ -37,7 +37,8 @@ export class Owner {
     if (now < (this.#seenAlive.get(owner) ?? 0)) return true;
     this.#seenAlive.delete(owner);
     const nonce = owner.split("@")[5];
-    const isAlive = nonce === undefined ? isProcessAlive(owner) : this.#isLocked(nonce);
+    // Both: an engine may be closed while its process lives, and whoever looks at a lock holds it for a moment.
+    const isAlive = isProcessAlive(owner) && (nonce === undefined || this.#isLocked(nonce));
     if (isAlive) this.#seenAlive.set(owner, now + TRUST_MS);
     return isAlive;
   }
@@ -88,7 +89,7 @@ export function processName(): string {
   return [pid, startTime(pid) ?? "?", bootId(), pidNamespace(), ourHost()].join("@");
 }
 
-/** An owner without a lock, of which only the process is known: one that cannot be looked at from here may be alive. */
+/** Whether the owner's process is there: one that cannot be looked at from here may be. */
 function isProcessAlive(owner: string): boolean {
   const [pid, start, boot, namespace = pidNamespace(), host = ourHost()] = owner.split("@");
   if (pid === undefined || start === undefined || boot === undefined) return false;
