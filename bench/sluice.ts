@@ -115,10 +115,19 @@ async function readInfo(url: string): Promise<{ status: string; eventCount: numb
 
 /** The agents outlive their server, so they are ended before it. */
 export async function endAgents(url: string): Promise<void> {
-  const { text } = await call("GET", `${url}/v1/sessions?limit=200`);
-  const { sessions } = JSON.parse(text) as { sessions: { sessionId: string; eventCount: number }[] };
-  for (const { sessionId, eventCount } of sessions) {
-    if (eventCount > 0) await call("POST", `${url}/v1/sessions/${sessionId}/terminate`).catch(() => {});
+  for (let cursor = ""; ;) {
+    const { text } = await call("GET", `${url}/v1/sessions?limit=200${cursor}`);
+    const page = JSON.parse(text) as {
+      sessions: { sessionId: string; eventCount: number }[];
+      next?: string;
+    };
+    const begun = page.sessions.filter(({ eventCount }) => eventCount > 0);
+    await inParallel(begun.length, 8, async (index) => {
+      const { sessionId } = begun[index]!;
+      await call("POST", `${url}/v1/sessions/${sessionId}/terminate`).catch(() => {});
+    });
+    if (page.next === undefined) return;
+    cursor = `&cursor=${page.next}`;
   }
 }
 

@@ -26,6 +26,11 @@ export function toMetrics({ engine, meter, streams, webhooks }: Services): strin
   say("starts_withdrawn_total", "counter", "Starts that were given up while they waited.", {
     "": stats.starts.withdrawn,
   });
+  say("agents_resting", "gauge", "Agents that live without work.", { "": stats.resting.agents });
+  say("agents_resting_bound", "gauge", "How many of them may.", { "": stats.resting.bound });
+  say("agents_put_to_sleep_total", "counter", "Agents that were ended because more rested than may.", {
+    "": stats.resting.putToSleep,
+  });
   say("events_appended_total", "counter", "Events committed to the log.", { "": stats.eventsAppended });
   say("batches_appended_total", "counter", "Transactions that committed them.", {
     "": stats.batchesAppended,

@@ -9,6 +9,8 @@ export interface SessionContext {
   readonly writer: SessionWriter;
   readonly keeper: Keeper;
   readonly isClosed: () => boolean;
+  /** Whether something holds the lock or waits for it. */
+  readonly isBusy: () => boolean;
   /** One at a time, in the order of asking. */
   exclusive<T>(task: () => Promise<T>): Promise<T>;
   /** First the log, then the world; call it under the lock. */

@@ -12,6 +12,7 @@ import { DEFAULT_LIMITS, type SessionDeps } from "./deps.ts";
 import type { EngineOptions } from "./engineOptions.ts";
 import { Owner } from "./owner.ts";
 import { decideDefault, findProvider } from "./providers.ts";
+import { RestingAgents } from "./restingAgents.ts";
 import { createShelves } from "./shelves.ts";
 import { DEFAULT_STARTS_AT_ONCE, StartQueue } from "./startQueue.ts";
 
@@ -51,6 +52,7 @@ export function createSessionDeps(options: EngineOptions, around: Surroundings):
       find: options.shelves,
     }),
     starts: new StartQueue(options.startsAtOnce ?? DEFAULT_STARTS_AT_ONCE),
+    resting: new RestingAgents(options.restingAgents),
     harness: (spec) => {
       if (spec.agent === DAMAGED_AGENT) throw specDamaged();
       return findHarness(spec.agent, harnesses);

@@ -9,6 +9,7 @@ import type { Drafts } from "./drafts.ts";
 import type { Loan } from "./lending.ts";
 import type { Owner } from "./owner.ts";
 import type { Recorder } from "./recorder.ts";
+import type { RestingAgents } from "./restingAgents.ts";
 import type { Session } from "./session.ts";
 import type { StartQueue } from "./startQueue.ts";
 
@@ -92,6 +93,8 @@ export interface SessionDeps {
   draining(): boolean;
   /** What every start waits in. */
   readonly starts: StartQueue;
+  /** Bounds the agents that have nothing to do. */
+  readonly resting: RestingAgents;
   /** Told before a process of an agent is started. */
   onStart(): void;
   count(session: string, drafts: Drafts): void;

@@ -348,6 +348,7 @@ class LocalEngine implements Engine {
       turnsRunning: open.filter((session) => session.hasTurn).length,
       processesRunning: open.filter((session) => session.hasProcess).length,
       starts: this.#deps.starts.stats,
+      resting: this.#deps.resting.stats,
     };
   }
 

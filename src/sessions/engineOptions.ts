@@ -21,6 +21,11 @@ export interface EngineOptions {
   readonly retention?: RetentionOptions;
   /** How many agents are started at once, twice the cores unless said; the others wait in the order of coming. */
   readonly startsAtOnce?: number;
+  /**
+   * How many agents without work stay alive until their time is over; half of the memory at 50 MB each unless said, and 16
+   * at least. Beyond that, the longest resting one is put to sleep.
+   */
+  readonly restingAgents?: number;
   /** Where checkpoints are kept; a folder beside the log unless told otherwise. */
   readonly checkpointStorage?: CheckpointStorage;
   /** Where the checkpoints of a shelf are, if not in a part of that storage. */

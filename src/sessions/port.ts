@@ -174,6 +174,8 @@ export interface EngineStats {
     readonly admitted: number;
     readonly withdrawn: number;
   };
+  /** Agents that rest now, how many may, and all that were put to sleep because more did. */
+  readonly resting: { readonly agents: number; readonly bound: number; readonly putToSleep: number };
   readonly eventsAppended: number;
   readonly batchesAppended: number;
   readonly appendFailures: number;

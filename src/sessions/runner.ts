@@ -56,6 +56,16 @@ export class Runner {
     return this.#life.isEnding;
   }
 
+  /** Whether all that runs in the sandbox is being ended. */
+  get isClearing(): boolean {
+    return this.#ending !== undefined || this.#killing !== undefined;
+  }
+
+  /** Answers when what was to be ended has ended. */
+  async cleared(): Promise<void> {
+    await Promise.allSettled([this.#ending, this.#killing]);
+  }
+
   get canStartTurn(): boolean {
     const { deps, writer } = this.#context;
     const { fold } = writer;

@@ -69,6 +69,7 @@ export class Session {
       keeper: this.#keeper,
       writer,
       isClosed: () => this.#closed,
+      isBusy: () => this.isBusy,
       exclusive: (task) => this.#exclusive(task),
       commit: (drafts, extra) => this.#commit(drafts, extra),
       inBackground: (task) => this.#inBackground(task),
@@ -183,10 +184,15 @@ export class Session {
       this.#refuseEnded();
       this.#commands.refuse(command);
     });
-    return this.#exclusive(async () => {
-      this.#refuseEnded();
-      return this.#commands.start(command, sandbox);
-    });
+    for (;;) {
+      // With an agent that is put to sleep ends all that runs beside it.
+      await this.#runner.cleared();
+      const started = await this.#exclusive(async () => {
+        this.#refuseEnded();
+        return this.#runner.isClearing ? undefined : this.#commands.start(command, sandbox);
+      });
+      if (started) return started;
+    }
   }
 
   /** Answers when the end of the command is in the log. */
@@ -287,6 +293,7 @@ export class Session {
 
   async pause(): Promise<void> {
     this.#refuseEnded();
+    await this.#runner.cleared();
     return this.#sandbox.pause();
   }
 

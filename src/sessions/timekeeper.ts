@@ -2,6 +2,8 @@ import { Alarms } from "./alarms.ts";
 import type { SessionContext } from "./context.ts";
 import { dueOf, type Due } from "./due.ts";
 import { failureOf } from "./failure.ts";
+import { isResting } from "./fold.ts";
+import type { RestingAgent } from "./restingAgents.ts";
 import type { Runner } from "./runner.ts";
 
 /** How often an interrupted agent that still has unread output is waited for once more. */
@@ -13,11 +15,18 @@ export class Timekeeper {
   readonly #runner: Runner;
   readonly #sleep: () => Promise<void>;
   readonly #alarms = new Alarms();
+  readonly #agent: RestingAgent;
 
   constructor(context: SessionContext, runner: Runner, sleep: () => Promise<void>) {
     this.#context = context;
     this.#runner = runner;
     this.#sleep = sleep;
+    this.#agent = {
+      get isBusy() {
+        return context.isBusy();
+      },
+      sleep: () => context.inBackground(sleep()),
+    };
   }
 
   /** Sets the alarms that follow from the log as it is now, and none for a session that was let go. */
@@ -30,6 +39,7 @@ export class Timekeeper {
     const due = isClosed()
       ? []
       : dueOf(fold, { limits: { ...limits, turnTimeoutMs, silenceMs }, hasProcess, lastTime });
+    deps.resting.tell(this.#agent, !isClosed() && fold.processOpen && !fold.ended && isResting(fold));
     this.#alarms.keepOnly(new Set(due.map(({ what }) => what)));
     const turnId = fold.turn?.id;
     for (const { what, ...when } of due)

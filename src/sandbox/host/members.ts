@@ -1,21 +1,14 @@
 import { join } from "node:path";
 import { appendFile, readFile, rm, writeFile } from "../../disk/onTheSpot.ts";
 import type { Cgroup } from "./cgroup.ts";
-import { KEY_MARKER } from "./environment.ts";
 import type { LimitMark } from "./limitMark.ts";
-import {
-  hasVariable,
-  readBootId,
-  readProcess,
-  readProcesses,
-  type Moment,
-  type ProcessRow,
-} from "./procfs.ts";
+import { pruneMarkers, readMarker, recallMarker } from "./markers.ts";
+import { readBootId, readProcess, readProcesses, type Moment, type ProcessRow } from "./procfs.ts";
 
 /** Who belongs to a sandbox: by its cgroup, its marker or its mark, the sessions that were started in it, and descent. */
 export class Members {
   readonly #file: string;
-  readonly #marker: string;
+  readonly #key: string;
   readonly #cgroup: Cgroup | undefined;
   readonly #mark: LimitMark | undefined;
   readonly #since: Moment | undefined;
@@ -30,7 +23,7 @@ export class Members {
     since?: Moment | undefined;
   }) {
     this.#file = join(options.folder, "leaders");
-    this.#marker = `${KEY_MARKER}=${options.key}`;
+    this.#key = options.key;
     this.#cgroup = options.cgroup;
     this.#mark = options.mark;
     this.#since = options.since;
@@ -50,17 +43,22 @@ export class Members {
   /** All that live now, but never ourselves. */
   async find(): Promise<number[]> {
     const rows = (await readProcesses()).filter((row) => row.pid !== process.pid && row.pid !== 1);
+    pruneMarkers(rows);
     const grouped = new Set(await this.#cgroup?.members());
     const sessions = await this.#sessions(rows);
     const found = new Set<number>();
     // Who is older than the sandbox is not asked: on a busy host that is nearly everybody.
     const since = this.#since?.boot === (await readBootId()) ? this.#since : undefined;
     const isOlder = (row: ProcessRow): boolean => since !== undefined && Number(row.start) < since.start;
-    const look = async (row: ProcessRow): Promise<void> => {
+    const unknown: ProcessRow[] = [];
+    for (const row of rows) {
       const belongs = grouped.has(row.pid) || sessions.has(row.session) || sessions.has(row.group);
-      if (belongs || (!isOlder(row) && (await this.#isMarked(row.pid)))) found.add(row.pid);
-    };
-    await Promise.all(rows.map(look));
+      if (belongs || recallMarker(row) === this.#key) found.add(row.pid);
+      else if (!isOlder(row) && this.#mayBeMarked(row)) unknown.push(row);
+    }
+    await inLanes(unknown, async (row) => {
+      if (await this.#isMarked(row)) found.add(row.pid);
+    });
     addDescendants(found, rows);
     return [...found];
   }
@@ -76,9 +74,10 @@ export class Members {
   }
 
   async has(pid: number): Promise<boolean> {
-    if ((await this.#cgroup?.members())?.includes(pid) || (await this.#isMarked(pid))) return true;
+    if ((await this.#cgroup?.members())?.includes(pid)) return true;
     const row = await readProcess(pid);
     if (row === undefined) return false;
+    if (await this.#isMarked(row)) return true;
     const leader = await readProcess(row.session);
     return (await this.#sessions(leader === undefined ? [row] : [row, leader])).has(row.session);
   }
@@ -95,8 +94,13 @@ export class Members {
     await rm(this.#file, { force: true });
   }
 
-  async #isMarked(pid: number): Promise<boolean> {
-    return (await hasVariable(pid, this.#marker)) || ((await this.#mark?.isOn(pid)) ?? false);
+  /** Whether a look could find a mark of this sandbox. */
+  #mayBeMarked(row: ProcessRow): boolean {
+    return this.#mark !== undefined || recallMarker(row) === undefined;
+  }
+
+  async #isMarked(row: ProcessRow): Promise<boolean> {
+    return (await readMarker(row)) === this.#key || ((await this.#mark?.isOn(row.pid)) ?? false);
   }
 
   /** The sessions that are still ours: a pid that lives must be the very process that was started. */
@@ -126,6 +130,17 @@ export class Members {
     this.#leaders ??= lines.map((line) => JSON.parse(line) as Leader);
     return this.#leaders;
   }
+}
+
+/** So many are asked at once: a host has thousands, and each that waits takes memory. */
+const LANES = 8;
+
+async function inLanes(rows: readonly ProcessRow[], task: (row: ProcessRow) => Promise<void>): Promise<void> {
+  const left = rows.values();
+  const walk = async (): Promise<void> => {
+    for (const row of left) await task(row);
+  };
+  await Promise.all(Array.from({ length: LANES }, walk));
 }
 
 interface Leader {

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readdirSync, readSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { setImmediate as yieldToOthers } from "node:timers/promises";
+import { setImmediate as yieldToOthers, setTimeout as sleep } from "node:timers/promises";
 import { readFile as readFileNow } from "../../disk/onTheSpot.ts";
 import { readBootOfSystem, readPs } from "./ps.ts";
 
@@ -19,13 +19,17 @@ export interface ProcessRow {
 }
 
 /** How many processes are read before others get their turn. */
-const SLICE = 128;
+const SLICE = 64;
+/** How many times its own length a scan is followed by none, so that many that end leave the thread to others. */
+const REST = 4;
 /** How many files of /proc this whole program has open at once. */
 const MAX_OPEN = 8;
 const buffer = Buffer.alloc(4_096);
 
-let current: Promise<ProcessRow[]> | undefined;
+let current: Promise<unknown> = Promise.resolve();
 let next: Promise<ProcessRow[]> | undefined;
+/** Before this, another scan would take too much of the thread. */
+let early = 0;
 
 /**
  * Every process that lives. Zombies have ended already. Callers that come during a scan
@@ -33,29 +37,33 @@ let next: Promise<ProcessRow[]> | undefined;
  */
 export function readProcesses(): Promise<ProcessRow[]> {
   if (!HAS_PROC) return readPs();
-  if (current === undefined) return (current = scan());
-  next ??= current
-    .catch(() => {})
-    .then(() => {
-      next = undefined;
-      return (current = scan());
-    });
+  next ??= current.then(async () => {
+    const restMs = early - performance.now();
+    if (restMs > 0) await sleep(restMs);
+    next = undefined;
+    const scanning = scan();
+    current = scanning.catch(() => {});
+    return scanning;
+  });
   return next;
 }
 
 async function scan(): Promise<ProcessRow[]> {
-  try {
-    const pids = listPids();
-    const rows: ProcessRow[] = [];
-    for (const [index, pid] of pids.entries()) {
-      if (index % SLICE === SLICE - 1) await yieldToOthers();
-      const row = toRow(pid, readStat(pid));
-      if (row !== undefined) rows.push(row);
+  const rows: ProcessRow[] = [];
+  let begun = performance.now();
+  let tookMs = 0;
+  for (const [index, pid] of listPids().entries()) {
+    if (index % SLICE === SLICE - 1) {
+      tookMs += performance.now() - begun;
+      await yieldToOthers();
+      begun = performance.now();
     }
-    return rows;
-  } finally {
-    current = undefined;
+    const row = toRow(pid, readStat(pid));
+    if (row !== undefined) rows.push(row);
   }
+  tookMs += performance.now() - begun;
+  early = performance.now() + tookMs * REST;
+  return rows;
 }
 
 export async function readProcess(pid: number): Promise<ProcessRow | undefined> {
@@ -70,11 +78,12 @@ export async function readChildren(pid: number): Promise<number[] | undefined> {
   return text.split(" ").filter(Boolean).map(Number);
 }
 
-/** Whether the process was started with this variable in its environment. */
-export async function hasVariable(pid: number, variable: string): Promise<boolean> {
-  if (!HAS_PROC) return false;
+/** A variable of the environment that the process was started with. */
+export async function readVariable(pid: number, name: string): Promise<string | undefined> {
+  if (!HAS_PROC) return undefined;
   const environ = await readProcFile(`/proc/${pid}/environ`);
-  return environ !== undefined && environ.split("\0").includes(variable);
+  const line = environ?.split("\0").find((line) => line.startsWith(`${name}=`));
+  return line?.slice(name.length + 1);
 }
 
 /** A file that a process may hold up for a while; undefined where the process is gone or another user's. */
