@@ -43,12 +43,15 @@ export const flag = z
   .transform((value) => value === "true" || value === "1")
   .optional();
 
-/** Milliseconds since 1970. A plus sign that was sent as it is arrives as a space. */
+/**
+ * Milliseconds since 1970, with a half where the time stands between two of them: other languages count in finer
+ * steps. A plus sign that was sent as it is arrives as a space.
+ */
 export const moment = z
   .string()
-  .transform((value) => value.trim().replace(" ", "+"))
+  .transform((value) => value.trim().replace(" ", "+").toUpperCase())
   .pipe(z.iso.datetime({ offset: true, error: "expected a time in RFC 3339" }))
-  .transform((value) => Date.parse(value))
+  .transform((value) => Date.parse(value) + (/\.\d{3}0*[1-9]/.test(value) ? 0.5 : 0))
   .optional();
 
 export const page = z.string().min(1).optional();
@@ -63,18 +66,27 @@ export const createdAt = {
   "created_at[lte]": moment,
 };
 
-/** A range that is misspelt must not become none at all. */
+/** A filter that is misspelt must not become none at all. */
 function isMisspelt(key: string): boolean {
-  return /^created_at(\[|$)/.test(key) && !Object.hasOwn(createdAt, key);
+  return /^(created_at$|\w+\[)/.test(key) && !Object.hasOwn(createdAt, key);
 }
 
+/** What is kept has whole milliseconds. */
 export function toTimeRange(query: {
   readonly [Name in keyof typeof createdAt]?: number | undefined;
 }): TimeRange {
   return {
-    gt: query["created_at[gt]"],
-    gte: query["created_at[gte]"],
-    lt: query["created_at[lt]"],
-    lte: query["created_at[lte]"],
+    gt: floor(query["created_at[gt]"]),
+    gte: ceil(query["created_at[gte]"]),
+    lt: ceil(query["created_at[lt]"]),
+    lte: floor(query["created_at[lte]"]),
   };
+}
+
+function floor(time: number | undefined): number | undefined {
+  return time === undefined ? undefined : Math.floor(time);
+}
+
+function ceil(time: number | undefined): number | undefined {
+  return time === undefined ? undefined : Math.ceil(time);
 }

@@ -36,6 +36,28 @@ describe("the query", () => {
     expect(range).toEqual({ gt: at + 678, gte: undefined, lt: undefined, lte: at });
   });
 
+  it("E5: compares with a time between two milliseconds as with any other", () => {
+    const at = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+    const names = ["gt", "gte", "lt", "lte"];
+    const rangeOf = (time: string) =>
+      toTimeRange(parse(names.map((name) => `created_at[${name}]=${time}`).join("&")));
+    const between = { gt: at, gte: at + 1, lt: at + 1, lte: at };
+    expect(rangeOf("2026-01-02T03:04:05.678001Z")).toEqual(between);
+    expect(rangeOf("2026-01-02T05:04:05.678999999%2B02:00")).toEqual(between);
+    const exact = { gt: at, gte: at, lt: at, lte: at };
+    expect(rangeOf("2026-01-02T03:04:05.678000Z")).toEqual(exact);
+    expect(rangeOf("2026-01-02t03:04:05.678z")).toEqual(exact);
+  });
+
+  it.each([
+    "types[a]=a",
+    "limit[x]=1",
+    "created_at=2026-01-02T03:04:05Z",
+    "created_at[ge]=2026-01-02T03:04:05Z",
+  ])("E4: %s is no filter, and does not become an unfiltered list", (text) =>
+    expect(() => parse(text)).toThrow("there is no filter"),
+  );
+
   it.each([
     "types=c",
     "limit=0",
