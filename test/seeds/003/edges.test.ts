@@ -102,6 +102,16 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect((await sluice.run({ prompt: steps({ say: "on" }) })).exitCode).toBe(0);
   });
 
+  it("EV-24: what the agent wrote to stderr by the end of its run is in the answer, also in its last moment", async () => {
+    const runs = Array.from({ length: 12 }, (_, run) => `warning ${run}\n`);
+    const run = async (text: string): Promise<string> => {
+      const { stderr } = await bench.make().run({ prompt: steps({ say: "hello" }, { stderr: text }) });
+      return stderr;
+    };
+    const told = await Promise.all(runs.map(run));
+    expect(told).toEqual(runs);
+  });
+
   it("kill in the moment in which a command begins: it is interrupted, and nothing comes behind the end", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
