@@ -110,10 +110,10 @@ describe("chat() with a coding agent", () => {
       list.push(2);
       return "found";
     });
-    const call = (bad: boolean): unknown => ({ custom: { name: "lookup", input: { bad } } });
+    const [good, bad] = [false, true].map((input) => ({ custom: { name: "lookup", input: { bad: input } } }));
     const stream = chat({
       adapter: adapterOf(),
-      messages: ask(call(false), call(true), { say: "end" }),
+      messages: ask(good, bad, { say: "end" }),
       tools: [lookup],
       threadId: "c-values",
     });
