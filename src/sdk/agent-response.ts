@@ -77,9 +77,15 @@ const DEFAULT_TIMEOUT_MS = 3_600_000;
 
 /** How long something may take, in whole milliseconds. */
 export function toTimeout(timeoutMs: number = DEFAULT_TIMEOUT_MS): number {
-  if (Number.isFinite(timeoutMs) && timeoutMs >= 1) return Math.round(timeoutMs);
+  if (timeoutMs >= 1 && Number.isSafeInteger(Math.round(timeoutMs))) return Math.round(timeoutMs);
   throw new SluiceError(
     "invalid_request",
     `timeoutMs is ${timeoutMs}; give a number of milliseconds from 1.`,
   );
+}
+
+/** The text itself; programs without types may give anything. */
+export function toText(what: string, given: string, { mayBeEmpty = false } = {}): string {
+  if (typeof given === "string" && (mayBeEmpty || given !== "")) return given;
+  throw new SluiceError("invalid_request", `${what} is ${JSON.stringify(given)}; give a text.`);
 }

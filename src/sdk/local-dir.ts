@@ -23,7 +23,7 @@ import { type FileMap, toBytes, toInnerPath } from "./file-map.ts";
  */
 export function readLocalDir(dir: string, recursive = false): FileMap {
   const root = realpathSync(dir);
-  const files: FileMap = {};
+  const files: [string, FileMap[string]][] = [];
   const seen = new Set<string>();
   const walk = (folder: string, prefix: string): void => {
     const real = realpathSync(folder);
@@ -33,12 +33,13 @@ export function readLocalDir(dir: string, recursive = false): FileMap {
       const path = join(folder, name);
       if (!isInside(path, root)) continue;
       const found = statSync(path);
-      if (found.isFile()) files[prefix + name] = readFileSync(path);
+      if (found.isFile()) files.push([prefix + name, readFileSync(path)]);
       if (found.isDirectory() && recursive) walk(path, `${prefix}${name}/`);
     }
   };
   walk(root, "");
-  return files;
+  // Unlike an assignment, this keeps a file that is named __proto__.
+  return Object.fromEntries(files);
 }
 
 /**

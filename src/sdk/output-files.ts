@@ -41,11 +41,13 @@ export async function readOutput(
   const { before, schema } = options;
   const found = await listFiles(link, session, options.recursive);
   const fresh = found.filter(({ path, mark }) => before?.get(path) !== mark);
-  const files: FileMap = {};
+  const contents: [string, FileMap[string]][] = [];
   for (const { path } of fresh) {
     const bytes = await link.files.read(session, `${OUTPUT}/${path}`).catch(ignoreAbsent);
-    if (bytes) files[path] = toContent(bytes);
+    if (bytes) contents.push([path, toContent(bytes)]);
   }
+  // Unlike an assignment, this keeps a file that is named __proto__.
+  const files: FileMap = Object.fromEntries(contents);
   return { files, ...(schema ? toResult(schema, files[RESULT]) : { data: null }) };
 }
 

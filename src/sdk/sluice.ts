@@ -1,6 +1,12 @@
 import { SluiceError, type SluiceEvent } from "../contract/index.ts";
 import type { Told } from "../dialects/content/index.ts";
-import { type AgentResponse, type ExecuteOptions, type RunOptions, toTimeout } from "./agent-response.ts";
+import {
+  type AgentResponse,
+  type ExecuteOptions,
+  type RunOptions,
+  toText,
+  toTimeout,
+} from "./agent-response.ts";
 import type { Link } from "./backend.ts";
 import type { SluiceListeners } from "./emitter.ts";
 import { type EventsOptions, streamEvents, type StreamedEvent } from "./event-stream.ts";
@@ -45,7 +51,7 @@ export class Sluice<T = unknown> extends Tenant {
    */
   withSession(sandboxId: string): this {
     this.#work.refuseBusy();
-    void this.workplace.name(sandboxId);
+    void this.workplace.name(toText("The sandbox's id", sandboxId));
     return this;
   }
 
@@ -70,7 +76,8 @@ export class Sluice<T = unknown> extends Tenant {
    */
   async run(options: RunOptions): Promise<AgentResponse> {
     this.#work.refuseBusy();
-    const { prompt, background = false, from, checkpointComment } = options;
+    const { background = false, from, checkpointComment } = options;
+    const prompt = toText("prompt", options.prompt, { mayBeEmpty: true });
     const timeoutMs = toTimeout(options.timeoutMs);
     if (from !== undefined) this.demandShelf("from");
     if (checkpointComment !== undefined) this.demandShelf("checkpointComment");
@@ -98,7 +105,7 @@ export class Sluice<T = unknown> extends Tenant {
     const timeoutMs = toTimeout(options.timeoutMs);
     const cwd = innerFolder(this.settings.directory);
     const request = {
-      command,
+      command: toText("The command", command),
       timeoutMs,
       ...(background ? { background } : {}),
       ...(cwd === undefined ? {} : { cwd }),
@@ -148,9 +155,10 @@ export class Sluice<T = unknown> extends Tenant {
    * await sluice.setSession("ses_0mwh…");
    */
   async setSession(sandboxId: string): Promise<void> {
+    const id = toText("The sandbox's id", sandboxId);
     await this.stopWork();
     this.#release();
-    await this.workplace.name(sandboxId);
+    await this.workplace.name(id);
     this.#before = undefined;
     await this.#look();
   }

@@ -6,9 +6,10 @@ import { Builder } from "./builder.ts";
 import { Connection } from "./connection.ts";
 import { createEmbeddedBackend } from "./embedded.ts";
 import { type FileMap, toInnerPath } from "./file-map.ts";
+import { writeFiles } from "./furnish.ts";
 import { createRemoteBackend } from "./remote.ts";
 import type { Shelf } from "./storage.ts";
-import { type Activity, Workplace, writeFiles } from "./workplace.ts";
+import { type Activity, Workplace } from "./workplace.ts";
 
 /** Lives in one sandbox: what can be done there beside running something. */
 export abstract class Tenant extends Builder {

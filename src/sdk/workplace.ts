@@ -9,10 +9,9 @@ import {
 } from "../dialects/content/index.ts";
 import { codeOf, type Link } from "./backend.ts";
 import { type Beginning, findBeginning } from "./beginning.ts";
-import { toBytes, toInnerPath, type FileMap } from "./file-map.ts";
 import { Follower } from "./follower.ts";
-import { WORKSPACE } from "./output-files.ts";
-import { hostFolder, innerFolder, type Settings, toSessionSpec } from "./settings.ts";
+import { furnish } from "./furnish.ts";
+import { type Settings, toSessionSpec } from "./settings.ts";
 
 export interface WorkplaceHooks {
   onEvent(event: SluiceEvent, told: readonly Told[]): void;
@@ -122,12 +121,9 @@ export class Workplace {
   async branch(link: Link, checkpoint: string): Promise<string> {
     await this.#opening?.catch(() => {});
     const old = this.#id;
-    if (old !== undefined) {
-      await link.terminate(old, { destroy: false });
-      await this.#follower?.finished();
-      this.#leave("stopped");
-    }
-    this.#opening = this.#make(link, (id) => link.restore(id, checkpoint)).finally(() => {
+    const restore = (id: string): Promise<void> => link.restore(id, checkpoint);
+    const branching = old === undefined ? this.#make(link, restore) : this.#replace(link, old, restore);
+    this.#opening = branching.finally(() => {
       this.#opening = undefined;
     });
     return this.#opening;
@@ -162,7 +158,7 @@ export class Workplace {
 
   async #open(link: Link): Promise<string> {
     const id = this.#id;
-    if (id === undefined) return this.#make(link, (made) => this.#furnish(link, made));
+    if (id === undefined) return this.#make(link, (made) => furnish(link, made, this.#settings));
     try {
       await this.#join(link, id);
       if (this.#isConnected) return id;
@@ -211,14 +207,8 @@ export class Workplace {
   }
 
   async #make(link: Link, prepare: (id: string) => Promise<void>): Promise<string> {
-    const id = createId("session");
-    await link.create(id, toSessionSpec(this.#settings, link));
-    const beginning = { after: 0, state: initialContent({ agent: this.#settings.agent.type }) };
-    const follower = this.#follow(id, { beginning });
-    follower.start(link);
-    this.#id = id;
-    this.#follower = follower;
-    this.#isConnected = true;
+    const id = await this.#create(link);
+    const follower = this.#enter(link, id);
     try {
       await prepare(id);
       await this.settle(link);
@@ -232,16 +222,35 @@ export class Workplace {
     }
   }
 
-  async #furnish(link: Link, id: string): Promise<void> {
-    const { directory, context, files } = this.#settings;
-    // A folder of the host is somebody's own: nothing is put there unasked.
-    if (hostFolder(directory) === undefined) {
-      for (const name of FOLDERS) await link.files.mkdir(id, `${WORKSPACE}/${name}`);
-    }
-    const inner = innerFolder(directory);
-    if (inner !== undefined) await link.files.mkdir(id, inner);
-    await writeFiles(link, id, "context", context);
-    await writeFiles(link, id, "", files);
+  /** The one before is given up for one that is there: what cannot be prepared costs nothing. */
+  async #replace(link: Link, old: string, prepare: (id: string) => Promise<void>): Promise<string> {
+    const id = await this.#create(link);
+    await prepare(id).catch(async (error: unknown) => {
+      await link.terminate(id, { destroy: true }).catch(() => {});
+      throw error;
+    });
+    await link.terminate(old, { destroy: false });
+    await this.#follower?.finished();
+    this.#leave("stopped");
+    this.#enter(link, id);
+    await this.settle(link);
+    return id;
+  }
+
+  async #create(link: Link): Promise<string> {
+    const id = createId("session");
+    await link.create(id, toSessionSpec(this.#settings, link));
+    return id;
+  }
+
+  #enter(link: Link, id: string): Follower {
+    const beginning = { after: 0, state: initialContent({ agent: this.#settings.agent.type }) };
+    const follower = this.#follow(id, { beginning });
+    follower.start(link);
+    this.#id = id;
+    this.#follower = follower;
+    this.#isConnected = true;
+    return follower;
   }
 
   #follow(session: string, options: { beginning: Beginning; quietUntil?: number }): Follower {
@@ -278,13 +287,4 @@ export class Workplace {
     this.#agent = sandbox === "error" ? "error" : "idle";
     this.#hasRun = false;
   }
-}
-
-const FOLDERS = ["context", "scripts", "temp", "output"];
-
-/** `folder` is below the workspace. */
-export async function writeFiles(link: Link, id: string, folder: string, files: FileMap): Promise<void> {
-  const root = folder === "" ? WORKSPACE : `${WORKSPACE}/${folder}`;
-  const entries = Object.entries(files).map(([path, content]) => [toInnerPath(path), content] as const);
-  for (const [path, content] of entries) await link.files.write(id, `${root}/${path}`, toBytes(content));
 }

@@ -45,7 +45,9 @@ export class Echo {
    * the beginning of a secret for the end of the process.
    */
   async stderr(drafts: Drafts, { upTo }: { upTo: "line" | "turn" | "process" }): Promise<void> {
-    const { redactor, ordinal: process } = this.#process;
+    const { redactor, ordinal: process, spool } = this.#process;
+    // It has a copier of its own, which may be behind that of the line that ends the turn.
+    if (upTo === "turn") await spool.copied();
     for (let from = this.#context.writer.fold.echoed ?? 0; ;) {
       const bytes = await this.#read("err", from, MOST_BYTES + redactor.reach);
       const isAll = bytes.length < MOST_BYTES;

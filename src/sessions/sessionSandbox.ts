@@ -72,7 +72,11 @@ export class SessionSandbox {
   }
 
   async host(port: number): Promise<URL> {
+    const { writer, exclusive } = this.#context;
     const sandbox = await this.made();
+    // What opens the port stands still too: it would be waited for until somebody resumes.
+    if (await exclusive(async () => writer.fold.paused))
+      throw new SluiceError("session_busy", "the sandbox is paused; resume it first");
     if (!sandbox.host) throw lacks(sandbox, "forward ports");
     return sandbox.host(port);
   }

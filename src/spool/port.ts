@@ -35,6 +35,8 @@ export interface Spool {
   exit(): Promise<ProcessExit | undefined>;
   /** Somebody ended all of its processes from outside: records that, where the wrapper could not, so that followers see the end. */
   killed(): Promise<void>;
+  /** Resolves when what the process has written by now can be read, on both of its streams. */
+  copied(): Promise<void>;
   /** All of stderr, in the shape of the universal transcript schema. */
   stderr(cleaning?: Cleaning): Promise<StderrOutput>;
   /** The bytes that `out` and `err` take on the disk, for whoever has to stop a process that writes too much. */

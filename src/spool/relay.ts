@@ -41,13 +41,20 @@ const LEAVING_MS = 300;
 /** Longer than any disk takes for what a pipe holds. */
 const PATIENCE_MS = 5_000;
 
-/** Resolves when all that the process had written by now is in `out` and `err`. */
-export async function drained(folder: string): Promise<void> {
+/** Resolves when all that the process had written by now is in `out` and `err`; it may live on. */
+export async function copied(folder: string, patienceMs: number): Promise<readonly string[]> {
   const pids = (await readFile(join(folder, "copiers"), "utf8").catch(() => "")).split("\n").filter(Boolean);
-  const deadline = performance.now() + PATIENCE_MS;
-  for (const pid of pids) {
+  const deadline = performance.now() + patienceMs;
+  const rested = async (pid: string): Promise<void> => {
     while ((await isCopying(pid)) && performance.now() < deadline) await sleep(1);
-  }
+  };
+  await Promise.all(pids.map(rested));
+  return pids;
+}
+
+/** The same for a process that has ended; its feeder ends too. */
+export async function drained(folder: string): Promise<void> {
+  const pids = await copied(folder, PATIENCE_MS);
   // The feeder goes with the last who could write; only what was left in the background keeps both.
   const moment = performance.now() + LEAVING_MS;
   while (pids.length > 0 && performance.now() < moment && (await isFed(folder))) await sleep(2);

@@ -9,7 +9,7 @@ import { followOutputs } from "./outputs.ts";
 import type { OutputBatch, SentEntry, Spool, SpoolBatch, WrappedStart } from "./port.ts";
 import { readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
 import { LINE_LIMITS, type LineLimits } from "./reader.ts";
-import { withRelay } from "./relay.ts";
+import { copied, withRelay } from "./relay.ts";
 import { RELAY_SCRIPT, RUN_SCRIPT } from "./run.ts";
 import { type Cleaning, readStderr } from "./stderr.ts";
 
@@ -46,6 +46,9 @@ export async function openSpool(folder: string, options: SpoolOptions = {}): Pro
   const found = await stat(join(path, "run")).catch(() => undefined);
   return found === undefined ? undefined : new FolderSpool(path, options);
 }
+
+/** A process that never stops writing keeps nobody waiting for longer. */
+const COPYING_MS = 500;
 
 class FolderSpool implements Spool {
   readonly folder: string;
@@ -116,6 +119,10 @@ class FolderSpool implements Spool {
 
   async killed(): Promise<void> {
     if ((await readRecordedExit(this.folder)) === undefined) await recordKill(this.folder);
+  }
+
+  async copied(): Promise<void> {
+    await copied(this.folder, COPYING_MS);
   }
 
   stderr(cleaning?: Cleaning): Promise<StderrOutput> {

@@ -60,7 +60,8 @@ export async function executeTool(
     toolCallId: call.toolCallId,
     abortSignal: options.signal,
     context: options.context,
-    emitCustomEvent: (name: string, value: Record<string, unknown>) => {
+    emitCustomEvent: (name: string, given: Record<string, unknown>) => {
+      const value = toJson(given);
       events.push({ name, value });
       options.emit(name, value);
     },
@@ -74,6 +75,11 @@ export async function executeTool(
   } catch (error) {
     return { output: error instanceof Error ? error.message : String(error), isError: true, events };
   }
+}
+
+/** A copy as JSON has it, null for nothing: what is told live is what the log keeps. */
+function toJson(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value) ?? "null") as unknown;
 }
 
 function toText(output: unknown): string {

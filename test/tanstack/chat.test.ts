@@ -95,6 +95,42 @@ describe("chat() with a coding agent", () => {
     expect(logged).toEqual(names);
   });
 
+  it("gives every event of a tool a value, and what JSON cannot say fails the tool and not the run (AG-25)", async () => {
+    const loop: Record<string, unknown> = {};
+    loop["self"] = loop;
+    const lookup = toolDefinition({
+      name: "lookup",
+      description: "looks it up",
+      inputSchema: z.object({ bad: z.boolean() }),
+    }).server(({ bad }, context) => {
+      const list = [1];
+      if (bad) context?.emitCustomEvent("loop", loop);
+      context?.emitCustomEvent("nothing", undefined as never);
+      context?.emitCustomEvent("list", { list, none: undefined });
+      list.push(2);
+      return "found";
+    });
+    const [good, bad] = [false, true].map((input) => ({ custom: { name: "lookup", input: { bad: input } } }));
+    const stream = chat({
+      adapter: adapterOf(),
+      messages: ask(good, bad, { say: "end" }),
+      tools: [lookup],
+      threadId: "c-values",
+    });
+    const chunks: StreamChunk[] = [];
+    for await (const chunk of stream) chunks.push(chunk);
+    const told = chunks.flatMap((chunk) =>
+      chunk.type === "CUSTOM" && !chunk.name.endsWith("session-id") ? [[chunk.name, chunk.value]] : [],
+    );
+    expect(told).toEqual([
+      ["nothing", null],
+      ["list", { list: [1] }],
+    ]);
+    expect(chunks.at(-1)?.type).toBe("RUN_FINISHED");
+    const logged = ofType(await readAll(bench.test.log, "c-values"), "custom");
+    expect(logged.map(({ data }) => [data.name, data.value])).toEqual(told);
+  });
+
   it("tells the agent of a tool that fails", async () => {
     const broken = toolDefinition({ name: "broken", description: "b", inputSchema: z.object({}) }).server(
       () => {

@@ -2,7 +2,13 @@ import { readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { extractBrowserUseUrls, isBrowserUseTool } from "../../../src/sdk/index.ts";
+import { toBytes } from "../../../src/sdk/file-map.ts";
+import {
+  extractBrowserUseUrls,
+  isBrowserUseTool,
+  readLocalDir,
+  saveLocalDir,
+} from "../../../src/sdk/index.ts";
 import { CORNERS, hear, named, next, openBench, type SdkBench } from "../../sdk/bench.ts";
 import { script as steps } from "../../support/engine.ts";
 
@@ -96,6 +102,16 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect((await sluice.run({ prompt: steps({ say: "on" }) })).exitCode).toBe(0);
   });
 
+  it("EV-24: what the agent wrote to stderr by the end of its run is in the answer, also in its last moment", async () => {
+    const runs = Array.from({ length: 12 }, (_, run) => `warning ${run}\n`);
+    const run = async (text: string): Promise<string> => {
+      const { stderr } = await bench.make().run({ prompt: steps({ say: "hello" }, { stderr: text }) });
+      return stderr;
+    };
+    const told = await Promise.all(runs.map(run));
+    expect(told).toEqual(runs);
+  });
+
   it("kill in the moment in which a command begins: it is interrupted, and nothing comes behind the end", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
@@ -118,6 +134,58 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     for (const port of [0, -1, 1.5, 65_536])
       await expect(sluice.getHost(port)).rejects.toMatchObject(refused);
     expect(sluice.getSession()).toBeNull();
+  });
+
+  it("refuses what is no prompt, no command and no sandbox's id, before anything is made", async () => {
+    const sluice = bench.make();
+    const refused = { code: "invalid_request" };
+    for (const wrong of [undefined, null, 5, {}, ["x"]] as unknown as string[]) {
+      await expect(sluice.run({ prompt: wrong })).rejects.toMatchObject(refused);
+      await expect(sluice.executeCommand(wrong)).rejects.toMatchObject(refused);
+      await expect(sluice.setSession(wrong)).rejects.toMatchObject(refused);
+      expect(() => sluice.withSession(wrong)).toThrow(expect.objectContaining(refused));
+    }
+    await expect(sluice.executeCommand("")).rejects.toMatchObject(refused);
+    await expect(sluice.setSession("")).rejects.toMatchObject(refused);
+    await expect(sluice.run({ prompt: "x", timeoutMs: 2 ** 53 })).rejects.toMatchObject(refused);
+    expect(sluice.getSession()).toBeNull();
+    expect(sluice.status()).toMatchObject({ sandbox: "stopped", agent: "idle" });
+  });
+
+  it("a checkpoint that is not there costs nothing: the sandbox and its conversation stay", async () => {
+    const sluice = bench.make().withStorage(await bench.temporary());
+    const { sandboxId } = await sluice.run({ prompt: steps({ say: "first" }) });
+    const heard = hear(sluice);
+    const lost = sluice.run({ prompt: steps({ say: "never" }), from: "ckpt_nope" });
+    await expect(lost).rejects.toMatchObject({ code: "checkpoint_not_found" });
+    expect(heard.reasons()).toEqual([]);
+    expect(sluice.status()).toMatchObject({ sandboxId, sandbox: "ready", agent: "idle", hasRun: true });
+    expect((await sluice.run({ prompt: steps({ say: "$history" }) })).sandboxId).toBe(sandboxId);
+    expect(heard.text()).toBe(steps({ say: "first" }));
+  });
+
+  it("a paused sandbox has no address, and says so at once", async () => {
+    const sluice = bench.make();
+    await sluice.executeCommand("true");
+    await sluice.pause();
+    await expect(sluice.getHost(8000)).rejects.toMatchObject({ code: "session_busy" });
+    expect(sluice.status().sandbox).toBe("paused");
+    await sluice.resume();
+    expect(await sluice.getHost(8000)).toMatch(/^http:/);
+  });
+
+  it("a file's name may be any: that of every object's prototype too", async () => {
+    const sluice = bench.make();
+    await sluice.executeCommand("cd output && echo text > __proto__ && printf '\\377' > constructor");
+    const { files } = await sluice.getOutputFiles();
+    const bytes = Object.entries(files).map(([name, content]) => [name, [...toBytes(content)]]);
+    expect(bytes).toEqual([
+      ["__proto__", [...toBytes("text\n")]],
+      ["constructor", [0xff]],
+    ]);
+    const folder = await bench.temporary();
+    saveLocalDir(folder, files);
+    expect(Object.keys(readLocalDir(folder))).toEqual(["__proto__", "constructor"]);
   });
 
   it("commands work in a folder below the workspace, where one is named", async () => {
