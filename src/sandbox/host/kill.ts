@@ -4,16 +4,18 @@ import type { Cgroup } from "./cgroup.ts";
 import type { Members } from "./members.ts";
 
 const PATIENCE_MS = 10_000;
+/** On a crowded host the looks themselves take long, and what was killed needs a core to end on. */
+const LEAST_LOOKS = 20;
 
 /** Ends every member, and looks again until nobody was there twice in a row: a fork may hide between two looks. */
 export async function killMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
-  for (let quiet = 0, pause = 1; quiet < 2; pause = Math.min(pause * 2, 50)) {
+  for (let quiet = 0, pause = 1, looks = 1; quiet < 2; pause = Math.min(pause * 2, 50), looks += 1) {
     await cgroup?.kill();
     const pids = await members.find();
     quiet = pids.length === 0 ? quiet + 1 : 0;
     for (const pid of pids) sendSignal(pid, "SIGKILL");
-    if (pids.length > 0 && performance.now() > deadline) throw notEnded(pids);
+    if (pids.length > 0 && looks >= LEAST_LOOKS && performance.now() > deadline) throw notEnded(pids);
     if (quiet < 2) await sleep(pause);
   }
   await members.clear();
@@ -79,6 +81,6 @@ export function sendSignal(pid: number, signal: NodeJS.Signals): boolean {
 
 function notEnded(pids: readonly number[]): SluiceError {
   const list = pids.join(" ");
-  const detail = `After ${PATIENCE_MS / 1_000} seconds these processes of the sandbox still live: ${list}. They may belong to another user or hang in the kernel; end them with \`kill -9 ${list}\` as a user who may.`;
+  const detail = `After ${PATIENCE_MS / 1_000} seconds or more these processes of the sandbox still live: ${list}. They may belong to another user or hang in the kernel; end them with \`kill -9 ${list}\` as a user who may.`;
   return new SluiceError("internal", detail, { pids });
 }

@@ -22,6 +22,7 @@ export interface ProcessRow {
 const SLICE = 64;
 /** How many times its own length a scan is followed by none, so that many that end leave the thread to others. */
 const REST = 4;
+const MOST_REST_MS = 250;
 /** How many files of /proc this whole program has open at once. */
 const MAX_OPEN = 8;
 const buffer = Buffer.alloc(4_096);
@@ -62,7 +63,7 @@ async function scan(): Promise<ProcessRow[]> {
     if (row !== undefined) rows.push(row);
   }
   tookMs += performance.now() - begun;
-  early = performance.now() + tookMs * REST;
+  early = performance.now() + Math.min(tookMs * REST, MOST_REST_MS);
   return rows;
 }
 

@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
 import { constants } from "node:fs";
+import { getPriority, setPriority } from "node:os";
 import { delimiter, join } from "node:path";
 import type { Duplex } from "node:stream";
 import { access, stat } from "../../disk/onTheSpot.ts";
@@ -24,11 +25,25 @@ export async function startProgram(argv: readonly string[], options: StartOption
   await demandFolder(options.cwd);
   const stdio = withoutInherited(options.stdio);
   const child = spawn(program, args, { ...options, stdio, detached: true });
+  if (child.pid !== undefined) yieldToServer(child.pid);
   await new Promise<void>((resolve, reject) => {
     child.once("spawn", resolve);
     child.once("error", (error) => reject(toStartError(program, error)));
   });
   return child;
+}
+
+/** How much less of a busy core all that runs in sandboxes asks for than the server does (docs/decisions/0056). */
+export const NICENESS = 10;
+const LEAST_PRIORITY = 19;
+
+/** What the program starts from now on inherits it. */
+function yieldToServer(pid: number): void {
+  try {
+    setPriority(pid, Math.min(LEAST_PRIORITY, getPriority() + NICENESS));
+  } catch {
+    // It has ended already, or this system does not let us.
+  }
 }
 
 /** Fails when the program is nowhere on the path that it would be looked for on. */
