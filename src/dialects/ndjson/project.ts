@@ -1,5 +1,6 @@
 import type { EventOf, Item, SluiceEvent } from "../../contract/index.ts";
 import type { Dialect, Frame, Projected } from "../port.ts";
+import { hasResult, toError } from "./ending.ts";
 import { toLog } from "./logs.ts";
 import { NO_TURN, type NdjsonState, type NdjsonView, type OpenTurn } from "./state.ts";
 import { endSteps, tellCall, tellResult, tellToolAnswer, tellToolRequest } from "./steps.ts";
@@ -84,24 +85,13 @@ function tellEnd(teller: Teller, { data }: EventOf<"turn.ended">): void {
   endSteps(teller);
   const { ts } = teller;
   const { text } = teller.turn;
-  if (data.status === "completed") {
+  if (hasResult(data, text ?? undefined)) {
     teller.say({ type: "result", message: text ?? "", ts });
   } else {
     if (text !== null) teller.log("debug", text);
     teller.say({ type: "error", ...toError(data), ts });
   }
   if (teller.isSse) teller.frames.push({ event: "done", data: DONE });
-}
-
-function toError({ status, stop_reason, error }: EventOf<"turn.ended">["data"]): {
-  code: string;
-  message: string;
-} {
-  if (status === "interrupted") {
-    const what = stop_reason === "terminated" ? "The session was terminated." : "The run was cancelled.";
-    return { code: "cancelled", message: what };
-  }
-  return { code: error?.code ?? stop_reason, message: error?.message ?? `The run failed: ${stop_reason}.` };
 }
 
 /**

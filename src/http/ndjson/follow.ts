@@ -1,4 +1,5 @@
 import type { ContentPart, EventType, SluiceEvent } from "../../contract/index.ts";
+import { hasResult } from "../../dialects/ndjson/ending.ts";
 import { type ChatTurn, fromReplay } from "../../dialects/ndjson/index.ts";
 import type { EventLog } from "../../log/port.ts";
 import { readKept } from "../../log/read-kept.ts";
@@ -71,7 +72,8 @@ class OpenTurn {
     const known = this.#hasForgotten ? 0 : before.remembered;
     const messages: MessageBody[] = [];
     if (this.#asked.length > 0) messages.push({ role: "user", content: this.#asked.join("\n\n"), turn, ts });
-    if (status === "completed") messages.push({ role: "assistant", content: this.#answer ?? "", turn, ts });
+    if (hasResult(event.data, this.#answer))
+      messages.push({ role: "assistant", content: this.#answer ?? "", turn, ts });
     return {
       turn,
       status,

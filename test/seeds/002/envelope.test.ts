@@ -26,6 +26,22 @@ describe("seed 002, to the letter", () => {
     expect(results).toEqual([{ nodeId: "node_1", ports: [1, 2] }, "plain\n{not json}\n", "42\n"]);
   });
 
+  it("error stands in place of result where the model refused and said nothing, and no message is kept", async () => {
+    const { lines } = await bench.run("refused", { refuse: "It is against the rules." });
+    const error = { type: "error", code: "refusal", message: "It is against the rules." };
+    expect(lines.filter(({ type }) => type !== "log")).toMatchObject([error]);
+    const spoken = await bench.run("refused", { say: "I would rather not." }, { refuse: "rules" });
+    expect(spoken.lines.at(-1)).toMatchObject({ type: "result", message: "I would rather not." });
+    const kept = (await (await fetch(`${bench.url}/ndjson/conversations/refused`)).json()) as {
+      messages: object[];
+    };
+    expect(kept.messages).toMatchObject([
+      { role: "user" },
+      { role: "user" },
+      { role: "assistant", content: "I would rather not." },
+    ]);
+  });
+
   it("the limit of turns holds for a message that comes while another turn runs", async () => {
     const send = (prompt: string): Promise<Response> =>
       bench.post("/stream", { conversation: "queued", prompt, replayTurnLimit: 2 });
