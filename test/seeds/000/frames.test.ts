@@ -24,6 +24,26 @@ describe("seed 000, frames", () => {
     expect(silent[0]).not.toHaveProperty("protocolVersion");
   });
 
+  it.each([
+    ["dies", { exit: 3 }],
+    ["has a model that cannot go on", { fail: { kind: "terminal" } }],
+  ])(
+    "a thread whose agent %s goes on with the next run, by its name and by *.session-id",
+    async (_how, end) => {
+      const thread = `survives-${Object.keys(end)[0]}`;
+      const failed = await bench.run(input(thread, script({ say: "first" }, end)));
+      expect(failed.at(-1)).toMatchObject({ type: "RUN_ERROR" });
+      const { value } = failed.find(({ name }) => name === "scripted.session-id") ?? {};
+      const { sessionId } = value as { sessionId: string };
+      const next = await bench.run(input(thread, script({ say: "$history" })));
+      expect(next.at(-1)).toMatchObject({ type: "RUN_FINISHED" });
+      expect(JSON.stringify(next)).toContain("first");
+      const forwardedProps = { sessionId: named.value.sessionId };
+      const last = await bench.run(input(`${thread}-elsewhere`, script({ say: "on" }), { forwardedProps }));
+      expect(last.at(-1)).toMatchObject({ type: "RUN_FINISHED" });
+    },
+  );
+
   it("a tool result of 12 MB reaches the official client, shortened with a note; the log has the whole", async () => {
     const prompt = script({ shell: `head -c ${LARGE} /dev/zero | tr '\\0' x` }, { say: "done" });
     const agent = new HttpAgent({ url: `${bench.url}/ag-ui/scripted`, threadId: "large" });
