@@ -33,13 +33,15 @@ describe("seed 000, frames", () => {
       const thread = `survives-${Object.keys(end)[0]}`;
       const failed = await bench.run(input(thread, script({ say: "first" }, end)));
       expect(failed.at(-1)).toMatchObject({ type: "RUN_ERROR" });
-      const { value } = failed.find(({ name }) => name === "scripted.session-id") ?? {};
-      const { sessionId } = value as { sessionId: string };
+      const told = failed.find(({ name }) => name === "scripted.session-id");
+      const { sessionId } = told?.["value"] as { sessionId: string };
       const next = await bench.run(input(thread, script({ say: "$history" })));
       expect(next.at(-1)).toMatchObject({ type: "RUN_FINISHED" });
       expect(JSON.stringify(next)).toContain("first");
-      const forwardedProps = { sessionId: named.value.sessionId };
-      const last = await bench.run(input(`${thread}-elsewhere`, script({ say: "on" }), { forwardedProps }));
+      const elsewhere = input(`${thread}-elsewhere`, script({ say: "on" }), {
+        forwardedProps: { sessionId },
+      });
+      const last = await bench.run(elsewhere);
       expect(last.at(-1)).toMatchObject({ type: "RUN_FINISHED" });
     },
   );
