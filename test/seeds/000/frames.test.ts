@@ -34,7 +34,8 @@ describe("seed 000, frames", () => {
       const failed = await bench.run(input(thread, script({ say: "first" }, end)));
       expect(failed.at(-1)).toMatchObject({ type: "RUN_ERROR" });
       const told = failed.find(({ name }) => name === "scripted.session-id");
-      const { sessionId } = told?.["value"] as { sessionId: string };
+      const sessionId = (told?.["value"] as { sessionId: string } | undefined)?.sessionId;
+      expect(sessionId).toBeTypeOf("string");
       const next = await bench.run(input(thread, script({ say: "$history" })));
       expect(next.at(-1)).toMatchObject({ type: "RUN_FINISHED" });
       expect(JSON.stringify(next)).toContain("first");
