@@ -33,6 +33,8 @@ export async function openThread(
   const custom = toCustomTools(input);
   const instructions = wishes?.instructions ?? toInstructions(input);
   const spec = {
+    // A thread has no end that its clients could be told of.
+    lasting: true,
     ...(wishes as object),
     agent,
     ...(custom ? { tools: { ...wishes?.tools, custom } } : {}),

@@ -24,6 +24,29 @@ describe("seed 000, frames", () => {
     expect(silent[0]).not.toHaveProperty("protocolVersion");
   });
 
+  it.each([
+    ["dies", { exit: 3 }],
+    ["has a model that cannot go on", { fail: { kind: "terminal" } }],
+  ])(
+    "a thread whose agent %s goes on with the next run, by its name and by *.session-id",
+    async (_how, end) => {
+      const thread = `survives-${Object.keys(end)[0]}`;
+      const failed = await bench.run(input(thread, script({ say: "first" }, end)));
+      expect(failed.at(-1)).toMatchObject({ type: "RUN_ERROR" });
+      const told = failed.find(({ name }) => name === "scripted.session-id");
+      const sessionId = (told?.["value"] as { sessionId: string } | undefined)?.sessionId;
+      expect(sessionId).toBeTypeOf("string");
+      const next = await bench.run(input(thread, script({ say: "$history" })));
+      expect(next.at(-1)).toMatchObject({ type: "RUN_FINISHED" });
+      expect(JSON.stringify(next)).toContain("first");
+      const elsewhere = input(`${thread}-elsewhere`, script({ say: "on" }), {
+        forwardedProps: { sessionId },
+      });
+      const last = await bench.run(elsewhere);
+      expect(last.at(-1)).toMatchObject({ type: "RUN_FINISHED" });
+    },
+  );
+
   it("a tool result of 12 MB reaches the official client, shortened with a note; the log has the whole", async () => {
     const prompt = script({ shell: `head -c ${LARGE} /dev/zero | tr '\\0' x` }, { say: "done" });
     const agent = new HttpAgent({ url: `${bench.url}/ag-ui/scripted`, threadId: "large" });
