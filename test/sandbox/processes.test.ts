@@ -109,6 +109,17 @@ describe("the local sandbox", () => {
     expect(await lives(pid)).toBe(true);
   });
 
+  it("does not call a process somebody else's that ends while it is looked at", async () => {
+    const { sandbox } = await makeSandbox();
+    await spawnScript(sandbox, "(while :; do sleep 0.001 & echo $! >> pids; wait; done) &");
+    await readPids(sandbox, "pids");
+    for (let looks = 0; looks < 500; looks += 1) {
+      const pids = (await readFile(join(sandbox.paths.workspace, "pids"), "utf8")).trimEnd().split("\n");
+      await sandbox.signal(Number(pids.at(-1)), "SIGCONT");
+    }
+    await sandbox.killAll();
+  });
+
   it("gives a process no variable of the server's", async () => {
     process.env["SERVER_SECRET"] = "hunter2";
     const { sandbox } = await makeSandbox({ env: { FROM_SPEC: "1" } });

@@ -8,7 +8,7 @@ import { sendSignal } from "../host/kill.ts";
 import { PINNED, toMappedPath } from "../host/mapping.ts";
 import { toMountedNamespace } from "../host/namespace.ts";
 import type { Owner } from "../host/owner.ts";
-import { readProcess, readProcesses } from "../host/procfs.ts";
+import { readProcesses } from "../host/procfs.ts";
 import { removeEmptyFolder } from "../host/removeTree.ts";
 import { demandProgram, toStdio } from "../host/start.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
@@ -94,12 +94,8 @@ export class BwrapSandbox implements Sandbox {
   }
 
   async signal(pid: number, signal: NodeJS.Signals): Promise<void> {
-    const row = await readProcess(pid);
+    const row = await this.#enclosure.members.demand(pid);
     if (row === undefined) return;
-    if (!(await this.#enclosure.members.has(pid))) {
-      const detail = `The process ${pid} does not belong to this sandbox, so it gets no signal from it.`;
-      throw new SluiceError("permission_denied", detail, { pid });
-    }
     const main = await findMain(pid, await readProcesses());
     // Its group is what a terminal would signal. Before there is one, the start itself is called off.
     sendSignal(-(main?.group ?? row.group), signal);

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { SluiceError } from "../../contract/index.ts";
 import type { BridgeStart } from "../bridge/bridge.ts";
 import { Controllers } from "../host/controllers.ts";
 import { DiskGuard } from "../host/diskGuard.ts";
@@ -11,7 +10,6 @@ import { HostFiles } from "../host/files.ts";
 import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
 import { toMountedNamespace } from "../host/namespace.ts";
 import type { Owner } from "../host/owner.ts";
-import { readProcess } from "../host/procfs.ts";
 import { removeEmptyFolder } from "../host/removeTree.ts";
 import { startProgram, toStdio } from "../host/start.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
@@ -97,13 +95,9 @@ export class DockerSandbox implements Sandbox {
   }
 
   async signal(pid: number, signal: NodeJS.Signals): Promise<void> {
-    const row = await readProcess(pid);
-    if (row === undefined) return;
-    const inside = (await this.#outside.members.has(pid)) ? await this.#spawned.inside(pid) : undefined;
-    if (inside === undefined) {
-      const detail = `The process ${pid} does not belong to this sandbox, so it gets no signal from it.`;
-      throw new SluiceError("permission_denied", detail, { pid });
-    }
+    if ((await this.#outside.members.demand(pid)) === undefined) return;
+    const inside = await this.#spawned.inside(pid);
+    if (inside === undefined) return;
     const running = await this.#container.running();
     if (running === undefined) return;
     const place = await this.#place(running.id, {}, {});

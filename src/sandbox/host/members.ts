@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { SluiceError } from "../../contract/index.ts";
 import { appendFile, readFile, rm, writeFile } from "../../disk/onTheSpot.ts";
 import type { Cgroup } from "./cgroup.ts";
 import type { LimitMark } from "./limitMark.ts";
@@ -80,6 +81,17 @@ export class Members {
     if (await this.#isMarked(row)) return true;
     const leader = await readProcess(row.session);
     return (await this.#sessions(leader === undefined ? [row] : [row, leader])).has(row.session);
+  }
+
+  /** A process of the sandbox; undefined for one that has ended. Fails for one of somebody else's. */
+  async demand(pid: number): Promise<ProcessRow | undefined> {
+    const row = await readProcess(pid);
+    if (row === undefined || (await this.has(pid))) return row;
+    // It may have ended since: then it belongs to nobody.
+    const now = await readProcess(pid);
+    if (now?.start !== row.start || now.state === "Z") return undefined;
+    const detail = `The process ${pid} does not belong to this sandbox, so it gets no signal from it.`;
+    throw new SluiceError("permission_denied", detail, { pid });
   }
 
   /** Whether anybody lives; quick where a group can be asked. */

@@ -1,5 +1,4 @@
 import { mkdir } from "node:fs/promises";
-import { SluiceError } from "../../contract/index.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Enclosure, toUnlimited } from "../host/enclosure.ts";
 import { toEnvironment } from "../host/environment.ts";
@@ -9,7 +8,6 @@ import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
 import { sendSignal } from "../host/kill.ts";
 import { LimitMark } from "../host/limitMark.ts";
 import { toHostNamespace } from "../host/namespace.ts";
-import { readProcess } from "../host/procfs.ts";
 import { demandProgram, startProgram, toStdio } from "../host/start.ts";
 
 /** Elsewhere nothing tells whose a process is that has left its group and its parent: a pause would miss it. */
@@ -73,12 +71,8 @@ export class LocalSandbox implements Sandbox {
   }
 
   async signal(pid: number, signal: NodeJS.Signals): Promise<void> {
-    const row = await readProcess(pid);
+    const row = await this.#enclosure.members.demand(pid);
     if (row === undefined) return;
-    if (!(await this.#enclosure.members.has(pid))) {
-      const detail = `The process ${pid} does not belong to this sandbox, so it gets no signal from it.`;
-      throw new SluiceError("permission_denied", detail, { pid });
-    }
     sendSignal(-row.group, signal);
   }
 
