@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 
-/** A start is a few processes that want a core each, for a moment; more of them at once make none of them faster. */
-export const DEFAULT_STARTS_AT_ONCE: number = 2 * availableParallelism();
+/** A start keeps a core busy. With more of them at once than cores, requests to other sessions wait for a core. */
+export const DEFAULT_STARTS_AT_ONCE: number = availableParallelism();
 
 /** Gives the place in the queue back; calling it again changes nothing. */
 export type Leave = () => void;
