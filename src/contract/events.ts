@@ -91,10 +91,6 @@ const plain = {
     ...Question,
     status: z.enum(["answered", "rejected"]),
     response: z.string().optional(),
-    payload: z
-      .unknown()
-      .optional()
-      .describe("the client's own words, where its dialect echoes them; no plain view has them"),
   }),
   error: z.strictObject({
     message: z.string(),

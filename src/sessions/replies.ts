@@ -13,10 +13,7 @@ import type { Pending } from "./turnFold.ts";
 
 export type Reply =
   | ({ readonly kind: "permission"; readonly by?: string; readonly payload?: unknown } & PermissionReply)
-  | ({ readonly kind: "question"; readonly by?: string; readonly payload?: unknown } & (
-      | QuestionReply
-      | { readonly rejected: true }
-    ))
+  | ({ readonly kind: "question"; readonly by?: string } & (QuestionReply | { readonly rejected: true }))
   | ({ readonly kind: "tool"; readonly by?: string; readonly payload?: unknown } & (
       | ToolReply
       | {
@@ -72,11 +69,10 @@ function toEvent(pending: Pending, reply: Reply): EventDraft {
       "answers" in reply
         ? { status: "answered" as const, response: toResponse(reply.answers) }
         : { status: "rejected" as const };
-    const { id, prompt, options = [] } = pending;
     return {
       type: "question.resolved",
       source: "daemon",
-      data: { question_id: id, prompt, options, ...answer, ...payloadOf(reply) },
+      data: { question_id: pending.id, prompt: pending.prompt, options: pending.options ?? [], ...answer },
     };
   }
   return {
@@ -88,11 +84,7 @@ function toEvent(pending: Pending, reply: Reply): EventDraft {
       status: reply.isError === true ? "failed" : "completed",
       content: "content" in reply ? [...reply.content] : [{ type: "text", text: reply.output }],
       ...(reply.by === undefined ? {} : { by: reply.by }),
-      ...payloadOf(reply),
+      ...(reply.payload === undefined ? {} : { payload: reply.payload }),
     },
   };
-}
-
-function payloadOf({ payload }: Reply): { payload?: unknown } {
-  return payload === undefined ? {} : { payload };
 }

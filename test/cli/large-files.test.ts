@@ -37,7 +37,9 @@ async function peak(): Promise<number> {
 }
 
 const descriptors = async (): Promise<number> => (await readdir(`/proc/${server.pid}/fd`)).length;
-const drafts = (): Promise<string[]> => readdir(join(server.data, "uploads")).catch(() => []);
+/** Uploads on their way; beside them lie the locks of those who have some. */
+const drafts = async (): Promise<string[]> =>
+  (await readdir(join(server.data, "uploads")).catch(() => [])).filter((name) => name !== "owners");
 const file = (path: string): string => `/v1/fs/file?session=s&path=${path}`;
 
 /** The header of one file in a tar archive. */

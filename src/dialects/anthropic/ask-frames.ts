@@ -2,7 +2,7 @@ import { own } from "../../contract/ownKeys.ts";
 import type { EventOf } from "../../contract/index.ts";
 import { toResultBlocks } from "./blocks.ts";
 import { findHeld, isPolicy, markClient, tellClientCall } from "./calls.ts";
-import { type SentPayload, toSentEvents } from "./payload.ts";
+import { toSentEvents } from "./payload.ts";
 import type { Request } from "./state.ts";
 import { without, type Teller } from "./teller.ts";
 
@@ -60,18 +60,10 @@ export function tellToolResolved(teller: Teller, { data, sequence }: EventOf<"to
   const isCustom = request.kind === "custom";
   const type = isCustom ? "user.custom_tool_result" : "user.tool_result";
   const reference = { [isCustom ? "custom_tool_use_id" : "tool_use_id"]: request.eventId };
-  sayResult(teller, { type, sequence, sent: data.payload, unsent: unsent(data), reference });
-}
-
-/** A result as its client sent it, and the system message that came with it. Other dialects send no such words. */
-function sayResult(
-  teller: Teller,
-  told: { type: string; sequence: number; sent: unknown; unsent: SentPayload; reference: object },
-): void {
-  const [{ type: _, ...sent } = told.unsent, ...others] = toSentEvents(told.sent);
-  teller.say(told.type, { ...sent, ...told.reference });
+  const [{ type: _, ...sent } = unsent(data), ...others] = toSentEvents(data.payload);
+  teller.say(type, { ...sent, ...reference });
   for (const [index, { type, ...fields }] of others.entries())
-    teller.say(type, fields, teller.idOf(told.sequence, index + 1));
+    teller.say(type, fields, teller.idOf(sequence, index + 1));
 }
 
 export function tellQuestionRequested(teller: Teller, { data }: EventOf<"question.requested">): void {
@@ -80,16 +72,11 @@ export function tellQuestionRequested(teller: Teller, { data }: EventOf<"questio
   open(teller, id, { eventId, kind: "question" });
 }
 
-export function tellQuestionResolved(teller: Teller, { data, sequence }: EventOf<"question.resolved">): void {
+export function tellQuestionResolved(teller: Teller, { data }: EventOf<"question.resolved">): void {
   const request = close(teller, data.question_id);
   if (!request || data.status !== "answered") return;
-  sayResult(teller, {
-    type: "user.custom_tool_result",
-    sequence,
-    sent: data.payload,
-    unsent: { type: "", content: [{ type: "text", text: data.response ?? "" }] },
-    reference: { custom_tool_use_id: request.eventId },
-  });
+  const content = [{ type: "text", text: data.response ?? "" }];
+  teller.say("user.custom_tool_result", { custom_tool_use_id: request.eventId, content });
 }
 
 /** Only a person's interrupt is one; what the engine stops for its own reasons is told by the turn's end. */
@@ -101,7 +88,10 @@ export function tellInterrupt(teller: Teller, { data }: EventOf<"interrupt.reque
 
 const ENGINE: ReadonlySet<string> = new Set(["timeout", "silence", "retries", "daemon"]);
 
-function unsent({ content, status }: EventOf<"tool.resolved">["data"]): SentPayload {
+function unsent({ content, status }: EventOf<"tool.resolved">["data"]): {
+  type: string;
+  [field: string]: unknown;
+} {
   return { type: "", content: toResultBlocks(content), is_error: status === "failed" };
 }
 

@@ -1,11 +1,4 @@
-import {
-  type EventOf,
-  EVENT_TYPES,
-  type EventType,
-  isPlain,
-  type Item,
-  storedImagePath,
-} from "../../contract/index.ts";
+import { EVENT_TYPES, type EventType, isPlain, type Item, storedImagePath } from "../../contract/index.ts";
 import type { Dialect, Frame } from "../port.ts";
 import type { StoredEventText } from "../stored.ts";
 
@@ -42,12 +35,8 @@ export function toUniversalText(event: StoredEventText, view: UniversalView): st
   return `${body.slice(0, -1)},"raw":${toOneLine(event.raw)}}`;
 }
 
-/**
- * The page knows images by their path: one that is bytes in the log is a file of the session for its clients. It
- * gives an answer five fields: the words in which another dialect's client sent it are not among them.
- */
+/** The page knows images by their path: one that is bytes in the log is a file of the session for its clients. */
 function toPlainText({ type, body }: StoredEventText): string {
-  if (type === "question.resolved" && body.includes('"payload":')) return withoutPayload(body);
   const mayShow = type === "item.completed" || type === "item.started";
   if (!mayShow || !body.includes('"path":"data:')) return body;
   const event = JSON.parse(body) as { data: { item: Item } };
@@ -57,12 +46,6 @@ function toPlainText({ type, body }: StoredEventText): string {
     return path === undefined ? part : { ...part, path };
   });
   return JSON.stringify({ ...event, data: { item: { ...item, content } } });
-}
-
-function withoutPayload(body: string): string {
-  const event = JSON.parse(body) as EventOf<"question.resolved">;
-  const { payload: _, ...data } = event.data;
-  return JSON.stringify({ ...event, data });
 }
 
 /** The types that a page has to be read for; undefined where all of them are. */

@@ -86,7 +86,7 @@ async function toSubmission(
           payload,
         };
       const words = content.flatMap((part) => (part.type === "text" ? [part.text] : []));
-      return { kind: "question", id: pending.id, answers: [[words.join("\n")]], by: "user", payload };
+      return { kind: "question", id: pending.id, answers: [[words.join("\n")]], by: "user" };
     }
   }
 }

@@ -11,7 +11,6 @@ import {
   watch,
   wordsOf,
 } from "../../http/anthropic/sessionBench.ts";
-import { block, customResult, system } from "./answers.ts";
 
 /** Sentences of the page, and of the specification that it follows, that no other test reads as closely. */
 describe("seed 001, to the letter", () => {
@@ -55,33 +54,6 @@ describe("seed 001, to the letter", () => {
     const words = wordsOf(await turn(bench, id, { say: "$history" })).join("\n");
     expect(words).toContain("Input of June");
     expect(words).toContain("From the finance team");
-  });
-
-  it("the answer to a question, and the system.message behind it, are listed as they were sent and answered", async () => {
-    const { id } = await makeSession(bench);
-    const asked = await turn(
-      bench,
-      id,
-      { question: { prompt: "which?", options: ["a", "b"] } },
-      { say: "end" },
-    );
-    const [use] = ofType(asked, "agent.custom_tool_use");
-    const answer = customResult(use?.id, [block("b"), block("and ü")], {
-      is_error: false,
-      session_thread_id: null,
-    });
-    const sent = await bench.send(id, answer, system("Be brief."));
-    const listed = await collect(
-      bench.beta.sessions.events.list(id, { types: ["user.custom_tool_result", "system.message"] }),
-    );
-    expect(listed).toEqual(sent.data);
-    expect(listed).toMatchObject([answer, system("Be brief.")]);
-    const headers = { authorization: `Bearer ${KEY}` };
-    const plain = await fetch(`${bench.url}/v1/sessions/${id}/events?types=question.resolved`, { headers });
-    const { events } = (await plain.json()) as { events: { data: object }[] };
-    expect(events.map(({ data }) => Object.keys(data).sort())).toEqual([
-      ["options", "prompt", "question_id", "response", "status"],
-    ]);
   });
 
   it("session.updated leaves out metadata that was cleared to empty", async () => {
