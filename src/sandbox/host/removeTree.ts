@@ -6,6 +6,8 @@ import { OpenFolder } from "./open-folder.ts";
 
 /** An agent that still runs may put something back again and again. */
 const TRIES = 20;
+/** Something was put into a folder, or stood in its place for a moment. */
+const CHANGED = new Set(["ENOTEMPTY", "EEXIST", "ENOTDIR", "EISDIR", "ELOOP"]);
 /** Each level holds a descriptor, and an agent can nest folders without end. */
 const MOST_LEVELS = 64;
 const MOST_LIFTED = 10_000;
@@ -68,7 +70,7 @@ async function remove({ folder, name, isFolder }: Doomed, removal: Removal): Pro
       const found = await lstat(path).catch(absent);
       if (found === undefined) return;
       const isOtherKind = found.isDirectory() !== isFolder;
-      if (tries === TRIES || !(isOtherKind || code === "ENOTEMPTY" || code === "EEXIST")) throw error;
+      if (tries === TRIES || !(isOtherKind || CHANGED.has(code))) throw error;
       isFolder = found.isDirectory();
     }
   }
