@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { createLocalProvider } from "../../src/sandbox/index.ts";
+import { createBwrapProvider, createLocalProvider } from "../../src/sandbox/index.ts";
 
 let root: string;
 beforeEach(() => {
@@ -41,5 +41,21 @@ it.skipIf(process.getuid?.() !== 0)(
     expect((await provider.list?.())?.map(({ id }) => id).toSorted()).toEqual(ids);
     for (const id of ids) await (await provider.connect(id))?.destroy();
     for (const id of ids) expect(existsSync(join(root, id))).toBe(false);
+  },
+);
+
+it.skipIf(process.getuid?.() !== 0)(
+  "a file or a folder whose maker was killed before it gave it away is the sandbox's with the next write (skipped without root, who alone has something to give)",
+  async () => {
+    const provider = createBwrapProvider({ root });
+    const sandbox = await provider.create({ id: "sbx_left", session: "s" });
+    const home = join(root, "sbx_left", "home");
+    mkdirSync(join(home, ".folder"), { mode: 0o700 });
+    writeFileSync(join(home, ".file"), "", { mode: 0o600 });
+    for (const path of [".folder/settings", ".file"]) {
+      await sandbox.files.write(`/home/user/${path}`, "set", { mode: 0o600 });
+      expect(await sandbox.exec(`cat "$HOME/${path}"`)).toMatchObject({ exitCode: 0, stdout: "set" });
+    }
+    await sandbox.destroy();
   },
 );

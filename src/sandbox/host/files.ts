@@ -185,8 +185,13 @@ export class HostFiles implements SandboxFiles {
     for (let tries = 1; ; tries += 1) {
       const made = await createFile(path, mode ?? 0o666).catch(unless("EEXIST"));
       if (made !== undefined) return setUp(made, { owner, mode });
-      const refuse = (found: Stats): void => refuseOthers(found, said, ownerUid(owner));
-      const there = await openEmptied(path, refuse).catch(unless("ENOENT"));
+      let isLeft = false;
+      const look = (found: Stats): void => {
+        refuseOthers(found, said, ownerUid(owner));
+        isLeft = isLeftBehind(found);
+      };
+      const there = await openEmptied(path, look).catch(unless("ENOENT"));
+      if (there !== undefined && isLeft) return setUp(there, { owner, mode });
       if (there !== undefined) return keepModest(there, { uid: ownerUid(owner), mode });
       if (tries === TRIES) throw fileError("ENOENT");
     }
@@ -268,6 +273,11 @@ async function readAll(handle: FileHandle, path: string): Promise<Uint8Array> {
     "too_large",
     `${path} has ${size} bytes; at most ${MAX_READ_BYTES} are read at once.`,
   );
+}
+
+/** Whether a server that made the file was killed before it gave it away: until then it is empty. */
+function isLeftBehind({ uid, size, nlink }: Stats): boolean {
+  return uid === process.geteuid?.() && size === 0 && nlink === 1;
 }
 
 /** A file that we have just made. */

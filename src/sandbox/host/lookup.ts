@@ -194,11 +194,14 @@ class Lookup {
   }
 
   #openOrMake(parent: OpenFolder, name: string): OpenFolder {
+    const { owner } = this.#namespace;
     try {
-      return parent.open(name);
+      const folder = parent.open(name);
+      folder.give(owner);
+      return folder;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-      return parent.make(name, { owner: this.#namespace.owner });
+      return parent.make(name, { owner });
     }
   }
 
