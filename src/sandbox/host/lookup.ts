@@ -194,14 +194,11 @@ class Lookup {
   }
 
   #openOrMake(parent: OpenFolder, name: string): OpenFolder {
-    const { owner } = this.#namespace;
     try {
-      const folder = parent.open(name);
-      folder.give(owner);
-      return folder;
+      return parent.open(name);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-      return parent.make(name, { owner });
+      return parent.make(name, { owner: this.#namespace.owner });
     }
   }
 

@@ -70,12 +70,12 @@ export class OpenFolder {
     return new OpenFolder(fd, path.toString());
   }
 
-  /** Opens a folder in it after making it, unless it is there. One that was made, now or by a server that was killed then, is the owner's. */
+  /** Opens a folder in it after making it, unless it is there. One that was made is the owner's. */
   make(name: string | Buffer, options: { owner?: Owner | undefined; mode?: number } = {}): OpenFolder {
-    tryToMake(this.at(name), options.mode);
+    const isMade = tryToMake(this.at(name), options.mode);
     const folder = this.open(name);
     try {
-      folder.give(options.owner);
+      if (isMade) folder.give(options.owner);
       return folder;
     } catch (error) {
       folder.close();
@@ -98,7 +98,7 @@ export class OpenFolder {
     }
   }
 
-  /** Gives away a folder that we have made. One that is not ours, or has something in it, was put in its place. */
+  /** Gives away a folder that we have just made. One that is not ours, or has something in it, was put in its place. */
   give(owner: Owner | undefined): void {
     if (owner === undefined || this.stat().uid !== process.geteuid?.() || this.names().length > 0) return;
     chownSync(this.path, owner.uid, owner.gid);
@@ -121,11 +121,13 @@ export class OpenFolder {
   }
 }
 
-function tryToMake(path: string | Buffer, mode = 0o777): void {
+function tryToMake(path: string | Buffer, mode = 0o777): boolean {
   try {
     mkdirSync(path, mode);
+    return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    return false;
   }
 }
 
