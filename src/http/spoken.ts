@@ -31,7 +31,11 @@ export function mountWhenSpoken(app: Hono<AppEnv>, base: string, { load, fail }:
     return dialect;
   };
   app.all(`${base}/*`, async (c) => {
-    opened ??= open();
+    // A load that failed, such as for want of descriptors, is tried again by the next request.
+    opened ??= open().catch((error: unknown) => {
+      opened = undefined;
+      throw error;
+    });
     const dialect = await opened;
     known.set(c.req.raw, c.var);
     return dialect.fetch(c.req.raw, c.env);
