@@ -2,9 +2,9 @@ import { mkdirSync, readFileSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** The processor time of one command and all that it starts, whoever their parents are by then. */
+/** The processor time of one command and all its descendants, reparented ones included. */
 export interface CpuAccount {
-  /** Goes before the command line. */
+  /** The prefix of the command line. */
   readonly prefix: readonly string[];
   readonly how: string;
   usedMs(): number;
@@ -13,7 +13,7 @@ export interface CpuAccount {
 
 const JOIN = 'echo $$ > "$1/cgroup.procs" || exit 125; shift; exec "$@"';
 
-/** By a control group of its own; where there is none, by what the whole machine used above its idle rest. */
+/** Counts by a control group. Without one it counts the whole machine, less its idle use. */
 export async function openCpuAccount(name: string): Promise<CpuAccount> {
   return openGroupAccount(name) ?? openMachineAccount();
 }
@@ -37,7 +37,7 @@ function openGroupAccount(name: string): CpuAccount | undefined {
 
 const REST_MS = 2_000;
 
-/** A tick of /proc/stat is 10 ms: good enough for tens of starts, on a machine where nobody else works. */
+/** A tick of /proc/stat is 10 ms: precise enough for tens of starts on an otherwise idle machine. */
 async function openMachineAccount(): Promise<CpuAccount> {
   const before = machineMs();
   const begun = performance.now();
@@ -58,7 +58,7 @@ function machineMs(): number {
   return [0, 1, 2, 5, 6].reduce((sum, index) => sum + (ticks[index] ?? Number.NaN), 0) * 10;
 }
 
-/** Whoever was just ended is in it for a moment longer. */
+/** An ended process stays in its group for a moment. */
 async function removeGroup(group: string): Promise<void> {
   for (let tries = 0; tries < 100; tries++) {
     try {

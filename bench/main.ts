@@ -1,27 +1,27 @@
 import { writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
-import { Command, InvalidArgumentError } from "commander";
-import { crowd } from "./crowd.ts";
-import { delivery } from "./delivery.ts";
-import { dialectCost } from "./dialect-cost.ts";
-import { firstEvent } from "./first-event.ts";
-import { history, replay } from "./history.ts";
-import { closeConnections } from "./http.ts";
-import { idleStreams } from "./idle-streams.ts";
-import { idle } from "./idle.ts";
-import { ingest } from "./ingest.ts";
-import { installSandboxAgent } from "./peers/sandbox-agent.ts";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { crowd } from "./measurements/crowd.ts";
+import { delivery } from "./measurements/delivery.ts";
+import { dialectCost } from "./measurements/dialect-cost.ts";
+import { firstEvent } from "./measurements/first-event.ts";
+import { history, replay } from "./measurements/history.ts";
+import { closeConnections } from "./clients/http.ts";
+import { idleStreams } from "./measurements/idle-streams.ts";
+import { idle } from "./measurements/idle.ts";
+import { ingest } from "./measurements/ingest.ts";
+import { installSandboxAgent } from "./contenders/sandbox-agent.ts";
 import type { Measurement, Plan } from "./plan.ts";
-import { toHotPath } from "./profile.ts";
-import type { Row } from "./row.ts";
-import { createSluice } from "./sluice.ts";
-import { startup } from "./startup.ts";
-import { toTable } from "./table.ts";
-import { checkpoint } from "./checkpoint.ts";
-import { sandboxStart } from "./sandbox-start.ts";
-import { startCost } from "./start-cost.ts";
-import { watching } from "./watch.ts";
+import { readHotPath } from "./report/profile.ts";
+import type { Row } from "./report/row.ts";
+import { createSluice } from "./contenders/sluice.ts";
+import { startup } from "./measurements/startup.ts";
+import { toTable } from "./report/table.ts";
+import { checkpoint } from "./measurements/checkpoint.ts";
+import { sandboxStart } from "./measurements/sandbox-start.ts";
+import { startCost } from "./measurements/start-cost.ts";
+import { watching } from "./measurements/watch.ts";
 
 const NO_PEER = "Not compared: run with --peers.";
 const MEASUREMENTS = [
@@ -51,7 +51,11 @@ interface Options {
 
 await new Command("bench")
   .description("Measures sluice, as ratios within one run. A figure that misses its target is no failure.")
-  .option("--only <letters>", "measure these alone, such as a,b", parseOnly, MEASUREMENTS)
+  .addOption(
+    new Option("--only <letters>", "measure these alone, such as a,b")
+      .argParser(parseOnly)
+      .default(MEASUREMENTS, "all of them"),
+  )
   .option("--quick", "less of everything; for a first look")
   .option("--peers", "install sandbox-agent 0.4.2 into a temporary folder and measure it in the same run")
   .option("--json [file]", "the figures as JSON, to a file or to stdout (then the table goes to stderr)")
@@ -72,7 +76,7 @@ async function bench(options: Options): Promise<void> {
     ...(profile === undefined ? {} : { profile }),
   };
   const rows: Row[] = [];
-  // Ctrl-C reaches the servers too: what runs fails, the rest is left out, and all is cleaned up.
+  // Ctrl-C reaches the servers too: the current measurement fails, the rest is skipped, and all is cleaned up.
   let interrupted = false;
   const interrupt = (): void => {
     interrupted = true;
@@ -94,7 +98,7 @@ async function bench(options: Options): Promise<void> {
     if (peer && "remove" in peer) await peer.remove();
   }
   await print(rows, options);
-  if (profile !== undefined) process.stderr.write(`\n${await toHotPath(profile)}\n`);
+  if (profile !== undefined) process.stderr.write(`\n${await readHotPath(profile)}\n`);
 }
 
 async function findPeer(): Promise<Awaited<ReturnType<typeof installSandboxAgent>> | { absent: string }> {
@@ -129,7 +133,7 @@ function toFailure(id: string, title: string, error: unknown): Row {
   return { id, what: title, unit: "", value: Number.NaN, verdict: "unknown", note };
 }
 
-/** One line that is written over, at a terminal only. */
+/** One line that the next overwrites, only on a terminal. */
 function say(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\u001b[2K${text}`);
 }
@@ -141,7 +145,7 @@ function parseOnly(text: string): readonly Measurement[] {
   return MEASUREMENTS.filter(({ id }) => wanted.includes(id));
 }
 
-/** npm changes to the project's folder first. */
+/** Relative to the user's folder: npm has changed to the project's. */
 function fromWhereTyped(path: string): string {
   return resolve(process.env["INIT_CWD"] ?? process.cwd(), path);
 }

@@ -1,7 +1,7 @@
-import type { Contender } from "./contender.ts";
-import type { Row } from "./row.ts";
+import type { Contender } from "./contenders/contender.ts";
+import type { Row } from "./report/row.ts";
 
-/** What one run measures, and with how much of it. */
+/** The settings of one run. */
 export interface Plan {
   readonly quick: boolean;
   readonly rounds: number;
@@ -18,7 +18,7 @@ export interface Measurement {
   measure(plan: Plan): Promise<Row[]>;
 }
 
-/** Both contenders in turns, so that a slow minute of the machine hits them alike. */
+/** Alternates the contenders, so that a slow minute of the machine affects both. */
 export async function alternate<T>(
   plan: Plan,
   rounds: number,
@@ -41,7 +41,7 @@ export async function alternate<T>(
   return { own, peer, absent };
 }
 
-/** The servers of both contenders, started once and ended whatever happens. */
+/** The servers of both contenders, each started once. */
 export class Servers {
   readonly #running = new Map<Contender, ReturnType<Contender["start"]>>();
 

@@ -1,6 +1,6 @@
 import "./page.css";
 
-/** The same page for every example: what was said, what is asked, a prompt, and what happens to files. */
+/** The page of every example: messages, requests, a prompt, and file changes. */
 document.body.innerHTML = `
   <main>
     <h1></h1>
@@ -20,7 +20,7 @@ export function element(kind, text, className = "") {
   return made;
 }
 
-/** What the agent asks, with a button for each answer. */
+/** A request of the agent, with a button for each answer. */
 export function showAsks(asks, answer) {
   document.querySelector("#asks").replaceChildren(
     ...asks.map(({ id, message, options }) => {
@@ -35,7 +35,7 @@ export function showAsks(asks, answer) {
   );
 }
 
-/** The answers that an interrupt of sluice's takes. */
+/** The possible answers to an interrupt. */
 export function optionsOf(interrupt) {
   const { kind, options = [] } = interrupt.metadata?.sluice ?? {};
   if (kind === "question") return options.map((answer) => ({ label: answer, payload: { answer } }));

@@ -8,7 +8,7 @@ import { createServer } from "vite";
 
 const BIN = resolve(import.meta.dirname, "../bin/sluice");
 
-/** Serves a page, and behind the same address a sluice of its own. */
+/** Serves a page, and a sluice server behind the same address. */
 export async function serve(root) {
   const folder = await mkdtemp(join(tmpdir(), "sluice-example-"));
   const args = ["serve", "--port", "0", "--no-token", "--data", join(folder, "data")];
@@ -24,7 +24,7 @@ export async function serve(root) {
     server: {
       host: "127.0.0.1",
       port: Number(process.env.PORT ?? 0),
-      // The page's own Host goes through: the server answers pages of its own address only.
+      // The page's own Host is forwarded, because the server accepts pages of its own address only.
       proxy: { "/ag-ui": { target, changeOrigin: false } },
     },
   });
@@ -39,7 +39,7 @@ export async function serve(root) {
     process.exit(0);
   };
   for (const signal of ["SIGINT", "SIGTERM"]) {
-    // Vite would end this process at once, and leave the server behind.
+    // Vite would end this process at once, and the server would stay.
     process.removeAllListeners(signal);
     process.once(signal, stop);
   }

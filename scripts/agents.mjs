@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { cacheFolder, ensurePackages } from "./cache.mjs";
 
-/** The real agents that the tests drive, each at the version that its recordings and notes speak of. */
+/** The real agents that the tests drive, each at the version of its recordings and notes. */
 export const AGENTS = {
   claude: "@anthropic-ai/claude-code@2.1.325",
   codex: "@openai/codex@0.166.0",
@@ -11,7 +11,7 @@ export const AGENTS = {
   grok: "@xai-official/grok@1.0.41",
 };
 
-/** Installs what is missing and answers the PATH on which all of them are found. */
+/** Installs the missing ones and returns a PATH with all of them. */
 export async function ensureAgents() {
   const folders = [];
   for (const [id, spec] of Object.entries(AGENTS)) {
@@ -20,7 +20,7 @@ export async function ensureAgents() {
       specs: [spec],
       proof: join("node_modules", ".bin", id),
       what: `the agent ${spec}`,
-      // Grok's installer copies its binary to a second place; a folder beside it keeps the user's home clean.
+      // Grok's installer copies its binary a second time; a folder beside it keeps the user's home clean.
       env: (partial) => ({ GROK_HOME: join(partial, "home") }),
     });
     folders.push(join(folder, "node_modules", ".bin"));

@@ -1,13 +1,14 @@
 import { join } from "node:path";
-import { endAs, ensureBuilt, ensureInstalled, ROOT, run } from "./setup.mjs";
+import { endAs, ensureBuilt, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
 
 await ensureInstalled();
+await ensureIsolation();
 await ensureBuilt();
 const bundle = join(ROOT, "node_modules", ".cache", "sluice-bench");
 await bundleTo(bundle);
 endAs(await run(process.execPath, [join(bundle, "main.js"), ...process.argv.slice(2)]));
 
-/** The measurements are TypeScript that reaches into src/; within node_modules they find their packages. */
+/** The measurements are TypeScript that imports from src/. A bundle below node_modules finds its packages. */
 async function bundleTo(dir) {
   const { rolldown } = await import("rolldown");
   const built = await rolldown({
@@ -20,7 +21,7 @@ async function bundleTo(dir) {
       "memory-hook": "bench/workers/memory-hook.ts",
       "lean-worker": "bench/workers/lean-worker.ts",
       "bare-server": "bench/workers/bare-server.ts",
-      "acp-agent": "bench/peers/acp-agent.ts",
+      "acp-agent": "bench/contenders/acp-agent.ts",
     },
     platform: "node",
     external: /^[^./]/,

@@ -3,16 +3,16 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { run, say } from "./setup.mjs";
 
-/** A folder of what tests need that is large and not ours: a cache beside the package, never a dependency of it. */
+/** The cache of large third-party packages that only tests need. None is a dependency of the package. */
 export function cacheFolder(...names) {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sluice", ...names);
 }
 
-/** Installs packages into a folder of their own, unless `proof` is in it already. False where they cannot be had. */
+/** Installs packages into a folder of their own, unless `proof` is in it already. False where they cannot be installed. */
 export async function ensurePackages(folder, { specs, proof, what, args = [], env = () => ({}) }) {
   if (existsSync(join(folder, proof))) return true;
   say(`installing ${what} for the tests …`);
-  // Whole or not at all: an install that is cut short leaves no folder that looks like one.
+  // Installed elsewhere and renamed: an interrupted install leaves no folder of this name.
   const partial = `${folder}.partial`;
   rmSync(partial, { recursive: true, force: true });
   mkdirSync(partial, { recursive: true });

@@ -11,7 +11,7 @@ const failures = [];
 await step("lint", () => passes(bin("oxlint"), ["--deny-warnings", ...code]));
 await step("format", () => passes(bin("oxfmt"), ["--check", ...code]));
 await step("types", () => passes(bin("tsc"), ["--noEmit"]));
-// Before the build, which would write the file anew and so hide the drift; the tests build for themselves.
+// Before the build, which would write the file and so hide the drift. The tests build for themselves.
 const described = existsSync(join(ROOT, "openapi.json"))
   ? readFileSync(join(ROOT, "openapi.json"), "utf8")
   : "";
@@ -37,7 +37,7 @@ async function passes(command, args) {
   return code === 0;
 }
 
-/** openapi.json must be what the code says now. */
+/** openapi.json has to match the code. */
 async function isDescribed(before) {
   const folder = mkdtempSync(join(tmpdir(), "sluice-openapi-"));
   try {

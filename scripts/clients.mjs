@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { cacheFolder, ensurePackages } from "./cache.mjs";
 
 /**
- * Clients that the tests run and that cannot stand beside our own dependencies: each asks for other versions of the
- * same packages. The first package of a stack proves that all of it is there; a stack's name says its version.
+ * Clients for tests that need other versions of our own dependencies. The first package of a stack proves that the
+ * whole stack is installed. The name of a stack says its version.
  */
 export const CLIENTS = {
   "copilotkit-1.75": ["@copilotkit/runtime@1.75.0", "@copilotkit/core@1.75.0", "@ag-ui/client@0.0.59"],
@@ -16,7 +16,7 @@ export const CLIENTS = {
   "tanstack-code-mode-0.3": ["@tanstack/ai-code-mode@0.3.4", "@tanstack/ai@0.39.0", "zod@4.6.7"],
 };
 
-/** Installs what is missing and answers the folder in which every stack has one of its own. */
+/** Installs the missing stacks and returns the folder with one subfolder per stack. */
 export async function ensureClients() {
   const root = cacheFolder("clients");
   for (const [name, specs] of Object.entries(CLIENTS)) {

@@ -27,7 +27,7 @@ const PROGRAMS =
     " ",
   );
 
-/** An engine that is there already, such as Podman's: SLUICE_TEST_ENGINE=/path/to/the.sock, with the image imported. */
+/** An existing engine, such as Podman's: SLUICE_TEST_ENGINE=/path/to/the.sock, with the image imported. */
 const GIVEN = process.env.SLUICE_TEST_ENGINE;
 
 /** Why no engine can be started here, or undefined where one can. */
@@ -39,7 +39,7 @@ export function whyNot() {
   return "dockerd is not installed and there is no apt-get to install docker.io with";
 }
 
-/** Installs the engine if need be, starts it, and imports the image; `stop()` leaves nothing behind. */
+/** Installs the engine if it is missing, starts it, and imports the image. `stop()` removes everything. */
 export async function start() {
   const reason = whyNot();
   if (reason) throw new Error(reason);
@@ -73,7 +73,7 @@ function install() {
   try {
     apt(...packages);
   } catch {
-    // The lists of a fresh machine are empty or old.
+    // The package lists of a fresh machine are empty or old.
     apt("update");
     apt(...packages);
   }
@@ -84,7 +84,7 @@ function apt(...args) {
   execFileSync("apt-get", ["-qq", ...args], { stdio: ["ignore", "ignore", "inherit"], env });
 }
 
-/** Removes what a run that was killed has left; its engine has ended with it. */
+/** Removes the remains of killed runs. Their engines ended with them. */
 function sweep() {
   for (const name of readdirSync(tmpdir()).filter((name) => name.startsWith(PREFIX))) {
     const folder = join(tmpdir(), name);
@@ -93,7 +93,7 @@ function sweep() {
   }
 }
 
-/** A bridge of our own, because the engine's would stay behind; without the right to make one there is no network. */
+/** A network bridge of our own, because the engine's would stay behind. Without the right to make one there is no network. */
 function makeBridge(folder) {
   const name = bridgeOf(folder);
   const subnet = 16 + (process.pid % 200);
@@ -112,7 +112,7 @@ function startDaemon(folder, bridge) {
   const argv = ["--data-root", join(folder, "data"), "--exec-root", join(folder, "exec")];
   argv.push("--pidfile", join(folder, "dockerd.pid"), "-H", `unix://${join(folder, "docker.sock")}`);
   argv.push("--iptables=false", "--ip-forward=false", "--ip-masq=false", `--bridge=${bridge ?? "none"}`);
-  // Should this process be killed, the engine ends with it.
+  // If this process is killed, the engine ends with it.
   return spawn("setpriv", ["--pdeathsig", "TERM", "dockerd", ...argv], { stdio: ["ignore", out, out] });
 }
 
@@ -128,7 +128,7 @@ async function answers(socketPath, daemon, folder) {
 }
 
 async function importImage(socketPath, folder) {
-  const stage = join(folder, "stage");
+  const files = join(folder, "files");
   for (const [name, mode] of [
     ["tmp", 0o1777],
     ["var/tmp", 0o1777],
@@ -139,20 +139,20 @@ async function importImage(socketPath, folder) {
     ["dev", 0o755],
     ["run", 0o755],
   ]) {
-    mkdirSync(join(stage, name), { recursive: true });
-    execFileSync("chmod", [mode.toString(8), join(stage, name)]);
+    mkdirSync(join(files, name), { recursive: true });
+    execFileSync("chmod", [mode.toString(8), join(files, name)]);
   }
-  writeFileSync(join(stage, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
-  writeFileSync(join(stage, "etc/group"), "root:x:0:\n");
+  writeFileSync(join(files, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
+  writeFileSync(join(files, "etc/group"), "root:x:0:\n");
   const programs = PROGRAMS.map(find).filter((path) => path !== undefined);
   const paths = ["/bin/sh", ...programs, ...librariesOf(programs)].map((path) => path.slice(1));
-  const tar = spawn("tar", ["-chf", "-", "-C", stage, ".", "-C", "/", ...new Set(paths)], {
+  const tar = spawn("tar", ["-chf", "-", "-C", files, ".", "-C", "/", ...new Set(paths)], {
     stdio: ["ignore", "pipe", "ignore"],
   });
   const [repo, tag] = IMAGE.split(":");
   const query = new URLSearchParams({ fromSrc: "-", repo, tag });
   const status = await call(socketPath, "POST", `/images/create?${query}`, tar.stdout);
-  rmSync(stage, { recursive: true, force: true });
+  rmSync(files, { recursive: true, force: true });
   if (status !== 200) throw new Error(`the image could not be imported: HTTP ${status}`);
 }
 
@@ -169,9 +169,9 @@ function clean(folder) {
   try {
     execFileSync("ip", ["link", "del", bridgeOf(folder)], { stdio: "ignore" });
   } catch {
-    // It was never made.
+    // There is none.
   }
-  // Deepest first: what a killed engine left mounted.
+  // The mounts of a killed engine, deepest first.
   const mounts = readFileSync("/proc/self/mounts", "utf8").split("\n");
   const ours = mounts.map((line) => line.split(" ")[1] ?? "").filter((path) => path.startsWith(`${folder}/`));
   for (const path of ours.toReversed()) execFileSync("umount", ["-l", path], { stdio: "ignore" });
@@ -182,7 +182,7 @@ function bridgeOf(folder) {
   return `slc${basename(folder).slice(-6).toLowerCase()}`;
 }
 
-/** Where a program is on the path; its file, whatever builtin a shell may have of that name. */
+/** The file of a program on the PATH, also where the shell has a builtin of that name. */
 function find(program) {
   const folders = (process.env.PATH ?? "").split(":").concat("/usr/sbin", "/sbin");
   return folders.map((folder) => join(folder, program)).find((path) => existsSync(path));

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./setup.mjs";
 
-/** The licences of the packages that are bundled go with them, as they ask. */
+/** Copies the licences of the bundled packages, as the licences require. */
 const bundled = JSON.parse(readFileSync(join(ROOT, "scripts/bundled.json"), "utf8"));
 const texts = bundled.map((name) => {
   const folder = join(ROOT, "node_modules", name);

@@ -6,22 +6,22 @@ import { fileURLToPath } from "node:url";
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 const BUILT = [
-  "cli/main",
+  "cli/start.cjs",
   "index",
-  "agents/opencode-bridge",
+  "agents/opencode-gateway",
   "agents/tools",
-  "agents/bridge-host",
+  "agents/egress-host",
   "agents/docker-exec",
   "agents/docker-launch",
   "agents/caretaker",
   "agents/scripted.cjs",
 ].map((name) => join(ROOT, "dist", name.endsWith(".cjs") ? name : `${name}.js`));
 
-/** Installs what package-lock.json says, unless that was done already. */
+/** Installs the packages of package-lock.json, unless they are installed already. */
 export async function ensureInstalled() {
   const installed = modified(join(ROOT, "node_modules", ".package-lock.json"));
   if (installed >= modified(join(ROOT, "package-lock.json"))) return;
-  // What npm ci clears away first would be somebody else's.
+  // npm ci would first delete the packages behind the link, which belong to another checkout.
   if (lstatSync(join(ROOT, "node_modules"), { throwIfNoEntry: false })?.isSymbolicLink()) {
     throw new Error(
       "node_modules is a link and its packages are not those of package-lock.json: remove the link",
@@ -31,9 +31,9 @@ export async function ensureInstalled() {
   await must("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], { quiet: true });
 }
 
-/** Builds dist/, unless it is newer than everything that it is made of. */
+/** Builds dist/, unless it is newer than all its sources. */
 export async function ensureBuilt() {
-  // openapi.json is written only where it changed, so its age says nothing.
+  // openapi.json is written only when it changes, so its age says nothing.
   const built = existsSync(join(ROOT, "openapi.json")) ? oldest(BUILT) : 0;
   const sources = [...filesIn(join(ROOT, "src")), join(ROOT, "package.json"), join(ROOT, "tsdown.config.ts")];
   if (built > 0 && sources.every((path) => modified(path) <= built)) return;
@@ -41,7 +41,7 @@ export async function ensureBuilt() {
   await must("npm", ["run", "--silent", "build"], { quiet: true });
 }
 
-/** Gets bubblewrap, which isolates agents by default, where that takes no question. Elsewhere sluice itself says how. */
+/** Installs bubblewrap, which isolates agents by default, where apt-get can without a question. Elsewhere `sluice doctor` says how. */
 export async function ensureIsolation() {
   if (process.platform !== "linux" || findProgram("bwrap")) return;
   if (process.getuid?.() !== 0 || !findProgram("apt-get")) return;
@@ -50,7 +50,18 @@ export async function ensureIsolation() {
     say("apt-get could not install bubblewrap, which isolates agents");
 }
 
-/** True when apt-get installed them; the lists of a fresh machine are empty or old, so it may take an update first. */
+/** Debian's browser. Other systems have it on the PATH. */
+const CHROMIUM = "/usr/bin/chromium";
+
+/** Installs the browser for tests, where apt-get can without a question. Without it its tests are skipped with the reason. */
+export async function ensureChromium() {
+  if (existsSync(CHROMIUM) || findProgram("chromium")) return;
+  if (process.getuid?.() !== 0 || !findProgram("apt-get")) return;
+  say("installing chromium for the tests (apt-get) …");
+  if (!(await installDebian(["chromium"]))) say("apt-get could not install chromium");
+}
+
+/** True when apt-get installed them. The package lists of a fresh machine are empty or old, so it may update them first. */
 export async function installDebian(packages) {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
   const apt = async (...args) => (await run("apt-get", ["-qq", ...args], { quiet: true, env })).code === 0;
@@ -67,7 +78,7 @@ export function say(text) {
   process.stderr.write(`sluice: ${text}\n`);
 }
 
-/** Runs a child with our terminal and answers how it ended; Ctrl-C reaches it by itself, other signals are passed on. */
+/** Runs a child on our terminal and returns its end. Ctrl-C reaches it by itself; other signals are passed on. */
 export function run(command, args, { quiet = false, env = process.env } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
@@ -88,7 +99,7 @@ export function run(command, args, { quiet = false, env = process.env } = {}) {
   });
 }
 
-// At a terminal Ctrl-C goes to the whole group: the child decides, and we follow it.
+// A terminal sends Ctrl-C to the whole group: the child decides, and this process ends as it does.
 function letChildDecide() {}
 
 /** Ends this process as the child ended: with its exit code, or by its signal. */

@@ -2,9 +2,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ensureAgents } from "./agents.mjs";
-import { ensureChromium } from "./chromium.mjs";
 import { ensureClients } from "./clients.mjs";
-import { endAs, ensureBuilt, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
+import { endAs, ensureBuilt, ensureChromium, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
 
 await ensureInstalled();
 await ensureIsolation();
@@ -15,7 +14,7 @@ const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
 const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
 const reporter = process.env.CI === "true" ? "verbose" : "default";
 const asked = process.argv.slice(2);
-// Its minutes are mostly waiting: beside the others they cost less than among them.
+// The soak mostly waits, so it runs beside the other tests.
 const isSoakBeside = process.env.CI === "true" && asked.length === 0;
 const runs = isSoakBeside
   ? [test("others", ["--exclude", "test/soak/**"]), test("soak", ["test/soak"], { quiet: true })]
@@ -32,7 +31,7 @@ async function test(name, args, { quiet = false } = {}) {
   const reporters = [`--reporter=${reporter}`, "--reporter=json", `--outputFile.json=${report}`];
   const ended = await run(process.execPath, [vitest, "run", ...reporters, ...args], { env, quiet });
   const counts = readCounts(report);
-  // A run that broke off before any test is a failure that the counts alone would not show.
+  // A run that ended before its first test has no failed test to count.
   if (ended.code !== 0 && counts.failed === 0) counts.failed = 1;
   return { ended, counts };
 }
@@ -42,7 +41,7 @@ function readCounts(path) {
     const { numPassedTests, numFailedTests, numFailedTestSuites, numPendingTests, numTodoTests } = JSON.parse(
       readFileSync(path, "utf8"),
     );
-    // A file that could not be loaded has no tests of its own to fail.
+    // A file that could not be loaded has no failed tests either.
     const failed = numFailedTests || numFailedTestSuites;
     return { passed: numPassedTests, failed, skipped: numPendingTests + numTodoTests };
   } catch {

@@ -1,4 +1,4 @@
-/** The package entry: the SDK, and what it is made of: the engine, its logs, the server and the client. */
+/** The package entry: the SDK and its parts, that is the engine, its logs, the server and the client. */
 export { createClient, SluiceClientError } from "./client/index.ts";
 export type { ClientOptions, SluiceClient, SubscribeOptions } from "./client/index.ts";
 export * from "./contract/index.ts";

@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 
-/** The least that Node itself takes: a server that answers, and keeps sessions in its memory alone. */
+/** The minimum cost of Node: a server that answers and keeps sessions only in memory. */
 const sessions = new Map<string, unknown>();
 
 const server = createServer((request, response) => {

@@ -1,13 +1,14 @@
+import { type Harness, scripted } from "../../src/harness/index.ts";
+import { createSqliteLog, type EventLog } from "../../src/log/index.ts";
+import type { AgentLine } from "../../src/scripted-agent/protocol.ts";
+import { createEngine } from "../../src/sessions/index.ts";
+import { createDriver } from "../../src/sqlite/driver.ts";
+import { DELTA_BYTES } from "../contenders/contender.ts";
+import { type BareBatch, openBareLog } from "../measurements/log-limit.ts";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { scripted, type Harness } from "../../src/harness/index.ts";
-import { createSqliteLog, type EventLog } from "../../src/log/index.ts";
-import { createDriver } from "../../src/sqlite/driver.ts";
-import { createEngine } from "../../src/sessions/index.ts";
-import { openBareLog, type BareBatch } from "../bare-insert.ts";
-import { nativeTurn } from "../native-turn.ts";
 
 export interface IngestTask {
   readonly lines: number;
@@ -25,7 +26,7 @@ process.once("message", (task: IngestTask) => {
   void measure(task).then((result) => process.send?.(result, () => process.disconnect()));
 });
 
-/** The whole way of a native line but HTTP, in turns with the bare limit for the very rows that it made. */
+/** The whole way of a native line except HTTP, alternating with the bare limit for the same rows. */
 async function measure(task: IngestTask): Promise<IngestResult> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-bench-ingest-"));
   const lines = nativeTurn(task.lines);
@@ -48,7 +49,7 @@ async function measure(task: IngestTask): Promise<IngestResult> {
     for (let round = 0; round <= task.rounds; round++) {
       recorded.ends.length = 0;
       const ended = recorded.untilTurnEnds();
-      // Whatever the end of the turn before still does is let be done.
+      // Work after the end of the turn before finishes first.
       await sleep(200);
       collectGarbage();
       const begun = performance.now();
@@ -56,7 +57,7 @@ async function measure(task: IngestTask): Promise<IngestResult> {
       await ended;
       const seconds = (performance.now() - begun) / 1000;
       const batches = readRows(join(folder, "data"), recorded.ends);
-      // The limit must carry all that the real path wrote, or it would be no limit of it.
+      // The limit has to write the same events.
       const written = batches.flat().reduce((sum, { first, last }) => sum + last - first + 1, 0);
       if (written < lines.length)
         throw new Error(`only ${written} events of ${lines.length} lines were found`);
@@ -76,7 +77,7 @@ async function measure(task: IngestTask): Promise<IngestResult> {
   }
 }
 
-/** Before each clock starts: what reading the rows back left behind is neither side's to clear away. */
+/** Before each measurement, so that neither side collects the garbage of reading the rows back. */
 function collectGarbage(): void {
   (globalThis as { gc?: () => void }).gc?.();
 }
@@ -136,4 +137,27 @@ function readRows(folder: string, ends: readonly number[]): BareBatch[] {
   } finally {
     driver.close();
   }
+}
+
+const DELTAS_PER_MESSAGE = 400;
+
+/** One turn of this many native lines, nearly all of them text deltas, as the scripted agent prints them. */
+export function nativeTurn(lines: number): string[] {
+  const said: AgentLine[] = [
+    { type: "turn.started", turn: 1 },
+    { type: "model.started", id: "req_1" },
+  ];
+  while (said.length < lines - 4) {
+    const id = `msg_${said.length}`;
+    const room = Math.min(DELTAS_PER_MESSAGE, lines - said.length - 4);
+    const deltas = Array.from({ length: room }, (_, n) =>
+      `${n} some "quoted" words`.padEnd(DELTA_BYTES, "~"),
+    );
+    said.push({ type: "text.started", id });
+    for (const text of deltas) said.push({ type: "text.delta", id, text });
+    said.push({ type: "text.ended", id, text: deltas.join("") });
+  }
+  said.push({ type: "model.ended", id: "req_1", usage: { output_tokens: lines }, estimated: true });
+  said.push({ type: "turn.ended", turn: 1, stop_reason: "end_turn" });
+  return said.map((line) => JSON.stringify(line));
 }

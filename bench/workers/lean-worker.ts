@@ -1,9 +1,9 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { now } from "../clock.ts";
-import type { BenchSession } from "../contender.ts";
-import { LeanConnection, openLeanStream } from "../lean/connection.ts";
-import { EventCount } from "../lean/event-count.ts";
+import { now } from "../environment.ts";
+import type { BenchSession } from "../contenders/contender.ts";
+import { LeanConnection, openLeanStream } from "../clients/lean-connection.ts";
+import { EventCount } from "../clients/stream-counters.ts";
 
 /** Small turns one after the other, each timed from its request to its first events. */
 export interface LeanPrompts {
@@ -50,7 +50,7 @@ process.on("message", (task: LeanPrompts | LeanReading) => {
 await rehearse();
 tell({ ready: true });
 
-/** The client's own code is compiled on a server of its own: what is cold then is the measured one alone. */
+/** Compiles the client's code against a server of its own, so that only the measured server is cold. */
 async function rehearse(): Promise<void> {
   const streams = new Set<{ write(text: string): void }>();
   const server = createServer((request, response) => {
@@ -103,7 +103,7 @@ async function prompts({ session, after, turns }: LeanPrompts, restMs = 5): Prom
     any.push(firstAny - begun);
     agent.push(firstAgent - begun);
     onText = undefined;
-    // A person does not answer within the millisecond: whatever the end of a turn still does is let be done.
+    // A person does not answer within a millisecond: work after the end of the turn finishes first.
     if (restMs > 0) await new Promise((resolve) => setTimeout(resolve, restMs));
   }
   reader.close();

@@ -1,4 +1,4 @@
-/** Loaded into a measured server: collects its garbage when it is asked to, and keeps nothing alive. */
+/** Loaded into a measured server. It collects garbage on request and keeps no process alive. */
 declare const gc: (() => void) | undefined;
 
 process.on("message", (message) => {

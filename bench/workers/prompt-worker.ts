@@ -1,5 +1,5 @@
 import { Agent, get, request } from "node:http";
-import type { BenchSession } from "../contender.ts";
+import type { BenchSession } from "../contenders/contender.ts";
 
 /** Small turns one after the other, each timed from its request to its first events. */
 export interface PromptTask {
@@ -49,7 +49,7 @@ async function measure({ session, after, warmUp, turns }: PromptTask): Promise<P
       ended,
     ]);
     onText = undefined;
-    // A person does not answer within the millisecond: whatever the end of a turn still does is let be done.
+    // A person does not answer within a millisecond: work after the end of the turn finishes first.
     await new Promise((resolve) => setTimeout(resolve, 5));
     if (n < warmUp) continue;
     any.push(firstAny - begun);

@@ -1,23 +1,23 @@
 import { Agent, get } from "node:http";
-import { now } from "../clock.ts";
-import { FrameCounter } from "../frame-counter.ts";
-import { SequenceCounter } from "../sequence-counter.ts";
+import { now } from "../environment.ts";
+import { FrameCounter } from "../clients/stream-counters.ts";
+import { SequenceCounter } from "../clients/stream-counters.ts";
 
-/** Where to read from, and how to know that all is read. */
+/** The stream, and the mark of its end. */
 export interface ReadTask {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly after: number;
-  /** What one event of the stream is told by: a sequence, or any frame at all. */
+  /** The unit of the count: a sequence number, or a frame. */
   readonly counts?: "sequences" | "frames";
-  /** A line, with its newlines, whose frames are counted beside all others. */
+  /** A line with its newlines. Frames with it are counted apart. */
   readonly tally?: string;
   readonly readers: number;
   /** A text that only the last event has. */
   readonly marker?: string;
   /** The last sequence. */
   readonly until?: number;
-  /** A stream that has begun and is silent for so long has lost its end. */
+  /** The end of a stream counts as lost after this silence. */
   readonly silenceMs: number;
 }
 
@@ -34,7 +34,7 @@ export interface ReadResult {
 
 export type WorkerSaying = { readonly connected: true } | { readonly results: readonly ReadResult[] };
 
-// One connection per reader, however many there are.
+// One connection per reader, without a limit.
 const agent = new Agent({ keepAlive: false, maxSockets: Number.POSITIVE_INFINITY });
 
 process.on("message", (task: ReadTask) => {

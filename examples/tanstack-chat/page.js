@@ -1,7 +1,7 @@
 import { ChatClient, fetchServerSentEvents } from "@tanstack/ai-client";
 import { element, onPrompt, optionsOf, showAsks, showFile, showStatus } from "../dom.js";
 
-// The thread is kept in the address, so that a page that is opened again goes on with it.
+// The address has the thread, so that a reopened page continues it.
 const threadId = location.hash.slice(1) || crypto.randomUUID();
 location.hash = threadId;
 

@@ -15,12 +15,12 @@ sluice.on("content", ({ update }) => {
     case "agent_thought_chunk":
       return update.content.type === "text" ? ui.think(update.content.text) : undefined;
     case "user_message_chunk":
-      return; // an echo of what we said ourselves
+      return; // an echo of our own message
     case "plan":
       return ui.plan(update.entries);
     case "tool_call":
     case "tool_call_update": {
-      // An update may come before its call: both make the card, and both change it.
+      // An update may come before its call, so both create and change the card.
       const card = { ...tools.get(update.toolCallId), ...update };
       tools.set(update.toolCallId, card);
       ui.tool(

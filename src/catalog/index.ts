@@ -1,4 +1,4 @@
-export type { Bytes, HeldBytes, StoredBytes, WriteBytesOptions } from "./bytes/port.ts";
+export type { Bytes, HeldBytes, StoredBytes, WriteBytesOptions } from "./port.ts";
 export { createMemoryCatalog, type MemoryCatalogOptions } from "./memory.ts";
 export type {
   Catalog,

@@ -1,30 +1,40 @@
-import { randomBytes } from "node:crypto";
-import { MemoryBytes } from "./bytes/memory.ts";
+import { createHash, randomBytes } from "node:crypto";
+import { decrypt, encrypt } from "./encryption.ts";
 import type {
+  Bytes,
   Catalog,
   Change,
   CreateDocument,
   Document,
+  HeldBytes,
   ListQuery,
   RemoveDocument,
   ReplaceDocument,
+  StoredBytes,
+  WriteBytesOptions,
 } from "./port.ts";
-import { bytesMissing, documentExists, documentNotFound, keyTaken, revisionMoved } from "./refusals.ts";
-import { seal, unseal } from "./seal.ts";
+import {
+  bytesMissing,
+  bytesTooLarge,
+  documentExists,
+  documentNotFound,
+  keyTaken,
+  revisionMoved,
+} from "./refusals.ts";
 
 export interface MemoryCatalogOptions {
   readonly now?: () => number;
 }
 
-/** A catalog that is gone with the process. */
+/** A catalog in memory, lost with its process. */
 export function createMemoryCatalog(options: MemoryCatalogOptions = {}): Catalog {
   return new MemoryCatalog(options.now ?? Date.now);
 }
 
 interface Row extends Document {
-  readonly owner: string;
+  readonly tenant: string;
   readonly uniqueKey: string | undefined;
-  readonly sealed: string | undefined;
+  readonly encrypted: string | undefined;
   readonly hashes: readonly string[];
   readonly bytesUntil: number | undefined;
 }
@@ -43,13 +53,13 @@ class MemoryCatalog implements Catalog {
     this.bytes = new MemoryBytes((hash) => this.#isNamed(hash));
   }
 
-  async write(owner: string, changes: readonly Change[]): Promise<Document[]> {
+  async write(tenant: string, changes: readonly Change[]): Promise<Document[]> {
     const before = new Map(this.#rows);
     try {
       const written = changes.flatMap((change) => {
-        if (change.op === "create") return [this.#create(owner, change)];
-        if (change.op === "replace") return [this.#replace(owner, change)];
-        this.#remove(owner, change);
+        if (change.op === "create") return [this.#create(tenant, change)];
+        if (change.op === "replace") return [this.#replace(tenant, change)];
+        this.#remove(tenant, change);
         return [];
       });
       return written.map(toDocument);
@@ -61,30 +71,30 @@ class MemoryCatalog implements Catalog {
     }
   }
 
-  async find(owner: string, kind: string, id: string): Promise<Document | undefined> {
-    const row = this.#find(owner, kind, id);
+  async find(tenant: string, kind: string, id: string): Promise<Document | undefined> {
+    const row = this.#find(tenant, kind, id);
     return row && toDocument(row);
   }
 
-  async ownersOf(kind: string, id: string): Promise<string[]> {
+  async tenantsOf(kind: string, id: string): Promise<string[]> {
     const rows = [...this.#rows.values()].filter((row) => row.kind === kind && row.id === id);
-    return rows.map(({ owner }) => owner).sort();
+    return rows.map(({ tenant }) => tenant).sort();
   }
 
-  async list(owner: string, query: ListQuery): Promise<Document[]> {
-    const rows = [...this.#rows.values()].filter((row) => row.owner === owner && isListed(row, query));
+  async list(tenant: string, query: ListQuery): Promise<Document[]> {
+    const rows = [...this.#rows.values()].filter((row) => row.tenant === tenant && isListed(row, query));
     const { after, order = "asc" } = query;
     if (order === "desc") rows.reverse();
-    const behind =
+    const rest =
       after === undefined
         ? rows
         : rows.filter((row) => (order === "asc" ? row.ordinal > after : row.ordinal < after));
-    return behind.slice(0, query.limit).map(toDocument);
+    return rest.slice(0, query.limit).map(toDocument);
   }
 
-  async openSecret(owner: string, kind: string, id: string): Promise<string | undefined> {
-    const sealed = this.#find(owner, kind, id)?.sealed;
-    return sealed === undefined ? undefined : unseal(this.#key, sealed, { owner, kind, id });
+  async openSecret(tenant: string, kind: string, id: string): Promise<string | undefined> {
+    const encrypted = this.#find(tenant, kind, id)?.encrypted;
+    return encrypted === undefined ? undefined : decrypt(this.#key, encrypted, { tenant, kind, id });
   }
 
   async close(): Promise<void> {
@@ -92,13 +102,13 @@ class MemoryCatalog implements Catalog {
     this.bytes.settle();
   }
 
-  #create(owner: string, change: CreateDocument): Row {
+  #create(tenant: string, change: CreateDocument): Row {
     const { kind, id } = change;
-    if (this.#find(owner, kind, id)) throw documentExists(kind, id);
+    if (this.#find(tenant, kind, id)) throw documentExists(kind, id);
     this.#lastTime = Math.max(this.#now(), this.#lastTime);
     this.#lastOrdinal += 1;
     return this.#put({
-      owner,
+      tenant,
       kind,
       id,
       parent: change.parent,
@@ -110,15 +120,15 @@ class MemoryCatalog implements Catalog {
       labels: { ...change.labels },
       body: structuredClone(change.body),
       uniqueKey: change.uniqueKey ?? undefined,
-      sealed: this.#seal(owner, change),
+      encrypted: this.#encrypt(tenant, change),
       hashes: [...(change.bytes ?? [])],
       bytesUntil: change.bytesUntil ?? undefined,
     });
   }
 
-  #replace(owner: string, change: ReplaceDocument): Row {
+  #replace(tenant: string, change: ReplaceDocument): Row {
     const { kind, id } = change;
-    const row = this.#find(owner, kind, id);
+    const row = this.#find(tenant, kind, id);
     if (!row) throw documentNotFound(kind, id);
     if (row.revision !== change.expect) throw revisionMoved(kind, id, change.expect, row.revision);
     return this.#put({
@@ -129,25 +139,25 @@ class MemoryCatalog implements Catalog {
       labels: change.labels ? { ...change.labels } : row.labels,
       body: structuredClone(change.body),
       uniqueKey: change.uniqueKey === undefined ? row.uniqueKey : (change.uniqueKey ?? undefined),
-      sealed: change.secret === undefined ? row.sealed : this.#seal(owner, change),
+      encrypted: change.secret === undefined ? row.encrypted : this.#encrypt(tenant, change),
       hashes: change.bytes ? [...change.bytes] : row.hashes,
       bytesUntil: change.bytesUntil === undefined ? row.bytesUntil : (change.bytesUntil ?? undefined),
     });
   }
 
-  #remove(owner: string, { kind, id, children }: RemoveDocument): void {
-    const row = this.#find(owner, kind, id);
+  #remove(tenant: string, { kind, id, children }: RemoveDocument): void {
+    const row = this.#find(tenant, kind, id);
     if (!row) throw documentNotFound(kind, id);
     this.#rows.delete(row.ordinal);
     if (!children) return;
     for (const child of this.#rows.values())
-      if (child.owner === owner && child.parent === id) this.#rows.delete(child.ordinal);
+      if (child.tenant === tenant && child.parent === id) this.#rows.delete(child.ordinal);
   }
 
   #put(row: Row): Row {
-    const { owner, kind, uniqueKey } = row;
+    const { tenant, kind, uniqueKey } = row;
     for (const other of this.#rows.values()) {
-      const isRival = other.owner === owner && other.kind === kind && other.ordinal !== row.ordinal;
+      const isRival = other.tenant === tenant && other.kind === kind && other.ordinal !== row.ordinal;
       if (isRival && uniqueKey !== undefined && other.uniqueKey === uniqueKey)
         throw keyTaken(kind, uniqueKey);
     }
@@ -156,13 +166,15 @@ class MemoryCatalog implements Catalog {
     return row;
   }
 
-  #seal(owner: string, { kind, id, secret }: CreateDocument | ReplaceDocument): string | undefined {
-    return secret === undefined || secret === null ? undefined : seal(this.#key, secret, { owner, kind, id });
+  #encrypt(tenant: string, { kind, id, secret }: CreateDocument | ReplaceDocument): string | undefined {
+    return secret === undefined || secret === null
+      ? undefined
+      : encrypt(this.#key, secret, { tenant, kind, id });
   }
 
-  #find(owner: string, kind: string, id: string): Row | undefined {
+  #find(tenant: string, kind: string, id: string): Row | undefined {
     for (const row of this.#rows.values())
-      if (row.owner === owner && row.kind === kind && row.id === id) return row;
+      if (row.tenant === tenant && row.kind === kind && row.id === id) return row;
     return undefined;
   }
 
@@ -193,4 +205,58 @@ function toDocument(row: Row): Document {
   const { kind, id, parent, ordinal, revision, createdAt, updatedAt, archived, labels } = row;
   const body = structuredClone(row.body);
   return { kind, id, parent, ordinal, revision, createdAt, updatedAt, archived, labels: { ...labels }, body };
+}
+
+class MemoryBytes implements Bytes {
+  readonly #isNamed: (hash: string) => boolean;
+  readonly #contents = new Map<string, Buffer>();
+  /** The number of holds on each content. */
+  readonly #holds = new Map<string, number>();
+
+  constructor(isNamed: (hash: string) => boolean) {
+    this.#isNamed = isNamed;
+  }
+
+  async write(
+    source: AsyncIterable<Uint8Array>,
+    { limit = Infinity }: WriteBytesOptions = {},
+  ): Promise<HeldBytes> {
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    for await (const chunk of source) {
+      size += chunk.length;
+      if (size > limit) throw bytesTooLarge(limit);
+      chunks.push(Buffer.from(chunk));
+    }
+    const content = Buffer.concat(chunks);
+    const hash = createHash("sha256").update(content).digest("hex");
+    this.#contents.set(hash, content);
+    this.#holds.set(hash, (this.#holds.get(hash) ?? 0) + 1);
+    let isHeld = true;
+    const release = async (): Promise<void> => {
+      if (!isHeld) return;
+      isHeld = false;
+      this.#holds.set(hash, (this.#holds.get(hash) ?? 1) - 1);
+      this.settle();
+    };
+    return { hash, size, release };
+  }
+
+  async read(hash: string): Promise<StoredBytes | undefined> {
+    const content = this.#contents.get(hash);
+    if (!content) return undefined;
+    return { size: content.length, stream: () => new Blob([new Uint8Array(content)]).stream() };
+  }
+
+  has(hash: string): boolean {
+    return this.#contents.has(hash);
+  }
+
+  settle(): void {
+    for (const hash of this.#contents.keys()) {
+      if ((this.#holds.get(hash) ?? 0) > 0 || this.#isNamed(hash)) continue;
+      this.#contents.delete(hash);
+      this.#holds.delete(hash);
+    }
+  }
 }

@@ -1,19 +1,17 @@
-import type { Bytes } from "./bytes/port.ts";
-
 /**
- * Things that change in place and so have no home in a log: documents by kind and id, the bytes that they name, and
- * their secrets. What a kind means, only its dialect knows.
+ * Documents by kind and id, with the bytes that they name and their secrets. They change in place, so they do not belong
+ * in a log. Only a dialect knows the meaning of its kinds.
  */
 export interface Catalog {
-  /** All of the changes, or none; answers the documents that were created or replaced, in order. */
-  write(owner: string, changes: readonly Change[]): Promise<Document[]>;
-  find(owner: string, kind: string, id: string): Promise<Document | undefined>;
-  /** Whose a document is that only its id is known of. */
-  ownersOf(kind: string, id: string): Promise<string[]>;
-  /** At most `limit` documents; costs what they cost, however many there are. */
-  list(owner: string, query: ListQuery): Promise<Document[]>;
-  /** The one way to a document's secret; no document carries it. */
-  openSecret(owner: string, kind: string, id: string): Promise<string | undefined>;
+  /** Stores all of the changes, or none; returns the created and replaced documents, in order. */
+  write(tenant: string, changes: readonly Change[]): Promise<Document[]>;
+  find(tenant: string, kind: string, id: string): Promise<Document | undefined>;
+  /** The tenants that have a document of this kind and id. */
+  tenantsOf(kind: string, id: string): Promise<string[]>;
+  /** At most `limit` documents. The cost depends on the page and not on the number of documents. */
+  list(tenant: string, query: ListQuery): Promise<Document[]>;
+  /** The only access to a document's secret; no document carries it. */
+  openSecret(tenant: string, kind: string, id: string): Promise<string | undefined>;
   readonly bytes: Bytes;
   close(): Promise<void>;
 }
@@ -22,7 +20,7 @@ export interface Document<Body = unknown> {
   readonly kind: string;
   readonly id: string;
   readonly parent: string | undefined;
-  /** Its place in the order of creation, never used again: what cursors are made of. */
+  /** The document's position in the order of creation, never reused. Cursors are made of it. */
   readonly ordinal: number;
   /** From 1; every replacement adds one. */
   readonly revision: number;
@@ -36,36 +34,36 @@ export interface Document<Body = unknown> {
 
 export type Change = CreateDocument | ReplaceDocument | RemoveDocument;
 
-interface Content {
+interface DocumentFields {
   /** Plain JSON. */
   readonly body: unknown;
-  /** Left out of lists unless they ask. */
+  /** Left out of lists by default. */
   readonly archived?: boolean;
-  /** What lists can filter by. */
+  /** Lists can filter by these. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** Held by at most one document of its owner and kind; `null` holds none. */
+  /** Held by at most one document of its tenant and kind; `null` holds none. */
   readonly uniqueKey?: string | null;
-  /** Sealed at rest; `null` forgets it. */
+  /** Encrypted at rest; `null` forgets it. */
   readonly secret?: string | null;
-  /** The contents that it needs; they stay as long as a document names them. */
+  /** The hashes of the bytes that the document names. Bytes are kept as long as a document names them. */
   readonly bytes?: readonly string[];
-  /** When it stops needing them, by itself. */
+  /** The time from which the document no longer needs its bytes. */
   readonly bytesUntil?: number | null;
 }
 
-export interface CreateDocument extends Content {
+export interface CreateDocument extends DocumentFields {
   readonly op: "create";
   readonly kind: string;
   readonly id: string;
   readonly parent?: string | undefined;
 }
 
-/** What is left out beside the body stays as it is. */
-export interface ReplaceDocument extends Content {
+/** A field that is left out keeps its value, except for the body. */
+export interface ReplaceDocument extends DocumentFields {
   readonly op: "replace";
   readonly kind: string;
   readonly id: string;
-  /** The revision that this was made from; another one fails with `version_conflict`. */
+  /** The revision that the change is based on; if the document has another, it fails with `version_conflict`. */
   readonly expect: number;
 }
 
@@ -73,16 +71,16 @@ export interface RemoveDocument {
   readonly op: "remove";
   readonly kind: string;
   readonly id: string;
-  /** Also everything whose parent it is. */
+  /** Whether every document with this parent is removed, too. */
   readonly children?: boolean;
 }
 
 export interface ListQuery {
   readonly kind: string;
   readonly parent?: string | undefined;
-  /** Of creation; ascending unless said otherwise. */
+  /** Order of creation; ascending by default. */
   readonly order?: "asc" | "desc";
-  /** An ordinal: only what lies behind it, in this order. */
+  /** An ordinal: the list begins after it, in this order. */
   readonly after?: number | undefined;
   readonly limit: number;
   readonly archived?: boolean | undefined;
@@ -96,4 +94,30 @@ export interface TimeRange {
   readonly gte?: number | undefined;
   readonly lt?: number | undefined;
   readonly lte?: number | undefined;
+}
+
+/** Stored bytes by their SHA-256. Bytes that no document names are removed, unless they are held. */
+export interface Bytes {
+  /** Stores the bytes of a stream. If the source fails or exceeds `limit`, nothing is stored. */
+  write(source: AsyncIterable<Uint8Array>, options?: WriteBytesOptions): Promise<HeldBytes>;
+  /** Undefined where no bytes have this hash. */
+  read(hash: string): Promise<StoredBytes | undefined>;
+}
+
+export interface WriteBytesOptions {
+  readonly limit?: number;
+}
+
+export interface HeldBytes {
+  readonly hash: string;
+  readonly size: number;
+  /** Ends the hold. Bytes that no document names by then are removed. */
+  release(): Promise<void>;
+}
+
+export interface StoredBytes {
+  readonly size: number;
+  /** The file with the bytes on this host, to copy from and never to change. Absent where they are in no file. */
+  readonly path?: string;
+  stream(): ReadableStream<Uint8Array>;
 }

@@ -1,6 +1,6 @@
 import { SluiceError } from "../contract/index.ts";
 
-/** What every catalog refuses, in the same words. */
+/** The refusals of every catalog, in the same words. */
 
 export function documentExists(kind: string, id: string): SluiceError {
   return new SluiceError("name_taken", `There is a document ${kind} ${id} already.`, { kind, id });
@@ -12,6 +12,11 @@ export function keyTaken(kind: string, key: string): SluiceError {
 
 export function documentNotFound(kind: string, id: string): SluiceError {
   return new SluiceError("not_found", `There is no ${kind} ${id}.`, { kind, id });
+}
+
+export function documentDamaged(kind: string, id: string): SluiceError {
+  const detail = `The ${kind} ${id} is damaged in the store. Restore it from a backup, or delete it.`;
+  return new SluiceError("internal", detail, { kind, id });
 }
 
 export function revisionMoved(kind: string, id: string, expected: number, found: number): SluiceError {
@@ -28,7 +33,7 @@ export function bytesTooLarge(limit: number): SluiceError {
   return new SluiceError("too_large", detail, { limit });
 }
 
-export function sealBroken(kind: string, id: string, cause?: unknown): SluiceError {
+export function secretUnreadable(kind: string, id: string, cause?: unknown): SluiceError {
   const detail = `The secret of ${kind} ${id} cannot be opened with the key of this catalog. Store it again.`;
   return new SluiceError("internal", detail, { kind, id }, { cause });
 }

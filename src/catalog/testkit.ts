@@ -1,13 +1,11 @@
-import { contents } from "./testkit/contents.ts";
-import { documents } from "./testkit/documents.ts";
-import { listing } from "./testkit/listing.ts";
-import { secrets } from "./testkit/secrets.ts";
+import { contents, secrets } from "./testkit/contents.ts";
+import { documents, listing } from "./testkit/documents.ts";
 import type { CatalogUnderTest, Suite } from "./testkit/suite.ts";
 
 export type { CatalogUnderTest } from "./testkit/suite.ts";
 
 export interface CatalogTestkit {
-  /** What the suite is called. */
+  /** The suite's name. */
   readonly name: string;
   /** A new, empty catalog. */
   create(): Promise<CatalogUnderTest>;
@@ -18,7 +16,7 @@ export interface CatalogTestkit {
   readonly it: (name: string, body: () => Promise<void>) => void;
 }
 
-/** The conformance suite of the port `Catalog`: whatever passes it can stand under the dialects. */
+/** The conformance suite of the port `Catalog`: a catalog that passes it can serve the dialects. */
 export function catalogTestkit(kit: CatalogTestkit): void {
   kit.describe(`the catalog: ${kit.name}`, () => {
     const suite: Suite = {

@@ -1,4 +1,6 @@
 import { runProgram } from "./program.ts";
 
-// Not process.exit(): what is still on its way into a pipe would be lost.
-process.exitCode = await runProgram(process.argv);
+// Not process.exit(): output in a pipe would be lost.
+void runProgram(process.argv).then((code) => {
+  process.exitCode = code;
+});

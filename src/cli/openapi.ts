@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { toOpenApi } from "../http/openapi.ts";
+import { toOpenApi } from "../http/universal/openapi.ts";
 
-/** Writes the OpenAPI document to the path in argv, only where it changed. */
+/** Writes the OpenAPI document to the path in argv if it changed. */
 const [, , path] = process.argv;
 if (path === undefined) {
   console.error("Usage: openapi PATH");

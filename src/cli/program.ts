@@ -1,8 +1,9 @@
 import { Command } from "commander";
 import pc from "picocolors";
-import { CliFailure, describeFailure, EXIT } from "./failure.ts";
-import { Screen } from "./screen.ts";
-import { readVersion } from "./version.ts";
+import type { CommandContext } from "./command-context.ts";
+import { CliFailure, describeFailure, EXIT } from "./terminal/failure.ts";
+import { Screen } from "./terminal/screen.ts";
+import { readVersion } from "./terminal/invocation.ts";
 
 const EXAMPLES = `
 Examples:
@@ -14,7 +15,7 @@ Examples:
 Exit codes: 0 done · 1 failed · 2 bad usage · 130 interrupted
 `;
 
-/** Loaded by name: what a command needs should not cost every other one its start. */
+/** Each command is loaded by name, so that it does not slow down the start of the others. */
 const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   run: async () => (await import("./commands/run.ts")).addRun,
   serve: async () => (await import("./commands/serve.ts")).addServe,
@@ -32,7 +33,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
 
 type AddCommand = (program: Command, context: CommandContext) => void;
 
-/** Runs one command line and answers with its exit code. */
+/** Runs one command line and returns its exit code. */
 export async function runProgram(argv: readonly string[], screen = new Screen()): Promise<number> {
   let exitCode: number = EXIT.ok;
   const exit = (code: number): void => {
@@ -50,14 +51,6 @@ export async function runProgram(argv: readonly string[], screen = new Screen())
   }
 }
 
-/** What a command gets: where to print, and how to say with which code it ended. */
-export interface CommandContext {
-  readonly screen: Screen;
-  readonly exit: (code: number) => void;
-  /** The command line as it was given, `--` and all. */
-  readonly argv: readonly string[];
-}
-
 async function createProgram({ screen, exit, argv }: CommandContext): Promise<Command> {
   const errors = pc.createColors(Boolean(process.stderr.isTTY) && !process.env["NO_COLOR"]);
   const program = new Command("sluice")
@@ -72,12 +65,12 @@ async function createProgram({ screen, exit, argv }: CommandContext): Promise<Co
     })
     .addHelpText("after", EXAMPLES);
   const context: CommandContext = { screen, exit, argv };
-  for (const load of toLoad(argv)) (await load())(program, context);
+  for (const load of findLoaders(argv)) (await load())(program, context);
   return program;
 }
 
-/** The command that is called, or all of them for who asks what there is. */
-function toLoad([, , name = ""]: readonly string[]): (() => Promise<AddCommand>)[] {
+/** The loader of the named command; without a known name, all loaders, for the help. */
+function findLoaders([, , name = ""]: readonly string[]): (() => Promise<AddCommand>)[] {
   if (name === "-V" || name === "--version") return [];
   const named = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   return named === undefined ? Object.values(COMMANDS) : [named];

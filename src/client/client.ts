@@ -7,8 +7,15 @@ import type {
   SluiceEvent,
   ToolReply,
 } from "../contract/index.ts";
-import { type CheckpointsClient, createCheckpointsClient } from "./checkpoints.ts";
-import { createFsClient, type FsClient } from "./fs.ts";
+import {
+  type CheckpointsClient,
+  createCheckpointsClient,
+  createFsClient,
+  fetchPort,
+  type FsClient,
+  hostOf,
+  portPath,
+} from "./sandbox.ts";
 import {
   messageStream,
   type MessageStreamOptions,
@@ -16,12 +23,18 @@ import {
   type SendOptions,
   type SentMessage,
 } from "./messages.ts";
-import { type EventPage, type EventPageOptions, pathOf, toPageQuery } from "./paths.ts";
-import { fetchPort, hostOf, portPath } from "./ports.ts";
+import {
+  type CallOptions,
+  type ClientOptions,
+  type EventPage,
+  type EventPageOptions,
+  pathOf,
+  toPageQuery,
+  Transport,
+} from "./transport.ts";
 import { subscribe, type SubscribeOptions } from "./subscribe.ts";
-import { type CallOptions, type ClientOptions, Transport } from "./transport.ts";
 
-/** Every route of the universal dialect. Whatever fails is thrown as a `SluiceClientError`. */
+/** Every route of the universal dialect. Failures are thrown as `SluiceClientError`. */
 export interface SluiceClient {
   health(options?: CallOptions): Promise<{ status: string }>;
   agents(options?: CallOptions): Promise<AgentInfo[]>;
@@ -37,10 +50,10 @@ export interface SluiceClient {
   };
   readonly events: {
     page(session: string, page?: EventPageOptions & CallOptions): Promise<EventPage>;
-    /** All that is in the log now, page by page. */
+    /** The events so far, page by page. */
     iterate(session: string, page?: EventPageOptions & CallOptions): AsyncGenerator<SluiceEvent, void>;
   };
-  /** All that is in the log now, in one array. A long log is better read page by page, with `events`. */
+  /** The events so far in one array; for a long log, use `events`. */
   getEvents(session: string, page?: EventPageOptions & CallOptions): Promise<SluiceEvent[]>;
   readonly fs: FsClient;
   subscribe(session: string, options?: SubscribeOptions): AsyncGenerator<SluiceEvent, void>;
@@ -50,11 +63,11 @@ export interface SluiceClient {
     message: string | SendMessage,
     options?: MessageStreamOptions,
   ): AsyncGenerator<SluiceEvent, void>;
-  /** What was ended: a turn, else a command, else nothing. */
+  /** Returns the turn or the command that was interrupted, if any. */
   interrupt(session: string, options?: CallOptions): Promise<{ turnId?: string; commandId?: string }>;
-  /** With `destroy` the sandbox and its files go too. */
+  /** `destroy` removes the sandbox and its files too. */
   terminate(session: string, options?: CallOptions & { destroy?: boolean }): Promise<void>;
-  /** Runs a shell command in the sandbox; its output and its end are events behind `after`. */
+  /** Runs a shell command in the sandbox; its events come after the sequence `after`. */
   runCommand(
     session: string,
     command: RunCommand,
@@ -69,14 +82,14 @@ export interface SluiceClient {
   replyQuestion(session: string, question: string, answers: string[][], options?: CallOptions): Promise<void>;
   rejectQuestion(session: string, question: string, options?: CallOptions): Promise<void>;
   replyTool(session: string, request: string, reply: ToolReply, options?: CallOptions): Promise<void>;
-  /** Stops every process of the session where it stands; messages wait until `resume`. */
+  /** Suspends every process of the session; messages wait until `resume`. */
   pause(session: string, options?: CallOptions): Promise<void>;
   resume(session: string, options?: CallOptions): Promise<void>;
-  /** Where a port of the sandbox can be reached from the server's own host. */
+  /** The address of a sandbox's port on the server's host. */
   host(session: string, port: number, options?: CallOptions): Promise<URL>;
-  /** Where the server passes requests on to a port of the sandbox; each needs the token. */
+  /** The URL by which the server forwards requests to a sandbox's port; each request needs the token. */
   portUrl(session: string, port: number, path?: string): string;
-  /** A request to a program that listens inside of the sandbox; its answer, whatever the status. */
+  /** A request to a program in the sandbox; resolves with any status. */
   fetchPort(session: string, port: number, path?: string, init?: RequestInit): Promise<Response>;
   readonly checkpoints: CheckpointsClient;
 }
@@ -131,13 +144,13 @@ export function createClient(options: ClientOptions): SluiceClient {
     runCommand: (session, command, { signal } = {}) =>
       transport.json(pathOf(session, "commands"), { method: "POST", json: command, signal }),
     replyPermission: (session, id, reply, options) =>
-      post(pathOf(session, answer("permissions", id, "reply")), reply, options),
+      post(pathOf(session, answerPath("permissions", id, "reply")), reply, options),
     replyQuestion: (session, id, answers, options) =>
-      post(pathOf(session, answer("questions", id, "reply")), { answers }, options),
+      post(pathOf(session, answerPath("questions", id, "reply")), { answers }, options),
     rejectQuestion: (session, id, options) =>
-      post(pathOf(session, answer("questions", id, "reject")), undefined, options),
+      post(pathOf(session, answerPath("questions", id, "reject")), undefined, options),
     replyTool: (session, id, reply, options) =>
-      post(pathOf(session, answer("tools", id, "reply")), reply, options),
+      post(pathOf(session, answerPath("tools", id, "reply")), reply, options),
     pause: (session, options) => post(pathOf(session, "pause"), undefined, options),
     resume: (session, options) => post(pathOf(session, "resume"), undefined, options),
     host: (session, port, options) => hostOf(transport, session, port, options),
@@ -187,6 +200,6 @@ function createEventsClient(transport: Transport): SluiceClient["events"] {
   };
 }
 
-function answer(kind: string, id: string, verb: string): string {
+function answerPath(kind: string, id: string, verb: string): string {
   return `${kind}/${encodeURIComponent(id)}/${verb}`;
 }

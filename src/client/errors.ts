@@ -1,11 +1,11 @@
 import type { ErrorCode, Problem } from "../contract/index.ts";
 
-/** `unreachable`: no answer at all. Every other code is one of the server's table. */
+/** `unreachable` means that no answer came. Every other code is the server's. */
 export type ClientErrorCode = ErrorCode | "unreachable";
 
-/** What the server said went wrong, or that it could not be reached; the same fields as the server's own error. */
+/** The server's error with its fields, or a failure to reach the server. */
 export class SluiceClientError extends Error {
-  /** 0 when there was no answer. */
+  /** The HTTP status; 0 if no answer came. */
   readonly status: number;
   readonly code: ClientErrorCode;
   readonly title: string;
@@ -42,7 +42,7 @@ export function toUnreachable(url: string, cause: unknown): SluiceClientError {
   );
 }
 
-/** `retryable: false` where the same bytes would only come again. */
+/** `retryable` is false if a retry would give the same bytes. */
 export function toStreamError(
   detail: string,
   options: ErrorOptions & { retryable?: boolean } = {},
@@ -54,7 +54,7 @@ export function toStreamError(
   );
 }
 
-/** An answer that is not a problem document (a proxy's page, say) still becomes an error with its status. */
+/** The error of a response. It may lack a problem document, as a proxy's page does. */
 export async function fromResponse(response: Response): Promise<SluiceClientError> {
   const text = await response.text().catch(() => "");
   return new SluiceClientError(parseProblem(text) ?? unknownProblem(response, text));

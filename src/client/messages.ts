@@ -1,13 +1,11 @@
 import type { SendMessage, SluiceEvent } from "../contract/index.ts";
-import { Backoff } from "./backoff.ts";
-import { SluiceClientError, toStreamError } from "./errors.ts";
-import { pathOf, toViewQuery } from "./paths.ts";
-import { readEventStream, withDeadline } from "./sse.ts";
+import { SluiceClientError } from "./errors.ts";
+import { Backoff, IDLE_TIMEOUT_MS, readConnection } from "./stream.ts";
 import type { SubscribeOptions } from "./subscribe.ts";
-import type { CallOptions, Transport } from "./transport.ts";
+import { type CallOptions, pathOf, toViewQuery, type Transport } from "./transport.ts";
 
 export interface SendOptions extends CallOptions {
-  /** A resend with the same key is a no-op that gets the first answer. */
+  /** A repeated request with the same key gets the first answer and does nothing else. */
   readonly idempotencyKey?: string;
 }
 
@@ -15,7 +13,7 @@ export interface SentMessage {
   readonly turnId: string;
 }
 
-/** Resolves once the message is durably accepted; it may wait behind a running turn. */
+/** Resolves when the message is durably accepted. The message may then wait for a running turn to end. */
 export async function sendMessage(
   transport: Transport,
   session: string,
@@ -34,8 +32,8 @@ export async function sendMessage(
 export type MessageStreamOptions = SendOptions & Omit<SubscribeOptions, "after">;
 
 /**
- * Sends a message and yields the events of its turn. A cut is healed by sending it again under the same
- * idempotency key: the server accepts it once, and streams that one turn from its start each time.
+ * Sends a message and yields the events of its turn. After a cut it repeats the request with the same idempotency key:
+ * the server accepts the message once and streams its turn from the start.
  */
 export async function* messageStream(
   transport: Transport,
@@ -43,23 +41,21 @@ export async function* messageStream(
   message: string | SendMessage,
   options: MessageStreamOptions = {},
 ): AsyncGenerator<SluiceEvent, void> {
-  const { signal = new AbortController().signal, idleTimeoutMs = 40_000 } = options;
+  const { signal = new AbortController().signal, idleTimeoutMs = IDLE_TIMEOUT_MS } = options;
   const key = options.idempotencyKey ?? createKey();
   const backoff = new Backoff();
+  const open = (connection: AbortSignal): Promise<Response> =>
+    transport.call(pathOf(session, "messages/stream"), {
+      method: "POST",
+      json: toBody(message),
+      query: toViewQuery(options),
+      headers: { accept: "text/event-stream", "idempotency-key": key },
+      signal: connection,
+    });
   let last = 0;
   while (!signal.aborted) {
-    const connection = new AbortController();
-    const hangUp = () => connection.abort(signal.reason);
-    signal.addEventListener("abort", hangUp);
     try {
-      const sent = transport.call(pathOf(session, "messages/stream"), {
-        method: "POST",
-        json: toBody(message),
-        query: toViewQuery(options),
-        headers: { accept: "text/event-stream", "idempotency-key": key },
-        signal: connection.signal,
-      });
-      for await (const event of readEventStream(await withDeadline(sent, idleTimeoutMs), { idleTimeoutMs })) {
+      for await (const event of readConnection(open, { signal, idleTimeoutMs })) {
         if (event.sequence <= last) continue;
         last = event.sequence;
         backoff.reset();
@@ -68,15 +64,8 @@ export async function* messageStream(
       return;
     } catch (error) {
       if (signal.aborted) return;
-      const cut =
-        error instanceof SluiceClientError
-          ? error
-          : toStreamError("The connection was cut.", { cause: error });
-      if (!cut.retryable) throw cut;
-      options.onCut?.(cut);
-    } finally {
-      signal.removeEventListener("abort", hangUp);
-      connection.abort();
+      if (!(error instanceof SluiceClientError) || !error.retryable) throw error;
+      options.onCut?.(error);
     }
     await backoff.wait(signal);
   }
@@ -86,7 +75,7 @@ function toBody(message: string | SendMessage): SendMessage {
   return typeof message === "string" ? { message } : message;
 }
 
-// Not randomUUID: browsers have it only on secure origins.
+/** A random key. Browsers have `randomUUID` only on secure origins. */
 function createKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))]
     .map((byte) => byte.toString(16).padStart(2, "0"))

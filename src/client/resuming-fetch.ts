@@ -1,16 +1,16 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
-import { Backoff } from "./backoff.ts";
+import { Backoff } from "./stream.ts";
 import { toStreamError } from "./errors.ts";
 
 export interface ResumingFetchOptions {
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
-  /** How often in a row nothing may come of coming back; ten take about half a minute. */
+  /** The maximum count of failed reconnects in a row (default: 10, about half a minute). */
   readonly tries?: number;
 }
 
 /**
- * A `fetch` for AG-UI clients that do not come back by themselves: `new HttpAgent({ url, fetch: createResumingFetch() })`.
- * A run whose connection is cut goes on behind the last whole frame, across any number of cuts and restarts of the server.
+ * A `fetch` for AG-UI clients that do not reconnect: `new HttpAgent({ url, fetch: createResumingFetch() })`. After a cut
+ * the run continues after the last whole frame, also across restarts of the server.
  */
 export function createResumingFetch(
   options: ResumingFetchOptions = {},
@@ -20,27 +20,27 @@ export function createResumingFetch(
     const first = await call(url, init);
     if (!isEventStream(first)) return first;
     const { signal = null } = init;
-    const again = (last: string | undefined): Promise<Response> => {
+    const reconnect = (last: string | undefined): Promise<Response> => {
       const headers = new Headers(init.headers);
       if (last !== undefined) headers.set("last-event-id", last);
-      // The same request: the server knows the run by the id in it, and starts no second one.
+      // The server finds the run of a repeated request by its id and starts no second one.
       return call(url, { ...init, headers });
     };
-    const frames = followFrames(first, { again, tries, signal: signal ?? new AbortController().signal });
+    const frames = followFrames(first, { reconnect, tries, signal: signal ?? new AbortController().signal });
     const { status, statusText, headers } = first;
     return new Response(toBody(frames), { status, statusText, headers });
   };
 }
 
 interface Following {
-  readonly again: (last: string | undefined) => Promise<Response>;
+  readonly reconnect: (last: string | undefined) => Promise<Response>;
   readonly tries: number;
   readonly signal: AbortSignal;
 }
 
 async function* followFrames(
   first: Response,
-  { again, tries, signal }: Following,
+  { reconnect, tries, signal }: Following,
 ): AsyncGenerator<string, void> {
   const backoff = new Backoff();
   let response: Response | undefined = first;
@@ -63,16 +63,16 @@ async function* followFrames(
     }
     await backoff.wait(signal);
     signal.throwIfAborted();
-    response = await again(last).catch(() => undefined);
-    if (response && !isEventStream(response) && !isPassing(response))
-      throw toStreamError(`The run cannot be gone on with: the server answers ${response.status}.`, {
+    response = await reconnect(last).catch(() => undefined);
+    if (response && !isEventStream(response) && !isTransient(response))
+      throw toStreamError(`The run cannot be resumed: the server answered ${response.status}.`, {
         retryable: false,
       });
   }
   throw toStreamError("The connection was cut, and the server does not come back.");
 }
 
-/** The frames that came whole, and comments as texts; what a cut leaves of a frame is dropped, and sent again. */
+/** Yields whole frames, and comments as strings. A partial frame is dropped: the server sends it again. */
 async function* readFrames(response: Response): AsyncGenerator<EventSourceMessage | string, void> {
   if (!isEventStream(response)) return void (await response.body?.cancel());
   const reader = response.body
@@ -123,8 +123,8 @@ function isEventStream(response: Response): response is Response & { body: Reada
   return response.ok && response.body !== null && kind.startsWith("text/event-stream");
 }
 
-/** A server that is about to be there again. */
-function isPassing({ status }: Response): boolean {
+/** Whether a retry may succeed. */
+function isTransient({ status }: Response): boolean {
   return status === 429 || status >= 500;
 }
 

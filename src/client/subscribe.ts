@@ -1,29 +1,24 @@
 import type { SessionInfo, SluiceEvent } from "../contract/index.ts";
-import { Backoff } from "./backoff.ts";
-import { SluiceClientError, toStreamError } from "./errors.ts";
-import { type EventView, type EventPage, pathOf, toViewQuery } from "./paths.ts";
-import { readEventStream, withDeadline } from "./sse.ts";
-import type { Transport } from "./transport.ts";
+import { SluiceClientError } from "./errors.ts";
+import { Backoff, IDLE_TIMEOUT_MS, readConnection } from "./stream.ts";
+import { type EventPage, type EventView, pathOf, toViewQuery, type Transport } from "./transport.ts";
 
 export interface SubscribeOptions extends EventView {
-  /** An exclusive sequence: the first event is the one behind it. The oldest that is kept, unless this says otherwise. */
+  /** The exclusive sequence to start from (default: the oldest event that is kept). */
   readonly after?: number | undefined;
-  /** Told once where a log begins whose older events were trimmed away, if no `after` is given. */
+  /** Called once with the oldest sequence of a trimmed log, if `after` is absent. */
   readonly onTrimmed?: (oldest: number) => void;
-  /** Ends the iteration quietly. */
+  /** Ends the iteration without an error. */
   readonly signal?: AbortSignal | undefined;
-  /** How long a connection may be silent; the server pings every 15 s. */
+  /** The maximum silence of a connection; the server pings every 15 s. */
   readonly idleTimeoutMs?: number;
-  /** Told each time that the connection is lost, before it is made again. */
+  /** Called at each cut, before the reconnect. */
   readonly onCut?: (error: SluiceClientError) => void;
 }
 
-const IDLE_TIMEOUT_MS = 40_000;
-
 /**
- * Every event of a session behind `after`, each exactly once and in order, live, across any number of cuts
- * and restarts of the server. Ends behind `session.ended` or when the session is deleted; throws what waiting
- * will not heal (a wrong token, an unknown session, a cursor that is gone).
+ * The events of a session after `after`, live, each exactly once and in order, across cuts and restarts of the server.
+ * Ends with the session. Throws errors that a retry cannot solve: a wrong token, an unknown session, a lost cursor.
  */
 export async function* subscribe(
   transport: Transport,
@@ -54,13 +49,14 @@ export async function* subscribe(
   }
 }
 
+/** Keeps the position in a session's events from one connection to the next. */
 class Follower {
   readonly #transport: Transport;
   readonly #session: string;
   readonly #options: SubscribeOptions;
-  /** The last sequence that was yielded, or the one to begin behind. */
+  /** The last sequence that was yielded, or the one to start from. */
   sequence: number | undefined;
-  /** The server knew the session once, so "not found" means deleted from then on. */
+  /** Whether the server has answered for the session. From then on "not found" means that it was deleted. */
   met = false;
 
   constructor(transport: Transport, session: string, options: SubscribeOptions) {
@@ -70,32 +66,23 @@ class Follower {
     this.sequence = options.after;
   }
 
-  /** What one connection brings. */
+  /** The events of one connection. */
   async *connect(outer: AbortSignal): AsyncGenerator<SluiceEvent, void> {
-    const connection = new AbortController();
-    const hangUp = () => connection.abort(outer.reason);
-    outer.addEventListener("abort", hangUp);
-    const idleTimeoutMs = this.#options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
-    try {
-      const response = await withDeadline(this.#open(connection.signal), idleTimeoutMs);
+    const { idleTimeoutMs = IDLE_TIMEOUT_MS } = this.#options;
+    const onOpen = (response: Response): void => {
       const oldest = Number(response.headers.get("sluice-oldest") ?? 0);
       if (!this.met && this.sequence === undefined && oldest > 0) this.#options.onTrimmed?.(oldest);
       this.met = true;
-      for await (const event of readEventStream(response, { idleTimeoutMs })) {
-        if (event.sequence <= (this.sequence ?? 0)) continue;
-        this.sequence = event.sequence;
-        yield event;
-      }
-    } catch (error) {
-      if (error instanceof SluiceClientError) throw error;
-      throw toStreamError("The connection was cut.", { cause: error });
-    } finally {
-      outer.removeEventListener("abort", hangUp);
-      connection.abort();
+    };
+    const open = (connection: AbortSignal): Promise<Response> => this.#open(connection);
+    for await (const event of readConnection(open, { signal: outer, idleTimeoutMs, onOpen })) {
+      if (event.sequence <= (this.sequence ?? 0)) continue;
+      this.sequence = event.sequence;
+      yield event;
     }
   }
 
-  /** A stream that ended without a word: the cursor may already stand behind the end of an ended session. */
+  /** After a connection without events: whether the session has ended and has no event after the cursor. */
   async isOver(signal: AbortSignal): Promise<boolean> {
     const info = await this.#transport.json<SessionInfo>(pathOf(this.#session), { signal });
     if (!info.ended) return false;
@@ -105,13 +92,13 @@ class Follower {
   }
 
   #open(signal: AbortSignal): Promise<Response> {
-    const first = !this.met && this.sequence === this.#options.after;
-    const isNamed = !first && this.sequence !== undefined;
+    const isFirst = !this.met && this.sequence === this.#options.after;
+    const isResumed = !isFirst && this.sequence !== undefined;
     return this.#transport.call(pathOf(this.#session, "events/sse"), {
-      query: { ...toViewQuery(this.#options), ...(first ? { offset: this.sequence } : {}) },
+      query: { ...toViewQuery(this.#options), ...(isFirst ? { offset: this.sequence } : {}) },
       headers: {
         accept: "text/event-stream",
-        ...(isNamed ? { "last-event-id": String(this.sequence) } : {}),
+        ...(isResumed ? { "last-event-id": String(this.sequence) } : {}),
       },
       signal,
     });

@@ -1,7 +1,8 @@
+import type { EventType, SluiceEvent } from "../contract/index.ts";
 import { fromResponse, toStreamError, toUnreachable } from "./errors.ts";
 
 export interface ClientOptions {
-  /** Where the server is, such as `http://127.0.0.1:7411`; "" is the page's own origin. */
+  /** The server's URL, for example `http://127.0.0.1:7411`; "" is the page's own origin. */
   readonly url: string;
   readonly token?: string | undefined;
   readonly fetch?: typeof fetch;
@@ -19,7 +20,7 @@ export interface Call extends CallOptions {
   readonly body?: BodyInit;
 }
 
-/** One request to the server. Whatever is not a 2xx is thrown as a `SluiceClientError`. */
+/** Sends requests to the server. Any status but 2xx is thrown as a `SluiceClientError`. */
 export class Transport {
   readonly url: string;
   readonly #token: string | undefined;
@@ -28,7 +29,7 @@ export class Transport {
   constructor(options: ClientOptions) {
     this.url = options.url.replace(/\/+$/, "");
     this.#token = options.token;
-    // A browser's fetch refuses to be called on any object but its own window.
+    // A browser's fetch has to be called on its window.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
   }
 
@@ -38,7 +39,7 @@ export class Transport {
     return response;
   }
 
-  /** The answer as it is, whatever its status. */
+  /** The response with any status. */
   async fetch(path: string, init: RequestInit): Promise<Response> {
     const address = `${this.url}${path}`;
     const headers = new Headers(init.headers);
@@ -63,7 +64,7 @@ export class Transport {
     }
   }
 
-  /** For routes that answer 204: the body, if there is one, is read so that the connection can be used again. */
+  /** For routes that answer 204: reads any body, so that the connection can be reused. */
   async done(path: string, call: Call = {}): Promise<Response> {
     const response = await this.call(path, call);
     await response.arrayBuffer();
@@ -78,7 +79,7 @@ function toInit(call: Call): RequestInit {
   const init: RequestInit = { method: call.method ?? "GET", headers };
   if (call.signal) init.signal = call.signal;
   if (call.body !== undefined) init.body = call.body;
-  // Demanded for a body that is sent while it comes; types of fetch do not know it yet.
+  // Required for a streamed body; the types of fetch lack it.
   if (typeof call.body === "object" && "getReader" in call.body) Object.assign(init, { duplex: "half" });
   if (call.json !== undefined) {
     headers.set("content-type", "application/json");
@@ -93,4 +94,36 @@ function toQuery(query: Call["query"]): string {
     if (value !== undefined) search.set(name, String(value));
   const text = search.toString();
   return text && `?${text}`;
+}
+
+/** A reader's options for events. */
+export interface EventView {
+  /** Adds the events beyond the universal transcript schema. */
+  readonly extensions?: boolean;
+  /** Adds the agent's own line as `raw`. */
+  readonly includeRaw?: boolean;
+}
+
+export interface EventPageOptions extends EventView {
+  /** The exclusive sequence to start from (default: the oldest event that is kept). */
+  readonly after?: number | undefined;
+  readonly limit?: number;
+  readonly types?: readonly EventType[];
+}
+
+export interface EventPage {
+  readonly events: readonly SluiceEvent[];
+  readonly hasMore: boolean;
+}
+
+export function pathOf(session: string, rest = ""): string {
+  return `/v1/sessions/${encodeURIComponent(session)}${rest && `/${rest}`}`;
+}
+
+export function toViewQuery(view: EventView): Record<string, boolean | undefined> {
+  return { extensions: view.extensions, include_raw: view.includeRaw };
+}
+
+export function toPageQuery(page: EventPageOptions): Record<string, string | number | boolean | undefined> {
+  return { ...toViewQuery(page), offset: page.after, limit: page.limit, types: page.types?.join(",") };
 }

@@ -1,8 +1,6 @@
 import { z } from "zod";
-import { EVENT_DATA, TurnOptions } from "./events.ts";
+import { EVENT_DATA, TurnOptions } from "./event-data.ts";
 import { SessionSpec } from "./session.ts";
-
-/** The bodies that the universal dialect takes, and what the engine does with each. */
 
 export const CreateSession = SessionSpec;
 export type CreateSession = SessionSpec;
@@ -24,6 +22,7 @@ export const SendMessage = z.strictObject({
       "while a turn runs: wait for its end, go into it where the agent can take it, or be refused, also while a command runs",
     ),
   options: TurnOptions.optional(),
+  instructions: z.string().min(1).optional().describe("the system's words, from this message's turn on"),
 });
 export type SendMessage = z.infer<typeof SendMessage>;
 

@@ -1,4 +1,4 @@
-/** The one table of errors. Dialects map its codes; none invents its own text. */
+/** The one table of errors. Dialects map its codes and have no texts of their own. */
 export const ERRORS = {
   invalid_request: { status: 400, title: "The request is not valid" },
   invalid_cursor: { status: 400, title: "The cursor is not valid" },
@@ -39,7 +39,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** One error class with all the facts as fields; `detail` says what happened and what to do now. */
+/** The one error class. Its message says what happened and what to do. */
 export class SluiceError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
@@ -59,7 +59,7 @@ export class SluiceError extends Error {
   }
 }
 
-/** RFC 9457, as every route of the universal dialect answers. */
+/** An RFC 9457 problem document. */
 export interface Problem {
   type: string;
   title: string;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** One prefix per kind of thing, so that an id in a log line explains itself. */
+/** The prefix of each kind of id, so that a reader of an id knows its kind. */
 export const ID_PREFIX = {
   event: "evt",
   session: "ses",
@@ -21,7 +21,7 @@ export type IdKind = keyof typeof ID_PREFIX;
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz";
 
 const RANDOM_DIGITS = 11;
-// Asked for in bulk: a call costs as much as all the rest of an id.
+// Randomness for 64 ids at a time: one call costs as much as the rest of an id.
 const randomness = new Uint8Array(RANDOM_DIGITS * 64);
 let unused = 0;
 
@@ -38,13 +38,13 @@ export function createId(kind: IdKind, now = Date.now()): string {
   return `${ID_PREFIX[kind]}_${now.toString(36).padStart(9, "0")}${suffix}`;
 }
 
-/** When an id was made, in milliseconds; undefined for what is no id of ours. */
+/** The time of an id in milliseconds; undefined for any other text. */
 export function toIdTime(id: string): number | undefined {
   const [, digits] = /^[a-z]+_([0-9a-z]{9})\w{11}$/.exec(id) ?? [];
   return digits === undefined ? undefined : Number.parseInt(digits, 36);
 }
 
-/** A session id may be chosen by the client, so it must be safe in a URL, a log line and a file name. */
+/** Clients may choose session ids, so they have to be safe in a URL, a log line and a file name. */
 export const SessionId = z
   .string()
   .regex(

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Items and content parts are the universal transcript schema's, key for key: outbound, nothing may be added to them. */
+// Items and content parts are exactly those of the universal transcript schema. No field may be added.
 
 export const TextPart = z.strictObject({ type: z.literal("text"), text: z.string() });
 export const JsonPart = z.strictObject({ type: z.literal("json"), json: z.unknown() });
@@ -68,3 +68,21 @@ export const Item = z.strictObject({
   content: z.array(ContentPart),
 });
 export type Item = z.infer<typeof Item>;
+
+const FOLDER = "/mnt/session/uploads/.images";
+const DATA_URL = /^data:([^;,]*)[;,]/;
+const ENDINGS: ReadonlyMap<string, string> = new Map([
+  ["image/png", "png"],
+  ["image/jpeg", "jpg"],
+  ["image/gif", "gif"],
+  ["image/webp", "webp"],
+  ["image/svg+xml", "svg"],
+]);
+
+/** The in-sandbox path of an image that came as bytes, by its index in an item; undefined for any other part. */
+export function storedImagePath(itemId: string, index: number, part: ContentPart): string | undefined {
+  if (part.type !== "image") return undefined;
+  const mime = DATA_URL.exec(part.path)?.[1];
+  if (mime === undefined) return undefined;
+  return `${FOLDER}/${itemId}-${index + 1}.${ENDINGS.get(mime) ?? "bin"}`;
+}

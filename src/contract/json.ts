@@ -1,11 +1,11 @@
-/** How deep the JSON of a client may be nested, whose every level a schema may walk. */
+/** The maximum depth of a client's JSON, which schemas walk. */
 export const MAX_BODY_DEPTH = 128;
-/** How deep that of an agent may be, which is only written down again. */
+/** The maximum depth of an agent's JSON, which is only stored. */
 export const MAX_JSON_DEPTH = 1_000;
-/** How many values it may hold: each may become an object, and each mistake an error of its own. */
+/** The maximum count of values: each may become an object, or a schema's error. */
 export const MAX_JSON_VALUES = 500_000;
 
-/** Which limit a JSON text exceeds, found in one pass that keeps nothing; whether it is JSON at all is not its question. */
+/** The limit that a JSON text exceeds. One pass without allocations; does not validate the text. */
 export function findJsonExcess(text: string, maxDepth = MAX_JSON_DEPTH): "depth" | "values" | undefined {
   if (text.length <= maxDepth) return undefined;
   let depth = 0;
@@ -35,7 +35,7 @@ export function findJsonExcess(text: string, maxDepth = MAX_JSON_DEPTH): "depth"
   return undefined;
 }
 
-/** `JSON.parse` for what an agent, a model or a client wrote: text beyond the limits is no JSON to us. */
+/** `JSON.parse` for untrusted text. Throws a `SyntaxError` for a text beyond the limits, too. */
 export function parseOthersJson(text: string): unknown {
   const excess = findJsonExcess(text);
   if (excess === "depth") throw new SyntaxError(`nested more than ${MAX_JSON_DEPTH} levels deep`);
@@ -43,10 +43,23 @@ export function parseOthersJson(text: string): unknown {
   return JSON.parse(text);
 }
 
+/** The value of a JSON text by `parseOthersJson`, or `fallback` for text that is not JSON. */
+export function parseJsonOr(text: string, fallback: unknown): unknown {
+  try {
+    return parseOthersJson(text);
+  } catch {
+    return fallback;
+  }
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** Where the string ends that starts here. Long ones, such as files in base64, are passed over by the engine itself. */
+/** The end of the string that starts here. `indexOf` keeps long strings, such as base64, fast. */
 export function findStringEnd(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let escapes = 0;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ActionKind, Usage } from "./events.ts";
+import { ActionKind, Usage } from "./event-data.ts";
 
 export const PermissionMode = z.enum(["default", "plan", "bypass", "acceptEdits"]);
 export type PermissionMode = z.infer<typeof PermissionMode>;
@@ -37,13 +37,14 @@ export const Skill = z.strictObject({
 });
 export type Skill = z.infer<typeof Skill>;
 
-/** `deny`: the tool is switched off, and nobody is asked. */
+/** `deny` switches the tool off without a question. */
 export const ToolRule = z.enum(["allow", "ask", "deny"]);
 export type ToolRule = z.infer<typeof ToolRule>;
 
 /**
- * Who decides on a tool, and who runs it. Names are `bash`, `read`, `write`, `edit`, `glob`, `grep`, `web_fetch`,
- * `web_search` whatever the agent calls its own, `mcp__server__tool`, `mcp__server__*`, and `*` for all built-in ones.
+ * The rules for tools, and the tools that the application runs. Names are the common names (`bash`, `read`, `write`,
+ * `edit`, `glob`, `grep`, `web_fetch`, `web_search`), `mcp__server__tool`, `mcp__server__*`, and `*` for all built-in
+ * tools.
  */
 export const ToolSettings = z.strictObject({
   rules: z.record(z.string(), ToolRule).optional(),
@@ -92,10 +93,10 @@ export const SandboxLimits = z.strictObject({
 });
 export type SandboxLimits = z.infer<typeof SandboxLimits>;
 
-/** All that a session was asked to be. Stored once, when it is created. */
+/** The settings of a session, stored at its creation. */
 export const SessionSpec = z.strictObject({
   agent: z.string().min(1),
-  /** The program to run, for an agent that is only known by its protocol (`acp`). */
+  /** The program of an `acp` agent. */
   command: z.array(z.string()).min(1).optional(),
   agentMode: z.string().optional(),
   permissionMode: PermissionMode.optional(),
@@ -105,11 +106,11 @@ export const SessionSpec = z.strictObject({
   title: z.string().optional(),
   mcp: z.record(z.string(), McpServer).optional(),
   tools: ToolSettings.optional(),
-  /** Replaces the agent's own system prompt where the CLI lets it be replaced, else comes before the instructions. */
+  /** Replaces the agent's system prompt if its CLI allows that, else comes before the instructions. */
   systemPrompt: z.string().optional(),
   /** Added to the agent's system prompt. */
   instructions: z.string().optional(),
-  /** Instructions that the agent reads when it needs them; placed where the CLI looks for skills. Others' clients send empty `sources`. */
+  /** Instructions that the agent reads on demand, in the CLI's folder for skills. Some clients send empty `sources`. */
   skills: z.union([z.array(Skill), z.strictObject({ sources: z.array(z.unknown()).max(0) })]).optional(),
   sandbox: z.string().optional(),
   image: z.string().optional(),
@@ -117,8 +118,8 @@ export const SessionSpec = z.strictObject({
   limits: SandboxLimits.optional(),
   env: z.record(z.string(), z.string()).optional(),
   /**
-   * Environment variables of the agent by reference: `env:NAME` of the server, or `file:/path`. Read at launch, stored
-   * nowhere. `value:…` is put into a file of the data folder that is closed to others, and kept as a reference to it.
+   * Environment variables of the agent by reference: `env:NAME` of the server, or `file:/path`. Read at launch, never
+   * stored. `value:…` goes into a private file of the data folder and is stored as a reference to it.
    */
   secrets: z
     .record(
@@ -127,25 +128,25 @@ export const SessionSpec = z.strictObject({
     )
     .optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
-  /** Begins as a copy of another session: its files, and its agent's memory with them. The other one goes on as it was. */
+  /** Starts as a copy of another session, with its files and its agent's memory. The other session does not change. */
   fork: z.strictObject({ session: z.string(), checkpoint: z.string().optional() }).optional(),
-  /** Nobody answers: what the agent asks is refused at once, by an event that says so. */
+  /** For sessions without a person to answer: the agent's requests are refused at once, with an event. */
   unattended: z.boolean().optional(),
-  /** Live file events and the diff at a turn's end; on unless switched off. */
+  /** Live file events and the diff at a turn's end (default: on). */
   watch: z.boolean().optional(),
   /** A checkpoint at the end of every completed turn. */
   autoCheckpoint: z.boolean().optional(),
-  /** The shelf that its checkpoints are kept on, apart from those of others. */
+  /** The name of its checkpoint store. */
   shelf: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/)
     .optional(),
-  /** What the agent prints is told as it is too, by `process.output`. */
+  /** Adds the agent's raw output as `process.output`. */
   echo: z.boolean().optional(),
-  /** A failure of the agent or its model ends the turn and not the session: the next message starts it again. */
+  /** A failure of the agent or its model ends only the turn; the next message starts the agent again. */
   lasting: z.boolean().optional(),
   turnTimeoutMs: z.int().min(1).optional(),
-  /** How long a model may be silent while the agent neither runs a tool nor asks; then the turn fails. */
+  /** The maximum silence of a model, outside of tools and requests, before the turn fails. */
   silenceTimeoutMs: z.int().min(1).optional(),
   retries: RetryBudget.optional(),
   ttl: z
@@ -173,7 +174,7 @@ export const PendingAction = z.strictObject({
 });
 export type PendingAction = z.infer<typeof PendingAction>;
 
-/** What `GET /v1/sessions/{id}` answers: a fold over the log, beside the spec. */
+/** The state of a session: a fold over its log. */
 export const SessionInfo = z.strictObject({
   sessionId: z.string(),
   agent: z.string(),

@@ -1,14 +1,14 @@
-import type { StoredEventText } from "./stored.ts";
+import type { EventType } from "../contract/index.ts";
 
-/** One client's language. Pure: the same log gives the same bytes, live or replayed. */
+/** A projection of the log for one kind of client. Pure: the same log gives the same bytes, live or replayed. */
 export interface Dialect<State, View> {
   readonly id: string;
   /**
-   * How far back a reader that joins in the middle has to fold: "none" where the state is the view alone,
-   * "turn" where it is trivial at each turn's start.
+   * Where a projection can start: "none" means at any event, because the state is the view alone; "turn" means at the
+   * start of a turn, where the state is initial.
    */
   readonly memory: "none" | "turn";
-  /** Whether the events have to be read with their native lines. */
+  /** Whether the projection needs the events' native lines. */
   wantsRaw?(view: View): boolean;
   initial(view: View): State;
   project(state: State, event: StoredEventText): Projected<State>;
@@ -16,17 +16,24 @@ export interface Dialect<State, View> {
 
 export interface Projected<State> {
   readonly state: State;
-  /** The frames of one event, each the JSON text that a client of this dialect reads. */
   readonly frames: readonly Frame[];
-  /** Nothing comes behind these frames: the stream ends. */
+  /** Whether the stream ends after these frames. */
   readonly last?: boolean;
 }
 
 export interface Frame {
-  /** The SSE event name, where the dialect has one. */
+  /** The SSE event name, if the dialect has one. */
   readonly event?: string;
   /** One line of JSON. */
   readonly data: string;
-  /** Where a reader of SSE resumes behind, where the dialect has its own cursors; null for a frame that is no such place. */
+  /** The SSE id, if the dialect has its own cursors; null for a frame that no reader can resume from. */
   readonly id?: string | null;
+}
+
+/** A committed event as the log's own text; a dialect parses it only if it has to. */
+export interface StoredEventText {
+  readonly sequence: number;
+  readonly type: EventType;
+  readonly body: string;
+  readonly raw?: string;
 }

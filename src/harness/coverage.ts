@@ -1,38 +1,24 @@
 import type { ContentPart, Item, SessionSpec } from "../contract/index.ts";
-import type { Harness, HarnessCommand, HarnessFact } from "./port.ts";
+import { type Feature, FEATURES, type Harness, type HarnessCommand, type HarnessFact } from "./port.ts";
 import { recordedContext } from "./recording.ts";
 
-/** Seed 004's coverage features, and those that sluice adds. */
-export const FEATURES = [
-  "textMessages",
-  "toolCalls",
-  "toolResults",
-  "questions",
-  "permissions",
-  "images",
-  "fileAttachments",
-  "sessionLifecycle",
-  "errorEvents",
-  "reasoning",
-  "commandExecution",
-  "fileChanges",
-  "mcpTools",
-  "streamingDeltas",
-  "variants",
-  "customTools",
-  "plans",
-  "subagents",
-  "usage",
-  "compaction",
-  "interrupt",
-  "retries",
-  "resume",
-] as const;
-export type Feature = (typeof FEATURES)[number];
+export { type Feature, FEATURES };
 export type Coverage = Readonly<Record<Feature, boolean>>;
 
-/** What an adapter covers, seen from what it makes of its sample and which commands it has words for. */
+type Sampled = Harness & Required<Pick<Harness, "sample">>;
+
+/** The features of an adapter: computed from its sample where it has one, else all but those that it declares to lack. */
 export function coverageOf(harness: Harness): Coverage {
+  if (isSampled(harness)) return sampledCoverage(harness);
+  const { lacks = FEATURES } = harness;
+  return Object.fromEntries(FEATURES.map((feature) => [feature, !lacks.includes(feature)])) as Coverage;
+}
+
+function isSampled(harness: Harness): harness is Sampled {
+  return harness.sample !== undefined;
+}
+
+function sampledCoverage(harness: Sampled): Coverage {
   const { facts, answers } = rehearse(harness);
   const items = facts.flatMap((fact) => (fact.type === "item.completed" ? [fact.data.item] : []));
   const parts = items.flatMap((item) => item.content.map((part) => ({ item, part })));
@@ -40,15 +26,15 @@ export function coverageOf(harness: Harness): Coverage {
   const has = (test: (part: ContentPart, item: Item) => boolean) =>
     parts.some(({ item, part }) => test(part, item));
   const named = (pattern: RegExp) => has((part) => part.type === "tool_call" && pattern.test(part.name));
-  const says = (command: HarnessCommand) => canSay(harness, command);
+  const says = (command: HarnessCommand) => canSend(harness, command);
   return {
     textMessages: has((part, item) => part.type === "text" && item.role === "assistant"),
     toolCalls: has((part) => part.type === "tool_call"),
     toolResults: has((part) => part.type === "tool_result"),
     questions: answers.has("question.requested"),
     permissions: answers.has("permission.requested"),
-    images: carries(harness, { type: "image", path: PROBE, mime: "image/png" }),
-    fileAttachments: carries(harness, { type: "file_ref", path: PROBE, action: "read" }),
+    images: takesPart(harness, { type: "image", path: PROBE, mime: "image/png" }),
+    fileAttachments: takesPart(harness, { type: "file_ref", path: PROBE, action: "read" }),
     sessionLifecycle: types.has("session.started"),
     errorEvents: types.has("error") || types.has("model.failed"),
     reasoning: has((part) => part.type === "reasoning"),
@@ -59,7 +45,7 @@ export function coverageOf(harness: Harness): Coverage {
     mcpTools: named(/^mcp__/),
     streamingDeltas: types.has("item.delta"),
     variants: hasVariants(harness),
-    // Whoever can call an MCP server reaches the application's tools through the bridge.
+    // An agent that calls MCP servers reaches the application's tools through the tool server.
     customTools: answers.has("tool.requested") || named(/^mcp__/),
     plans: types.has("plan.updated"),
     subagents: facts.some((fact) => fact.parent_id !== undefined),
@@ -74,7 +60,7 @@ export function coverageOf(harness: Harness): Coverage {
 const PROBE = "coverage-probe";
 
 /** Decodes the sample, and at each request tries whether the harness could carry an answer there. */
-function rehearse(harness: Harness): { facts: HarnessFact[]; answers: Set<string> } {
+function rehearse(harness: Sampled): { facts: HarnessFact[]; answers: Set<string> } {
   const facts: HarnessFact[] = [];
   const answers = new Set<string>();
   let state = harness.initial(recordedContext(harness.id));
@@ -108,12 +94,12 @@ function toAnswer(fact: HarnessFact): HarnessCommand | undefined {
   }
 }
 
-function canSay(harness: Harness, command: HarnessCommand): boolean {
-  return says(harness, command).length > 0;
+function canSend(harness: Sampled, command: HarnessCommand): boolean {
+  return linesFor(harness, command).length > 0;
 }
 
-/** What it says at the end of its sample, when every handshake is done; else at the very beginning. */
-function says(harness: Harness, command: HarnessCommand): readonly string[] {
+/** The lines of a command at the end of the sample, after every handshake; else at the beginning. */
+function linesFor(harness: Sampled, command: HarnessCommand): readonly string[] {
   const first = harness.initial(recordedContext(harness.id));
   const last = harness.sample.reduce((state, line) => harness.decode(state, line).state, first);
   for (const state of [last, first]) {
@@ -124,13 +110,13 @@ function says(harness: Harness, command: HarnessCommand): readonly string[] {
 }
 
 /** Whether an attachment of a prompt reaches the agent at all. */
-function carries(harness: Harness, part: ContentPart): boolean {
+function takesPart(harness: Sampled, part: ContentPart): boolean {
   const content: ContentPart[] = [{ type: "text", text: "Hello" }, part];
-  return says(harness, { type: "prompt", inputId: "inp", content }).some((line) => line.includes(PROBE));
+  return linesFor(harness, { type: "prompt", inputId: "inp", content }).some((line) => line.includes(PROBE));
 }
 
 /** The native id is given to the program, or kept for the moment when it is asked to open a conversation. */
-function resumes(harness: Harness): boolean {
+function resumes(harness: Sampled): boolean {
   const state = harness.initial({ ...recordedContext(harness.id), resume: PROBE });
   return launchText(harness, {}, PROBE).includes(PROBE) || JSON.stringify(state).includes(PROBE);
 }
@@ -152,17 +138,17 @@ function launchText(harness: Harness, spec: Partial<SessionSpec>, resume?: strin
 }
 
 /** Chosen when it is started, or once it runs. */
-function hasVariants(harness: Harness): boolean {
+function hasVariants(harness: Sampled): boolean {
   const variant = { variant: PROBE };
   return launchChanges(harness, variant) || handshakeChanges(harness, variant);
 }
 
-function handshakeChanges(harness: Harness, spec: Partial<SessionSpec>): boolean {
+function handshakeChanges(harness: Sampled, spec: Partial<SessionSpec>): boolean {
   return handshakeText(harness, spec) !== handshakeText(harness, {});
 }
 
-/** What a harness answers to its sample: some CLIs are told how to be only once they run. */
-function handshakeText(harness: Harness, spec: Partial<SessionSpec>): string {
+/** The replies to the sample: some CLIs get their settings only after their start. */
+function handshakeText(harness: Sampled, spec: Partial<SessionSpec>): string {
   const context = recordedContext(harness.id);
   let state = harness.initial({ ...context, spec: { ...context.spec, ...spec } });
   const said = harness.sample.map((line) => {

@@ -1,7 +1,7 @@
 import type { ContentPart, Item, PlanEntry } from "../contract/index.ts";
 import type { OpenText } from "./transcript.ts";
 
-/** What a decoder makes of a CLI's texts, calls and results: the items, in one shape for all. */
+/** Items of texts, calls and results, in one shape for all CLIs. */
 
 export function messageItem(
   native: string,
@@ -52,7 +52,7 @@ export function resultItem(
   };
 }
 
-/** An item that is complete as soon as it is there. */
+/** An item that starts and completes at once. */
 export function wholeItem(
   id: string,
   native: string | undefined,
@@ -73,7 +73,7 @@ export function planItem(entries: readonly PlanEntry[]): Pick<Item, "kind" | "ro
   return { ...rest, content: [...content, { type: "json", json: { entries: [...entries] } }] };
 }
 
-/** A line of news that is no message. */
+/** A status item, such as a plan, a retry or a compaction. */
 export function statusItem(label: string, detail?: string): Pick<Item, "kind" | "role" | "content"> {
   const part: ContentPart = { type: "status", label, ...(detail === undefined ? {} : { detail }) };
   return { kind: "status", role: "assistant", content: [part] };

@@ -1,50 +1,83 @@
 import type { EventDraft, Launch, SessionSpec, SpoolLine, ContentPart } from "../contract/index.ts";
 
 /**
- * One CLI's language. `decode`, `encode` and `overhear` are pure: no clock, no randomness, no I/O.
- * `State` is plain JSON, so that it can be checkpointed beside the log.
+ * One CLI's language. `decode`, `encode` and `overhear` are pure: no clock, no randomness, no I/O. `State` is plain
+ * JSON: the decoder state is saved beside the log.
  */
 export interface Harness<State = unknown> {
   readonly id: string;
   readonly title: string;
   /** One process serves one turn and ends; the next turn resumes in another. */
   readonly oneShot?: boolean;
-  /** Its model hears a session's `instructions` as its system's or developer's words, also in a conversation that it resumes. */
+  /** The model gets a session's `instructions` as a system or developer message, also in a resumed conversation. */
   readonly takesInstructions?: boolean;
-  /** Its own tools can be taken from it, and those that `tools.client` names be offered through the tool bridge instead. */
+  /** Its own tools can be replaced: those that `tools.client` names come from the tool server instead. */
   readonly bridgesBuiltins?: boolean;
-  /** Where it looks for skills, below its home. */
+  /** The folder of its skills, relative to its home. */
   readonly skillsFolder?: string;
-  /** What its tests could not have, such as the real CLI: stands beside its row of the coverage matrix. */
+  /** A limit of its tests, such as the lack of the real CLI. Printed beside its row of the coverage matrix. */
   readonly caveat?: string;
-  /** What may be chosen of it, as far as it is known without asking the CLI. */
+  /** Its choices, as far as they are known without the CLI. */
   readonly choices?: Choices;
-  /** Where its key may come from, the first that is there being used. */
+  /** Sources of its key. The first that exists is used. */
   readonly credentials?: readonly Credential[];
-  /** Those of them that this session could use, where its model or its environment decides that: never another provider's. */
+  /** The sources that this session can use, where its model or environment decides that: never another provider's. */
   credentialsFor?(spec: SessionSpec): readonly Credential[];
-  /** Variables that say where its model is: the server's own hold where a session sets none. */
+  /** Variables with the address of its model. The server's own values are the default of a session. */
   readonly addresses?: readonly string[];
-  /** Whether it can run here, and if not, the one command that helps. Its version is asked for only when wanted: that may take seconds. */
+  /**
+   * Whether it is installed, and if not, the command that installs it. The version is read on request: that may take
+   * seconds.
+   */
   detect(options?: { withVersion?: boolean }): Promise<Detected>;
-  /** Refuses what no launch could ever do, when the session is made and not when its first turn fails. */
+  /** Refuses a spec that no launch can serve, so that the creation of the session fails and not its first turn. */
   check?(spec: SessionSpec): void;
   launch(spec: SessionSpec, context: LaunchContext): Launch;
   initial(context: DecodeContext): State;
-  /** What is said to the CLI before anything else, such as a JSON-RPC `initialize`. */
+  /** The first lines to the CLI, such as a JSON-RPC `initialize`. */
   greet?(state: State): readonly string[];
-  /** One line of either direction; what was sent (`in`) is seen too, at the place where it was sent. */
+  /** Decodes one line of either direction. A sent line (`in`) comes at the position at which it was sent. */
   decode(state: State, line: SpoolLine): Decoded<State>;
   /**
-   * The lines that carry a command to the CLI; undefined where it has no words for it; "later" while it cannot
-   * be told yet, such as before the handshake is done: the engine asks again after the CLI's next words.
+   * The lines that carry a command to the CLI. Undefined: the CLI has no such command. "later": it cannot take the
+   * command yet, such as before the handshake; the engine tries again after the next output.
    */
   encode(state: State, command: HarnessCommand): readonly string[] | undefined | "later";
-  /** What somebody told the CLI by a recorded line: the way back from `encode`, for reading recordings. */
+  /** The command of a recorded line to the CLI: the inverse of `encode`. */
   overhear?(state: State, line: SpoolLine): HarnessCommand | undefined;
-  /** Native lines in which every feature of the decoder shows itself; the coverage matrix is computed from them. */
-  readonly sample: readonly SpoolLine[];
+  /** The features of the coverage matrix that it does not have. */
+  readonly lacks?: readonly Feature[];
+  /** Native lines that show every feature of the decoder. The coverage matrix is computed from them, in place of `lacks`. */
+  readonly sample?: readonly SpoolLine[];
 }
+
+/** The features of the universal schema's coverage table, and those that sluice adds. */
+export const FEATURES = [
+  "textMessages",
+  "toolCalls",
+  "toolResults",
+  "questions",
+  "permissions",
+  "images",
+  "fileAttachments",
+  "sessionLifecycle",
+  "errorEvents",
+  "reasoning",
+  "commandExecution",
+  "fileChanges",
+  "mcpTools",
+  "streamingDeltas",
+  "variants",
+  "customTools",
+  "plans",
+  "subagents",
+  "usage",
+  "compaction",
+  "interrupt",
+  "retries",
+  "resume",
+] as const;
+export type Feature = (typeof FEATURES)[number];
 
 export interface Choices {
   /** Values of `agentMode`. Another one is refused. */
@@ -57,22 +90,22 @@ export interface Choices {
 
 export type Credential =
   | { readonly env: string }
-  /** Relative to the user's home; what `lend` makes of it is placed at the same path of the agent's home. */
+  /** Relative to the user's home. The content of `lend` goes to the same path of the agent's home. */
   | {
       readonly file: string;
       lend(content: string, spec: SessionSpec): LentLogin | undefined;
-      /** It comes along with the login that stands before it, and is none itself. */
+      /** It accompanies the login before it in the list, and is no login itself. */
       readonly isCompanion?: true;
     };
 
-/** A user's login as an agent gets it: nothing in it renews it, and nothing in it is another provider's. */
+/** The part of a user's login that an agent gets. Means to renew it, and logins for other model providers, are left out. */
 export type LentLogin =
   | {
       readonly content: string;
-      /** In milliseconds since 1970; undefined where it does not expire. */
+      /** In milliseconds since 1970; undefined for a login that does not expire. */
       readonly expiresAt?: number | undefined;
     }
-  /** Why it cannot be used in a sandbox, and what to do instead. */
+  /** Why a sandbox cannot use it, and the alternative. */
   | { readonly refusal: string };
 
 export interface Detected {
@@ -84,18 +117,18 @@ export interface Detected {
 export interface LaunchContext {
   /** The native id of the conversation to continue. */
   readonly resume?: string;
-  /** Continue it as another one, and leave the old one as it is. */
+  /** Continue a copy of it, and leave the original unchanged. */
   readonly fork?: boolean;
   /** In-sandbox paths. */
   readonly workspace: string;
   readonly home: string;
-  /** What was found of `credentials`, for those that the session's own environment does not set. */
+  /** Values of `credentials` from outside the session, for variables that its own environment does not set. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The login that was found instead of a key: what its file holds for the agent. */
+  /** The lent login's file content, where a login is used in place of a key. */
   readonly login?: string;
-  /** Whether the place holds the agent in: what it would do to hold itself in is not needed there. */
+  /** Whether the sandbox isolates the agent, so that the agent's own sandbox is not needed. */
   readonly isolated?: boolean;
-  /** Nothing will be started: what the launch would be is only looked at, and the CLI need not be there. */
+  /** Nothing is started: the launch is only inspected, and the CLI need not be installed. */
   readonly isRehearsal?: boolean;
 }
 
@@ -121,7 +154,7 @@ type Agentic<T> = T extends EventDraft
   ? Omit<T, "source" | "turn_id" | "raw"> & { source?: T["source"] }
   : never;
 
-/** Events without what only the engine knows. `source` is "agent" unless said otherwise; a `turn_id` in the data is left empty. */
+/** Events without the engine's own fields. `source` defaults to "agent"; a `turn_id` in the data is left empty. */
 export type HarnessFact = Agentic<EventDraft> | ModelFailed;
 
 /** The model failed and the CLI has stopped: the engine decides whether to send `retry`. */
@@ -130,14 +163,14 @@ export interface ModelFailed {
   readonly code: string;
   readonly message: string;
   readonly retryable: boolean;
-  /** The provider's own word on when to come back. */
+  /** The provider's own delay. */
   readonly retryAfterMs?: number;
   readonly parent_id?: string;
 }
 
 export type HarnessCommand =
   | { readonly type: "prompt"; readonly inputId: string; readonly content: readonly ContentPart[] }
-  /** More words for the turn that runs, where the CLI can take them. */
+  /** A message into the running turn. */
   | { readonly type: "steer"; readonly inputId: string; readonly content: readonly ContentPart[] }
   | { readonly type: "interrupt" }
   | { readonly type: "retry" }

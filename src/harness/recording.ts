@@ -15,12 +15,12 @@ export type RecordingEntry =
   | { readonly t: number; readonly dir: SpoolLine["dir"]; readonly raw: string }
   | { readonly t: number; readonly dir: SpoolLine["dir"]; readonly b64: string };
 
-/** As it stands in the file, with its newline. */
+/** One line of the file, with its newline. */
 export function formatEntry(entry: RecordingEntry): string {
   return `${JSON.stringify(entry)}\n`;
 }
 
-/** The lines of a recording. Blank lines are nothing, and a last line that was cut short is left out. */
+/** The lines of a recording. Blank lines are skipped, and so is a last line that was cut short. */
 export function parseRecording(text: string): SpoolLine[] {
   const rows = text.split("\n");
   const last = rows.findLastIndex((row) => row.trim() !== "");
@@ -37,7 +37,7 @@ export function parseRecording(text: string): SpoolLine[] {
   });
 }
 
-/** What a harness makes of a recording, line by line and in order; no process is started. */
+/** The facts of a recording, line by line; no process is started. */
 export function* decodeRecording(
   harness: Harness,
   lines: Iterable<SpoolLine>,
@@ -51,7 +51,7 @@ export function* decodeRecording(
   }
 }
 
-/** Where a process ran whose recording is all that is left of it. */
+/** The context of a recorded process. */
 export function recordedContext(agent: string): DecodeContext {
   return { idPrefix: "itm_p1n", spec: { agent }, workspace: "/workspace", home: "/home/user" };
 }

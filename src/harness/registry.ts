@@ -38,7 +38,7 @@ export function findHarness(id: string, known: readonly Harness[] = harnesses): 
   );
 }
 
-/** How many letters must be added, removed or changed to make one word of the other. */
+/** The edit distance of two words. */
 function distance(from: string, to: string): number {
   if (Math.abs(from.length - to.length) > to.length) return Infinity;
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);

@@ -1,4 +1,4 @@
-import { parseOthersJson } from "../contract/json.ts";
+import { type Fields, isRecord } from "./fields.ts";
 
 /** JSON-RPC as the agents speak it: one message per line, with or without the `jsonrpc` field. */
 export type RpcMessage =
@@ -8,7 +8,7 @@ export type RpcMessage =
   | { readonly kind: "error"; readonly id: RpcId; readonly error: RpcError };
 
 export type RpcId = string | number;
-export type Params = Readonly<Record<string, unknown>>;
+export type Params = Fields;
 
 export interface RpcError {
   readonly code: number;
@@ -16,7 +16,7 @@ export interface RpcError {
   readonly data?: unknown;
 }
 
-export function toRpcMessage(value: Readonly<Record<string, unknown>>): RpcMessage | undefined {
+export function toRpcMessage(value: Fields): RpcMessage | undefined {
   const { id, method, params, result, error } = value;
   const hasId = typeof id === "string" || typeof id === "number";
   const given = isRecord(params) ? params : {};
@@ -41,15 +41,18 @@ export function toRpcMessage(value: Readonly<Record<string, unknown>>): RpcMessa
   return "result" in value ? { kind: "result", id, result } : undefined;
 }
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+export function toRequest(id: RpcId, method: string, params: Params): string {
+  return JSON.stringify({ jsonrpc: "2.0", id, method, params });
 }
 
-export function parseRecord(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = parseOthersJson(text);
-    return isRecord(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+export function toNotification(method: string, params: Params): string {
+  return JSON.stringify({ jsonrpc: "2.0", method, params });
+}
+
+export function toResponse(id: RpcId, result: unknown): string {
+  return JSON.stringify({ jsonrpc: "2.0", id, result });
+}
+
+export function toRefusal(id: RpcId, message: string): string {
+  return JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message } });
 }

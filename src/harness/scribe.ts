@@ -1,8 +1,8 @@
 import type { ContentPart, EventData, EventError, Item, PlanEntry, Usage } from "../contract/index.ts";
 import { callItem, planItem, resultItem, statusItem, wholeItem } from "./items.ts";
-import type { Place } from "./pen.ts";
-import { TextScribe } from "./textScribe.ts";
-import { own, without } from "./transcript.ts";
+import type { Decoded } from "./port.ts";
+import { type Origin, own, type Transcript, without } from "./transcript.ts";
+import { TextScribe } from "./text-scribe.ts";
 
 export interface ToolOutcome {
   readonly output: string;
@@ -12,15 +12,13 @@ export interface ToolOutcome {
 }
 
 /**
- * Writes one line's meaning down as facts. It takes a transcript and gives the next one: the class is only
- * the hand that holds the pen, so an adapter's `decode` stays a pure function around it.
- *
- * What makes no sense where it stands (a delta of nothing, a second end) is left out, never thrown:
- * the methods answer false, and the adapter decides whether the line was unparsed.
+ * Writes the facts of one line. It takes a transcript and gives the next one, so that an adapter's `decode` around
+ * it stays a pure function. A call that makes no sense (a delta of nothing, a second end) is ignored, never thrown:
+ * the method returns false, and the adapter decides whether the line was unparsed.
  */
 export class Scribe<Ask = string> extends TextScribe<Ask> {
   /** A tool call whose arguments are still being written. */
-  startCall(native: string, call: Place & { name: string }): boolean {
+  startCall(native: string, call: Origin & { name: string }): boolean {
     if (own(this.transcript.calls, native)) return false;
     this.dropTorn();
     const { name } = call;
@@ -40,8 +38,8 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
     return true;
   }
 
-  /** A call whose arguments are known, whether or not they were streamed before. */
-  call(native: string, call: Place & { name: string; input: unknown }): boolean {
+  /** A call with its complete arguments, whether or not they were streamed before. */
+  call(native: string, call: Origin & { name: string; input: unknown }): boolean {
     const known = own(this.transcript.calls, native);
     if (known && !known.writing) return false;
     if (!known) this.startCall(native, call);
@@ -64,7 +62,12 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
     return own(this.transcript.calls, native)?.item;
   }
 
-  /** The tool runs: what follows under its id is its output. */
+  /** Keeps an item as a parent after its call has ended: a sub-agent may outlive the call that started it. */
+  anchor(native: string, call: { readonly item: string; readonly name: string }): void {
+    this.remember({ calls: { ...this.transcript.calls, [native]: call } });
+  }
+
+  /** The tool runs: later output under its id belongs to its result. */
   startResult(native: string): boolean {
     const call = own(this.transcript.calls, native);
     if (!call || call.writing || call.result !== undefined) return false;
@@ -85,7 +88,7 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
     return true;
   }
 
-  /** A call's one result; it is closed by it. */
+  /** The one result of a call. It closes the call. */
   result(native: string, { output, failed = false, content = [] }: ToolOutcome): boolean {
     this.startResult(native);
     const call = own(this.transcript.calls, native);
@@ -98,31 +101,35 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
     return true;
   }
 
-  /** An item that is complete as soon as it is there. */
-  whole(native: string | undefined, rest: Pick<Item, "kind" | "role" | "content">, place: Place = {}): void {
-    const parent = this.itemOf(place);
+  /** An item that starts and completes at once. */
+  whole(
+    native: string | undefined,
+    rest: Pick<Item, "kind" | "role" | "content">,
+    origin: Origin = {},
+  ): void {
+    const parent = this.itemOf(origin);
     this.dropTorn();
     const item = wholeItem(this.nextId(), native, { ...rest, parent });
     this.put({ type: "item.started", data: { item: { ...item, status: "in_progress" } } }, parent);
     this.put({ type: "item.completed", data: { item } }, parent);
   }
 
-  /** A line of news that is no message: a plan, a retry, a compaction. */
-  status(label: string, options: Place & { detail?: string | undefined } = {}): void {
+  /** A status item, such as a plan, a retry or a compaction. */
+  status(label: string, options: Origin & { detail?: string | undefined } = {}): void {
     this.whole(undefined, statusItem(label, options.detail), options);
   }
 
-  plan(entries: readonly PlanEntry[], place: Place = {}): void {
-    this.add({ type: "plan.updated", data: { entries: [...entries] } }, place);
-    this.whole(undefined, planItem(entries), place);
+  plan(entries: readonly PlanEntry[], origin: Origin = {}): void {
+    this.add({ type: "plan.updated", data: { entries: [...entries] } }, origin);
+    this.whole(undefined, planItem(entries), origin);
   }
 
-  compacted(data: EventData<"context.compacted">, place: Place = {}): void {
-    this.add({ type: "context.compacted", data }, place);
-    this.status("context compacted", { ...place, detail: data.summary });
+  compacted(data: EventData<"context.compacted">, origin: Origin = {}): void {
+    this.add({ type: "context.compacted", data }, origin);
+    this.status("context compacted", { ...origin, detail: data.summary });
   }
 
-  startModel(native: string, options: Place & { model?: string | undefined } = {}): boolean {
+  startModel(native: string, options: Origin & { model?: string | undefined } = {}): boolean {
     if (own(this.transcript.requests, native)) return false;
     const parent = this.itemOf(options);
     const id = this.nextId("mreq");
@@ -150,15 +157,15 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
     return true;
   }
 
-  /** `ask` is what the adapter needs to carry the answer; our id of the permission is answered. */
+  /** `ask` is the adapter's data for the answer. Returns our id of the permission. */
   askPermission(
     ask: Ask,
-    { action, metadata, ...place }: Place & { action: string; metadata: PermissionMetadata },
+    { action, metadata, ...origin }: Origin & { action: string; metadata: PermissionMetadata },
   ): string {
     const id = this.nextId("perm");
     this.add(
       { type: "permission.requested", data: { permission_id: id, action, status: "requested", metadata } },
-      place,
+      origin,
     );
     this.remember({ asks: { ...this.transcript.asks, [id]: ask } });
     return id;
@@ -170,38 +177,43 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
       prompt,
       options,
       source,
-      ...place
-    }: Place & { prompt: string; options: readonly string[]; source?: "daemon" },
+      ...origin
+    }: Origin & { prompt: string; options: readonly string[]; source?: "daemon" },
   ): string {
     const id = this.nextId("ques");
     const data = { question_id: id, prompt, options: [...options], status: "requested" as const };
-    this.add({ type: "question.requested", data, ...(source === undefined ? {} : { source }) }, place);
+    this.add({ type: "question.requested", data, ...(source === undefined ? {} : { source }) }, origin);
     this.remember({ asks: { ...this.transcript.asks, [id]: ask } });
     return id;
   }
 
   askTool(
     ask: Ask,
-    { name, input, callId, ...place }: Place & { name: string; input: unknown; callId?: string | undefined },
+    {
+      name,
+      input,
+      callId,
+      ...origin
+    }: Origin & { name: string; input: unknown; callId?: string | undefined },
   ): string {
     const id = this.nextId("treq");
     const data = { request_id: id, name, input, ...(callId === undefined ? {} : { call_id: callId }) };
-    this.add({ type: "tool.requested", data }, place);
+    this.add({ type: "tool.requested", data }, origin);
     this.remember({ asks: { ...this.transcript.asks, [id]: ask } });
     return id;
   }
 
-  /** Our id of what waits, by what the adapter kept of it. */
+  /** Our id of an open ask, by the adapter's data. */
   findAsk(matches: (ask: Ask) => boolean): string | undefined {
     return Object.entries(this.transcript.asks).find(([, ask]) => matches(ask))?.[0];
   }
 
-  /** Nobody needs to carry an answer there any more. */
+  /** Forgets an ask that needs no answer any more. */
   forgetAsk(id: string): void {
     this.remember({ asks: without(this.transcript.asks, id) });
   }
 
-  /** A turn's end is a clean cut: what is open is closed by the engine. */
+  /** Ends the turn. The engine closes open items. */
   endTurn(data: Omit<EventData<"turn.ended">, "turn_id">): void {
     this.dropTorn();
     this.facts.push({ type: "turn.ended", data: { turn_id: "", ...data } });
@@ -209,7 +221,7 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
   }
 }
 
-/** Counts that nobody could have counted are left out. */
+/** Drops counts that are no counts: negative, fractional, not finite. */
 function toUsage(usage: Usage): Usage {
   const counts = Object.entries(usage).filter(([name, count = -1]) =>
     name === "cost_usd" ? Number.isFinite(count) && count >= 0 : Number.isSafeInteger(count) && count >= 0,
@@ -217,12 +229,42 @@ function toUsage(usage: Usage): Usage {
   return Object.fromEntries(counts) as Usage;
 }
 
-/** What somebody needs to see to decide, in one shape for every CLI. */
+/** The data of a decision, in one shape for every CLI. */
 export interface PermissionMetadata {
   readonly call_id?: string;
   readonly name: string;
   readonly input: unknown;
-  /** What it would do; a policy such as acceptEdits goes by it. */
+  /** The kind of its effect, for policies such as acceptEdits. */
   readonly kind: "edit" | "execute" | "read" | "fetch" | "mcp" | "plan" | "other";
   readonly [more: string]: unknown;
+}
+
+/** One line while a decoder reads it: the decoder's state, the facts of the line, and the lines that answer it. */
+export class LineReading<State extends { readonly transcript: Transcript<Ask> }, Ask> {
+  readonly scribe: Scribe<Ask>;
+  readonly replies: string[] = [];
+  #state: State;
+
+  constructor(state: State) {
+    this.#state = state;
+    this.scribe = new Scribe(state.transcript);
+  }
+
+  /** Without the changes of the transcript, which the scribe holds. */
+  get state(): State {
+    return this.#state;
+  }
+
+  /** Changes fields of the state; undefined removes a field. */
+  change(part: { readonly [K in keyof State]?: State[K] | undefined }): void {
+    const next: Record<string, unknown> = { ...this.#state, ...part };
+    for (const key of Object.keys(part)) if (next[key] === undefined) delete next[key];
+    this.#state = next as unknown as State;
+  }
+
+  decoded(): Decoded<State> {
+    const { facts, transcript } = this.scribe;
+    const state = transcript === this.#state.transcript ? this.#state : { ...this.#state, transcript };
+    return this.replies.length === 0 ? { state, facts } : { state, facts, replies: this.replies };
+  }
 }

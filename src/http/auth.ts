@@ -1,73 +1,67 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Context, MiddlewareHandler } from "hono";
 import { SluiceError } from "../contract/index.ts";
-import { isAnthropic } from "./anthropic/path.ts";
-import { SYSTEM_OWNER } from "./anthropic/signing-key.ts";
-import type { AppEnv } from "./env.ts";
+import type { AppEnv } from "./context.ts";
 
-/** Without the token there is nothing but these: a probe has none, and the page says only what this is. */
-const OPEN: ReadonlySet<string> = new Set(["/healthz", "/v1/health", "/"]);
+/** The tenant of the server's own token. */
+export const DEFAULT_TENANT = "default";
 
-/** Whose shelf the server's own token opens. */
-export const DEFAULT_OWNER = "default";
+/** The tenant of the server's own documents; no key opens them. */
+export const SYSTEM_TENANT = "sluice";
 
-/** A tenant holds a key of the keys file: what it names is reached over the internet alone. */
-export function isTenant(owner: string): boolean {
-  return owner !== DEFAULT_OWNER;
+/** Names that no workspace may have: they stand for the server's operator and for the server itself. */
+export const RESERVED_TENANTS: ReadonlySet<string> = new Set([DEFAULT_TENANT, SYSTEM_TENANT]);
+
+/** A workspace is a tenant of the keys file. For a workspace, the server connects to hosts of the internet alone. */
+export function isWorkspace(tenant: string): boolean {
+  return tenant !== DEFAULT_TENANT;
 }
 
 export interface Keys {
-  /** Opens everything; `false` where everybody may. */
+  /** Opens everything; `false` admits every client. */
   readonly token: string | false;
-  /** Further keys of the Anthropic dialect, each with the owner whose shelf alone it opens. */
-  readonly workspaces?: Readonly<Record<string, string>>;
-  /** Who else may come in without it, by something else that a dialect gave out. */
-  readonly admits?: (c: Context<AppEnv>) => boolean;
+  /** Further keys of the Anthropic dialect, each with the tenant whose resources it opens. */
+  readonly workspaces?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Whose names no workspace may have: with one of them a tenant would be the server's owner, or the server itself. */
-export const RESERVED_OWNERS: ReadonlySet<string> = new Set([DEFAULT_OWNER, SYSTEM_OWNER]);
-
-/** Keys of workspaces are a boundary only where nobody comes in without one. */
-export function assertKeys({
-  token,
-  workspaces = {},
-}: {
-  token: Keys["token"];
-  workspaces?: Keys["workspaces"] | undefined;
-}): void {
+/** Refuses keys of workspaces that would protect nothing, or that would open more than the workspace. */
+export function assertKeys({ token, workspaces = {} }: Keys): void {
   const entries = Object.entries(workspaces);
   if (entries.length > 0 && token === false)
-    throw new TypeError("Workspaces need a token: without one everybody is the server's owner.");
-  for (const [key, owner] of entries) {
-    if (RESERVED_OWNERS.has(owner)) throw new TypeError(`No workspace may be called ${owner}.`);
-    if (key === token) throw new TypeError(`The key of the workspace ${owner} is the server's own token.`);
+    throw new TypeError("Workspaces need a token: without one, every client has the rights of the operator.");
+  for (const [key, tenant] of entries) {
+    if (RESERVED_TENANTS.has(tenant)) throw new TypeError(`No workspace may be called ${tenant}.`);
+    if (key === token) throw new TypeError(`The key of the workspace ${tenant} is the server's own token.`);
   }
 }
 
-/** A header is the only place for a token: a URL ends up in histories and logs. */
-export function requireToken({ token, workspaces = {}, admits }: Keys): MiddlewareHandler<AppEnv> {
+/** Reads tokens from headers alone: a URL ends up in browser histories and in logs. */
+export function requireToken({ token, workspaces = {} }: Keys): MiddlewareHandler<AppEnv> {
   const expected = token === false ? undefined : digest(token);
-  const shelves = Object.entries(workspaces).map(([key, owner]) => ({ key: digest(key), owner }));
+  const known = Object.entries(workspaces).map(([key, tenant]) => ({ key: digest(key), tenant }));
   return async (c, next) => {
+    const dialect = c.get("dialect");
     const given = givenTokens(c);
     const isGiven = (key: Buffer): boolean => given.some((text) => timingSafeEqual(digest(text), key));
-    const shelf = isAnthropic(c.req.path) ? shelves.find(({ key }) => isGiven(key)) : undefined;
-    c.set("owner", shelf?.owner ?? DEFAULT_OWNER);
-    if (OPEN.has(c.req.path) || !expected || shelf || isGiven(expected) || admits?.(c)) return next();
+    const workspace = dialect?.takesApiKeys ? known.find(({ key }) => isGiven(key)) : undefined;
+    c.set("tenant", workspace?.tenant ?? DEFAULT_TENANT);
+    if (!expected || workspace || isGiven(expected) || dialect?.admits?.(c)) return next();
     const what = given.length === 0 ? "The token is missing" : "The token is wrong";
-    const or = isAnthropic(c.req.path) ? ' or "X-Api-Key: <token>"' : "";
+    const or = dialect?.takesApiKeys ? ' or "X-Api-Key: <token>"' : "";
     throw new SluiceError("token_invalid", `${what}. Send the header "Authorization: Bearer <token>"${or}.`);
   };
 }
 
 export function givenTokens(c: Context<AppEnv>): string[] {
-  const [, bearer] = /^Bearer +(\S+) *$/i.exec(c.req.header("authorization") ?? "") ?? [];
-  const key = isAnthropic(c.req.path) ? c.req.header("x-api-key")?.trim() : undefined;
-  return [bearer, key].filter((text) => text !== undefined && text !== "") as string[];
+  const key = c.get("dialect")?.takesApiKeys ? c.req.header("x-api-key")?.trim() : undefined;
+  return [bearerOf(c), key].filter((text) => text !== undefined && text !== "") as string[];
 }
 
-// Digests have one length, which timingSafeEqual needs, and tell nothing of the token's own.
+export function bearerOf(c: Context<AppEnv>): string | undefined {
+  return /^Bearer +(\S+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
+}
+
+// `timingSafeEqual` needs texts of one length. All digests have it, and do not reveal the length of the token.
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }

@@ -1,4 +1,4 @@
-/** What the server has counted since it started. */
+/** Counters since the start of the server. */
 export class Meter {
   /** Open event streams. */
   readers = 0;

@@ -1,11 +1,16 @@
+import type { Context, Hono } from "hono";
 import type { z } from "zod";
-import type { ErrorCode } from "../contract/index.ts";
+import { type ErrorCode, SluiceError } from "../contract/index.ts";
+import { parseQuery } from "../dialects/universal/index.ts";
+import { readJson } from "./body/json.ts";
+import type { BodyLimits } from "./body/read.ts";
+import type { AppEnv } from "./context.ts";
 
-/** One call of the API. The router mounts it and the OpenAPI document describes it, both from here. */
+/** One call of the API: the router mounts it, the OpenAPI document describes it. */
 export interface Operation<Query = unknown, Body = unknown> {
   readonly id: string;
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** With `{name}` for what varies. */
+  /** Parameters have the form `{name}`. */
   readonly path: string;
   readonly tag: string;
   readonly summary: string;
@@ -14,13 +19,13 @@ export interface Operation<Query = unknown, Body = unknown> {
   readonly body?: BodySpec<Body>;
   readonly answer: Answer;
   readonly errors?: readonly ErrorCode[];
-  /** Answered without a token. */
+  /** Needs no token. */
   readonly open?: true;
 }
 
 export type BodySpec<Body> =
   | { readonly kind: "json"; readonly schema: z.ZodType<Body> }
-  /** Read by the route itself, up to the upload limit. */
+  /** The route reads the bytes itself, up to a limit of its own. */
   | { readonly kind: "bytes"; readonly mime: string };
 
 export interface Answer {
@@ -54,3 +59,41 @@ export const events = (description: string, headers?: Answer["headers"]): Answer
   mime: "text/event-stream",
   ...(headers && { headers }),
 });
+
+/** A parsed call. */
+export interface Call<Query, Body> {
+  readonly c: Context<AppEnv>;
+  readonly query: Query;
+  readonly body: Body;
+  /** A parameter of the path, decoded. */
+  param(name: string): string;
+}
+
+export type Mount = <Query, Body>(
+  operation: Operation<Query, Body>,
+  handle: (call: Call<Query, Body>) => Response | Promise<Response>,
+) => void;
+
+/** Mounts operations on an app; queries and bodies are parsed by their schemas. */
+export function createMount(app: Hono<AppEnv>, limits: BodyLimits): Mount {
+  return (operation, handle) => {
+    const path = operation.path.replaceAll(/\{(\w+)\}/g, ":$1");
+    app.on(operation.method, path, async (c) => {
+      const { query, body } = operation;
+      return handle({
+        c,
+        query: (query && parseQuery(query, new URL(c.req.url).searchParams)) as never,
+        body: (body?.kind === "json" ? await readJson(c, body.schema, limits.json) : undefined) as never,
+        param: (name) => c.req.param(name) ?? "",
+      });
+    });
+  };
+}
+
+/** The key that makes a resend of a request a no-op. */
+export function idempotencyKeyOf(c: Context<AppEnv>): string | undefined {
+  const key = c.req.header("idempotency-key");
+  if (key !== undefined && (key === "" || key.length > 255))
+    throw new SluiceError("invalid_request", "Idempotency-Key: expected 1 to 255 characters.");
+  return key;
+}

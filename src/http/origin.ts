@@ -2,16 +2,14 @@ import { isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import type { Context, MiddlewareHandler } from "hono";
 import { SluiceError } from "../contract/index.ts";
-import { isAgUi } from "./ag-ui/path.ts";
-import { isAnthropic } from "./anthropic/path.ts";
-import type { AppEnv } from "./env.ts";
+import type { AppEnv } from "./context.ts";
 
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
 
-/** Among the allowed hosts: the addresses of this machine's interfaces. No page has one for its name unless it is ours. */
+/** Allows the addresses of all interfaces of this machine as hosts. A page of another server never has such a host. */
 export const OWN_ADDRESSES = "own addresses";
 
-/** A page of a foreign name that resolves to us (DNS rebinding) still says its own name in `Host`. */
+/** Refuses DNS rebinding: a foreign page whose name resolves to this server sends that name in `Host`. */
 export function requireHost(allowed: readonly string[]): MiddlewareHandler<AppEnv> {
   const takesOwn = allowed.includes(OWN_ADDRESSES);
   const named = allowed.filter((host) => host !== OWN_ADDRESSES);
@@ -28,7 +26,11 @@ export function requireHost(allowed: readonly string[]): MiddlewareHandler<AppEn
   };
 }
 
-/** A browser says where a request comes from; only pages that were let in get through, and may read the answer. */
+export function isLoopback(host: string): boolean {
+  return LOOPBACK.includes(toHostname(host));
+}
+
+/** Refuses pages whose origin is neither listed nor the server's own. Pages of listed origins may read the response. */
 export function requireOrigin(allowed: readonly string[]): MiddlewareHandler<AppEnv> {
   const origins = new Set(allowed.map((origin) => origin.toLowerCase().replace(/\/$/, "")));
   return async (c, next) => {
@@ -44,11 +46,8 @@ export function requireOrigin(allowed: readonly string[]): MiddlewareHandler<App
     c.set("cors", cors);
     if (c.req.method === "OPTIONS" && c.req.header("access-control-request-method")) {
       const asked = c.req.header("access-control-request-headers");
-      // Clients of other dialects bring headers of their own, more with every version.
       const headers =
-        asked && (isAnthropic(c.req.path) || isAgUi(c.req.path))
-          ? { "access-control-allow-headers": asked }
-          : {};
+        asked && c.get("dialect")?.allowsAnyHeader ? { "access-control-allow-headers": asked } : {};
       return new Response(null, { status: 204, headers: { ...cors, ...PREFLIGHT, ...headers } });
     }
     return next();
@@ -84,7 +83,7 @@ function toExample(name: string): string {
   return /^[\w.:[\]-]{1,253}$/.test(name) ? name : "NAME";
 }
 
-// Asked each time: interfaces come and go.
+// The interfaces are read for each request, as they come and go.
 function isOwnAddress(name: string): boolean {
   const address = name.replace(/^\[|\]$/g, "");
   if (isIP(address) === 0) return false;

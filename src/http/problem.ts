@@ -2,19 +2,23 @@ import type { Context } from "hono";
 import { z } from "zod";
 import { SluiceError, toProblem } from "../contract/index.ts";
 import { toInvalid } from "../dialects/universal/index.ts";
-import type { AppEnv } from "./env.ts";
-import type { Logger } from "./logger.ts";
+import type { AppEnv, Logger } from "./context.ts";
 
-/** Every failure of every route becomes one `application/problem+json`; nothing internal gets out. */
-export function toProblemResponse(error: unknown, c: Context<AppEnv>, logger: Logger): Response {
+/** Turns any error of a route into problem details; internal errors stay in the server's log. */
+export function toProblemResponse(
+  error: unknown,
+  c: Context<AppEnv>,
+  logger: Logger,
+  type = "application/problem+json",
+): Response {
   const known = toKnownError(error, c, logger);
-  const headers: Record<string, string> = { "content-type": "application/problem+json" };
+  const headers: Record<string, string> = { "content-type": type };
   if (known.status === 401) headers["www-authenticate"] = 'Bearer realm="sluice"';
   if (known.retryable) headers["retry-after"] = "1";
   return new Response(JSON.stringify(toProblem(known)), { status: known.status, headers });
 }
 
-/** What may be told of a failure, in any dialect. What may not is in the server's own log. */
+/** The public form of an error, for any dialect. The cause of a server error goes to the server's log. */
 export function toKnownError(error: unknown, c: Context<AppEnv>, logger: Logger): SluiceError {
   const known = toSluiceError(error);
   if (known.status < 500) return known;
@@ -31,12 +35,20 @@ export function toKnownError(error: unknown, c: Context<AppEnv>, logger: Logger)
 }
 
 export function toNotFound(c: Context<AppEnv>): SluiceError {
-  const detail = `There is no ${c.req.method} ${c.req.path}. GET /openapi.json lists what there is.`;
+  const detail = `There is no ${c.req.method} ${c.req.path}. GET /openapi.json lists the routes.`;
   return new SluiceError("not_found", detail);
 }
 
 function toSluiceError(error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;
   if (error instanceof z.ZodError) return toInvalid(error, "body");
+  if (isDiskFull(error))
+    return new SluiceError("storage_full", "The server's disk is full. Free some space and try again.");
   return new SluiceError("internal", "The server's log says what went wrong. It may help to try again.");
+}
+
+/** ENOSPC of the call `watch` means too many file watches, not a full disk. */
+function isDiskFull(error: unknown): boolean {
+  const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
+  return (code === "ENOSPC" || code === "EDQUOT") && syscall !== "watch";
 }

@@ -1,18 +1,18 @@
 import type { Engine } from "../sessions/port.ts";
 import type { WebhookStats } from "./anthropic/webhooks/endpoint.ts";
-import type { BodyLimits } from "./body.ts";
-import type { Drafts } from "./drafts.ts";
+import type { BodyLimits } from "./body/read.ts";
+import type { Uploads } from "./body/uploads.ts";
 import type { Meter } from "./meter.ts";
-import type { EventStreams } from "./sse.ts";
+import type { EventStreams } from "./stream/sse.ts";
 
-/** What routes work with. */
+/** The services that every route may use. */
 export interface Services {
   readonly engine: Engine;
   readonly streams: EventStreams;
   readonly meter: Meter;
   readonly limits: BodyLimits;
-  readonly drafts: Drafts;
+  readonly uploads: Uploads;
   readonly version: string;
-  /** What became of the webhooks, where there are endpoints for them. */
+  /** Absent where no webhook endpoint is configured. */
   readonly webhooks?: Readonly<WebhookStats> | undefined;
 }

@@ -1,15 +1,15 @@
 import type { SpoolMark } from "../contract/index.ts";
 import type { Claim, EventLog, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
-import { fenced, keyTaken, sessionExists, sessionNotFound } from "./refusals.ts";
-import { isRetired } from "./retired.ts";
+import { fenced, keyTaken, sessionNotFound } from "./refusals.ts";
+import { isRetired } from "./removed-sessions.ts";
 import type { NewSegment, Segment } from "./segment.ts";
 import { blobsOf } from "./store.ts";
-import type { Commit, ForeignWatch, Place, SegmentStore } from "./store.ts";
+import type { Commit, ForeignWatch, Position, SegmentStore } from "./store.ts";
 import { StoredLog } from "./stored-log.ts";
 
 const SEGMENTS_A_TIME = 16;
 
-/** A log that lives as long as its process. */
+/** A log in memory, lost with its process. */
 export function createMemoryLog(): EventLog {
   return new StoredLog(new MemoryStore());
 }
@@ -17,17 +17,20 @@ export function createMemoryLog(): EventLog {
 class MemoryStore implements SegmentStore {
   readonly #sessions = new Map<string, MemorySession>();
   readonly #ordinals = new Map<number, MemorySession>();
-  // The last epochs of removed sessions: a namesake begins behind them, so that an old writer stays fenced.
+  // The last epochs of removed sessions. A new session of the same id begins with a higher one, so that an old writer
+  // stays fenced.
   readonly #fences = new Map<string, number>();
   readonly #blobs = new Map<string, { readonly text: string; uses: number }>();
   #ordinal = 0;
 
-  create(session: NewSession): SessionRow {
-    if (this.#sessions.has(session.id)) throw sessionExists(session.id);
-    const created = new MemorySession(session, ++this.#ordinal, 1 + (this.#fences.get(session.id) ?? 0));
-    this.#sessions.set(session.id, created);
-    this.#ordinals.set(created.ordinal, created);
-    return created.row();
+  create(sessions: readonly NewSession[]): (SessionRow | undefined)[] {
+    return sessions.map((session) => {
+      if (this.#sessions.has(session.id)) return undefined;
+      const created = new MemorySession(session, ++this.#ordinal, 1 + (this.#fences.get(session.id) ?? 0));
+      this.#sessions.set(session.id, created);
+      this.#ordinals.set(created.ordinal, created);
+      return created.row();
+    });
   }
 
   find(session: string): SessionRow | undefined {
@@ -67,17 +70,19 @@ class MemoryStore implements SegmentStore {
     return [...this.#sessions.values()].filter((session) => session.active).map((session) => session.row());
   }
 
-  place(session: string): Place | undefined {
+  position(session: string): Position | undefined {
     const found = this.#sessions.get(session);
     return (
       found && { ordinal: found.ordinal, createdAt: found.createdAt, head: found.head, floor: found.floor }
     );
   }
 
-  strayed(believed: ReadonlyMap<string, Place>): string[] {
-    return [...believed].flatMap(([session, place]) => {
-      const { ordinal, head, floor } = this.place(session) ?? {};
-      return ordinal === place.ordinal && head === place.head && floor === place.floor ? [] : [session];
+  strayed(believed: ReadonlyMap<string, Position>): string[] {
+    return [...believed].flatMap(([session, position]) => {
+      const { ordinal, head, floor } = this.position(session) ?? {};
+      return ordinal === position.ordinal && head === position.head && floor === position.floor
+        ? []
+        : [session];
     });
   }
 
@@ -90,22 +95,22 @@ class MemoryStore implements SegmentStore {
     return found.epoch;
   }
 
-  commit({ session, place, batch, segments }: Commit): boolean {
-    const found = this.#ordinals.get(place.ordinal);
+  commit({ session, position, batch, segments }: Commit): boolean {
+    const found = this.#ordinals.get(position.ordinal);
     if (found === undefined) return false;
     if (found.epoch !== batch.epoch) throw fenced(session, { ...found, given: batch.epoch });
-    if (found.head !== place.head) return false;
+    if (found.head !== position.head) return false;
     if (batch.key && found.keys.has(batch.key.key)) throw keyTaken(session, batch.key.key);
-    // Serialised first: a state that is no JSON must fail before anything is kept.
+    // Serialised first: a state that cannot be JSON must fail before anything is stored.
     const snapshot = batch.snapshot === undefined ? undefined : JSON.stringify(batch.snapshot);
-    const checkpoint =
+    const decoderState =
       batch.spool?.checkpoint === undefined ? undefined : JSON.stringify(batch.spool.checkpoint);
 
     for (const segment of segments) found.segments.push(this.#keepBlobs(segment));
     found.head += batch.events.length;
     found.updatedAt = batch.time;
     if (batch.active !== undefined) found.active = batch.active;
-    if (batch.spool) found.mark(batch.spool, checkpoint);
+    if (batch.spool) found.mark(batch.spool, decoderState);
     if (snapshot !== undefined) found.snapshot = { at: found.head, state: snapshot };
     if (batch.key)
       found.keys.set(batch.key.key, { fingerprint: batch.key.fingerprint, answer: batch.key.answer });
@@ -150,7 +155,7 @@ class MemoryStore implements SegmentStore {
 
   segments(ordinal: number, range: { after: number; limit: number; raw: boolean }): Segment[] {
     const segments = this.#ordinals.get(ordinal)?.segments ?? [];
-    const from = firstBehind(segments, range.after);
+    const from = firstAfter(segments, range.after);
     return segments
       .slice(from, from + SEGMENTS_A_TIME)
       .filter((segment) => segment.first <= range.after + range.limit)
@@ -181,7 +186,7 @@ class MemoryStore implements SegmentStore {
     return found;
   }
 
-  /** The segment with the one copy of each of its blobs. */
+  /** The segment with the shared copy of each of its blobs. */
   #keepBlobs({ first, last, bodies, raws, blobs }: NewSegment): NewSegment {
     const shared = blobs.map(({ hash, text }) => {
       const kept = this.#blobs.get(hash) ?? { text, uses: 0 };
@@ -215,7 +220,7 @@ class MemorySession {
   active = false;
   snapshot?: { at: number; state: string };
   #spool?: { process: number; offset: number };
-  #checkpoint: { at: number; state: string } | undefined;
+  #decoderState: { at: number; state: string } | undefined;
 
   constructor(session: NewSession, ordinal: number, epoch: number) {
     this.id = session.id;
@@ -227,11 +232,11 @@ class MemorySession {
     this.#spec = JSON.stringify(session.spec);
   }
 
-  mark(mark: SpoolMark, checkpoint: string | undefined): void {
-    // A checkpoint of another process says nothing about this one.
-    if (this.#spool?.process !== mark.process) this.#checkpoint = undefined;
+  mark(mark: SpoolMark, decoderState: string | undefined): void {
+    // The decoder state of another process is void.
+    if (this.#spool?.process !== mark.process) this.#decoderState = undefined;
     this.#spool = { process: mark.process, offset: mark.offset };
-    if (checkpoint !== undefined) this.#checkpoint = { at: mark.offset, state: checkpoint };
+    if (decoderState !== undefined) this.#decoderState = { at: mark.offset, state: decoderState };
   }
 
   row(): SessionRow {
@@ -248,13 +253,13 @@ class MemorySession {
       active,
       spec: JSON.parse(this.#spec),
     };
-    const checkpoint = this.#checkpoint && {
-      checkpoint: JSON.parse(this.#checkpoint.state),
-      checkpointOffset: this.#checkpoint.at,
+    const decoderState = this.#decoderState && {
+      checkpoint: JSON.parse(this.#decoderState.state),
+      checkpointOffset: this.#decoderState.at,
     };
     return {
       ...row,
-      ...(this.#spool && { spool: { ...this.#spool, ...checkpoint } }),
+      ...(this.#spool && { spool: { ...this.#spool, ...decoderState } }),
       ...(this.snapshot && { snapshot: { at: this.snapshot.at, state: JSON.parse(this.snapshot.state) } }),
     };
   }
@@ -264,7 +269,7 @@ function byRest(a: NonNullable<RestingPage["after"]>, b: NonNullable<RestingPage
   return a.updatedAt - b.updatedAt || a.ordinal - b.ordinal;
 }
 
-function firstBehind(segments: readonly Segment[], after: number): number {
+function firstAfter(segments: readonly Segment[], after: number): number {
   let low = 0;
   let high = segments.length;
   while (low < high) {

@@ -1,7 +1,13 @@
-import type { EventDraft, EventType, SessionSpec, SpoolMark } from "../contract/index.ts";
+import {
+  SluiceError,
+  type EventDraft,
+  type EventType,
+  type SessionSpec,
+  type SpoolMark,
+} from "../contract/index.ts";
 
 /**
- * Facts, in order. One gapless sequence per session, from 1; nothing in it is ever changed.
+ * The events of all sessions. Each session has one gapless sequence, from 1; no event is ever changed.
  * Every implementation passes `log/testkit.ts`.
  */
 export interface EventLog {
@@ -11,46 +17,50 @@ export interface EventLog {
   /** Newest first. `before` is the `ordinal` of the last row of the page before. */
   list(page: { before?: number; limit: number }): Promise<SessionRow[]>;
   /**
-   * The sessions whose last event is older than `before`, the longest resting first; with `byTtl` those of them with a
-   * `ttl` that is over at that time. `after` is the last row of the page before.
+   * The sessions whose last event is older than `before`, longest resting first; with `byTtl` only those whose `ttl` is
+   * over at that time. `after` is the last row of the previous page.
    */
   resting(page: RestingPage): Promise<SessionRow[]>;
-  /** How many bytes its rows and large texts take on disk; space that is free to be used again does not count. */
+  /** The bytes of rows and large texts on disk. Free space inside the database does not count. */
   size(): Promise<number>;
-  /** The sessions that were left active, whoever left them: where recovery begins. */
+  /** The sessions that were left active, by any server. Recovery begins with them. */
   active(): Promise<SessionRow[]>;
 
   /**
-   * Makes `owner` the only writer and answers the new epoch; every older epoch is fenced from then on.
-   * `from` is the epoch that the caller saw: somebody else's claim in between fails with `fenced`.
-   * With `onlyIdle` a session that is active by now is left to its owner, with the same failure.
+   * Makes `owner` the only writer and returns the new epoch; every older epoch is fenced from then on. `from` is the
+   * epoch that the caller saw: a claim in between fails with `fenced`. With `onlyIdle` a session that is active by now
+   * stays with its lease holder, with the same failure.
    */
   claim(session: string, claim: Claim): Promise<number>;
   /**
-   * Commits the batch in one transaction, then wakes the readers. Fails with `fenced` for an old epoch,
-   * with `storage_full` when the disk is; after a failure nothing of the batch exists.
+   * Commits the batch in one transaction, then wakes the readers. Fails with `fenced` for an old epoch, with
+   * `storage_full` for a full disk; after a failure nothing of the batch exists.
    */
   append(session: string, batch: Batch): Promise<Appended>;
   /** The answer that a request with this idempotency key got, if there was one. */
   recall(session: string, key: string): Promise<Remembered | undefined>;
 
-  /** The events behind `after`, at most `limit` of them; fewer (but at least one) where they are big. Fails with `cursor_gone`. */
+  /**
+   * The events after the sequence `after`, at most `limit`; fewer (but at least one) where they are large. Fails with
+   * `cursor_gone`.
+   */
   read(session: string, range: ReadRange): Promise<StoredEvent[]>;
-  /** What of `read` is at hand: the newest events, without waiting. Undefined where `read` has to be asked. */
+  /** As `read`, from memory and without waiting. Undefined where only `read` can answer. */
   peek(session: string, range: ReadRange): StoredEvent[] | undefined;
-  /** Resolves once the log has more than `after`, or the session is gone. The only thing that a reader waits on. */
+  /** Resolves once the log has an event after `after`, or the session is gone. Readers wait on nothing else. */
   moved(session: string, after: number, options: { signal: AbortSignal; ordinal?: number }): Promise<void>;
 
   /** Forgets the events up to `through`; a cursor before it is gone from then on. */
   trim(session: string, through: number): Promise<void>;
   /**
-   * Removes the session and all that only it refers to; waiting readers wake. Where readers hold it, it is retired: gone
-   * for everybody else, its id free again, and its rows go when the last of them has let go, or half a minute later.
+   * Removes the session with the large texts that only it uses; waiting readers wake. A session that readers hold is
+   * retired: gone for others, its id free again. Its rows are removed when the last reader releases it, or half a minute
+   * later.
    */
   remove(session: string): Promise<void>;
-  /** Lets a reader that names this `ordinal` read on to the end when the session is removed; to be let go by the answer. */
+  /** Lets a reader of this `ordinal` read to the end when the session is removed. The returned function ends the hold. */
   hold(ordinal: number): () => void;
-  /** The sessions that are retired, whoever retired them; `remove` with the id of such a row takes the rows away. */
+  /** The retired sessions of all servers. `remove` with the id of such a row removes its rows. */
   retired(): Promise<SessionRow[]>;
   close(): Promise<void>;
 }
@@ -90,7 +100,7 @@ export interface SessionRow {
   readonly floor: number;
   readonly epoch: number;
   readonly owner: string;
-  /** Something of it may be running: set and cleared by its writer, read by recovery. */
+  /** Whether its agent may be running: the writer sets and clears it, recovery reads it. */
   readonly active: boolean;
   readonly spool?: SpoolMark & { readonly checkpointOffset?: number };
   readonly snapshot?: { readonly at: number; readonly state: unknown };
@@ -98,19 +108,19 @@ export interface SessionRow {
 
 export interface Batch {
   readonly epoch: number;
-  /** The head that it follows. What follows from an append that failed fails, too, with `fenced`. */
+  /** The head that the batch follows. If the append before it has failed, this one fails with `fenced`. */
   readonly after?: number;
   readonly time: number;
   readonly events: readonly EventDraft[];
   readonly spool?: SpoolMark;
-  /** The session's fold behind this batch: a place to start folding from, never a truth of its own. */
+  /** The session's fold after this batch. It is derived from the events, and saves folding them again. */
   readonly snapshot?: unknown;
   readonly active?: boolean;
   readonly key?: { readonly key: string } & Remembered;
 }
 
 export interface Remembered {
-  /** What the request was, so that another request under the same key can be refused. */
+  /** Identifies the request, so that another request under the same key can be refused. */
   readonly fingerprint: string;
   readonly answer: string;
 }
@@ -125,7 +135,7 @@ export interface ReadRange {
   readonly limit: number;
   readonly raw?: boolean;
   readonly types?: ReadonlySet<EventType>;
-  /** The session of this row alone, not a later one of the same id; also when it is retired. */
+  /** Reads only the session of this row, even if it is retired, and not a later one of the same id. */
   readonly ordinal?: number;
 }
 
@@ -134,6 +144,25 @@ export interface StoredEvent {
   readonly sequence: number;
   readonly type: EventType;
   readonly body: string;
-  /** The native line as JSON text, where it was asked for and there is one. */
+  /** The native line as JSON text, where it was asked for and exists. */
   readonly raw?: string;
+}
+
+/** Reads after a cursor; if those events were trimmed away, from the oldest event that is left. */
+export async function readKept(log: EventLog, session: string, range: ReadRange): Promise<StoredEvent[]> {
+  for (let { after } = range; ;) {
+    try {
+      return await log.read(session, { ...range, after });
+    } catch (error) {
+      const floor = floorOf(error);
+      if (floor === undefined || floor <= after) throw error;
+      after = floor;
+    }
+  }
+}
+
+function floorOf(error: unknown): number | undefined {
+  if (!(error instanceof SluiceError) || error.code !== "cursor_gone") return undefined;
+  const { oldest } = error.facts;
+  return typeof oldest === "number" ? oldest - 1 : undefined;
 }

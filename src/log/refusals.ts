@@ -1,6 +1,6 @@
 import { SluiceError } from "../contract/index.ts";
 
-/** What the log refuses, in the same words whatever it keeps its rows in. */
+/** The refusals of every log, in the same words. */
 
 export function sessionNotFound(session: string): SluiceError {
   return new SluiceError("session_not_found", `There is no session ${session}. It may have been deleted.`, {
@@ -19,7 +19,7 @@ export function sessionExists(session: string): SluiceError {
 export function fenced(session: string, facts: { epoch: number; owner: string; given: number }): SluiceError {
   return new SluiceError(
     "fenced",
-    `Session ${session} is owned by ${facts.owner} since epoch ${facts.epoch}; epoch ${facts.given} writes no more. Nothing was appended.`,
+    `Session ${session} is leased to ${facts.owner} since epoch ${facts.epoch}; epoch ${facts.given} writes no more. Nothing was appended.`,
     { session, ...facts },
   );
 }
@@ -35,20 +35,20 @@ export function keyTaken(session: string, key: string): SluiceError {
 export function cursorGone(
   session: string,
   after: number,
-  place: { floor: number; head: number },
+  position: { floor: number; head: number },
 ): SluiceError {
-  const oldest = place.floor + 1;
+  const oldest = position.floor + 1;
   const why =
-    after > place.head
-      ? `The log of session ${session} ends at ${place.head}; the cursor ${after} is ahead of it.`
+    after > position.head
+      ? `The log of session ${session} ends at ${position.head}; the cursor ${after} is ahead of it.`
       : `The events of session ${session} before ${oldest} were trimmed away; the cursor ${after} lies there.`;
   return new SluiceError(
     "cursor_gone",
-    `${why} Read again with a cursor from ${place.floor} to ${place.head}.`,
+    `${why} Read again with a cursor from ${position.floor} to ${position.head}.`,
     {
       session,
       oldest,
-      head: place.head,
+      head: position.head,
     },
   );
 }

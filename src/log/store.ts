@@ -1,48 +1,47 @@
-import type { Blob } from "./outline.ts";
 import type { Batch, Claim, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
-import type { NewSegment, Segment } from "./segment.ts";
+import type { Blob, NewSegment, Segment } from "./segment.ts";
 
 /**
- * What a log keeps its rows in. Its methods do all their work before they return, but for a long commit; each write is
- * one transaction.
+ * The rows of a log. Its methods are synchronous, except for a long commit. Each write is one transaction.
  */
 export interface SegmentStore {
-  create(session: NewSession): SessionRow;
+  /** Creates all in one transaction; the result is undefined for each that exists already. */
+  create(sessions: readonly NewSession[]): (SessionRow | undefined)[];
   find(session: string): SessionRow | undefined;
   list(page: { before?: number; limit: number }): SessionRow[];
   resting(page: RestingPage): SessionRow[];
   size(): number;
   active(): SessionRow[];
-  /** A session's numbers alone. */
-  place(session: string): Place | undefined;
-  /** Those of the sessions that are not, or no longer, where they are believed to be: in one look. */
-  strayed(believed: ReadonlyMap<string, Place>): string[];
+  /** The position of a session, without the rest of its row. */
+  position(session: string): Position | undefined;
+  /** The sessions whose position differs from the given one, in one query. */
+  strayed(believed: ReadonlyMap<string, Position>): string[];
 
   claim(session: string, claim: Claim): number;
   /**
-   * False, with nothing written, when the head is no longer where `commit.place` says. Where it answers a promise,
-   * nothing else may be called until that settles.
+   * False, with nothing written, when the head is no longer at `commit.position`. If it returns a promise, no other
+   * method may be called before that settles.
    */
   commit(commit: Commit): boolean | Promise<boolean>;
   recall(session: string, key: string): Remembered | undefined;
   trim(session: string, through: number): void;
   remove(session: string): void;
-  /** Gives the session the name that only those know who hold it; its writers are fenced. */
+  /** Gives the session a name that no client knows, and fences its writers. */
   retire(session: string, name: string): void;
   retired(): SessionRow[];
 
-  /** The segments that hold the `limit` events behind `after`, or the first few of them. */
+  /** The segments with the `limit` events after the sequence `after`, or the first few of these segments. */
   segments(ordinal: number, range: { after: number; limit: number; raw: boolean }): Segment[];
   blob(hash: string): string | undefined;
 
-  /** A number that changes when somebody else has written. */
+  /** A number that changes when another process has written. */
   version(): number;
-  /** Calls `look` soon after somebody else may have written. */
+  /** Calls `look` soon after another process may have written. */
   watch(): ForeignWatch;
   close(): void | Promise<void>;
 }
 
-export interface Place {
+export interface Position {
   readonly ordinal: number;
   readonly createdAt: number;
   readonly head: number;
@@ -51,7 +50,7 @@ export interface Place {
 
 export interface Commit {
   readonly session: string;
-  readonly place: Place;
+  readonly position: Position;
   readonly batch: Batch;
   readonly segments: readonly NewSegment[];
 }

@@ -1,4 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { Gate } from "../sqlite/transactions.ts";
+import { Checked, Page } from "./page.ts";
 import type {
   Appended,
   Batch,
@@ -11,48 +13,69 @@ import type {
   SessionRow,
   StoredEvent,
 } from "./port.ts";
-import { Gate } from "../sqlite/gate.ts";
-import { Checked } from "./damaged.ts";
-import { Page } from "./page.ts";
-import { cursorGone, invalidCursor, logClosed, sessionNotFound } from "./refusals.ts";
-import { Places, type Known } from "./places.ts";
-import { Holds, isRetired, toRetiredName } from "./retired.ts";
-import type { Sealer } from "./seal.ts";
-import { toSegments, type NewSegment } from "./segment.ts";
+import { Positions, type Known } from "./positions.ts";
+import { cursorGone, invalidCursor, logClosed, sessionExists, sessionNotFound } from "./refusals.ts";
+import { ReaderHolds, isRetired, toRetiredName } from "./removed-sessions.ts";
+import { serialise, type Serialised } from "./segment.ts";
 import type { ForeignWatch, SegmentStore } from "./store.ts";
 import { Tail } from "./tail.ts";
 import { Wakes } from "./wakes.ts";
 
 const TAIL_TRUST_MS = 100;
 
-/** The log over any store: what sequence, seal, tail and wake have in common. */
+interface Creating {
+  readonly session: NewSession;
+  readonly resolve: (row: SessionRow) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** The event log on any store. Adds sequences, serialising, the tail and wakes. */
 export class StoredLog implements EventLog {
   readonly #store: SegmentStore;
   readonly #watch: ForeignWatch;
   readonly #tail = new Tail();
   readonly #wakes = new Wakes((idle) => this.#watchOthers(!idle));
-  readonly #places: Places;
-  /** The version of the places when the waiting readers last heard of others. */
-  #versionTold: number;
-  /** Held by a long commit: nobody may come near the store before it settles. */
+  readonly #positions: Positions;
+  /** The version of the store when readers were last woken for the writes of other processes. */
+  #wokenVersion: number;
+  /** Held by a long commit: nothing may use the store before it settles. */
   readonly #gate = new Gate();
-  readonly #holds = new Holds();
+  readonly #holds = new ReaderHolds();
   readonly #checked = new Checked();
+  /** Sessions for the next transaction. */
+  readonly #creating: Creating[] = [];
   #closed = false;
 
   constructor(store: SegmentStore) {
     this.#store = store;
     this.#watch = store.watch();
-    this.#places = new Places(store, (session) => this.#tail.forget(session));
-    this.#versionTold = this.#places.version;
+    this.#positions = new Positions(store, (session) => this.#tail.forget(session));
+    this.#wokenVersion = this.#positions.version;
   }
 
+  /** Creates a session; those of the same moment share one transaction. */
   create(session: NewSession): Promise<SessionRow> {
-    return this.#calmly(() => {
-      const row = this.#store.create(session);
-      this.#places.forget(session.id);
-      return row;
+    return new Promise((resolve, reject) => {
+      this.#creating.push({ session, resolve, reject });
+      if (this.#creating.length === 1) setImmediate(() => void this.#createAll(this.#creating.splice(0)));
     });
+  }
+
+  async #createAll(asked: readonly Creating[]): Promise<void> {
+    try {
+      const rows = await this.#calmly(() => this.#store.create(asked.map(({ session }) => session)));
+      for (const [index, { session, resolve, reject }] of asked.entries()) {
+        this.#positions.forget(session.id);
+        const row = rows[index];
+        if (row) resolve(row);
+        else reject(sessionExists(session.id));
+      }
+    } catch (error) {
+      const [only] = asked;
+      if (asked.length === 1) return only?.reject(error);
+      // A session that cannot be stored must not fail the others.
+      for (const one of asked) await this.#createAll([one]);
+    }
   }
 
   find(session: string): Promise<SessionRow | undefined> {
@@ -80,9 +103,10 @@ export class StoredLog implements EventLog {
   }
 
   async append(session: string, batch: Batch): Promise<Appended> {
-    // Whoever knows where it will stand need not wait with the sealing.
-    const sealer = this.#places.recall(session)?.sealer;
-    const ahead = sealer && batch.after !== undefined ? seal(batch, sealer, batch.after + 1) : undefined;
+    // If the head is known, the batch is serialised while another commit is still under way.
+    const serialiser = this.#positions.recall(session)?.serialiser;
+    const ahead =
+      serialiser && batch.after !== undefined ? serialise(batch, serialiser, batch.after + 1) : undefined;
     for (;;) {
       const appended = await this.#calmly(() => this.#tryAppend(session, batch, ahead));
       if (appended) return appended;
@@ -95,7 +119,7 @@ export class StoredLog implements EventLog {
 
   peek(session: string, range: ReadRange): StoredEvent[] | undefined {
     if (this.#closed) return undefined;
-    if (this.#places.age > TAIL_TRUST_MS && !this.#gate.isHeld) this.#places.look();
+    if (this.#positions.age > TAIL_TRUST_MS && !this.#gate.isHeld) this.#positions.look();
     const newest = this.#newest(session, range);
     return newest?.length === 0 ? undefined : newest;
   }
@@ -108,7 +132,7 @@ export class StoredLog implements EventLog {
 
     const page = await this.#calmly(() => this.#open(session, range));
     while (!page.isWhole) {
-      // A filter may skip over a long history; others want to run meanwhile.
+      // A filter may skip a long history; other work runs in between.
       await nextTurn();
       await this.#calmly(() => page.readOn());
     }
@@ -118,9 +142,9 @@ export class StoredLog implements EventLog {
   moved(session: string, after: number, options: { signal: AbortSignal; ordinal?: number }): Promise<void> {
     return this.#calmly(() => {
       options.signal.throwIfAborted();
-      this.#places.look();
-      const known = this.#places.of(session);
-      if (known === undefined || known.place.head > after || !isOf(known, options.ordinal)) return;
+      this.#positions.look();
+      const known = this.#positions.of(session);
+      if (known === undefined || known.position.head > after || !isOf(known, options.ordinal)) return;
       return this.#wakes.wait(session, after, options.signal);
     });
   }
@@ -128,17 +152,17 @@ export class StoredLog implements EventLog {
   trim(session: string, through: number): Promise<void> {
     return this.#calmly(() => {
       this.#store.trim(session, through);
-      this.#places.forget(session);
+      this.#positions.forget(session);
     });
   }
 
   remove(session: string): Promise<void> {
     return this.#calmly(() => {
-      const ordinal = this.#store.place(session)?.ordinal;
+      const ordinal = this.#store.position(session)?.ordinal;
       if (ordinal === undefined || isRetired(session) || !this.#holds.has(ordinal))
         this.#store.remove(session);
       else this.#retire(session, ordinal);
-      this.#places.forget(session);
+      this.#positions.forget(session);
       this.#wakes.removed(session);
     });
   }
@@ -159,66 +183,67 @@ export class StoredLog implements EventLog {
     this.#watch.close();
     await this.#gate.pass(() => {
       this.#tail.clear();
-      this.#places.clear();
+      this.#positions.clear();
       return this.#store.close();
     });
   }
 
   #newest(session: string, range: ReadRange): StoredEvent[] | undefined {
-    if (!isOf(this.#places.recall(session), range.ordinal)) return undefined;
-    return this.#places.holds(session) ? this.#tail.read(session, range) : undefined;
+    if (!isOf(this.#positions.recall(session), range.ordinal)) return undefined;
+    return this.#positions.holds(session) ? this.#tail.read(session, range) : undefined;
   }
 
-  /** The page behind a cursor: what of it is at hand, or what has to be read. */
+  /** The page after a cursor, from the tail or from the store. */
   #open(session: string, range: ReadRange): Pick<Page, "events" | "isWhole" | "readOn"> {
-    this.#places.look();
-    const place = this.#known(session, range.ordinal)?.place;
-    if (place === undefined) throw sessionNotFound(session);
-    if (range.after < place.floor || range.after > place.head) throw cursorGone(session, range.after, place);
-    const events = range.after === place.head ? [] : this.#newest(session, range);
+    this.#positions.look();
+    const position = this.#known(session, range.ordinal)?.position;
+    if (position === undefined) throw sessionNotFound(session);
+    if (range.after < position.floor || range.after > position.head)
+      throw cursorGone(session, range.after, position);
+    const events = range.after === position.head ? [] : this.#newest(session, range);
     if (events) return { events, isWhole: true, readOn: () => {} };
-    const page = new Page(this.#store, { id: session, place, checked: this.#checked }, range);
-    // At once: behind the next commit the place may be another, and what was trimmed would be missing without a word.
+    const page = new Page(this.#store, { id: session, position, checked: this.#checked }, range);
+    // The first part is read now: after the next commit events may be trimmed, and would be missing silently.
     page.readOn();
     return page;
   }
 
-  /** The session of that name, or the retired one of that ordinal. */
+  /** The session of this id; if it has another ordinal, the retired session of the given one. */
   #known(session: string, ordinal: number | undefined): Known | undefined {
-    const known = this.#places.of(session);
-    return ordinal === undefined || isOf(known, ordinal) ? known : this.#places.of(toRetiredName(ordinal));
+    const known = this.#positions.of(session);
+    return ordinal === undefined || isOf(known, ordinal) ? known : this.#positions.of(toRetiredName(ordinal));
   }
 
   #retire(session: string, ordinal: number): void {
     const name = toRetiredName(ordinal);
     this.#store.retire(session, name);
-    // A process that ends before has left them to the next start.
+    // If this process ends before that, the next start removes the rows.
     this.#holds.retire(ordinal, () => void this.remove(name).catch(() => {}));
   }
 
-  /** Undefined when somebody else was faster. */
+  /** Undefined when another writer was faster. */
   #tryAppend(
     session: string,
     batch: Batch,
-    ahead: Sealed | undefined,
+    ahead: Serialised | undefined,
   ): Appended | undefined | Promise<Appended | undefined> {
-    const known = this.#places.at(session, batch.after);
-    const { place, sealer } = known;
-    const first = place.head + 1;
-    const isSealed = ahead?.sealer === sealer && ahead.first === first;
-    const { segments } = isSealed ? ahead : seal(batch, sealer, first);
+    const known = this.#positions.at(session, batch.after);
+    const { position, serialiser } = known;
+    const first = position.head + 1;
+    const isReady = ahead?.serialiser === serialiser && ahead.first === first;
+    const { segments } = isReady ? ahead : serialise(batch, serialiser, first);
     const settle = (committed: boolean): Appended | undefined => {
       if (!committed) {
-        this.#places.forget(session);
+        this.#positions.forget(session);
         return undefined;
       }
-      const last = place.head + batch.events.length;
-      known.place = { ...place, head: last };
+      const last = position.head + batch.events.length;
+      known.position = { ...position, head: last };
       this.#tail.extend(session, segments);
       this.#wakes.moved(session, last);
       return { first, last };
     };
-    const committed = this.#store.commit({ session, place, batch, segments });
+    const committed = this.#store.commit({ session, position, batch, segments });
     if (typeof committed === "boolean") return settle(committed);
     const settled = committed.then(settle);
     this.#gate.hold(settled);
@@ -238,19 +263,19 @@ export class StoredLog implements EventLog {
       this.#watch.pause();
       return;
     }
-    // What fails here fails whoever asks next, too.
+    // The failure is ignored: the next caller gets it, too.
     this.#watch.start(() => void this.#calmly(() => this.#wakeForOthers()).catch(() => {}));
   }
 
   #wakeForOthers(): void {
-    this.#places.look();
-    if (this.#places.version === this.#versionTold) return;
-    this.#versionTold = this.#places.version;
+    this.#positions.look();
+    if (this.#positions.version === this.#wokenVersion) return;
+    this.#wokenVersion = this.#positions.version;
     const waited = this.#wakes.sessions();
-    this.#places.confirm(waited);
+    this.#positions.confirm(waited);
     for (const session of waited) {
-      const known = this.#places.of(session);
-      if (known) this.#wakes.moved(session, known.place.head);
+      const known = this.#positions.of(session);
+      if (known) this.#wakes.moved(session, known.position.head);
       else this.#wakes.removed(session);
     }
   }
@@ -261,17 +286,5 @@ export class StoredLog implements EventLog {
 }
 
 function isOf(known: Known | undefined, ordinal: number | undefined): boolean {
-  return ordinal === undefined || known?.place.ordinal === ordinal;
-}
-
-/** A batch as it will stand in the log, where its first event has this sequence. */
-interface Sealed {
-  readonly sealer: Sealer;
-  readonly first: number;
-  readonly segments: readonly NewSegment[];
-}
-
-function seal(batch: Batch, sealer: Sealer, first: number): Sealed {
-  const texts = sealer.seal(batch.events, { first, time: batch.time });
-  return { sealer, first, segments: toSegments(batch.events, texts, first) };
+  return ordinal === undefined || known?.position.ordinal === ordinal;
 }

@@ -1,23 +1,23 @@
 import type { ReadRange, StoredEvent } from "./port.ts";
 import { fromSegment, type NewSegment } from "./segment.ts";
 
-export interface TailLimits {
+interface TailLimits {
   readonly eventsPerSession: number;
   readonly lengthPerSession: number;
   readonly length: number;
 }
 
 const LIMITS: TailLimits = {
-  // A few batches of a flood: a reader whose socket is full for a moment still finds its place here.
+  // A few batches of a flood: a reader whose socket is full for a moment still finds its position here.
   eventsPerSession: 16_384,
   lengthPerSession: 1024 * 1024,
   length: 64 * 1024 * 1024,
 };
 
-/** The newest events of the sessions that move, shared by all readers at the head. */
+/** The newest events of active sessions, shared by all readers at the head. */
 export class Tail {
   readonly #limits: TailLimits;
-  // In order of use: the first is the one that was idle longest.
+  // In order of use: the longest idle first.
   readonly #sessions = new Map<string, SessionTail>();
   #length = 0;
 
@@ -45,7 +45,7 @@ export class Tail {
     }
   }
 
-  /** What it holds of the range, perhaps not all of it; undefined where it does not reach back to `after`. */
+  /** The part of the range that the tail holds; undefined where it does not reach back to `after`. */
   read(session: string, range: ReadRange): StoredEvent[] | undefined {
     const tail = this.#sessions.get(session);
     if (tail === undefined) return undefined;
@@ -74,7 +74,7 @@ export class Tail {
   }
 }
 
-/** Whole segments as they were committed: what nobody reads is never taken apart. */
+/** The newest segments of one session, as they were committed. A segment is split into events only when it is read. */
 class SessionTail {
   readonly #segments: NewSegment[] = [];
   #first: number;
@@ -115,7 +115,7 @@ class SessionTail {
     return page;
   }
 
-  /** Looked for from the end, where readers are. */
+  /** Searches from the end, where readers are. */
   #indexOf(sequence: number): number {
     let at = this.#segments.length;
     while (at > 0 && (this.#segments[at - 1] as NewSegment).last >= sequence) at--;

@@ -1,15 +1,13 @@
-import { appending } from "./testkit/appending.ts";
-import { keeping } from "./testkit/keeping.ts";
-import { ownership } from "./testkit/ownership.ts";
+import { appending, ownership } from "./testkit/appending.ts";
 import { reading } from "./testkit/reading.ts";
-import { sessions } from "./testkit/sessions.ts";
+import { keeping, sessions } from "./testkit/sessions.ts";
 import type { LogUnderTest, Suite } from "./testkit/suite.ts";
 import { waking } from "./testkit/waking.ts";
 
 export type { LogUnderTest } from "./testkit/suite.ts";
 
 export interface EventLogTestkit {
-  /** What the suite is called. */
+  /** The suite's name. */
   readonly name: string;
   /** A new, empty log. */
   create(): Promise<LogUnderTest>;
@@ -20,7 +18,7 @@ export interface EventLogTestkit {
   readonly it: (name: string, body: () => Promise<void>) => void;
 }
 
-/** The conformance suite of the port `EventLog`: whatever passes it can stand under the engine. */
+/** The conformance suite of the port `EventLog`: a log that passes it can serve the engine. */
 export function eventLogTestkit(kit: EventLogTestkit): void {
   kit.describe(`the event log: ${kit.name}`, () => {
     const suite: Suite = {

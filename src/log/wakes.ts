@@ -1,10 +1,10 @@
-/** The readers that wait at the head. A waiter is a cursor and a promise, and nothing else of a reader is kept. */
+/** The readers that wait at the head. Only a cursor and a promise of each reader are kept. */
 export class Wakes {
   readonly #waiting = new Map<string, Set<Waiter>>();
   readonly #signals = new Map<AbortSignal, SharedListener>();
   readonly #onIdle: (idle: boolean) => void;
 
-  /** `onIdle` hears when the first waiter comes and when the last one goes. */
+  /** `onIdle` is called when the first waiter comes and when the last one goes. */
   constructor(onIdle: (idle: boolean) => void = () => {}) {
     this.#onIdle = onIdle;
   }
@@ -15,7 +15,7 @@ export class Wakes {
     });
   }
 
-  /** To call strictly after the commit. */
+  /** Wakes the readers of a session. Call it strictly after the commit. */
   moved(session: string, head: number): void {
     for (const waiter of this.#waiting.get(session) ?? []) {
       if (waiter.after >= head) continue;
@@ -62,7 +62,7 @@ export class Wakes {
     if (this.#waiting.size === 0) this.#onIdle(true);
   }
 
-  /** One listener per signal: a thousand readers may share the one that ends the server. */
+  /** Adds one listener per signal: a thousand readers may share the signal that ends the server. */
   #listen(waiter: Waiter): void {
     const { signal } = waiter;
     const shared = this.#signals.get(signal);

@@ -1,11 +1,9 @@
 import type { Usage } from "../contract/index.ts";
 import type { Ask } from "./ask.ts";
-import type { ModelFailure } from "./failure.ts";
-import { toAnswerUsage } from "./usage.ts";
 
-/** What the model answers, whatever the wire that carries it. */
+/** The model's answer, independent of the wire. */
 export interface Answer {
-  /** From the conversation's position: a request that is sent again gets the same. */
+  /** Derived from the history: a repeated request gets the same id. */
   readonly id: string;
   readonly parts: readonly Part[];
   readonly stop: "end" | "calls" | "refusal";
@@ -20,7 +18,7 @@ export type Part =
 
 export type Delta = string | Break;
 
-/** Where the stream goes wrong: it ends, holds a line that is no JSON, or says that the model failed. */
+/** A scripted fault within an answer: a cut connection, a line that is no JSON, or a failure of the model. */
 export type Break =
   | { readonly fault: "cut" }
   | { readonly fault: "garbage" }
@@ -30,13 +28,13 @@ export interface ToolCall {
   readonly id: string;
   readonly name: string;
   readonly namespace?: string;
-  /** A text for a tool that takes plain text. */
+  /** A string if the tool takes plain text. */
   readonly input: Readonly<Record<string, unknown>> | string;
-  /** The search for tools that the client holds back, which has a shape of its own on some wires. */
+  /** Whether the call searches for tools that the client holds back. Some wires have a special shape for it. */
   readonly search?: boolean;
 }
 
-/** `input` is what no cache had; `reasoning` is a part of `output`. */
+/** `input` excludes cached tokens; `output` includes `reasoning`. */
 export interface AnswerUsage {
   readonly input: number;
   readonly output: number;
@@ -45,7 +43,7 @@ export interface AnswerUsage {
   readonly reasoning: number;
 }
 
-/** Leaves out thoughts that were not asked for. */
+/** Builds an answer. Thoughts are left out if the request does not want them. */
 export function toAnswer(
   ask: Ask,
   given: { id: string; parts: readonly Part[]; stop?: Answer["stop"]; usage?: Usage },
@@ -58,3 +56,85 @@ export function toAnswer(
 export function textOf(deltas: readonly Delta[]): string {
   return deltas.filter((delta) => typeof delta === "string").join("");
 }
+
+/** The script's usage; counts that it lacks are estimated at four characters per token. */
+export function toAnswerUsage(ask: Ask, parts: readonly Part[], given: Usage = {}): AnswerUsage {
+  const count = (what: "say" | "think" | "call"): number =>
+    toTokens(parts.reduce((sum, part) => sum + (part.do === what ? sizeOf(part) : 0), 0));
+  const reasoning = given.reasoning_tokens ?? count("think");
+  const output = given.output_tokens ?? Math.max(1, count("say") + count("call") + reasoning);
+  return {
+    input: given.input_tokens ?? toTokens(ask.bytes),
+    output,
+    cacheRead: given.cache_read_tokens ?? 0,
+    cacheWrite: given.cache_write_tokens ?? 0,
+    reasoning: Math.min(reasoning, output),
+  };
+}
+
+export function toTokens(characters: number): number {
+  return Math.ceil(characters / 4);
+}
+
+function sizeOf(part: Part): number {
+  if (part.do === "say" || part.do === "think") return textOf(part.deltas).length;
+  return part.do === "call" ? JSON.stringify(part.call.input).length : 0;
+}
+
+/** A text in the given number of pieces, or in one piece per word. */
+export function toDeltas(text: string, chunks?: number): string[] {
+  if (text === "") return [];
+  if (chunks === undefined) return text.match(/^\s+$|\s*\S+(?:\s+$)?/g) ?? [text];
+  const characters = Array.from(text);
+  const count = Math.min(chunks, characters.length);
+  const edge = (index: number): number => Math.floor((index * characters.length) / count);
+  return Array.from({ length: count }, (_, index) => characters.slice(edge(index), edge(index + 1)).join(""));
+}
+
+export function toFlood(events: number, bytes: number): string[] {
+  return Array.from({ length: events }, (_, index) => `${index} `.padEnd(bytes, "~").slice(0, bytes));
+}
+
+/** A JSON text in pieces, as models give the arguments of a call. */
+export function toPieces(text: string, size = 24): string[] {
+  return Array.from({ length: Math.ceil(text.length / size) }, (_, index) =>
+    text.slice(index * size, (index + 1) * size),
+  );
+}
+
+/**
+ * The id of a call contains the id of its answer. Clients send it back, so that the rounds of a history can be counted.
+ * `aside`: a call outside of the script, such as a search for a tool.
+ */
+export function toCallId(answer: string, ordinal: number, options: { aside?: boolean } = {}): string {
+  return `${answer}_${options.aside === true ? "x" : "n"}${ordinal}`;
+}
+
+/** The id of the answer that made a call. */
+export function roundOf(id: string): string | undefined {
+  return ID.exec(id)?.[1];
+}
+
+export function isAside(id: string): boolean {
+  return ID.exec(id)?.[2] === "x";
+}
+
+const ID = /([0-9a-f]{12})_([nx])\d+$/;
+
+export type ModelFailure =
+  | "overloaded"
+  | "rate_limited"
+  | "bad_gateway"
+  | "server_error"
+  | "terminal"
+  | "unauthorized"
+  | "context_length";
+
+/** `message` replaces the usual text of the failure. */
+export interface FailedAnswer {
+  readonly id: string;
+  readonly failure: ModelFailure;
+  readonly message?: string;
+}
+
+export type ModelResponse = Answer | FailedAnswer;

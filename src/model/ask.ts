@@ -1,4 +1,6 @@
-/** What a request asks, whatever the wire it came by. */
+import { createHash } from "node:crypto";
+
+/** A request to the model, independent of the wire. */
 export interface Ask {
   readonly model: string;
   readonly stream: boolean;
@@ -13,9 +15,9 @@ export interface Ask {
   /** Whether the answer may hold thoughts. */
   readonly thinks: boolean;
   readonly wantsUsage: boolean;
-  /** The client's own name of the conversation, where it gives one. */
+  /** The client's own id of the conversation. */
   readonly conversation?: string;
-  /** Of the request's body, for the estimate of its tokens. */
+  /** The length of the body, for the estimate of tokens. */
   readonly bytes: number;
 }
 
@@ -33,12 +35,36 @@ export interface PastCall {
 
 export interface OfferedTool {
   readonly name: string;
-  /** The group in which some wires offer it. */
+  /** The group of the tool, on wires that group tools. */
   readonly namespace?: string;
-  /** Takes plain text instead of JSON. */
+  /** Whether the tool takes plain text instead of JSON. */
   readonly freeform: boolean;
-  /** Of its arguments; undefined where it does not tell. */
+  /** The schema of the tool's arguments, if it has one. */
   readonly schema?: unknown;
-  /** The tool that runs code, where only such code can call this one. */
+  /** The tool that runs code, if only such code can call this tool. */
   readonly within?: { readonly name: string; readonly namespace?: string };
+}
+
+/** The entries without system messages. Consecutive entries of the model become one. */
+export function toHistory(entries: readonly Entry[]): Entry[] {
+  const history: Entry[] = [];
+  for (const entry of entries) {
+    const last = history.at(-1);
+    if (entry.by === "system") continue;
+    if (entry.by !== "model" || last?.by !== "model") history.push(entry);
+    else
+      history[history.length - 1] = {
+        by: "model",
+        text: [last.text, entry.text].filter(Boolean).join("\n"),
+        calls: [...last.calls, ...entry.calls],
+      };
+  }
+  return history;
+}
+
+export function toDigest(history: readonly Entry[], salt = ""): string {
+  return createHash("sha256")
+    .update(JSON.stringify([salt, history]))
+    .digest("hex")
+    .slice(0, 12);
 }

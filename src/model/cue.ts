@@ -1,12 +1,10 @@
-import { parseScript } from "../harness/scripted/agent/script.ts";
-import type { Step } from "../harness/scripted/agent/step.ts";
+import { parseScript } from "../scripted-agent/script.ts";
+import type { Step } from "../scripted-agent/step.ts";
 import type { Entry } from "./ask.ts";
-import { isAside, roundOf } from "./call-id.ts";
-import { type Round, toRounds } from "./rounds.ts";
-import { readProgress } from "./summary.ts";
-import { findScript, saysCutOff, saysInterrupted, toUserText } from "./user-text.ts";
+import { isAside, roundOf } from "./answer.ts";
+import { toCallSteps } from "./tools/toolbox.ts";
 
-/** What the model has to act on: a script at one of its rounds, or a plain prompt. */
+/** What the model has to answer: a round of a script, or a plain prompt. */
 export type Cue = ScriptCue | { readonly kind: "plain"; readonly text: string };
 
 export interface ScriptCue {
@@ -14,27 +12,27 @@ export interface ScriptCue {
   readonly script: string;
   readonly steps: readonly Step[];
   readonly rounds: readonly Round[];
-  /** How many rounds were answered. */
+  /** The count of answered rounds. */
   readonly done: number;
-  /** The tools that were called besides the script since its newest round; none of it is done twice. */
+  /** Names of the tools that were called outside of the script since its newest round. None is called twice. */
   readonly asides: readonly string[];
-  /** Where in the history the script stands. */
+  /** The index of the script in the history. */
   readonly at: number;
-  /** The user texts before the one that drives. */
+  /** The user's texts before the script. */
   readonly earlier: readonly string[];
 }
 
-/** Throws what is wrong with a script. */
+/** Finds the newest cue of a history. Throws for a faulty script. */
 export function findCue(history: readonly Entry[]): Cue {
   const reader = new CueReader();
   for (const [index, entry] of history.entries()) {
-    if (entry.by === "user") reader.hear(entry.texts, index);
-    if (entry.by === "model") reader.count(entry, index);
+    if (entry.by === "user") reader.readUser(entry.texts, index);
+    if (entry.by === "model") reader.readModel(entry, index);
   }
   return reader.cue;
 }
 
-/** `from`: how many rounds were done when the history begins to tell of it. */
+/** `from`: the count of rounds that were answered before the history was compacted. */
 interface Playing extends Pick<ScriptCue, "script" | "steps" | "rounds" | "earlier"> {
   readonly from: number;
 }
@@ -53,7 +51,7 @@ class CueReader {
     return { kind: "script", ...this.#playing, done: this.#done, asides: this.#asides, at: this.#at };
   }
 
-  hear(parts: readonly string[], index: number): void {
+  readUser(parts: readonly string[], index: number): void {
     const before = this.#playing;
     const isUnanswered = before !== undefined && this.#at < index && this.#done === before.from;
     for (const part of parts) {
@@ -64,14 +62,14 @@ class CueReader {
       if (text === "" || saysInterrupted(text)) continue;
       const script = findScript(text);
       if (script !== undefined) this.#play(script, { index, from: 0 });
-      // A text that joins a running script steers nothing; behind its end or its interruption it is a prompt.
+      // A text during a script is ignored. After the script's end or an interruption it is a prompt.
       else if (this.#playing === before && (this.#isOver || this.#interrupted || isUnanswered))
         this.#playing = undefined;
       this.#texts.push(text);
     }
   }
 
-  count({ text, calls }: Extract<Entry, { by: "model" }>, index: number): void {
+  readModel({ text, calls }: Extract<Entry, { by: "model" }>, index: number): void {
     if (this.#resume(text, index)) return;
     const ids = calls.map((call) => call.id);
     if (ids.length > 0 && ids.every(isAside)) {
@@ -79,14 +77,14 @@ class CueReader {
       return;
     }
     const round = ids.map(roundOf).find((found) => found !== undefined);
-    // Some clients put each result right behind its call, which makes one answer look like several.
+    // Some clients put each result directly after its call, which splits one answer into several.
     if (round !== undefined && round === this.#lastRound) return;
     this.#lastRound = round;
     this.#asides = [];
     this.#done += 1;
   }
 
-  /** A summary of ours says how far the script was when the history was made shorter. */
+  /** Takes up the script's progress from a summary of ours; false if the text is none. */
   #resume(part: string, index: number): boolean {
     const progress = readProgress(part);
     if (progress === undefined) return false;
@@ -108,4 +106,75 @@ class CueReader {
   get #isOver(): boolean {
     return this.#playing !== undefined && this.#done >= this.#playing.rounds.length;
   }
+}
+
+/** The steps of one answer; `from` is the index of the first in the script. */
+export interface Round {
+  readonly steps: readonly Step[];
+  readonly from: number;
+}
+
+/** Splits a script into rounds, one answer each. A round ends with calls, the last one with the turn. */
+export function toRounds(script: readonly Step[]): Round[] {
+  const rounds: Round[] = [];
+  let from = 0;
+  for (const [index, step] of script.entries()) {
+    if (toCallSteps([step]).length === 0 && step.do !== "refuse") continue;
+    rounds.push({ steps: script.slice(from, index + 1), from });
+    if (step.do === "refuse") return rounds;
+    from = index + 1;
+  }
+  return [...rounds, { steps: script.slice(from), from }];
+}
+
+/** The user's own text in a part; "" if the client itself wrote the part. */
+export function toUserText(part: string): string {
+  const text = unquote(unwrap(part.replace(REMINDER, ""))).trim();
+  const isClients = CONTEXT.test(text) || NUDGE.test(text);
+  return isClients && !SCRIPT.test(text) ? "" : text;
+}
+
+/** The `#script` of a text; undefined without one. */
+export function findScript(text: string): string | undefined {
+  const mark = SCRIPT.exec(text);
+  return mark === null ? undefined : text.slice(mark.index).replace(/<\/user_query>\s*$/, "");
+}
+
+/** Whether a client reports an interrupted turn. */
+export function saysInterrupted(part: string): boolean {
+  return /^\s*(?:\[Request interrupted by user|<turn_aborted>)/.test(part);
+}
+
+/** Whether a client reports that the answer was cut off. It keeps the beginning as an answer of its own. */
+export function saysCutOff(part: string): boolean {
+  return /^\s*Your response above was cut off/.test(part);
+}
+
+/** Texts by which clients themselves ask for more output. */
+const NUDGE =
+  /^(?:Tool loaded\.|Your response above was |\[Your previous response had no |System: Please continue|Continue if you have next steps|The previous request exceeded )/;
+const SCRIPT = /^[ \t]*#script(?![\w-])/m;
+const REMINDER = /<system-reminder>[\s\S]*?<\/system-reminder>/g;
+/** A part that is one element of tags as a whole. */
+const CONTEXT = /^<[a-z][\w-]*[\s>][\s\S]*<\/[\w-]+>$/i;
+
+function unwrap(text: string): string {
+  return /<user_query>\s*([\s\S]*?)\s*<\/user_query>/.exec(text)?.[1] ?? text;
+}
+
+/** `opencode run` puts a prompt of several words into quotes, and a backslash before each quote in it. */
+function unquote(text: string): string {
+  const quoted = /^\s*"(\s*#script[\s\S]*)"\s*$/.exec(text)?.[1];
+  return quoted === undefined ? text : quoted.replaceAll('\\"', '"');
+}
+
+const PROGRESS = /\[script: (?:none|(\d+) ([\w-]+))\]/;
+
+/** The script's progress in a summary of `toSummary`, anywhere in a text. */
+export function readProgress(text: string): { script?: string; done: number } | undefined {
+  const mark = PROGRESS.exec(text);
+  if (mark === null) return undefined;
+  const [, done = "0", script = ""] = mark;
+  if (script === "") return { done: Number(done) };
+  return { done: Number(done), script: Buffer.from(script, "base64url").toString("utf8") };
 }

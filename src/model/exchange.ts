@@ -2,16 +2,16 @@ import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Answer, toAnswer } from "./answer.ts";
+import { type Answer, toAnswer, toTokens } from "./answer.ts";
 import type { Ask } from "./ask.ts";
-import type { FailCounts } from "./fail-counts.ts";
-import type { HttpFailure } from "./failure.ts";
+import type { FailCounts } from "./script-answer.ts";
+import type { HttpFailure, Frame, Wire } from "./wire.ts";
 import { asObject, parseJson } from "./json.ts";
 import { respond } from "./respond.ts";
-import { findRoute, type Route } from "./routes.ts";
-import type { ModelRequest } from "./server.ts";
-import { toTokens } from "./usage.ts";
-import type { Frame, Wire } from "./wire.ts";
+import { anthropic } from "./wires/anthropic.ts";
+import { chat } from "./wires/chat.ts";
+import { gemini } from "./wires/gemini.ts";
+import { responses } from "./wires/responses.ts";
 
 /** One request and its answer on the socket. */
 export class Exchange {
@@ -25,7 +25,7 @@ export class Exchange {
     outgoing.once("close", () => this.#gone.abort());
   }
 
-  /** Never rejects: whoever left does not want the answer, and a fault of ours is an answer too. */
+  /** Never rejects. An error becomes a 500, or a cut if the answer has begun; it is dropped if the client is gone. */
   async run(model: { counts: FailCounts; onAsked: (request: ModelRequest) => void }): Promise<void> {
     try {
       await this.#answer(model);
@@ -79,8 +79,8 @@ export class Exchange {
   async #whole(wire: Wire, ask: Ask, answer: Answer): Promise<void> {
     for (const part of answer.parts) {
       if (part.do === "pause") await pause(part.ms, this.#gone.signal);
-      const breaks = part.do === "break" ? [part.how] : part.do === "say" ? part.deltas : [];
-      for (const how of breaks) {
+      const deltas = part.do === "break" ? [part.how] : part.do === "say" ? part.deltas : [];
+      for (const how of deltas) {
         if (typeof how === "string") continue;
         if (how.fault === "failed") return this.#fail(wire.failure(how.failure));
         this.#outgoing.writeHead(200, { "content-type": "application/json" });
@@ -92,7 +92,7 @@ export class Exchange {
     this.#json(200, wire.whole(ask, answer));
   }
 
-  /** Only behind what was written: a socket that is destroyed at once takes that with it. */
+  /** Cuts the connection once the written data is out: an immediate destroy would drop it. */
   async #cut(): Promise<void> {
     await new Promise<void>((resolve) => this.#outgoing.write("", () => resolve()));
     this.#outgoing.destroy();
@@ -134,4 +134,35 @@ function toSideAnswer(
     owned_by: "sluice",
   }));
   return [200, { object: "list", data, has_more: false }];
+}
+
+export type Route =
+  | { readonly kind: "answer"; readonly wire: Wire }
+  | { readonly kind: "count"; readonly wire: Wire }
+  | { readonly kind: "models" | "health" | "none" };
+
+/** Finds a route by the end of the path: a client's base URL may have any path before it. */
+export function findRoute(method: string, path: string): Route {
+  if (method === "GET" || method === "HEAD") {
+    if (path.endsWith("/models")) return { kind: "models" };
+    return { kind: path === "/" ? "health" : "none" };
+  }
+  if (method !== "POST") return { kind: "none" };
+  if (path.endsWith("/messages/count_tokens")) return { kind: "count", wire: anthropic };
+  if (path.endsWith(":countTokens")) return { kind: "count", wire: gemini };
+  if (path.endsWith("/messages")) return { kind: "answer", wire: anthropic };
+  if (path.endsWith("/responses")) return { kind: "answer", wire: responses };
+  if (path.endsWith("/chat/completions")) return { kind: "answer", wire: chat };
+  if (/:(?:stream)?generateContent$/i.test(path)) return { kind: "answer", wire: gemini };
+  return { kind: "none" };
+}
+
+/** A request that the model received. */
+export interface ModelRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly wire?: Wire["id"];
+  readonly model?: string;
+  /** The parsed body; undefined if it is no JSON. */
+  readonly body: unknown;
 }

@@ -1,2 +1,3 @@
 export { createScriptedModel } from "./server.ts";
-export type { ModelRequest, ScriptedModel, ScriptedModelOptions } from "./server.ts";
+export type { ModelRequest } from "./exchange.ts";
+export type { ScriptedModel, ScriptedModelOptions } from "./server.ts";

@@ -1,4 +1,4 @@
-/** Reads of untrusted JSON: each answers something of its type, whatever it was given. */
+// Readers of untrusted JSON. Each returns a value of its type for any input.
 
 export type Json = Readonly<Record<string, unknown>>;
 

@@ -1,19 +1,17 @@
-import type { Step } from "../harness/scripted/agent/step.ts";
-import type { Break, Delta, Part } from "./answer.ts";
-import { toDeltas, toFlood } from "./deltas.ts";
-import type { ModelFailure } from "./failure.ts";
+import type { Step } from "../scripted-agent/step.ts";
+import { type Break, type Delta, type Part, toDeltas, toFlood, type ModelFailure } from "./answer.ts";
 
 type Fail = Extract<Step, { do: "fail" }>;
 
 export interface Performance {
   readonly parts: readonly Part[];
-  /** `broken`: a failure of the script stands in its way. */
+  /** `broken`: a scripted failure breaks the round. */
   readonly outcome: "said" | "refused" | "broken";
-  /** The request fails as a whole, before anything is said. */
+  /** Set if the whole request fails before any output. */
   readonly failure?: ModelFailure;
 }
 
-/** What the model says in one round, without its calls. `fails` tells whether a failure is still to come. */
+/** The model's output in one round, without its calls. `fails` says whether a failure is still due. */
 export function performSteps(
   steps: readonly Step[],
   options: { history: string; fails: (step: Fail) => boolean },
@@ -32,13 +30,13 @@ export function performSteps(
       if (step.kind === "empty") return { parts: [], outcome: "broken" };
       if (step.kind !== "cut" && step.kind !== "garbage") return performer.fail(step.kind);
       performer.breakNext(step.kind);
-    } else if (NOT_A_MODELS.has(step.do)) performer.think(toDeltas(toSkipped(step.do)));
+    } else if (AGENT_ONLY.has(step.do)) performer.think(toDeltas(toSkipped(step.do)));
   }
   return performer.end("said");
 }
 
-/** Steps that an agent's process can do, and a model cannot. */
-const NOT_A_MODELS: ReadonlySet<Step["do"]> = new Set([
+/** Steps that only an agent's process can do. */
+const AGENT_ONLY: ReadonlySet<Step["do"]> = new Set([
   "compact",
   "image",
   "stderr",
@@ -48,23 +46,23 @@ const NOT_A_MODELS: ReadonlySet<Step["do"]> = new Set([
   "signal",
 ]);
 
-/** A thought, so that the log tells of it and the script's words stay its own. */
+/** The note about a skipped step. It is a thought, so that the script's messages stay as they are. */
 export function toSkipped(step: Step["do"]): string {
   return `The step "${step}" is skipped: a model cannot do it, only the scripted agent can.`;
 }
 
 class Performer {
   readonly #parts: Part[] = [];
-  #next: Break | undefined;
+  #pendingBreak: Break | undefined;
   #isBroken = false;
 
   say(deltas: readonly string[]): void {
     if (deltas.length === 0) return;
     this.#parts.push({
       do: "say",
-      deltas: this.#next === undefined ? deltas : breakInto(deltas, this.#next),
+      deltas: this.#pendingBreak === undefined ? deltas : breakInto(deltas, this.#pendingBreak),
     });
-    this.#next = undefined;
+    this.#pendingBreak = undefined;
   }
 
   think(deltas: readonly string[]): void {
@@ -76,25 +74,25 @@ class Performer {
   }
 
   breakNext(fault: "cut" | "garbage"): void {
-    this.#next = { fault };
+    this.#pendingBreak = { fault };
     this.#isBroken = true;
   }
 
   fail(failure: ModelFailure): Performance {
     const isFirst = this.#parts.every((part) => part.do === "pause");
     if (isFirst) return { parts: [], outcome: "broken", failure };
-    this.#next = { fault: "failed", failure };
+    this.#pendingBreak = { fault: "failed", failure };
     this.#isBroken = true;
     return this.end("said");
   }
 
   end(outcome: "said" | "refused"): Performance {
-    if (this.#next !== undefined) this.#parts.push({ do: "break", how: this.#next });
+    if (this.#pendingBreak !== undefined) this.#parts.push({ do: "break", how: this.#pendingBreak });
     return { parts: this.#parts, outcome: this.#isBroken ? "broken" : outcome };
   }
 }
 
-/** A cut comes in the middle of the text, a garbled line behind its first delta. */
+/** Puts a garbled line after the first delta, any other fault into the middle of the text. */
 function breakInto(deltas: readonly string[], how: Break): Delta[] {
   const at = how.fault === "garbage" ? 1 : Math.ceil(deltas.length / 2);
   return [...deltas.slice(0, at), how, ...deltas.slice(at)];

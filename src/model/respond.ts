@@ -1,25 +1,11 @@
-import { type Answer, type Part, toAnswer } from "./answer.ts";
-import type { Ask, Entry } from "./ask.ts";
-import { toCallId } from "./call-id.ts";
+import { type Part, toAnswer, toCallId, toDeltas, type ModelResponse } from "./answer.ts";
+import { type Ask, type Entry, toDigest, toHistory } from "./ask.ts";
 import { type Cue, findCue } from "./cue.ts";
-import { toDeltas } from "./deltas.ts";
-import type { FailCounts } from "./fail-counts.ts";
-import type { ModelFailure } from "./failure.ts";
-import { toDigest, toHistory } from "./history.ts";
-import { answerScript } from "./script-answer.ts";
+import { type FailCounts, answerScript } from "./script-answer.ts";
 import { answerSideCall, type SideAnswer } from "./side-call.ts";
 
-export type Response = Answer | FailedAnswer;
-
-/** `message` instead of the failure's own. */
-export interface FailedAnswer {
-  readonly id: string;
-  readonly failure: ModelFailure;
-  readonly message?: string;
-}
-
-/** What the model answers to a request: a function of the request, but for the failures that it counts. */
-export function respond(ask: Ask, counts: FailCounts): Response {
+/** The model's answer: a pure function of the request, except that scripted failures are counted. */
+export function respond(ask: Ask, counts: FailCounts): ModelResponse {
   const history = toHistory(ask.entries);
   const id = toDigest(history, String(ask.tools.length));
   let cue: Cue;

@@ -1,16 +1,10 @@
-import type { Step } from "../harness/scripted/agent/step.ts";
-import { type Part, textOf, toAnswer } from "./answer.ts";
-import type { Ask, Entry } from "./ask.ts";
-import { toCallId } from "./call-id.ts";
-import type { ScriptCue } from "./cue.ts";
-import { toDeltas } from "./deltas.ts";
-import type { FailCounts } from "./fail-counts.ts";
-import { toDigest } from "./history.ts";
+import type { Step } from "../scripted-agent/step.ts";
+import { type Part, textOf, toAnswer, toCallId, toDeltas, type ModelResponse } from "./answer.ts";
+import { type Ask, type Entry, toDigest } from "./ask.ts";
+import type { ScriptCue, Round } from "./cue.ts";
 import { asObject } from "./json.ts";
 import { performSteps } from "./perform.ts";
-import type { Response } from "./respond.ts";
-import type { Round } from "./rounds.ts";
-import { toSample } from "./schema-sample.ts";
+import { toSample } from "./side-call.ts";
 import { toScene } from "./scene.ts";
 import type { Calling, Scene } from "./tools/native.ts";
 import { findWaits } from "./tools/subagent.ts";
@@ -23,13 +17,17 @@ interface Circumstances {
 }
 
 /** The answer to the next round of a script. */
-export function answerScript(ask: Ask, cue: ScriptCue, { id, history, counts }: Circumstances): Response {
+export function answerScript(
+  ask: Ask,
+  cue: ScriptCue,
+  { id, history, counts }: Circumstances,
+): ModelResponse {
   const round = cue.rounds[cue.done] ?? findRefusal(cue);
   const steps = round?.steps ?? [];
   const scene = toScene(ask, cue.steps.slice(0, round?.from));
   const asides = findAsides(steps, scene, cue);
   if (asides.length > 0) return toAnswer(ask, { id, parts: toCallParts(asides, id, { aside: true }) });
-  // Not the script's own message as a whole: clients add to it when they ask again.
+  // The digest leaves out the script's own message: clients add text to it when they repeat a request.
   const conversation = toDigest(history.slice(0, cue.at), `${ask.conversation} ${cue.script}`);
   const keys: string[] = [];
   const { parts, outcome, failure } = performSteps(steps, {
@@ -37,7 +35,7 @@ export function answerScript(ask: Ask, cue: ScriptCue, { id, history, counts }: 
     fails: (step) => {
       const key = `${conversation} ${(round?.from ?? 0) + steps.indexOf(step)}`;
       keys.push(key);
-      // A request that cannot be answered cannot be answered the next time either.
+      // A terminal failure is permanent.
       return counts.take(key, step.kind === "terminal" ? Infinity : step.times);
     },
   });
@@ -49,18 +47,18 @@ export function answerScript(ask: Ask, cue: ScriptCue, { id, history, counts }: 
   const calls = toCallParts(findAllCalls(steps, scene, id), id);
   return toAnswer(ask, {
     id,
-    parts: calls.length === 0 ? toEnd(parts, ask, id) : [...parts, ...calls],
+    parts: calls.length === 0 ? toLastParts(parts, ask, id) : [...parts, ...calls],
     usage,
   });
 }
 
-/** A client that asks again behind a refusal is refused again. */
+/** The round of a refusal: a client that asks again after it is refused again. */
 function findRefusal({ rounds }: ScriptCue): Round | undefined {
   const last = rounds.at(-1);
   return last?.steps.at(-1)?.do === "refuse" ? last : undefined;
 }
 
-/** What has to be done before the script can go on: sub-agents to wait for, tools to search for. */
+/** Calls that have to come before the next step: waits for sub-agents, searches for tools. */
 function findAsides(steps: readonly Step[], scene: Scene, { asides }: ScriptCue): readonly Calling[] {
   const waits = asides.includes("wait_agent") ? [] : findWaits(scene.ask);
   if (waits.length > 0 || asides.some((name) => /search/i.test(name))) return waits;
@@ -79,8 +77,8 @@ function toCallParts(calls: readonly Calling[], id: string, options: { aside?: b
   return calls.map((call, index) => ({ do: "call", call: { ...call, id: toCallId(id, index, options) } }));
 }
 
-/** Clients take an answer without a word for a failure; Gemini's sub-agents end by a call. */
-function toEnd(parts: readonly Part[], ask: Ask, id: string): readonly Part[] {
+/** The last parts of a turn. Clients take an answer without text for a failure; Gemini's sub-agents end by a call. */
+function toLastParts(parts: readonly Part[], ask: Ask, id: string): readonly Part[] {
   const text = parts.map((part) => (part.do === "say" ? textOf(part.deltas) : "")).join("");
   const closing = text === "" ? [{ do: "say" as const, deltas: toDeltas("Done.") }] : [];
   const ending = ask.tools.find(({ name }) => name === "complete_task");
@@ -88,3 +86,28 @@ function toEnd(parts: readonly Part[], ask: Ask, id: string): readonly Part[] {
   const input = asObject(toSample(ending.schema, text === "" ? "Done." : text));
   return [...parts, ...toCallParts([{ name: ending.name, input }], id)];
 }
+
+/** How often each scripted failure has happened, by step and conversation: the model's only memory. */
+export class FailCounts {
+  readonly #counts = new Map<string, number>();
+
+  /** Counts a failure and returns true, until it has happened `times` times. */
+  take(key: string, times: number): boolean {
+    const count = this.#counts.get(key) ?? 0;
+    if (count >= times) return false;
+    this.#counts.set(key, count + 1);
+    if (this.#counts.size > MAX_COUNTS) this.#counts.delete(this.#counts.keys().next().value ?? "");
+    return true;
+  }
+
+  /** Resets the counts after an answer, so that a new run of the conversation fails again. */
+  forget(keys: readonly string[]): void {
+    for (const key of keys) this.#counts.delete(key);
+  }
+
+  clear(): void {
+    this.#counts.clear();
+  }
+}
+
+const MAX_COUNTS = 10_000;

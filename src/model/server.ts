@@ -1,27 +1,16 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { FailCounts } from "./fail-counts.ts";
-import { Exchange } from "./exchange.ts";
-import type { Wire } from "./wire.ts";
+import { FailCounts } from "./script-answer.ts";
+import { Exchange, type ModelRequest } from "./exchange.ts";
 
 export interface ScriptedModelOptions {
-  /** 0, the default, takes any free one. */
+  /** The port; 0, the default, means any free one. */
   readonly port?: number;
-  /** How many requests are kept, the newest; 1000 by default. */
+  /** How many of the newest requests are kept; 1000 by default. */
   readonly keep?: number;
-  /** Told of each request before it is answered. */
+  /** Called with each request before its answer. */
   readonly onRequest?: (request: ModelRequest) => void;
-}
-
-/** What was asked. */
-export interface ModelRequest {
-  readonly method: string;
-  readonly path: string;
-  readonly wire?: Wire["id"];
-  readonly model?: string;
-  /** Parsed; undefined where it is no JSON. */
-  readonly body: unknown;
 }
 
 export interface ScriptedModel {
@@ -29,13 +18,13 @@ export interface ScriptedModel {
   readonly port: number;
   /** The newest requests, oldest first. */
   readonly requests: readonly ModelRequest[];
-  /** Forgets the requests, and the failures that were counted. */
+  /** Forgets the requests and the counts of failures. */
   reset(): void;
-  /** Cuts what is being answered and frees the port. */
+  /** Cuts running answers and frees the port. */
   close(): Promise<void>;
 }
 
-/** A model that plays scripts, on a port of the loopback. */
+/** Starts a model that plays scripts, on a loopback port. */
 export async function createScriptedModel(options: ScriptedModelOptions = {}): Promise<ScriptedModel> {
   const { port = 0, keep = 1000, onRequest } = options;
   const counts = new FailCounts();
@@ -48,7 +37,7 @@ export async function createScriptedModel(options: ScriptedModelOptions = {}): P
   const server = createServer((incoming, outgoing) => {
     void new Exchange(incoming, outgoing).run({ counts, onAsked });
   });
-  // A script may sleep for longer than any of these would wait.
+  // A script may sleep longer than these limits.
   server.requestTimeout = 0;
   server.timeout = 0;
   server.listen(port, "127.0.0.1");

@@ -4,14 +4,14 @@ import { createDockerProvider } from "./docker/provider.ts";
 import { createLocalProvider } from "./local/provider.ts";
 import type { SandboxProvider } from "./port.ts";
 
-/** Every provider, in the order in which one is chosen: without any set-up first, without isolation never. */
+/** Every provider, in the order of choice: bwrap, which needs no set-up, comes first. */
 export function defaultProviders(options: BwrapProviderOptions): SandboxProvider[] {
   const { root, hide = [] } = options;
   return [createBwrapProvider(options), createDockerProvider({ root, hide }), createLocalProvider({ root })];
 }
 
 /** A provider that does not work here. */
-export interface MissedProvider {
+interface MissedProvider {
   readonly id: string;
   readonly reason: string;
   readonly remedy?: string | undefined;
@@ -19,11 +19,11 @@ export interface MissedProvider {
 
 export interface ChosenProvider {
   readonly provider: SandboxProvider;
-  /** The better ones that do not work here, and what to do about it. */
+  /** The better providers that do not work here, with their remedies. */
   readonly missed: readonly MissedProvider[];
 }
 
-/** The first provider that isolates and works here. One that does not isolate has to be named by somebody. */
+/** The first provider that isolates and works here. One without isolation has to be named explicitly. */
 export async function chooseProvider(providers: readonly SandboxProvider[]): Promise<ChosenProvider> {
   const missed: MissedProvider[] = [];
   for (const provider of providers) {

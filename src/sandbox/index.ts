@@ -1,6 +1,6 @@
 export { createBwrapProvider, type BwrapProviderOptions } from "./bwrap/provider.ts";
 export { createCheckpoints, type CheckpointsOptions } from "./checkpoint/checkpoints.ts";
-export { createFolderStorage } from "./checkpoint/folderStorage.ts";
+export { createFolderStorage } from "./checkpoint/storage/folder.ts";
 export { DEFAULT_EXCLUDES } from "./checkpoint/exclusion.ts";
 export type {
   CheckpointExcludes,
@@ -15,10 +15,10 @@ export type {
   Collected,
   RestoreOptions,
 } from "./checkpoint/port.ts";
-export { createS3Storage, type S3StorageOptions } from "./checkpoint/s3Storage.ts";
-export { filesDiff } from "./diff/filesDiff.ts";
-export { workspaceDiff, type WorkspaceDiff, type WorkspaceDiffOptions } from "./diff/workspaceDiff.ts";
-export { permits } from "./bridge/permits.ts";
+export { createS3Storage, type S3StorageOptions } from "./checkpoint/storage/s3.ts";
+export { filesDiff } from "./diff/files-diff.ts";
+export { workspaceDiff, type WorkspaceDiff, type WorkspaceDiffOptions } from "./diff/workspace-diff.ts";
+export { permits } from "./egress/allow-list.ts";
 export { chooseProvider, defaultProviders, type ChosenProvider } from "./choose.ts";
 export { createLocalProvider, type LocalProviderOptions } from "./local/provider.ts";
 export type {
@@ -35,8 +35,8 @@ export type {
   SandboxSpec,
   SpawnedProcess,
 } from "./port.ts";
-export type { FileChange, WatchWarning } from "./watch/change.ts";
-export type { FileHookEvent } from "./watch/hookEvent.ts";
+export type { FileChange, WatchWarning } from "./watch/changes.ts";
+export type { FileHookEvent } from "./watch/hook-event.ts";
 export {
   createFileHookRunner,
   type FileHook,

@@ -1,46 +1,46 @@
 import type { Duplex, Readable } from "node:stream";
 import type { Launch, SandboxLimits } from "../contract/index.ts";
 
-/** One place to run. A missing method is a missing capability. */
+/** A way to run agents. A missing method is a missing capability. */
 export interface SandboxProvider {
   readonly id: string;
-  /** `false` keeps agents from nothing of this machine; such a provider is used only where it is named. */
+  /** `false` if agents can reach everything on this machine; such a provider has to be named explicitly. */
   readonly isolated?: boolean;
-  /** Whether it can run here, found out by trying. */
+  /** Tries whether it works here. */
   detect(): Promise<Detected>;
-  /** Refuses what `create` would refuse, when the session is made and not when its first turn fails. */
+  /** Refuses the same specs as `create`, so that a bad one fails with the session's creation and not in its first turn. */
   check?(
     spec: Pick<SandboxSpec, "network" | "image"> & { readonly directory?: string | undefined },
   ): Promise<void>;
   create(spec: SandboxSpec): Promise<Sandbox>;
   /**
-   * The sandbox of an earlier life of this server, with whatever still runs in it. Fails with `DamagedSandboxError` where
-   * there is one and nothing is known of it any more: `create` under the same id takes it over.
+   * Finds the sandbox of an earlier server, with its running processes. Fails with `DamagedSandboxError` where its record
+   * is damaged; then `create` under the same id takes the sandbox over.
    */
   connect(id: string): Promise<Sandbox | undefined>;
-  /** Every sandbox of this provider's own, with the session that it was made for. */
+  /** Every sandbox of this provider, with its session. */
   list?(): Promise<{ id: string; session?: string }[]>;
 }
 
-/** There is a sandbox, and what has to be known of it is damaged. */
+/** A sandbox exists, but its record is damaged. */
 export class DamagedSandboxError extends Error {
   override readonly name = "DamagedSandboxError";
 }
 
-/** The answer of a provider that was asked whether it works. */
+/** The result of a provider's self-test. */
 export interface Detected {
   readonly available: boolean;
   /** Why it does not work. */
   readonly reason?: string;
-  /** The one command that helps. */
+  /** The command that repairs it. */
   readonly remedy?: string;
 }
 
 export interface SandboxSpec {
   readonly id: string;
-  /** The session that it is for, so that one whose session is gone can be told from one that is needed. */
+  /** Its session, so that sandboxes of deleted sessions can be found. */
   readonly session?: string;
-  /** A host folder to work in; a private one is made where there is none. */
+  /** A host folder to work in; by default a private one is made. */
   readonly directory?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly network?: NetworkPolicy;
@@ -49,13 +49,16 @@ export interface SandboxSpec {
   readonly image?: string;
 }
 
-/** `allow` names hosts as `host`, `host:port` or `*.domain`; loopback only with its port. */
+/**
+ * `allow` names hosts as `host` or `*.domain`, with or without a port, or `*` for every public host. Loopback needs a
+ * port.
+ */
 export type NetworkPolicy =
   | { readonly mode: "none" | "loopback" | "full" }
   | {
       readonly mode: "allow";
       readonly hosts: readonly string[];
-      /** Names that may lie in a private network; every other name must lead to public addresses. */
+      /** Names that may resolve to private addresses. Every other name has to resolve to public ones. */
       readonly private?: readonly string[];
     };
 
@@ -65,41 +68,41 @@ export interface Sandbox {
   readonly id: string;
   readonly provider: string;
   readonly isolated: boolean;
-  /** As the agent sees them. */
+  /** The sandbox's folders, as the agent sees them. */
   readonly paths: SandboxPaths;
-  /** Where the same folders lie on this host, by paths without symlinks, for those who watch, compare and checkpoint them. */
+  /** The real paths of these folders on this host, for watching, comparing and checkpoints. */
   readonly folders?: Omit<SandboxPaths, "outputs">;
-  /** Whose the files in them have to be, where that is not the server's own user. */
+  /** The owner of its files, if that is not the server's user. */
   readonly owner?: { readonly uid: number; readonly gid: number };
-  /** What was asked for and cannot be enforced here, in words. */
+  /** Requested limits and rules that cannot be enforced here, each as a sentence. */
   readonly shortcomings?: readonly string[];
-  /** Whether secrets can be lent to it: the way out of its network puts them into requests. */
+  /** Whether secrets can be lent to it, which takes an egress proxy. */
   readonly lends?: boolean;
-  /** Starts a process that survives us. */
+  /** Starts a process that outlives the server. */
   spawn(process: SpawnedProcess): Promise<void>;
-  /** A signal to a spawned process, by the pid that its wrapper wrote. */
+  /** Signals a spawned process, by the pid that its wrapper wrote. */
   signal(pid: number, signal: NodeJS.Signals): Promise<void>;
-  /** What a limit did to its processes ("out of memory: limit 200 MB"), for whoever wonders why one ended. */
+  /** The limit that ended processes ("out of memory: limit 200 MB"). */
   verdict?(): Promise<string | undefined>;
-  /** Ends every process of the sandbox, whatever they did to escape, and answers when none is left. */
+  /** Ends every process of the sandbox, whatever it did to escape, and returns when none is left. */
   killAll(): Promise<void>;
   exec(command: string, options?: ExecOptions): Promise<ExecResult>;
   readonly files: SandboxFiles;
-  /** Where a port that is open inside can be reached from this host. */
+  /** The URL of a port inside, on this host. */
   host?(port: number): Promise<URL>;
   pause?(): Promise<void>;
   resume?(): Promise<void>;
-  /** Lets go of what this process holds open for it, such as forwarded ports; ends nothing. */
+  /** Closes the server's own resources, such as forwarded ports. The sandbox's processes go on. */
   release?(): Promise<void>;
-  /** Kills all, then removes what the provider made for it. */
+  /** Kills all processes, then removes everything that the provider made. */
   destroy(): Promise<void>;
 }
 
 export interface SpawnedProcess {
   readonly launch: Launch;
-  /** Goes before the command and runs outside of the isolation. */
+  /** The command's prefix, which runs outside of the isolation. */
   readonly wrapper: readonly string[];
-  /** What the wrapper gets as its own streams; nothing where it is left out. */
+  /** The wrapper's streams; it has none by default. */
   readonly stdio?: { readonly stdin: Duplex; readonly stdout: Duplex };
 }
 
@@ -126,27 +129,27 @@ export interface ExecResult {
   readonly timedOut: boolean;
 }
 
-/** Paths are in-sandbox paths, absolute or relative to the workspace. None ever leads outside, symlinks included. */
+/** Files by in-sandbox path, absolute or relative to the workspace. No path leads outside, not even by a symlink. */
 export interface SandboxFiles {
   read(path: string): Promise<Uint8Array>;
-  /** For files of any size: read as they are asked for, and closed at their end or when the reader leaves. */
+  /** Opens a file of any size. It is read on demand, and closed at its end or when its stream is destroyed. */
   open(path: string): Promise<OpenedFile>;
   write(path: string, content: FileContent, options?: { mode?: number }): Promise<void>;
-  /** Makes a symlink. What it says is not looked at: whoever goes through it is checked then. */
+  /** Makes a symlink. Its target is checked at each later access. */
   symlink?(path: string, target: string): Promise<void>;
   list(path: string): Promise<FileEntry[]>;
   stat(path: string): Promise<FileEntry>;
   mkdir(path: string): Promise<void>;
   move(from: string, to: string, options?: { overwrite?: boolean }): Promise<void>;
   remove(path: string, options?: { recursive?: boolean }): Promise<void>;
-  /** The host folder of a path, without a symlink in it, where the files lie on this host. */
+  /** The real path on this host of a folder inside, if its files lie on this host. */
   locate?(path: string): Promise<string>;
 }
 
 export type FileContent = Uint8Array | string | AsyncIterable<Uint8Array>;
 
 export interface OpenedFile {
-  /** As many bytes come; a file that has become shorter meanwhile is an error. */
+  /** The exact number of bytes in `content`. A file that becomes shorter meanwhile fails the stream. */
   readonly size: number;
   readonly content: Readable;
 }

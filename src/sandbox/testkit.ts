@@ -1,22 +1,19 @@
-import { commands } from "./testkit/commands.ts";
-import { files } from "./testkit/files.ts";
+import { files, paths } from "./testkit/files.ts";
+import { limits, separation } from "./testkit/isolation.ts";
 import { life } from "./testkit/life.ts";
-import { limits } from "./testkit/limits.ts";
-import { paths } from "./testkit/paths.ts";
-import { processes } from "./testkit/processes.ts";
-import { separation } from "./testkit/separation.ts";
+import { commands, processes } from "./testkit/processes.ts";
 import type { Capability, ProviderUnderTest, Suite } from "./testkit/suite.ts";
 
 export type { Capability, ProviderUnderTest } from "./testkit/suite.ts";
 
 export interface SandboxTestkit {
-  /** What the suite is called. */
+  /** The suite's name. */
   readonly name: string;
-  /** A provider with nothing in it. */
+  /** Makes a provider without sandboxes. */
   create(): Promise<ProviderUnderTest>;
-  /** What the provider cannot do, each with its reason. */
+  /** Missing capabilities, each with its reason. */
   readonly declares?: Readonly<Partial<Record<Capability, string>>>;
-  /** Of vitest, node:test or any other runner. */
+  /** From vitest, node:test or any other runner. */
   readonly describe: (name: string, body: () => void) => void;
   readonly it: {
     (name: string, body: () => Promise<void>): void;
@@ -24,7 +21,7 @@ export interface SandboxTestkit {
   };
 }
 
-/** The conformance suite of the port `SandboxProvider`: whatever passes it can run agents. */
+/** The conformance suite of the port `SandboxProvider`: a provider that passes it can run agents. */
 export function sandboxTestkit(kit: SandboxTestkit): void {
   kit.describe(`the sandbox: ${kit.name}`, () => {
     const suite: Suite = {

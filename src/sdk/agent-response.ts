@@ -1,18 +1,19 @@
 import { SluiceError } from "../contract/index.ts";
+import type { AgentRuntimeState, SandboxLifecycleState } from "../dialects/sdk/lifecycle-event.ts";
 
 /**
- * What `run()` and `executeCommand()` resolve with.
+ * The result of `run()` and `executeCommand()`.
  *
  * @example
  * const response: AgentResponse = await sluice.run({ prompt: "Fix the failing test" });
  * if (response.exitCode !== 0) console.error(response.stderr);
  */
 export interface AgentResponse {
-  /** The session that it ran in; every other dialect knows it by the same id. */
+  /** The session's id, in every dialect. */
   sandboxId: string;
-  /** 0 where it went well, 130 where it was interrupted, -1 where it took too long. */
+  /** 0 for success, 130 for an interrupt, -1 for a timeout. */
   exitCode: number;
-  /** What the agent's CLI or the command printed, as it is. */
+  /** The raw output of the agent's CLI or of the command. */
   stdout: string;
   stderr: string;
   /** Present when `withStorage()` is configured and the run succeeded. */
@@ -20,7 +21,7 @@ export interface AgentResponse {
 }
 
 /**
- * A kept state of the files, and of the agent's memory with them.
+ * A checkpoint of the files and of the agent's memory.
  *
  * @example
  * const newest: CheckpointInfo | undefined = (await sluice.listCheckpoints({ limit: 1 }))[0];
@@ -40,7 +41,7 @@ export interface CheckpointInfo {
 }
 
 /**
- * What `run()` takes.
+ * The options of `run()`.
  *
  * @example
  * const options: RunOptions = { prompt: "Write the report", timeoutMs: 15 * 60 * 1000, background: true };
@@ -48,34 +49,33 @@ export interface CheckpointInfo {
  */
 export interface RunOptions {
   prompt: string;
-  /** How long it may work; an hour unless said otherwise. */
+  /** The time limit (default: an hour). */
   timeoutMs?: number;
-  /** Resolves once it runs; its end is a `lifecycle` event. */
+  /** Whether the call resolves at the start of the run. A `lifecycle` event reports the end. */
   background?: boolean;
-  /** A checkpoint's id, or `"latest"`: restored into a fresh sandbox first. Needs `withStorage()`. */
+  /** A checkpoint's id, or `"latest"`, to restore into a new sandbox first. Needs `withStorage()`. */
   from?: string;
-  /** A label for the checkpoint that is made when it succeeds. Needs `withStorage()`. */
+  /** A comment for the checkpoint of a successful run. Needs `withStorage()`. */
   checkpointComment?: string;
 }
 
 /**
- * What `executeCommand()` takes beside the command.
+ * The options of `executeCommand()`.
  *
  * @example
  * const options: ExecuteOptions = { timeoutMs: 10 * 60 * 1000 };
  * await sluice.executeCommand("pytest", options);
  */
 export interface ExecuteOptions {
-  /** How long it may run; an hour unless said otherwise. */
+  /** The time limit (default: an hour). */
   timeoutMs?: number;
-  /** Resolves once it runs; its end is a `lifecycle` event. */
+  /** Whether the call resolves at the start of the command. A `lifecycle` event reports the end. */
   background?: boolean;
 }
 
-/** An hour, as the page has it. */
 const DEFAULT_TIMEOUT_MS = 3_600_000;
 
-/** How long something may take, in whole milliseconds. */
+/** A valid time limit in whole milliseconds. */
 export function toTimeout(timeoutMs: number = DEFAULT_TIMEOUT_MS): number {
   if (timeoutMs >= 1 && Number.isSafeInteger(Math.round(timeoutMs))) return Math.round(timeoutMs);
   throw new SluiceError(
@@ -84,8 +84,26 @@ export function toTimeout(timeoutMs: number = DEFAULT_TIMEOUT_MS): number {
   );
 }
 
-/** The text itself; programs without types may give anything. */
-export function toText(what: string, given: string, { mayBeEmpty = false } = {}): string {
-  if (typeof given === "string" && (mayBeEmpty || given !== "")) return given;
-  throw new SluiceError("invalid_request", `${what} is ${JSON.stringify(given)}; give a text.`);
+/** Checks a text at run time: a program without types may pass any value. */
+export function toText(name: string, value: string, { mayBeEmpty = false } = {}): string {
+  if (typeof value === "string" && (mayBeEmpty || value !== "")) return value;
+  throw new SluiceError("invalid_request", `${name} is ${JSON.stringify(value)}; give a text.`);
+}
+
+/**
+ * The state of the sandbox, and of the run or command in it.
+ *
+ * @example
+ * const { sandbox, agent, activeProcessId }: SessionStatus = sluice.status();
+ */
+export interface SessionStatus {
+  sandboxId: string | null;
+  sandbox: SandboxLifecycleState;
+  agent: AgentRuntimeState;
+  /** The id of the active run or command in the log. */
+  activeProcessId: string | null;
+  /** Whether the agent has run in this sandbox. */
+  hasRun: boolean;
+  /** ISO 8601. */
+  timestamp: string;
 }

@@ -1,7 +1,7 @@
-import { parseOthersJson } from "../contract/index.ts";
+import { parseJsonOr } from "../contract/index.ts";
 
 /**
- * What a browser-use tool answers, as a JSON string in the text of its update.
+ * The answer of a browser-use tool, as JSON in the text of its update.
  *
  * @example
  * const { task_output, is_success } = JSON.parse(text) as BrowserUseResponse;
@@ -22,7 +22,7 @@ export interface BrowserUseResponse {
 }
 
 /**
- * Whether a tool is one of the browser-use server's: their `kind` is `other`, so the title has to tell.
+ * Whether a tool belongs to the browser-use server, judged by its title.
  *
  * @example
  * isBrowserUseTool("browser-use: browser_task"); // true
@@ -32,7 +32,7 @@ export function isBrowserUseTool(title?: string): boolean {
 }
 
 /**
- * The addresses in a browser-use answer; text that is no JSON gives what it shows.
+ * The URLs in a browser-use answer, also in text that is not valid JSON.
  *
  * @example
  * extractBrowserUseUrls('{"live_url":"https://live.example/1"}').liveUrl; // "https://live.example/1"
@@ -53,10 +53,6 @@ function find(text: string, key: string): string | undefined {
 }
 
 function parseResponse(text: string): BrowserUseResponse | undefined {
-  try {
-    const value: unknown = parseOthersJson(text);
-    return typeof value === "object" && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseJsonOr(text, undefined);
+  return typeof value === "object" && value !== null ? value : undefined;
 }

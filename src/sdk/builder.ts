@@ -1,19 +1,65 @@
+import { EventEmitter } from "node:events";
+import type { Emitted } from "../dialects/sdk/index.ts";
+import type { LifecycleEvent } from "../dialects/sdk/lifecycle-event.ts";
+import type { OutputEvent } from "../dialects/sdk/output-event.ts";
 import type { SandboxProvider } from "../sandbox/index.ts";
-import type { AgentConfig } from "./agent-config.ts";
-import { SafeEmitter } from "./emitter.ts";
-import { type FileMap, toInnerPath } from "./file-map.ts";
-import { initialSettings, type McpServerConfig, type Settings } from "./settings.ts";
-import { type StorageConfig, toShelf } from "./storage.ts";
+import { type FileMap, toInnerPath } from "./files/file-map.ts";
+import { type AgentConfig, initialSettings, type McpServerConfig, type Settings } from "./settings.ts";
+import { type StorageConfig, toCheckpointStore } from "./storage.ts";
 
-/** The builders: what an instance is told before it runs. */
+/**
+ * The SDK's events and the arguments of their listeners.
+ *
+ * @example
+ * const log = (...[event]: SluiceListeners["lifecycle"]): void => console.log(event.reason);
+ * sluice.on("lifecycle", log);
+ */
+export interface SluiceListeners {
+  /** Messages, tool calls and plans of the agent. */
+  content: [event: OutputEvent];
+  /** Changes of the sandbox, the run or the command. */
+  lifecycle: [event: LifecycleEvent];
+  /** Output of the agent's CLI or of a command. */
+  stdout: [chunk: string];
+  stderr: [chunk: string];
+  /** The failure of a listener. Without an `error` listener it becomes a warning of the process. */
+  error: [error: Error];
+}
+
+/** An emitter whose listeners may fail: the other listeners are called all the same. */
+export class SafeEmitter extends EventEmitter<SluiceListeners> {
+  protected report(emitted: Emitted): void {
+    const value = "event" in emitted ? emitted.event : emitted.chunk;
+    for (const listener of this.rawListeners(emitted.type)) {
+      try {
+        const result: unknown = (listener as (value: unknown) => unknown).call(this, value);
+        if (result instanceof Promise) result.catch((error: unknown) => this.#reportFailure(error));
+      } catch (error) {
+        this.#reportFailure(error);
+      }
+    }
+  }
+
+  #reportFailure(thrown: unknown): void {
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+    if (this.listenerCount("error") === 0) return process.emitWarning(error);
+    try {
+      this.emit("error", error);
+    } catch (second) {
+      process.emitWarning(second instanceof Error ? second : String(second));
+    }
+  }
+}
+
+/** The builders: an instance's settings before its first run. */
 export abstract class Builder extends SafeEmitter {
   protected readonly settings: Settings = initialSettings();
 
-  /** What comes next goes another way. */
+  /** Makes the next call open a new connection. */
   protected abstract reconnect(): this;
 
   /**
-   * Which agent runs; `scripted`, which needs no model, unless said otherwise.
+   * The agent (default: `scripted`, which needs no model).
    *
    * @example
    * new Sluice().withAgent({ type: "codex", model: "gpt-5", reasoningEffort: "high" });
@@ -24,8 +70,8 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * Where it runs: the name of a provider (`bwrap`, `docker`, `local`), or a provider of your own where the engine is
-   * in this process. `bwrap`, or else `docker`, unless said otherwise; `local`, which isolates nothing, only by name.
+   * The sandbox: the name of a provider (`bwrap`, `docker`, `local`), or your own provider for an engine in this process.
+   * The default is `bwrap`, or else `docker`. `local`, which isolates nothing, has to be named.
    *
    * @example
    * new Sluice().withSandbox("docker");
@@ -36,7 +82,8 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * A folder of this machine to work in, instead of an empty one; or, for commands, one below `/home/user/workspace`.
+   * The folder to work in. A folder of this machine becomes the workspace, which is empty by default. A folder below
+   * `/home/user/workspace` is created in the sandbox.
    *
    * @example
    * new Sluice().withWorkingDirectory(process.cwd());
@@ -47,7 +94,7 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * Environment variables for the agent and for commands. Their values reach no event and no database.
+   * Environment variables for the agent and for commands. Their values are in no event and in no database.
    *
    * @example
    * new Sluice().withSecrets({ DATABASE_URL: "postgres://…" });
@@ -58,7 +105,7 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * Added to the agent's own system prompt.
+   * Text to add to the agent's own system prompt.
    *
    * @example
    * new Sluice().withSystemPrompt("Answer in French.");
@@ -69,7 +116,7 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * Files for `/home/user/workspace/context/`, uploaded when the sandbox is made.
+   * Files for `/home/user/workspace/context/`, uploaded when the sandbox is created.
    *
    * @example
    * new Sluice().withContext({ "spec.json": JSON.stringify({ version: 1 }) });
@@ -81,7 +128,7 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * Files for `/home/user/workspace/`, uploaded when the sandbox is made.
+   * Files for `/home/user/workspace/`, uploaded when the sandbox is created.
    *
    * @example
    * new Sluice().withFiles(readLocalDir("./project", true));
@@ -93,7 +140,7 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * MCP servers that the agent may use, by their name.
+   * MCP servers for the agent, by name.
    *
    * @example
    * new Sluice().withMcpServers({ docs: { url: "https://example.com/mcp" } });
@@ -104,15 +151,15 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * Keeps a checkpoint of every run that succeeds: in a folder, in an S3 bucket, or where the engine keeps them. A
-   * server keeps them in its own storage, apart from those of other places.
+   * Makes a checkpoint of every run that succeeds: in a folder, in an S3 bucket, or in the engine's own storage. A
+   * server uses its own storage and keeps each configuration's checkpoints apart.
    *
    * @example
    * new Sluice().withStorage("./checkpoints");
    * new Sluice().withStorage({ s3: { bucket: "my-checkpoints", prefix: "team-a" } });
    */
   withStorage(storage?: StorageConfig): this {
-    this.settings.shelf = toShelf(storage);
+    this.settings.checkpointStore = toCheckpointStore(storage);
     return this.reconnect();
   }
 
@@ -128,8 +175,7 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * The folder in which an engine of this process keeps its sessions; the one that the command line uses, unless
-   * said otherwise.
+   * The data folder of an engine in this process (default: that of the command line).
    *
    * @example
    * new Sluice().withData("./.sluice");

@@ -1,15 +1,18 @@
-export type { AgentConfig, AgentType } from "./agent-config.ts";
-export type { AgentResponse, CheckpointInfo, ExecuteOptions, RunOptions } from "./agent-response.ts";
+export type { AgentConfig, AgentType, McpServerConfig } from "./settings.ts";
+export type {
+  AgentResponse,
+  CheckpointInfo,
+  ExecuteOptions,
+  RunOptions,
+  SessionStatus,
+} from "./agent-response.ts";
 export { type BrowserUseResponse, extractBrowserUseUrls, isBrowserUseTool } from "./browser-use.ts";
-export type { SluiceListeners } from "./emitter.ts";
-export type { FileContent, FileMap } from "./file-map.ts";
-export { readLocalDir, saveLocalDir } from "./local-dir.ts";
-export type { OutputResult } from "./output-files.ts";
-export type { ResultOf, ResultSchema } from "./result-schema.ts";
-export type { SessionStatus } from "./session-status.ts";
-export type { McpServerConfig } from "./settings.ts";
-export type { EventsOptions, StreamedEvent } from "./event-stream.ts";
+export type { SluiceListeners } from "./builder.ts";
+export type { FileContent, FileMap } from "./files/file-map.ts";
+export { readLocalDir, saveLocalDir } from "./files/local-folder.ts";
+export type { OutputResult, ResultOf, ResultSchema } from "./files/output.ts";
+export type { EventsOptions, StreamedEvent } from "./events.ts";
 export { Sluice } from "./sluice.ts";
 export type { S3Config, StorageConfig } from "./storage.ts";
-export type * from "../dialects/content/lifecycle-event.ts";
-export type * from "../dialects/content/output-event.ts";
+export type * from "../dialects/sdk/lifecycle-event.ts";
+export type * from "../dialects/sdk/output-event.ts";

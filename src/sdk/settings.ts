@@ -1,10 +1,11 @@
-import { resolve } from "node:path";
-import { McpServer, type SessionSpec, SluiceError } from "../contract/index.ts";
+import { McpServer, type PermissionMode, type SessionSpec, SluiceError } from "../contract/index.ts";
+import { own } from "../contract/own-keys.ts";
+import { findHarness } from "../harness/registry.ts";
 import type { SandboxProvider } from "../sandbox/index.ts";
-import { type AgentConfig, toAgentSpec } from "./agent-config.ts";
-import type { FileMap } from "./file-map.ts";
-import { type ResultSchema, toResultInstructions } from "./result-schema.ts";
-import type { Shelf } from "./storage.ts";
+import type { FileMap } from "./files/file-map.ts";
+import { type ResultSchema, toResultInstructions } from "./files/output.ts";
+import { hostFolder, innerFolder } from "./files/workspace.ts";
+import type { CheckpointStore } from "./storage.ts";
 
 /**
  * An MCP server that the agent may use: a program, or an address.
@@ -23,7 +24,7 @@ export interface McpServerConfig {
   headers?: Record<string, string>;
 }
 
-/** What the builders have collected. */
+/** The settings that the builders of an instance collect. */
 export interface Settings {
   agent: AgentConfig;
   sandbox?: string | SandboxProvider;
@@ -34,7 +35,7 @@ export interface Settings {
   files: FileMap;
   mcp: Record<string, McpServerConfig>;
   schema?: ResultSchema;
-  shelf?: Shelf;
+  checkpointStore?: CheckpointStore;
   server?: { url: string; token?: string | undefined };
   data?: string;
 }
@@ -43,12 +44,12 @@ export function initialSettings(): Settings {
   return { agent: { type: "scripted" }, secrets: {}, context: {}, files: {}, mcp: {} };
 }
 
-/** The session that the settings ask for. `sandbox` is the provider's name where it runs. */
+/** The session's spec. `sandbox` is the provider's name in the backend. */
 export function toSessionSpec(
   settings: Settings,
   { sandbox, isolated }: { sandbox: string | undefined; isolated: boolean },
 ): SessionSpec {
-  const { systemPrompt, schema, shelf } = settings;
+  const { systemPrompt, schema, checkpointStore } = settings;
   const instructions = [
     systemPrompt,
     innerFolder(settings.directory) && `Work in the folder ${innerFolder(settings.directory)}.`,
@@ -64,26 +65,12 @@ export function toSessionSpec(
     ...(mcp.length === 0 ? {} : { mcp: Object.fromEntries(mcp) as Record<string, McpServer> }),
     ...(sandbox === undefined ? {} : { sandbox }),
     ...(directory === undefined ? {} : { directory }),
-    ...(shelf === undefined ? {} : { autoCheckpoint: true }),
-    ...(shelf?.name === undefined ? {} : { shelf: shelf.name }),
+    ...(checkpointStore === undefined ? {} : { autoCheckpoint: true }),
+    ...(checkpointStore?.name === undefined ? {} : { shelf: checkpointStore.name }),
     echo: true,
     lasting: true,
     metadata: { via: "sdk" },
   };
-}
-
-const INNER = /^(\/home\/user\/workspace|\/workspace)(\/|$)/;
-
-/** A folder of the host that becomes the workspace. */
-export function hostFolder(directory: string | undefined): string | undefined {
-  return directory === undefined || INNER.test(directory) ? undefined : resolve(directory);
-}
-
-/** A folder below the workspace, by the name that it has in the sandbox. */
-export function innerFolder(directory: string | undefined): string | undefined {
-  if (directory === undefined || !INNER.test(directory)) return undefined;
-  const below = directory.replace(INNER, "").replace(/\/+$/, "");
-  return below === "" ? undefined : `/home/user/workspace/${below}`;
 }
 
 function toReferences(secrets: Readonly<Record<string, string>>): Record<string, string> {
@@ -98,4 +85,97 @@ function toMcpServer(name: string, config: McpServerConfig): McpServer {
     "invalid_request",
     `withMcpServers: "${name}" is neither a program ({ command, args?, env? }) nor an address ({ type?, url, headers? }).`,
   );
+}
+
+/**
+ * The agents that can be run.
+ *
+ * @example
+ * const type: AgentType = "codex";
+ */
+export type AgentType = "claude" | "codex" | "gemini" | "opencode" | "amp" | "grok" | "acp" | "scripted";
+
+/**
+ * The agent with its model and its key.
+ *
+ * @example
+ * const agent: AgentConfig = { type: "claude", model: "claude-sonnet-4-5", apiKey: process.env["MY_KEY"] ?? "" };
+ * new Sluice().withAgent(agent);
+ */
+export interface AgentConfig {
+  type: AgentType;
+  model?: string;
+  /** The reasoning effort, by the agent's own name for it. */
+  reasoningEffort?: string;
+  /** The key of the model provider. It is in no event and in no environment of the sandbox. */
+  apiKey?: string;
+  /** The same as `apiKey`. */
+  providerApiKey?: string;
+  /** The token of a Claude login, instead of a key. */
+  oauthToken?: string;
+  /** The address of the model provider, if it is not the agent's default. */
+  providerBaseUrl?: string;
+  /** The program of an `acp` agent. */
+  command?: string[];
+  /**
+   * Who decides on the agent's actions. `bypass`, the default in an isolated sandbox, allows all of them. Any other
+   * mode needs a client that answers. In a `local` sandbox without a mode, every request of the agent is refused.
+   */
+  permissionMode?: PermissionMode;
+}
+
+type AgentSpec = Pick<SessionSpec, "agent" | "env" | "secrets"> & Partial<SessionSpec>;
+
+/** The agent's part of a session's spec. */
+function toAgentSpec(config: AgentConfig, { isolated }: { isolated: boolean }): AgentSpec {
+  const { type, model, reasoningEffort, command } = config;
+  const permissionMode = config.permissionMode ?? (isolated ? "bypass" : "default");
+  const isUnattended = config.permissionMode === undefined || permissionMode === "bypass";
+  return {
+    agent: type,
+    ...(model === undefined ? {} : { model }),
+    ...(reasoningEffort === undefined ? {} : { variant: reasoningEffort }),
+    ...(command === undefined ? {} : { command }),
+    permissionMode,
+    // No client answers here, so an open question would block the run for ever.
+    ...(isUnattended ? { unattended: true } : {}),
+    env: toAddress(config),
+    secrets: toKeys(config),
+  };
+}
+
+function toKeys({ type, apiKey, providerApiKey, oauthToken }: AgentConfig): Record<string, string> {
+  const key = apiKey ?? providerApiKey;
+  const keys: Record<string, string> = {};
+  if (key !== undefined) keys[keyVariable(type)] = `value:${key}`;
+  if (oauthToken === undefined) return keys;
+  if (type !== "claude") throw refuse(`${type} takes no oauthToken; give its apiKey, or log its CLI in`);
+  return { ...keys, CLAUDE_CODE_OAUTH_TOKEN: `value:${oauthToken}` };
+}
+
+function keyVariable(type: AgentType): string {
+  for (const credential of findHarness(type).credentials ?? [])
+    if ("env" in credential) return credential.env;
+  throw refuse(`${type} has no key of its own; name the variable that it reads with withSecrets()`);
+}
+
+const ADDRESS_VARIABLES: Partial<Record<AgentType, string>> = {
+  claude: "ANTHROPIC_BASE_URL",
+  codex: "OPENAI_BASE_URL",
+  opencode: "OPENAI_BASE_URL",
+  gemini: "GOOGLE_GEMINI_BASE_URL",
+  grok: "XAI_BASE_URL",
+  amp: "AMP_URL",
+};
+
+function toAddress({ type, providerBaseUrl, model }: AgentConfig): Record<string, string> {
+  if (providerBaseUrl === undefined) return {};
+  const isAnthropic = type === "opencode" && model?.startsWith("anthropic/") === true;
+  const variable = isAnthropic ? "ANTHROPIC_BASE_URL" : own(ADDRESS_VARIABLES, type);
+  if (variable === undefined) throw refuse(`${type} takes no providerBaseUrl; leave it out`);
+  return { [variable]: providerBaseUrl };
+}
+
+function refuse(detail: string): SluiceError {
+  return new SluiceError("invalid_request", detail);
 }

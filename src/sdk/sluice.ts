@@ -1,27 +1,32 @@
 import { SluiceError, type SluiceEvent } from "../contract/index.ts";
-import type { Told } from "../dialects/content/index.ts";
+import type { Emitted } from "../dialects/sdk/index.ts";
 import {
   type AgentResponse,
   type ExecuteOptions,
   type RunOptions,
+  type SessionStatus,
   toText,
   toTimeout,
 } from "./agent-response.ts";
-import type { Link } from "./backend.ts";
-import type { SluiceListeners } from "./emitter.ts";
-import { type EventsOptions, streamEvents, type StreamedEvent } from "./event-stream.ts";
-import { Operation } from "./operation.ts";
-import { type OutputResult, readOutput, type Snapshot, takeSnapshot } from "./output-files.ts";
-import type { ResultOf, ResultSchema } from "./result-schema.ts";
-import type { SessionStatus } from "./session-status.ts";
-import { innerFolder } from "./settings.ts";
-import { refuse, Tenant } from "./tenant.ts";
-import { Work, type WorkSite } from "./work.ts";
-import type { Activity } from "./workplace.ts";
+import type { Link } from "./backend/port.ts";
+import {
+  type OutputResult,
+  type OutputStamps,
+  readOutput,
+  readStamps,
+  type ResultOf,
+  type ResultSchema,
+} from "./files/output.ts";
+import { innerFolder } from "./files/workspace.ts";
+import { type Activity, Job } from "./job.ts";
+import { JobRunner } from "./job-runner.ts";
+import { refuse } from "./sandbox-controls.ts";
+import { SessionEvents } from "./session-events.ts";
+import { addCheckpoint, findCheckpoint } from "./storage.ts";
 
 /**
- * Runs a coding agent in a sandbox, in this process or on a server, and tells of all that it does. The session is in
- * the log either way, under the id that `getSession()` gives, for every other client of sluice.
+ * Runs a coding agent in a sandbox, in this process or on a server, and emits its events. Other clients of sluice find
+ * the session in the log by the id from `getSession()`.
  *
  * @example
  * const sluice = new Sluice().withAgent({ type: "claude" });
@@ -30,33 +35,30 @@ import type { Activity } from "./workplace.ts";
  * console.log(result.exitCode);
  * await sluice.kill();
  */
-export class Sluice<T = unknown> extends Tenant {
-  readonly #work = new Work({
+export class Sluice<T = unknown> extends SessionEvents {
+  readonly #jobs = new JobRunner({
     connect: () => this.connect(),
     enter: (link, from) => this.#enter(link, from),
-    id: () => this.workplace.id,
-    complete: (link, outcome) => this.#complete(link, outcome),
+    sessionId: () => this.session.id,
+    complete: (link, outcome) => addCheckpoint(link, this.settings.checkpointStore, outcome),
   });
-  /** How `output/` was before the last run. */
-  #before: Snapshot | undefined;
-  #closed = new AbortController();
-  /** Listeners of `replay()` keep the connection open. */
-  #held: (() => void)[] = [];
+  /** The files of `output/` before the last run or command. */
+  #before: OutputStamps | undefined;
 
   /**
-   * Begins in a sandbox that exists: it is joined with the first run. To switch later, use `setSession()`.
+   * Uses an existing sandbox, which the first run joins. `setSession()` switches later.
    *
    * @example
    * const sluice = new Sluice().withSession("ses_0mwh…");
    */
   withSession(sandboxId: string): this {
-    this.#work.refuseBusy();
-    void this.workplace.name(toText("The sandbox's id", sandboxId));
+    this.#jobs.refuseBusy();
+    void this.session.select(toText("The sandbox's id", sandboxId));
     return this;
   }
 
   /**
-   * The shape of `output/result.json`, which the agent is asked to write: zod, or JSON Schema.
+   * The schema of `output/result.json`, which the agent is asked to write: zod or JSON Schema.
    *
    * @example
    * const sluice = new Sluice().withSchema(z.object({ summary: z.string(), score: z.number() }));
@@ -68,29 +70,27 @@ export class Sluice<T = unknown> extends Tenant {
   }
 
   /**
-   * Runs the agent with a prompt. A later run goes on with the same conversation. A run that fails resolves all the
-   * same, with another `exitCode` than 0.
+   * Runs the agent with a prompt. A later run continues the conversation. A failed run resolves too, with an
+   * `exitCode` other than 0.
    *
    * @example
    * const result = await sluice.run({ prompt: "Fix the failing test", timeoutMs: 15 * 60 * 1000 });
    */
   async run(options: RunOptions): Promise<AgentResponse> {
-    this.#work.refuseBusy();
+    this.#jobs.refuseBusy();
     const { background = false, from, checkpointComment } = options;
     const prompt = toText("prompt", options.prompt, { mayBeEmpty: true });
     const timeoutMs = toTimeout(options.timeoutMs);
-    if (from !== undefined) this.demandShelf("from");
-    if (checkpointComment !== undefined) this.demandShelf("checkpointComment");
-    if (from !== undefined && this.workplace.isGiven)
+    if (from !== undefined) this.demandStore("from");
+    if (checkpointComment !== undefined) this.demandStore("checkpointComment");
+    if (from !== undefined && this.session.isGiven)
       throw refuse("from restores into a fresh sandbox, so it cannot be used with withSession()");
     const turn = {
       timeoutMs,
       ...(background ? { background } : {}),
       ...(checkpointComment === undefined ? {} : { checkpointComment }),
     };
-    return this.#work.start(new Operation("run", { background }), from, (link, id) =>
-      link.send(id, prompt, turn),
-    );
+    return this.#jobs.start(new Job("run", { background }), from, (link, id) => link.send(id, prompt, turn));
   }
 
   /**
@@ -100,7 +100,7 @@ export class Sluice<T = unknown> extends Tenant {
    * const { exitCode, stdout } = await sluice.executeCommand("pytest", { timeoutMs: 10 * 60 * 1000 });
    */
   async executeCommand(command: string, options: ExecuteOptions = {}): Promise<AgentResponse> {
-    this.#work.refuseBusy();
+    this.#jobs.refuseBusy();
     const { background = false } = options;
     const timeoutMs = toTimeout(options.timeoutMs);
     const cwd = innerFolder(this.settings.directory);
@@ -110,15 +110,14 @@ export class Sluice<T = unknown> extends Tenant {
       ...(background ? { background } : {}),
       ...(cwd === undefined ? {} : { cwd }),
     };
-    return this.#work.start(new Operation("command", { background }), undefined, (link, id) =>
+    return this.#jobs.start(new Job("command", { background }), undefined, (link, id) =>
       link.exec(id, request),
     );
   }
 
   /**
-   * Ends the active run or command, also one that another instance has started in this session; the sandbox lives on,
-   * and the next run continues the conversation. False where nothing was active, or where its provider has no way to
-   * end it.
+   * Ends the active run or command, also of another instance in this session. The sandbox stays, and the next run
+   * continues the conversation. Returns false if nothing was active, or if the provider cannot interrupt it.
    *
    * @example
    * void sluice.run({ prompt: "Do a full migration plan", background: true });
@@ -126,13 +125,13 @@ export class Sluice<T = unknown> extends Tenant {
    * await sluice.run({ prompt: "Change direction: only auth migration." });
    */
   async interrupt(): Promise<boolean> {
-    if (!this.#work.active && this.workplace.id !== undefined) await this.#look();
-    const operation = this.#work.active;
-    return operation ? this.use((link) => this.#work.interrupt(link, operation)) : false;
+    if (!this.#jobs.active && this.session.id !== undefined) await this.#watch();
+    const job = this.#jobs.active;
+    return job ? this.use((link) => this.#jobs.interrupt(link, job)) : false;
   }
 
   /**
-   * The files of `output/` that the last run or command made or changed, and `result.json` as the schema reads it.
+   * The files of `output/` that the last run or command created or changed, and `result.json` parsed by the schema.
    *
    * @example
    * const output = await sluice.getOutputFiles(true);
@@ -141,15 +140,15 @@ export class Sluice<T = unknown> extends Tenant {
   async getOutputFiles(recursive = false): Promise<OutputResult<T>> {
     const { schema } = this.settings;
     return this.use(async (link) => {
-      const id = await this.workplace.open(link);
+      const id = await this.session.open(link);
       const output = await readOutput(link, id, { recursive, before: this.#before, schema });
       return output as OutputResult<T>;
     });
   }
 
   /**
-   * Switches to another sandbox: what is active is interrupted first. It is joined with the next run; `status()` knows
-   * at once whether something runs there.
+   * Interrupts the active run or command and switches to another sandbox. Afterwards `status()` shows whether a run or
+   * command is active there.
    *
    * @example
    * await sluice.setSession("ses_0mwh…");
@@ -157,22 +156,21 @@ export class Sluice<T = unknown> extends Tenant {
   async setSession(sandboxId: string): Promise<void> {
     const id = toText("The sandbox's id", sandboxId);
     await this.stopWork();
-    this.#release();
-    await this.workplace.name(id);
+    this.releaseListeners();
+    await this.session.select(id);
     this.#before = undefined;
-    await this.#look();
+    await this.#watch();
   }
 
   /**
-   * What the sandbox and the agent are at this moment, as far as this instance has heard. Of a session that it was
-   * given it has heard nothing before it is first asked for; then it listens.
+   * The last known state of the sandbox and the agent. The first call after `withSession()` joins the session.
    *
    * @example
    * if (sluice.status().agent === "running") await sluice.interrupt();
    */
   status(): SessionStatus {
-    if (this.workplace.isGiven && !this.workplace.isJoined) void this.#look();
-    const { id, sandbox, agent, active, hasRun } = this.workplace;
+    if (this.session.isGiven && !this.session.isJoined) void this.#watch();
+    const { id, sandbox, agent, active, hasRun } = this.session;
     return {
       sandboxId: id ?? null,
       sandbox,
@@ -184,92 +182,35 @@ export class Sluice<T = unknown> extends Tenant {
   }
 
   /**
-   * Ends all that runs and destroys the sandbox; the next run makes a new one. The log stays.
+   * Ends the active run or command and destroys the sandbox. The next run creates a new one. The log stays.
    *
    * @example
    * await sluice.kill();
    */
   async kill(): Promise<void> {
-    const operation = this.#work.active;
-    if (this.workplace.id !== undefined || operation)
+    const job = this.#jobs.active;
+    if (this.session.id !== undefined || job)
       await this.use(async (link) => {
-        await this.workplace.destroy(link);
-        await operation?.ended.catch(() => {});
+        await this.session.destroy(link);
+        await job?.ended.catch(() => {});
       });
     this.#before = undefined;
-    this.#release();
+    this.releaseListeners();
     await this.disconnect();
   }
 
   /**
-   * All that listeners were told and will be told, from any place of the log on, until the sandbox is killed.
-   *
-   * @example
-   * for await (const event of sluice.events({ after: 0 })) {
-   *   if (event.type === "content") console.log(event.sequence, event.event.update.sessionUpdate);
-   * }
-   */
-  async *events(options: EventsOptions = {}): AsyncGenerator<StreamedEvent, void, undefined> {
-    const { after, signal: given } = options;
-    const signal = AbortSignal.any([this.#closed.signal, ...(given ? [given] : [])]);
-    await this.whenPlaced(signal);
-    if (signal.aborted) return;
-    const connection = this.connect();
-    const link = await connection.enter();
-    try {
-      const session = await this.workplace.open(link);
-      for await (const { sequence, told } of streamEvents(link, session, { after, signal }))
-        for (const part of told) yield { sequence, ...part };
-    } finally {
-      connection.leave();
-    }
-  }
-
-  /**
-   * Gives a listener what it has missed, and from then on all that comes, until `close()` or `kill()`: each event once.
-   *
-   * @example
-   * await sluice.replay("content", (event) => render(event));
-   */
-  async replay<K extends "content" | "lifecycle" | "stdout" | "stderr">(
-    type: K,
-    listener: (...args: SluiceListeners[K]) => void,
-    options: Pick<EventsOptions, "after"> = {},
-  ): Promise<this> {
-    const attach = this.on.bind(this) as (type: K, listener: (...args: SluiceListeners[K]) => void) => this;
-    if (this.workplace.id === undefined) return attach(type, listener);
-    const connection = this.connect();
-    const link = await connection.enter();
-    this.#held.push(() => connection.leave());
-    const session = await this.workplace.open(link);
-    if (this.workplace.cursor === 0) return attach(type, listener);
-    const done = new AbortController();
-    const past = { after: options.after, signal: done.signal };
-    for await (const { sequence, told } of streamEvents(link, session, past)) {
-      for (const part of told)
-        if (part.type === type)
-          (listener as (value: unknown) => void)("event" in part ? part.event : part.chunk);
-      // No turn of the loop lies between this and the listener's first event.
-      if (sequence >= this.workplace.cursor) break;
-    }
-    attach(type, listener);
-    done.abort();
-    return this;
-  }
-
-  /**
-   * Lets go of the session without ending it: what runs goes on, and another instance can join it by its id.
+   * Disconnects from the session: a run continues, and another instance can join it by its id.
    *
    * @example
    * await sluice.close();
    */
   async close(): Promise<void> {
-    this.#closed.abort();
-    this.#closed = new AbortController();
-    await this.workplace.rest();
-    this.#release();
-    this.#work.letGo(refuse("this instance was closed; the run goes on, and withSession() joins it again"));
-    // Whoever still uses the connection has heard it by now.
+    this.endIterations();
+    await this.session.stopReading();
+    this.releaseListeners();
+    this.#jobs.letGo(refuse("this instance was closed; the run continues, and withSession() joins it again"));
+    // The calls that were abandoned above leave the connection first.
     await new Promise((resolve) => setImmediate(resolve));
     await this.disconnect();
   }
@@ -278,71 +219,38 @@ export class Sluice<T = unknown> extends Tenant {
     await this.close();
   }
 
-  protected hear(event: SluiceEvent, told: readonly Told[]): void {
-    this.#work.see(event, told);
-    for (const part of told) this.tell(part);
+  protected observe(event: SluiceEvent, emitted: readonly Emitted[]): void {
+    this.#jobs.see(event, emitted);
+    for (const part of emitted) this.report(part);
   }
 
   protected adopt(activity: Activity): void {
-    this.#work.adopt(activity);
+    this.#jobs.adopt(activity);
   }
 
   protected lose(error: unknown): void {
-    this.#work.lose(error ?? ended(this.workplace.id));
+    this.#jobs.lose(error ?? sessionEnded(this.session.id));
   }
 
   protected async stopWork(): Promise<void> {
-    if (this.#work.active && !(await this.interrupt())) this.#work.refuseBusy();
+    if (this.#jobs.active && !(await this.interrupt())) this.#jobs.refuseBusy();
   }
 
-  /** Learns what runs in the session; one that is not there has nothing that runs. */
-  async #look(): Promise<void> {
-    await this.use((link) => this.workplace.look(link)).catch(() => {});
-  }
-
-  #release(): void {
-    for (const leave of this.#held.splice(0)) leave();
+  /** Joins the session, if it exists. */
+  async #watch(): Promise<void> {
+    await this.use((link) => this.session.watch(link)).catch(() => {});
   }
 
   async #enter(link: Link, from: string | undefined): Promise<string> {
-    const id = await this.enter(
-      link,
-      from === undefined ? undefined : await this.#findCheckpoint(link, from),
-    );
-    if (this.workplace.sandbox === "paused") await link.resume(id);
-    this.#before = await takeSnapshot(link, id);
+    const { checkpointStore } = this.settings;
+    const checkpoint = from === undefined ? undefined : await findCheckpoint(link, checkpointStore, from);
+    const id = await this.enter(link, checkpoint);
+    if (this.session.sandbox === "paused") await link.resume(id);
+    this.#before = await readStamps(link, id);
     return id;
-  }
-
-  async #findCheckpoint(link: Link, from: string): Promise<string> {
-    if (from !== "latest") return from;
-    const [newest] = await link.shelved(this.settings.shelf?.name, { limit: 1 });
-    if (newest) return newest.id;
-    throw new SluiceError(
-      "checkpoint_not_found",
-      "No checkpoints found in this storage; run without `from` first.",
-    );
-  }
-
-  async #complete(
-    link: Link,
-    { kind, response, checkpointId }: Parameters<WorkSite["complete"]>[1],
-  ): Promise<AgentResponse> {
-    const { shelf } = this.settings;
-    if (!shelf || kind !== "run" || response.exitCode !== 0) return response;
-    const kept =
-      checkpointId === undefined ? [] : await link.shelved(shelf.name, { limit: 50 }).catch(() => []);
-    const checkpoint = kept.find(({ id }) => id === checkpointId);
-    if (checkpoint) return { ...response, checkpoint };
-    // The work is done, and it is not lost with its checkpoint; but somebody counts on that.
-    process.emitWarning(`The run in ${response.sandboxId} went well, but no checkpoint of it was kept.`, {
-      code: "SLUICE_NO_CHECKPOINT",
-      detail: "The storage may be full or closed to writing, or the sandbox was made without withStorage().",
-    });
-    return response;
   }
 }
 
-function ended(session: string | undefined): SluiceError {
+function sessionEnded(session: string | undefined): SluiceError {
   return new SluiceError("session_ended", `The sandbox ${session ?? ""} is gone; its session has ended.`);
 }

@@ -1,10 +1,13 @@
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import { SluiceError } from "../contract/index.ts";
-import { createFolderStorage, createS3Storage, type CheckpointStorage } from "../sandbox/index.ts";
+import { type CheckpointStorage, createFolderStorage, createS3Storage } from "../sandbox/index.ts";
+import type { AgentResponse } from "./agent-response.ts";
+import type { Link } from "./backend/port.ts";
+import type { JobContext } from "./job-runner.ts";
 
 /**
- * A bucket of any S3 server. What is left out is taken from the variables that every S3 tool knows.
+ * A bucket of any S3 server. Absent fields come from the usual `AWS_…` variables.
  *
  * @example
  * const s3: S3Config = { bucket: "my-checkpoints", prefix: "team-a", endpoint: "https://s3.example.com" };
@@ -21,7 +24,7 @@ export interface S3Config {
 }
 
 /**
- * Where checkpoints are kept: a folder, or a bucket.
+ * The storage of checkpoints: a folder or a bucket.
  *
  * @example
  * const storage: StorageConfig = { path: "./checkpoints" };
@@ -29,15 +32,15 @@ export interface S3Config {
  */
 export type StorageConfig = string | { path: string } | { s3: S3Config };
 
-export interface Shelf {
-  /** The name by which an engine or a server knows it; undefined for the common one. */
+export interface CheckpointStore {
+  /** The store's name in an engine or a server; undefined for the default store. */
   readonly name: string | undefined;
-  /** What is really there, where this process is the one that keeps it. */
+  /** Opens the storage in this process. */
   open?(): CheckpointStorage;
 }
 
-/** Equal places have equal names, so that two programs find each other's checkpoints. */
-export function toShelf(config: StorageConfig | undefined): Shelf {
+/** Equal configurations get equal names, so that two programs share their checkpoints. */
+export function toCheckpointStore(config: StorageConfig | undefined): CheckpointStore {
   if (config === undefined) return { name: undefined };
   if (typeof config === "object" && "s3" in config) {
     const { s3 } = config;
@@ -49,8 +52,42 @@ export function toShelf(config: StorageConfig | undefined): Shelf {
   return { name: nameOf(["folder", path]), open: () => createFolderStorage(path) };
 }
 
-function nameOf(place: readonly string[]): string {
-  return `sdk-${createHash("sha256").update(JSON.stringify(place)).digest("hex").slice(0, 24)}`;
+/** The id of the checkpoint to start from; `latest` is the newest of the store. */
+export async function findCheckpoint(
+  link: Link,
+  store: CheckpointStore | undefined,
+  from: string,
+): Promise<string> {
+  if (from !== "latest") return from;
+  const [newest] = await link.listCheckpoints(store?.name, { limit: 1 });
+  if (newest) return newest.id;
+  throw new SluiceError(
+    "checkpoint_not_found",
+    "No checkpoints found in this storage; run without `from` first.",
+  );
+}
+
+/** Adds the checkpoint of a successful run to its response, if a store is set. */
+export async function addCheckpoint(
+  link: Link,
+  store: CheckpointStore | undefined,
+  { kind, response, checkpointId }: Parameters<JobContext["complete"]>[1],
+): Promise<AgentResponse> {
+  if (!store || kind !== "run" || response.exitCode !== 0) return response;
+  const listed =
+    checkpointId === undefined ? [] : await link.listCheckpoints(store.name, { limit: 50 }).catch(() => []);
+  const checkpoint = listed.find(({ id }) => id === checkpointId);
+  if (checkpoint) return { ...response, checkpoint };
+  // The run succeeded, so a missing checkpoint is only a warning.
+  process.emitWarning(`The run in ${response.sandboxId} went well, but no checkpoint of it was kept.`, {
+    code: "SLUICE_NO_CHECKPOINT",
+    detail: "The storage may be full or closed to writing, or the sandbox was made without withStorage().",
+  });
+  return response;
+}
+
+function nameOf(address: readonly string[]): string {
+  return `sdk-${createHash("sha256").update(JSON.stringify(address)).digest("hex").slice(0, 24)}`;
 }
 
 function endpointOf({ endpoint, region }: S3Config): string {

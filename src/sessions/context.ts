@@ -1,21 +1,21 @@
 import type { SessionDeps } from "./deps.ts";
-import type { Drafts } from "./drafts.ts";
-import type { Keeper } from "./keeper.ts";
-import type { CommitExtra, SessionWriter } from "./writer.ts";
+import type { Drafts } from "./fold/drafts.ts";
+import type { CommitExtra, SessionWriter } from "./fold/writer.ts";
+import type { Keeper } from "./sandbox/checkpoint.ts";
 
-/** What the parts of a session may do with it. */
+/** A session as its parts use it. */
 export interface SessionContext {
   readonly deps: SessionDeps;
   readonly writer: SessionWriter;
   readonly keeper: Keeper;
   readonly isClosed: () => boolean;
-  /** Whether something holds the lock or waits for it. */
+  /** Whether the lock is held or waited for. */
   readonly isBusy: () => boolean;
-  /** One at a time, in the order of asking. */
+  /** Runs the task under the lock, in the order of the calls. */
   exclusive<T>(task: () => Promise<T>): Promise<T>;
-  /** First the log, then the world; call it under the lock. */
+  /** Appends, then acts on the events. Call it under the lock. */
   commit(drafts: Drafts, extra?: CommitExtra): Promise<void>;
-  /** A task whose failure gives the session up. */
+  /** Runs a task whose failure gives the session up. */
   inBackground(task: Promise<unknown>): void;
   giveUp(error: unknown): void;
 }

@@ -5,18 +5,17 @@ import type { Checkpoints } from "../sandbox/checkpoint/port.ts";
 import type { FileHooks } from "../sandbox/index.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import type { ToolBridge } from "../tools/index.ts";
-import type { Drafts } from "./drafts.ts";
-import type { Loan } from "./lending.ts";
-import type { Owner } from "./owner.ts";
-import type { Recorder } from "./recorder.ts";
-import type { RestingAgents } from "./restingAgents.ts";
-import type { Session } from "./session.ts";
-import type { StartQueue } from "./startQueue.ts";
+import type { Drafts } from "./fold/drafts.ts";
+import type { StartQueue } from "./process/admission.ts";
+import type { RestingAgents } from "./process/idle.ts";
+import type { Loan } from "./secrets/lending.ts";
+import type { Recorder } from "./secrets/recorder.ts";
+import type { Lease } from "./upkeep/lease.ts";
 
 export interface Limits {
-  /** A turn that works longer is interrupted; the time that it waits for somebody does not count. */
+  /** A turn that works longer is interrupted. Time in which it waits for an answer does not count. */
   readonly turnTimeoutMs: number;
-  /** How long a model may say nothing while no tool runs and nobody is asked; then the turn fails. */
+  /** A turn fails when its model is silent for so long, while no tool runs and no request is open. */
   readonly silenceMs: number;
   /** How long an interrupt may take before a signal, and the signal before a kill. */
   readonly interruptMs: number;
@@ -28,13 +27,13 @@ export interface Limits {
   readonly gentleMs: number;
   /** The most that one process may print in its life. */
   readonly maxOutputBytes: number;
-  /** How much of a killed process's output is still read before its end is told. */
+  /** The most unread output of a killed process that is still read. */
   readonly maxUnreadBytes: number;
-  /** How long the sandbox of a session that has ended is kept for its files. */
+  /** How long the sandbox of an ended session is kept for its files. */
   readonly sandboxTtlMs: number;
-  /** How often sessions are looked for whose owner has died. */
+  /** How often abandoned sessions are looked for. */
   readonly sweepMs: number;
-  /** How often it is looked for what is older or larger than it may be. */
+  /** How often retention runs. */
   readonly retentionMs: number;
 }
 
@@ -62,41 +61,41 @@ export type McpVerdict = "refused" | "unreachable";
 
 export type Logger = (line: LogLine) => void;
 
-/** What a session needs of the engine around it. */
+/** The engine as its sessions use it. */
 export interface SessionDeps {
   readonly log: EventLog;
   readonly owner: string;
-  /** The same with its lock, and its judgement of other owners. */
-  readonly ourselves: Owner;
+  /** The lease of this engine, and its check of other leases. */
+  readonly lease: Lease;
   readonly spoolRoot: string;
-  /** The provider of sessions that name none; it fails where nothing isolates. */
+  /** The provider of sessions that name none. Fails where no provider isolates. */
   defaultSandbox(): Promise<string>;
   readonly limits: Limits;
   readonly logger: Logger;
-  /** Values that must never reach an event, beside those of the session itself. */
+  /** Values that are redacted from every event, beside the session's own secrets. */
   readonly secrets: ReadonlyMap<string, string>;
-  /** Of a shelf, or of those sessions that name none. */
+  /** The checkpoints of a shelf, or of all sessions without one. */
   checkpoints(shelf?: string): Checkpoints;
   readonly fileHooks: FileHooks | undefined;
   readonly tools: ToolBridge;
   readonly recorder?: Recorder | undefined;
-  /** The spec as a process of the session is started by it. */
+  /** The spec for a start of the session's process. */
   equip(session: string, spec: SessionSpec): Promise<SessionSpec>;
-  /** What became of the session's way to an MCP server, where somebody stands between them who knows. */
+  /** Why an MCP server failed, as far as the proxy in between knows. */
   mcpVerdict(session: string, server: string): McpVerdict | undefined;
-  /** Names that may lie in a private network, for every session. */
+  /** Names that may resolve into a private network, for every session. */
   readonly privateHosts: readonly string[];
-  /** What is lent to the session's sandbox. */
+  /** The secrets that are lent to the session's sandbox. */
   lend(session: string): Promise<Loan | undefined>;
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;
-  /** What every start waits in. */
+  /** The queue of all starts. */
   readonly starts: StartQueue;
-  /** Bounds the agents that have nothing to do. */
+  /** Bounds the number of idle agents. */
   readonly resting: RestingAgents;
-  /** Told before a process of an agent is started. */
+  /** Called before the start of an agent's process. */
   onStart(): void;
   count(session: string, drafts: Drafts): void;
-  onGivenUp(session: Session, error: unknown): void;
+  onAppendFailed(): void;
 }

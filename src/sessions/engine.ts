@@ -1,33 +1,24 @@
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  createId,
-  SessionId,
-  SluiceError,
-  type RunCommand,
-  type SessionInfo,
-  type SessionSpec,
-  type EventData,
-} from "../contract/index.ts";
+import type { EventData, RunCommand, SessionInfo, SessionSpec } from "../contract/index.ts";
 import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
-import type { EventLog, SessionRow } from "../log/port.ts";
-import { sessionExists } from "../log/refusals.ts";
+import type { EventLog } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import { defaultProviders } from "../sandbox/choose.ts";
 import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
-import { PINNED } from "../sandbox/host/mapping.ts";
-import { Caretaker } from "./caretaker.ts";
-import type { SessionChange } from "./change.ts";
-import { createSessionDeps } from "./createDeps.ts";
-import { messageOf } from "./damage.ts";
+import { PINNED } from "../sandbox/host/files/paths.ts";
+import { Caretaker } from "./upkeep/caretaker.ts";
+import type { SessionChange } from "./fold/change.ts";
 import type { SessionDeps } from "./deps.ts";
-import type { EngineOptions } from "./engineOptions.ts";
-import type { QueuedInput } from "./fold.ts";
-import { toOldest, toSessionInfo } from "./info.ts";
-import { loadFold } from "./load.ts";
-import { OpenSessions } from "./openSessions.ts";
+import { createSessionDeps, type EngineOptions } from "./options.ts";
+import { messageOf } from "./failure.ts";
+import type { QueuedInput } from "./fold/session-fold.ts";
+import { Creation } from "./lifecycle/creation.ts";
+import { OpenSessions } from "./lifecycle/open-sessions.ts";
+import { Recovery } from "./lifecycle/recovery.ts";
+import { Removal } from "./lifecycle/removal.ts";
+import { SessionList } from "./lifecycle/session-list.ts";
 import type {
   AcceptedInput,
   AgentInfo,
@@ -39,15 +30,13 @@ import type {
   SubmitOptions,
   Submitted,
 } from "./port.ts";
-import { forgetSecrets, keepSecrets } from "./secretFiles.ts";
-import type { Session } from "./session.ts";
-import { Retention } from "./retention.ts";
-import { refuseSpec } from "./specRefusals.ts";
-import type { Submission } from "./submission.ts";
-import { UnfinishedForks } from "./unfinishedForks.ts";
-import { Upkeep } from "./upkeep.ts";
+import { forgetSecrets } from "./secrets/secret-files.ts";
+import { Retention } from "./upkeep/retention.ts";
+import type { Submission } from "./inbox/submission.ts";
+import { EngineCounters } from "./stats.ts";
+import { Upkeep } from "./upkeep/upkeep.ts";
 
-/** Starts the engine: what an earlier life left running is picked up before this answers, unless it is told otherwise. */
+/** Starts the engine. It resolves after the recovery of running sessions, unless `recoversBeside` is set. */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
   const root = join(options.dataDir, "sandboxes");
   const providers = options.providers ?? defaultProviders({ root, hide: [options.dataDir] });
@@ -64,14 +53,17 @@ class LocalEngine implements Engine {
   readonly #dataDir: string;
   readonly #onCommit: NonNullable<EngineOptions["onCommit"]>;
   readonly #open: OpenSessions;
+  readonly #recovery: Recovery;
+  readonly #list: SessionList;
+  readonly #creation: Creation;
   readonly #upkeep: Upkeep;
   readonly #retention: Retention;
-  readonly #forks: UnfinishedForks;
+  readonly #removal: Removal;
   readonly #caretaker: Caretaker;
-  /** Settles when everything is picked up that was left by an earlier life. */
+  /** Settles when the sessions of an earlier server are picked up. */
   recovered: Promise<void> = Promise.resolve();
   #draining: boolean;
-  #stats = { turnsEnded: 0, eventsAppended: 0, batchesAppended: 0, appendFailures: 0 };
+  readonly #counters = new EngineCounters();
 
   constructor(options: EngineOptions, providers: readonly SandboxProvider[]) {
     this.log = options.log;
@@ -93,25 +85,33 @@ class LocalEngine implements Engine {
       onStart: () => this.#caretaker.begin(),
       count: (session, drafts) => {
         this.#onCommit(session, drafts.events);
-        this.#stats.batchesAppended += 1;
-        this.#stats.eventsAppended += drafts.events.length;
-        if (drafts.endsTurn) this.#stats.turnsEnded += 1;
+        this.#counters.appended(drafts);
       },
-      onGivenUp: (session, error) => {
-        this.#stats.appendFailures += 1;
-        this.#open.reopen(session, error);
-      },
+      onAppendFailed: () => this.#counters.appendFailed(),
     });
     this.#open = new OpenSessions(this.#deps);
-    this.#forks = new UnfinishedForks(options.dataDir, this.#deps.ourselves);
-    this.#upkeep = new Upkeep(this.#deps, providers, this.#open);
-    const { log, logger, limits } = this.#deps;
-    const remove = (row: SessionRow): Promise<void> => this.remove(row.id, { restingAt: row.head });
+    this.#recovery = new Recovery(this.#deps, this.#open);
+    this.#list = new SessionList(options.log, this.#open, this.#recovery);
+    this.#removal = new Removal(this.#deps, this.#open, options.dataDir);
+    this.#creation = new Creation({
+      deps: this.#deps,
+      dataDir: options.dataDir,
+      harnesses: this.#harnesses,
+      list: this.#list,
+      checkpoint: async (session) => (await this.checkpoint(session, { comment: "fork" })).id,
+      restore: (session, checkpoint) => this.restore(session, checkpoint),
+      remove: (session) => this.remove(session),
+      onCreated: ({ id, spec }) => {
+        this.#onCommit(id, []);
+        if (spec.ttl !== undefined) this.#retention.begin();
+      },
+    });
+    this.#upkeep = new Upkeep(this.#deps, providers, this.#recovery);
     this.#retention = new Retention(options.retention ?? {}, {
-      log,
-      logger,
-      roundMs: limits.retentionMs,
-      remove,
+      log: options.log,
+      logger: this.#deps.logger,
+      roundMs: this.#deps.limits.retentionMs,
+      remove: ({ id, head }) => this.#removal.remove(id, { restingAt: head }),
     });
   }
 
@@ -136,125 +136,24 @@ class LocalEngine implements Engine {
     );
   }
 
-  async create(id: string | undefined, asked: SessionSpec): Promise<SessionInfo> {
-    const sessionId = id ?? createId("session");
-    const valid = SessionId.safeParse(sessionId);
-    if (!valid.success)
-      throw new SluiceError("invalid_request", valid.error.issues[0]?.message ?? "bad session id");
-    if (this.#draining)
-      throw new SluiceError("draining", "create it again in a moment: the server is restarting");
-    const harness = findHarness(asked.agent, this.#harnesses);
-    // Kept with the session: another default must not take its isolation away later.
-    const spec = { ...asked, sandbox: asked.sandbox ?? (await this.#deps.defaultSandbox()) };
-    await refuseSpec(spec, harness, this.#deps.provider(spec.sandbox));
-    const { fork } = spec;
-    const origin = fork && (fork.checkpoint ?? (await this.checkpoint(fork.session, { comment: "fork" })).id);
-    if (origin === undefined) return this.#infoOf(await this.#store(sessionId, spec));
-    await this.#storeCopy(sessionId, spec, origin);
-    return this.info(sessionId);
+  create(id: string | undefined, spec: SessionSpec): Promise<SessionInfo> {
+    return this.#creation.create(id, spec);
   }
 
-  async #store(id: string, given: SessionSpec): Promise<SessionRow> {
-    const spec = await keepSecrets(given, this.#dataDir);
-    try {
-      const row = await this.log.create({ id, spec, owner: this.#deps.owner, time: Date.now() });
-      this.#onCommit(id, []);
-      if (spec.ttl !== undefined) this.#retention.begin();
-      return row;
-    } catch (error) {
-      if (spec !== given) await forgetSecrets(spec, this.#dataDir);
-      throw error;
-    }
+  info(id: string): Promise<SessionInfo> {
+    return this.#list.info(id);
   }
 
-  /** A session that could not begin as the copy that was asked for is none. */
-  async #storeCopy(id: string, spec: SessionSpec, checkpoint: string): Promise<void> {
-    if (await this.log.find(id)) throw sessionExists(id);
-    await this.#forks.begin(id);
-    try {
-      await this.#store(id, spec);
-      await this.restore(id, checkpoint).catch(async (error: unknown) => {
-        await this.remove(id);
-        throw error;
-      });
-    } finally {
-      await this.#forks.end(id);
-    }
+  inbox(id: string): Promise<readonly QueuedInput[]> {
+    return this.#list.inbox(id);
   }
 
-  /** Takes away what a crash left of a copy that was not whole. */
-  async #removeHalfCopies(): Promise<void> {
-    for (const id of await this.#forks.abandoned()) {
-      const types = new Set(["checkpoint.restored"] as const);
-      const row = await this.log.find(id);
-      const isWhole =
-        row && (row.floor > 0 || (await this.log.read(id, { after: 0, limit: 1, types })).length > 0);
-      if (row && !isWhole) await this.remove(id);
-      await this.#forks.end(id);
-    }
+  list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
+    return this.#list.page(page);
   }
 
-  async info(id: string): Promise<SessionInfo> {
-    await this.#open.recovery(id);
-    return this.#infoOf(await this.#open.row(id));
-  }
-
-  async inbox(id: string): Promise<readonly QueuedInput[]> {
-    await this.#open.recovery(id);
-    const row = await this.#open.row(id);
-    const held = await this.#open.held(id);
-    return held?.inbox ?? (await loadFold(this.log, row)).inbox;
-  }
-
-  async list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
-    const before = page.cursor === undefined ? undefined : parseCursor(page.cursor);
-    const rows = await this.log.list({ limit: page.limit + 1, ...(before === undefined ? {} : { before }) });
-    const shown = rows.slice(0, page.limit);
-    const sessions = await Promise.all(shown.map((row) => this.#infoOf(row)));
-    const last = shown.at(-1);
-    return rows.length > page.limit && last ? { sessions, next: String(last.ordinal) } : { sessions };
-  }
-
-  async remove(id: string, { restingAt }: { restingAt?: number } = {}): Promise<void> {
-    const remove = async (session: Session): Promise<void> => {
-      if (restingAt !== undefined && !session.restsAt(restingAt))
-        throw new SluiceError("session_busy", `session ${id} is in use again`);
-      try {
-        await session.remove();
-      } catch (error) {
-        if (!(error instanceof SluiceError && error.code === "storage_full")) throw error;
-      } finally {
-        this.#open.drop(session);
-      }
-    };
-    await this.#open.removing(id, async () => {
-      await this.#open.withToEnd(id, remove, "at once");
-      await this.#erase(id);
-    });
-  }
-
-  /** What is left of a session when nothing of it runs any more. */
-  async #erase(id: string): Promise<void> {
-    await rm(join(this.#deps.spoolRoot, id), { recursive: true, force: true });
-    await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
-    await this.log.remove(id);
-  }
-
-  /** The rows that were kept for readers, here or by an owner that is no more. */
-  async #eraseRetired(): Promise<void> {
-    for (const row of await this.#open.retired()) {
-      await this.log.remove(row.id).catch((error: unknown) => {
-        // Its last reader let go at this moment.
-        if (!(error instanceof SluiceError && error.code === "session_not_found")) throw error;
-      });
-    }
-  }
-
-  #onUnerased(error: unknown): void {
-    // Whoever closed the log before us wants nothing removed from it.
-    if (error instanceof SluiceError && error.code === "draining") return;
-    const message = "the rows of a deleted session could not be removed";
-    this.#deps.logger({ level: "error", message, error: messageOf(error) });
+  remove(id: string): Promise<void> {
+    return this.#removal.remove(id);
   }
 
   async send(id: string, { via, key, ...message }: SessionInput): Promise<AcceptedInput> {
@@ -292,7 +191,7 @@ class LocalEngine implements Engine {
   }
 
   exec(id: string, command: RunCommand): Promise<StartedCommand> {
-    return this.#open.with(id, (session) => session.exec(command));
+    return this.#open.with(id, (session) => session.workspace.exec(command));
   }
 
   resolvePermission: Engine["resolvePermission"] = (id, permissionId, reply) =>
@@ -305,7 +204,7 @@ class LocalEngine implements Engine {
     this.#open.with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }));
 
   checkpoint(id: string, options: { comment?: string | undefined } = {}): Promise<CheckpointInfo> {
-    return this.#open.with(id, (session) => session.checkpoint(options.comment));
+    return this.#open.with(id, (session) => session.workspace.checkpoint(options.comment));
   }
 
   async checkpoints(id: string, options: { limit?: number } = {}): Promise<CheckpointInfo[]> {
@@ -321,81 +220,56 @@ class LocalEngine implements Engine {
   }
 
   restore(id: string, checkpoint: string): Promise<CheckpointInfo> {
-    return this.#open.with(id, (session) => session.restore(checkpoint));
+    return this.#open.with(id, (session) => session.workspace.restore(checkpoint));
   }
 
   pause(id: string): Promise<void> {
-    return this.#open.with(id, (session) => session.pause());
+    return this.#open.with(id, (session) => session.workspace.pause());
   }
 
   resume(id: string): Promise<void> {
-    return this.#open.with(id, (session) => session.resume());
+    return this.#open.with(id, (session) => session.workspace.resume());
   }
 
   host(id: string, port: number): Promise<URL> {
-    return this.#open.with(id, (session) => session.host(port));
+    return this.#open.with(id, (session) => session.workspace.host(port));
   }
 
   files(id: string): Promise<SandboxFiles> {
-    return this.#open.with(id, (session) => session.files());
+    return this.#open.with(id, (session) => session.workspace.files());
   }
 
   stats(): EngineStats {
-    const open = [...this.#open];
-    return {
-      ...this.#stats,
-      sessionsLive: open.length,
-      turnsRunning: open.filter((session) => session.hasTurn).length,
-      processesRunning: open.filter((session) => session.hasProcess).length,
-      starts: this.#deps.starts.stats,
-      resting: this.#deps.resting.stats,
-    };
+    return this.#counters.stats([...this.#open], this.#deps);
   }
 
-  /** Picks up what an earlier life left behind, and looks again from time to time. */
+  /** Finishes the work of an earlier server, and starts the upkeep. */
   async start(): Promise<void> {
-    for (const id of await this.#open.halfDeleted()) {
-      await this.#erase(id).catch((error: unknown) =>
-        this.#deps.logger({
-          level: "error",
-          message: "a deleted session could not be removed",
-          session: id,
-          error: messageOf(error),
-        }),
-      );
-    }
-    await this.#eraseRetired().catch((error: unknown) => this.#onUnerased(error));
-    await this.#removeHalfCopies().catch((error: unknown) =>
-      this.#deps.logger({
-        level: "error",
-        message: "half a copy could not be removed",
-        error: messageOf(error),
-      }),
-    );
-    await this.#open.expectRecovery();
+    const complain = (message: string) => (error: unknown) =>
+      this.#deps.logger({ level: "error", message, error: messageOf(error) });
+    await this.#removal.finish();
+    await this.#creation.removeUnfinished().catch(complain("an incomplete fork could not be removed"));
+    await this.#recovery.expect();
     this.recovered = this.#recover();
-    this.recovered.catch((error: unknown) =>
-      this.#deps.logger({
-        level: "error",
-        message: "what an earlier life left could not be picked up; it is tried again",
-        error: messageOf(error),
-      }),
+    this.recovered.catch(
+      complain("the sessions of an earlier server could not be picked up; it is tried again"),
     );
   }
 
   async #recover(): Promise<void> {
-    const mayForget = !this.#draining;
+    // A caretaker drains from its start, and removes nothing.
+    const isCaretaker = this.#draining;
     await this.#upkeep.begin();
-    if (mayForget) await this.#retention.start();
+    if (!isCaretaker) await this.#retention.start();
   }
 
   async drain({ graceMs }: { graceMs: number }): Promise<void> {
     this.#draining = true;
     const deadline = performance.now() + graceMs;
-    while ([...this.#open].some(isWorking) && performance.now() < deadline) {
+    while ([...this.#open].some((session) => session.isWorking) && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
-    // What is paused stays as it is.
+    // A paused session stays paused.
     const awake = [...this.#open].filter((session) => !session.isPaused);
     await Promise.allSettled(awake.map((session) => session.sleep()));
     await this.close();
@@ -408,28 +282,9 @@ class LocalEngine implements Engine {
     const isNeeded = [...this.#open].some((session) => session.isActive);
     await this.#open.close();
     await this.recovered.catch(() => {});
-    // What fails is done by the next start.
-    await this.#eraseRetired().catch((error: unknown) => this.#onUnerased(error));
+    await this.#removal.eraseRetired();
     await this.#deps.tools.close();
-    this.#deps.ourselves.close();
+    this.#deps.lease.release();
     if (!isNeeded) await this.#caretaker.end();
   }
-
-  async #infoOf(row: SessionRow): Promise<SessionInfo> {
-    // A session that rests may have been taken over by another process: then only the log knows.
-    const held = await this.#open.held(row.id);
-    // An open session does not hear of what is trimmed behind it.
-    return held ? { ...held.info(), ...toOldest(row) } : toSessionInfo(row, await loadFold(this.log, row));
-  }
-}
-
-/** A turn that waits for somebody may wait for ever; only one that works is worth waiting for. */
-function isWorking(session: Session): boolean {
-  return session.hasTurn && !session.isWaiting;
-}
-
-function parseCursor(cursor: string): number {
-  const ordinal = Number(cursor);
-  if (Number.isSafeInteger(ordinal) && ordinal > 0) return ordinal;
-  throw new SluiceError("invalid_cursor", `"${cursor}" is not a cursor; use the "next" of the page before`);
 }

@@ -1,9 +1,8 @@
-export { DEFAULT_ORPHAN_MS } from "./caretaker.ts";
+export { DEFAULT_ORPHAN_MS } from "./upkeep/caretaker.ts";
 export { createEngine } from "./engine.ts";
-export type { EngineOptions } from "./engineOptions.ts";
 export { DEFAULT_LIMITS, type Limits, type Logger, type LogLine, type McpVerdict } from "./deps.ts";
-export type { Loan, NamedSecret } from "./lending.ts";
-export { createRecorder, type Recorder, type RecorderOptions } from "./recorder.ts";
-export { createSandboxDebug } from "./sandboxDebug.ts";
-export type { Scrub } from "./scrub.ts";
+export type { Loan, NamedSecret } from "./secrets/lending.ts";
+export { createRecorder, type Recorder, type RecorderOptions } from "./secrets/recorder.ts";
+export { createSandboxDebug, type EngineOptions } from "./options.ts";
+export type { Scrub } from "./secrets/scrub.ts";
 export type { AcceptedInput, AgentInfo, Engine, EngineStats, SessionInput, StartedCommand } from "./port.ts";

@@ -1,7 +1,20 @@
 import { SluiceError } from "../contract/index.ts";
-import type { SessionFold } from "./fold.ts";
+import type { SessionFold } from "./fold/session-fold.ts";
 
-/** Why something cannot be done with a session now, and what to do about it. */
+/** The refusals of a session: the reason, and what to do about it. */
+
+export function notFound(id: string): SluiceError {
+  return new SluiceError("session_not_found", `there is no session ${id}; GET /v1/sessions lists them`);
+}
+
+export function isNotFound(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === "session_not_found";
+}
+
+/** For callers that wait when a session is given up. */
+export function reopening(): SluiceError {
+  return new SluiceError("stream_error", "the session was being reopened; try again");
+}
 
 export function refuseEnded(id: string, fold: SessionFold, runner: { readonly isEnding: boolean }): void {
   if (!fold.ended && !runner.isEnding) return;

@@ -1,51 +1,47 @@
-import {
-  SluiceError,
-  type EventDraft,
-  type RunCommand,
-  type SessionInfo,
-  type SessionSpec,
-  type EventData,
-} from "../contract/index.ts";
+import { SluiceError, type EventDraft, type SessionInfo, type EventData } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
-import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
-import type { Sandbox, SandboxFiles } from "../sandbox/port.ts";
-import { accept } from "./accepting.ts";
-import { changeOf, type SessionChange } from "./change.ts";
-import { closeTurn } from "./closing.ts";
-import { Commands, loseCommand } from "./commands.ts";
+import { accept } from "./inbox/accept.ts";
+import { changeSession, type SessionChange } from "./fold/change.ts";
+import { interrupt } from "./turn/interrupt.ts";
+import { closeTurn, TurnEnds } from "./turn/turn-end.ts";
+import { Commands, loseCommand } from "./sandbox/commands.ts";
 import type { SessionContext } from "./context.ts";
-import { messageOf } from "./damage.ts";
+import { messageOf } from "./failure.ts";
 import type { SessionDeps } from "./deps.ts";
-import type { Drafts } from "./drafts.ts";
-import { endSession, endWithdrawn, TERMINATED } from "./ending.ts";
-import { isActive, isResting, type QueuedInput } from "./fold.ts";
-import { Keeper } from "./keeper.ts";
+import type { Drafts } from "./fold/drafts.ts";
+import { endSession, TERMINATED } from "./process/ending.ts";
+import { isActive, isResting, type QueuedInput } from "./fold/session-fold.ts";
+import { Keeper } from "./sandbox/checkpoint.ts";
 import { Lock } from "./lock.ts";
-import { opening } from "./opening.ts";
-import { isLate } from "./patience.ts";
-import type { InterruptOptions, StartedCommand, SubmitOptions, Submitted } from "./port.ts";
-import { loseProcess } from "./recovery.ts";
-import { refuseEnded, refuseTurn } from "./refusals.ts";
-import { replyEvents, type Reply } from "./replies.ts";
-import { Runner } from "./runner.ts";
-import { SessionSandbox } from "./sessionSandbox.ts";
-import type { Submission } from "./submission.ts";
-import { Timekeeper } from "./timekeeper.ts";
-import { ToolCalls } from "./toolCalls.ts";
-import { refuseUnreachableTools } from "./toolServer.ts";
-import { TurnEnds } from "./turnEnds.ts";
-import { SessionWriter, type CommitExtra } from "./writer.ts";
+import { opening, SessionWriter, type CommitExtra } from "./fold/writer.ts";
+import type { InterruptOptions, SubmitOptions, Submitted } from "./port.ts";
+import { loseProcess } from "./process/recovery.ts";
+import { refuseEnded, reopening } from "./refusals.ts";
+import { replyEvents, type Reply } from "./actions/replies.ts";
+import { Runner } from "./process/runner.ts";
+import { SessionSandbox } from "./sandbox/session-sandbox.ts";
+import { Workspace } from "./sandbox/workspace.ts";
+import type { Submission } from "./inbox/submission.ts";
+import { Timekeeper } from "./upkeep/alarms.ts";
+import { ToolCalls } from "./actions/tool-calls.ts";
+
+/** A closed session refuses every call for the reason. */
+type Hold = { readonly state: "open" } | { readonly state: "closed"; readonly reason: SluiceError };
+
+/** Called once, for a session that failed and has to be opened again. */
+type OnGivenUp = (session: Session, error: unknown) => void;
 
 /**
- * One live session. Everything that changes it happens under its lock, is appended first and acted on
- * afterwards. When an append fails, the object is given up and the session is opened again from its log,
- * exactly as after a crash.
+ * One live session. Every change happens under its lock: it is appended first and acted on afterwards. After a failed
+ * append the object is given up, and the session is opened again from its log, as after a crash.
  */
 export class Session {
   readonly id: string;
-  /** The calls of its application's tools. */
+  /** The calls of the application's tools. */
   readonly tools: ToolCalls;
+  readonly workspace: Workspace;
   readonly #deps: SessionDeps;
+  readonly #onGivenUp: OnGivenUp;
   readonly #context: SessionContext;
   readonly #writer: SessionWriter;
   readonly #sandbox: SessionSandbox;
@@ -55,20 +51,19 @@ export class Session {
   readonly #keeper: Keeper;
   readonly #lock = new Lock();
   readonly #turnEnds = new TurnEnds();
-  #closed = false;
-  /** What it was given up for, where that is for whoever waits to know. */
-  #reason: SluiceError | undefined;
+  #hold: Hold = { state: "open" };
 
-  private constructor(deps: SessionDeps, writer: SessionWriter) {
+  private constructor(deps: SessionDeps, writer: SessionWriter, onGivenUp: OnGivenUp) {
     this.id = writer.row.id;
     this.#deps = deps;
+    this.#onGivenUp = onGivenUp;
     this.#writer = writer;
     this.#keeper = new Keeper(deps.checkpoints(writer.row.spec.shelf), writer);
     this.#context = {
       deps,
       keeper: this.#keeper,
       writer,
-      isClosed: () => this.#closed,
+      isClosed: () => this.isClosed,
       isBusy: () => this.isBusy,
       exclusive: (task) => this.#exclusive(task),
       commit: (drafts, extra) => this.#commit(drafts, extra),
@@ -79,12 +74,18 @@ export class Session {
     this.#runner = new Runner(this.#context, this.#sandbox);
     this.tools = new ToolCalls(this.#context, this.#runner);
     this.#commands = new Commands(this.#context, this.#runner, this.#sandbox);
+    this.workspace = new Workspace(this.#context, {
+      sandbox: this.#sandbox,
+      runner: this.#runner,
+      commands: this.#commands,
+      sleep: () => this.sleep(),
+    });
     this.#time = new Timekeeper(this.#context, this.#runner, () => this.sleep());
   }
 
-  /** Takes the session over from whoever had it, and picks up what was left running. On failure nothing is held. */
-  static async open(deps: SessionDeps, row: SessionRow): Promise<Session> {
-    const session = new Session(deps, await SessionWriter.claim(deps, row));
+  /** Claims the session, and picks up its running process and command. On failure nothing is held. */
+  static async open(deps: SessionDeps, row: SessionRow, onGivenUp: OnGivenUp): Promise<Session> {
+    const session = new Session(deps, await SessionWriter.claim(deps, row), onGivenUp);
     try {
       await session.#exclusive(async () => {
         await session.#runner.recover();
@@ -99,9 +100,9 @@ export class Session {
     return session;
   }
 
-  /** Takes the session over to terminate or remove it. Nothing is picked up, delivered or started, so nothing can fail. */
-  static async openToEnd(deps: SessionDeps, row: SessionRow): Promise<Session> {
-    return new Session(deps, await SessionWriter.claim(deps, row));
+  /** Claims the session to terminate or remove it. It starts and reads nothing, so damage cannot stop it. */
+  static async openToEnd(deps: SessionDeps, row: SessionRow, onGivenUp: OnGivenUp): Promise<Session> {
+    return new Session(deps, await SessionWriter.claim(deps, row), onGivenUp);
   }
 
   /** Whether a crash now would leave something to pick up. */
@@ -109,7 +110,7 @@ export class Session {
     return this.#runner.isBooting || isActive(this.#writer.fold);
   }
 
-  /** Whether nothing has happened to it behind this head of its log, nor is about to. */
+  /** Whether the session has done nothing since this head of its log, and does nothing now. */
   restsAt(head: number): boolean {
     const { fold } = this.#writer;
     return isResting(fold) && fold.head === head && !this.#runner.isBooting && !this.isBusy;
@@ -120,15 +121,16 @@ export class Session {
   }
 
   get isClosed(): boolean {
-    return this.#closed;
+    return this.#hold.state === "closed";
   }
 
   get hasTurn(): boolean {
     return this.#writer.fold.turn !== null;
   }
 
-  get isWaiting(): boolean {
-    return (this.#writer.fold.turn?.waitingFor.length ?? 0) > 0;
+  /** Whether a turn runs that waits for no answer: an answer may never come. */
+  get isWorking(): boolean {
+    return this.#writer.fold.turn?.waitingFor.length === 0;
   }
 
   get isPaused(): boolean {
@@ -149,58 +151,26 @@ export class Session {
     return isStarting ? { ...info, status: "starting" } : info;
   }
 
-  /** All of it is accepted in one transaction, or none of it. */
+  /** Accepts all submissions in one transaction, or none. */
   submit(submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted> {
     return this.#exclusive(() => accept(this.#context, this.#runner, submissions, options));
   }
 
-  /** Answers when the turn has ended, and with `stop` when nothing of the agent runs any more. */
-  async interrupt({ by, turnId, stop = false }: InterruptOptions = {}): Promise<{ turnId?: string }> {
-    // Nobody hears an interrupt while frozen.
-    await this.#runner.resume();
-    const interrupted = await this.#exclusive(async () => {
-      const { turn, inbox } = this.#writer.fold;
-      const queued = !turn && this.#runner.isBooting ? inbox[0]?.turnId : undefined;
-      if (queued !== undefined && queued === (turnId ?? queued)) return this.#withdraw(queued);
-      if (!turn || (turnId !== undefined && turn.id !== turnId)) return undefined;
-      const ended = this.#turnEnds.of(turn.id);
-      await this.#time.interrupt(by);
-      return { turnId: turn.id, ended };
-    });
-    if (!interrupted) return {};
-    // An agent that somebody has turned away from gets a moment for its last words, and no more.
-    if (stop && (await isLate(interrupted.ended, this.#deps.limits.stopMs))) await this.#runner.kill();
-    await interrupted.ended;
-    if (stop) await this.sleep();
-    return { turnId: interrupted.turnId };
+  interrupt(options?: InterruptOptions): Promise<{ turnId?: string }> {
+    const parts = { context: this.#context, runner: this.#runner, turnEnds: this.#turnEnds };
+    return interrupt({ ...parts, sleep: () => this.sleep() }, options);
   }
 
   reply(id: string, reply: Reply): Promise<void> {
     return this.#exclusive(() => this.#append(replyEvents(this.#writer.fold, id, reply)));
   }
 
-  async exec(command: RunCommand): Promise<StartedCommand> {
-    const sandbox = await this.#sandboxFor(() => {
-      this.#refuseEnded();
-      this.#commands.refuse(command);
-    });
-    for (;;) {
-      // With an agent that is put to sleep ends all that runs beside it.
-      await this.#runner.cleared();
-      const started = await this.#exclusive(async () => {
-        this.#refuseEnded();
-        return this.#runner.isClearing ? undefined : this.#commands.start(command, sandbox);
-      });
-      if (started) return started;
-    }
-  }
-
-  /** Answers when the end of the command is in the log. */
+  /** Resolves when the end of the command is in the log. */
   async interruptCommand(): Promise<string | undefined> {
     return this.#commands.stop("interrupted");
   }
 
-  /** With `destroy` the sandbox goes too; one of a session that ended before goes without a word. */
+  /** With `destroy` the sandbox is removed too. For an ended session that adds no event. */
   async terminate({ destroy = false }: { destroy?: boolean } = {}): Promise<void> {
     const { fold } = this.#writer;
     if (fold.ended) {
@@ -222,11 +192,11 @@ export class Session {
     });
   }
 
-  /** Ends all that runs and says `session.deleted`; removing the rows is the engine's part. */
+  /** Ends every process and appends `session.deleted`. The caller removes the files and rows. */
   async remove(): Promise<void> {
     await this.#commands.detach();
     await this.#runner.demolish();
-    // On a full disk this fails, and the session goes all the same.
+    // On a full disk this fails, and the session is removed all the same.
     await this.#exclusive(async () => {
       const drafts = this.#writer.drafts(closeTurn(this.#writer.fold, TERMINATED));
       drafts.add({ type: "session.deleted", source: "daemon", data: {} });
@@ -234,29 +204,11 @@ export class Session {
     }).finally(() => this.#letGo());
   }
 
-  async files(): Promise<SandboxFiles> {
-    return (await this.#sandboxFor()).files;
-  }
-
-  /** What really changed is an event; an agent that has to be started otherwise is, with the next message. */
+  /** Other settings end an idle agent's process. The next message starts it with them. */
   async update(change: SessionChange): Promise<void> {
     if (change.forget) await this.sleep();
-    const restarts = await this.#exclusive(() => this.#change(change));
+    const restarts = await this.#exclusive(() => changeSession(this.#context, this.#runner, change));
     if (restarts) await this.sleep();
-  }
-
-  /** Whether the agent has to be started otherwise. */
-  async #change(change: SessionChange): Promise<boolean> {
-    this.#refuseEnded();
-    const data = changeOf(this.#writer, change);
-    if (data.settings !== undefined) {
-      this.#refuseTurn("be changed");
-      refuseUnreachableTools({ ...this.#writer.spec, ...(data.settings as Partial<SessionSpec>) });
-    }
-    if (data.native_session_id === null) this.#refuseTurn("forget");
-    if (Object.keys(data).length === 0) return false;
-    await this.#append([...opening(this.#writer), { type: "session.updated", source: "daemon", data }]);
-    return data.settings !== undefined;
   }
 
   report(data: EventData<"error">): Promise<void> {
@@ -266,54 +218,14 @@ export class Session {
     });
   }
 
-  async checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
-    const refuse = (): void => this.#refuseTurn("be checkpointed");
-    const sandbox = await this.#sandboxFor(refuse);
-    return this.#exclusive(async () => {
-      refuse();
-      const { info, event } = await this.#keeper.keep(sandbox, comment);
-      await this.#append([event]);
-      return info;
-    });
-  }
-
-  /** The agent's process ends first; the next message starts it again, with the memory that was restored. */
-  async restore(checkpoint: string): Promise<CheckpointInfo> {
-    this.#refuseEnded();
-    this.#refuseTurn("be restored");
-    await this.sleep();
-    const sandbox = await this.#sandboxFor();
-    return this.#exclusive(async () => {
-      this.#refuseTurn("be restored");
-      const { info, events } = await this.#keeper.restore(sandbox, checkpoint);
-      await this.#append(events);
-      return info;
-    });
-  }
-
-  async pause(): Promise<void> {
-    this.#refuseEnded();
-    await this.#runner.cleared();
-    return this.#sandbox.pause();
-  }
-
-  resume(): Promise<void> {
-    return this.#runner.resume();
-  }
-
-  host(port: number): Promise<URL> {
-    this.#refuseEnded();
-    return this.#sandbox.host(port);
-  }
-
-  /** Ends an idle process; the next message starts it again where it was. */
+  /** Ends an idle agent's process. The next message starts it again with its memory. */
   async sleep(): Promise<void> {
-    // With it would end what else runs in the sandbox.
+    // The end of the process would end the command in the sandbox too.
     const { command } = this.#writer.fold;
     if (this.#runner.process && !this.hasTurn && !command) await this.#runner.shutDown("idle");
   }
 
-  /** Lets go without ending anything: the process, if there is one, is found again at the next start. */
+  /** Closes the session, and ends nothing. The next opening finds its process again. */
   async close(): Promise<void> {
     this.#letGo();
     await this.#commands.detach();
@@ -323,44 +235,16 @@ export class Session {
 
   #exclusive<T>(task: () => Promise<T>): Promise<T> {
     return this.#lock.run(async () => {
-      if (this.#closed)
-        throw this.#reason ?? new SluiceError("stream_error", "the session was being reopened; try again");
+      if (this.#hold.state === "closed") throw this.#hold.reason;
       return task();
     });
-  }
-
-  /** The sandbox that it has, or one that is made for it; an ended session gets none. Not to be called under the lock. */
-  async #sandboxFor(refuse: () => void = () => {}): Promise<Sandbox> {
-    const kept = await this.#exclusive(async () => {
-      refuse();
-      const kept = await this.#sandbox.connected();
-      if (kept) return kept;
-      this.#refuseEnded();
-      await this.#begin();
-      return undefined;
-    });
-    return kept ?? this.#sandbox.made();
-  }
-
-  /** Gives up the message whose start waits its turn; one behind it keeps the place. Under the lock. */
-  async #withdraw(turnId: string): Promise<{ turnId: string; ended: Promise<void> }> {
-    const { fold } = this.#writer;
-    const drafts = this.#writer.drafts();
-    endWithdrawn(fold, drafts);
-    await this.#commit(drafts);
-    if (fold.inbox.length === 0) this.#runner.withdraw();
-    return { turnId, ended: Promise.resolve() };
-  }
-
-  async #begin(): Promise<void> {
-    if (!this.#writer.fold.started) await this.#append(opening(this.#writer));
   }
 
   async #append(events: readonly EventDraft[]): Promise<void> {
     await this.#commit(this.#writer.drafts(events));
   }
 
-  /** First the log, then the world: whoever waits, the alarms, the harness. */
+  /** Appends, then acts: wakes callers, sets alarms, delivers to the harness. */
   async #commit(drafts: Drafts, extra: CommitExtra = {}): Promise<void> {
     try {
       await this.#writer.commit(drafts, extra);
@@ -377,14 +261,14 @@ export class Session {
   }
 
   #giveUp(error: unknown): void {
-    if (this.#closed) return;
-    if (error instanceof SluiceError && error.code === "storage_full") this.#reason = error;
-    this.#letGo();
-    this.#deps.onGivenUp(this, error);
+    if (this.isClosed) return;
+    const isFull = error instanceof SluiceError && error.code === "storage_full";
+    this.#letGo(isFull ? error : reopening());
+    this.#onGivenUp(this, error);
   }
 
-  #letGo(): void {
-    this.#closed = true;
+  #letGo(reason: SluiceError = reopening()): void {
+    if (!this.isClosed) this.#hold = { state: "closed", reason };
     this.#time.set();
     this.#quietly(this.#runner.detach());
     this.#quietly(this.#commands.detach());
@@ -396,11 +280,7 @@ export class Session {
     refuseEnded(this.id, this.#writer.fold, this.#runner);
   }
 
-  #refuseTurn(what: string): void {
-    refuseTurn(what, this.#writer.fold, this.#runner);
-  }
-
-  /** A task whose failure changes nothing. */
+  /** Runs a task whose failure is only logged. */
   #quietly(task: Promise<unknown>): void {
     task.catch((error: unknown) =>
       this.#deps.logger({

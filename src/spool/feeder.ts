@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { readFile, stat } from "../disk/onTheSpot.ts";
+import { readFile, stat } from "../disk/on-the-spot.ts";
 import { readExit, readWhole } from "./process.ts";
 
 const run = promisify(execFile);
@@ -10,7 +10,7 @@ const run = promisify(execFile);
 /** How long a process may leave its input unread before the rest is cut off. */
 const PATIENCE_MS = 30_000;
 
-/** Ends the `tail` that feeds the process, once it has handed over all that was appended to `in`. */
+/** Ends the `tail` that feeds the process, once it has passed on all of `in`. */
 export async function closeFeeder(folder: string): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
   for (let pause = 2; performance.now() < deadline; pause = Math.min(pause * 2, 100)) {
@@ -22,13 +22,13 @@ export async function closeFeeder(folder: string): Promise<void> {
   await endFeeder(folder);
 }
 
-/** Ends it at once, for a process that is gone: the relay does that itself unless somebody has killed it. */
+/** Ends the feeder at once, after the end of the process. A relay that still lives does that by itself. */
 export async function endFeeder(folder: string): Promise<void> {
   const feeder = await findFeeder(folder);
   if (typeof feeder === "number") kill(feeder);
 }
 
-/** Its pid; "awaited" while the wrapper has not started it, "gone" when there is none any more. */
+/** The feeder's pid; "awaited" before the wrapper has started it, "gone" after its end. */
 export async function findFeeder(folder: string): Promise<number | "awaited" | "gone"> {
   const pid = await readWhole(join(folder, "feeder"));
   if (pid === undefined) return "awaited";
@@ -39,11 +39,11 @@ export async function findFeeder(folder: string): Promise<number | "awaited" | "
   if (commandLine === undefined || stat === undefined || /\) [ZX]/.test(stat)) return "gone";
   // Between fork and exec a process has no command line for a moment.
   if (commandLine === "") return "awaited";
-  // The pid can be another's by now: only a process that was given our folder is the feeder.
+  // The pid may belong to another process by now. Only the feeder has this folder in its command line.
   return commandLine.includes(folder) ? Number(pid) : "gone";
 }
 
-/** By `ps`, where processes are no files. */
+/** Whether `ps` shows this folder in the command line, on a system without /proc. */
 async function isOurs(pid: string, folder: string): Promise<boolean> {
   const env = { PATH: "/bin:/usr/bin" };
   return run("ps", ["-ww", "-o", "command=", "-p", pid], { env }).then(
@@ -58,7 +58,7 @@ async function hasDelivered(feeder: number, folder: string): Promise<boolean> {
   const io = await readFile(`/proc/${feeder}/io`, "utf8").catch(() => "");
   const written = /^wchar: (\d+)$/m.exec(io)?.[1];
   if (written !== undefined) return Number(written) >= size;
-  // Where the kernel keeps no account, the feeder's own poll interval has to do.
+  // Without the kernel's accounting, one poll interval of the feeder has to be enough.
   await sleep(1_500);
   return true;
 }

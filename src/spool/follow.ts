@@ -10,11 +10,11 @@ export interface FollowOptions {
   readonly from: number;
   readonly signal: AbortSignal;
   readonly limits: LineLimits;
-  /** A wrapper that has not written its pid by then never will. */
+  /** After this time a wrapper without a pid file counts as lost. */
   readonly startGraceMs: number;
 }
 
-/** Reads only when it is asked for the next batch, and ends with the process. */
+/** The lines of `out`, as the caller asks for them, until the process has ended. */
 export async function* follow(
   folder: string,
   options: FollowOptions,
@@ -27,7 +27,7 @@ export async function* follow(
   let exit: ProcessExit | undefined;
   let end: SpoolBatch | undefined;
   try {
-    let stirred = wake.take();
+    let reason = wake.take();
     while (!signal.aborted) {
       const batch = await reader.next();
       if (batch !== undefined) {
@@ -38,18 +38,18 @@ export async function* follow(
         end = { ...reader.rest(), exit };
         break;
       }
-      // The end is looked for only after a read found nothing, and is followed by one more read:
-      // what was written before the end is there by then.
-      if (stirred === "process") exit = await findExit(folder, giveUpAt);
+      // The exit is checked only after an empty read, and one more read follows it: output before the exit is there by
+      // then.
+      if (reason === "process") exit = await findExit(folder, giveUpAt);
       if (exit !== undefined) continue;
       await wake.moved();
-      stirred = wake.take();
+      reason = wake.take();
     }
   } finally {
     wake.close();
     await reader.close();
   }
-  // Nothing is held any more, also when nobody asks what comes after the end.
+  // The files are closed before the last batch, also for a consumer that stops there.
   if (end !== undefined) yield end;
 }
 

@@ -1,13 +1,13 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { readFile, rename, writeFile } from "../disk/onTheSpot.ts";
+import { readFile, rename, writeFile } from "../disk/on-the-spot.ts";
 import { SluiceError } from "../contract/index.ts";
 
 const BLOCK_BYTES = 4_096;
 const run = promisify(execFile);
 
-/** The beginning of `out` whose disk space was given back. */
+/** The beginning of `out` that was given up, and its disk space freed where the system can. */
 export class Forgotten {
   static #unable = false;
   readonly #folder: string;
@@ -17,7 +17,7 @@ export class Forgotten {
     this.#folder = folder;
   }
 
-  /** Punches a hole up to the last whole block before `offset`; without `fallocate` it does nothing. */
+  /** Gives up the output before the last whole block at `offset`, and frees its space if `fallocate` exists. */
   forget(offset: number): Promise<void> {
     const wanted = offset - (offset % BLOCK_BYTES);
     const through = this.#read().then((from) => (wanted > from ? this.#punch(from, wanted) : from));
@@ -25,7 +25,7 @@ export class Forgotten {
     return through.then(() => {});
   }
 
-  /** Fails when what begins at `offset` is gone: zeros would be read in its place. */
+  /** Throws where the bytes at `offset` were given up: they may read as zeros. */
   async demand(offset: number): Promise<void> {
     const through = await this.#read();
     if (offset >= through) return;
@@ -40,7 +40,7 @@ export class Forgotten {
 
   async #punch(from: number, to: number): Promise<number> {
     const note = join(this.#folder, "forgotten");
-    // The note comes first, but a disk too full for it needs the hole all the more.
+    // The note comes first. If the disk is too full for it, the hole is made all the same.
     await writeFile(`${note}.new`, String(to), { mode: 0o600 })
       .then(() => rename(`${note}.new`, note))
       .catch(() => {});

@@ -1,3 +1,4 @@
-export { isAlive } from "./process.ts";
+export { wholeCharacters } from "./lines.ts";
+export { exitCodeOf, isAlive } from "./process.ts";
 export { createSpool, MAX_SPOOL_BYTES, openSpool, type SpoolOptions } from "./spool.ts";
 export type { OutputBatch, SentEntry, Spool, SpoolBatch, WrappedStart } from "./port.ts";

@@ -1,11 +1,11 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { stat, truncate } from "../disk/onTheSpot.ts";
+import { stat, truncate } from "../disk/on-the-spot.ts";
 import { SluiceError } from "../contract/index.ts";
 import type { SentEntry } from "./port.ts";
 
-/** What is handed to the process: first noted in `sent`, then appended to `in`, each id once (docs/decisions/0002). */
+/** The input of the process. Each entry is noted in `sent`, then appended to `in`, once per id (docs/decisions/0002). */
 export class Journal {
   readonly #sentFile: string;
   readonly #inFile: string;
@@ -38,7 +38,7 @@ export class Journal {
     if (known.ids.has(entry.id)) return false;
     const line = Buffer.from(`${JSON.stringify({ id: entry.id, at: entry.at, text: entry.text })}\n`);
     const text = Buffer.from(entry.text);
-    // Until both files are written, what we know of them is not to be trusted.
+    // A failure in between leaves the files in an unknown state.
     this.#known = undefined;
     try {
       await append(this.#sentFile, line);
@@ -53,7 +53,7 @@ export class Journal {
     return true;
   }
 
-  /** Brings both files to what the journal says, and remembers it. */
+  /** Repairs both files from the journal's whole entries. */
   async #mend(): Promise<Known> {
     const bytes = await readFile(this.#sentFile);
     const { entries, length } = toEntries(bytes);
@@ -86,14 +86,14 @@ interface Known {
   sentBytes: number;
 }
 
-/** The whole entries of a journal, and the bytes that they take; a torn last line is no entry. */
+/** The whole entries of a journal, and their length. A torn last line is no entry. */
 function toEntries(bytes: Buffer): { entries: SentEntry[]; length: number } {
   const length = bytes.lastIndexOf(10) + 1;
   const lines = bytes.subarray(0, length).toString("utf8").split("\n").slice(0, -1);
   return { entries: lines.map((line) => JSON.parse(line) as SentEntry), length };
 }
 
-/** What fits the page cache at once is written on the spot: a round through the thread pool costs more than the write. */
+/** A small write to the page cache costs less than a round through the thread pool. */
 const SMALL_BYTES = 64 * 1024;
 
 async function append(file: string, bytes: Buffer): Promise<void> {

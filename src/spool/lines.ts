@@ -2,10 +2,12 @@ import { isAscii, isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { SpoolLine } from "../contract/index.ts";
 
-/** How much of a line is kept that is longer than the limit. */
+/** The part of a too long line that is kept. */
 export const CUT_BYTES = 64 * 1024;
 
-/** The lines of `bytes`, which ends with a newline (or with the file) and begins at the offset `at`. Empty lines are left out. */
+/**
+ * The lines of `bytes`, which begins at the offset `at` and ends with a newline or the file. Empty lines are left out.
+ */
 export function toLines(bytes: Buffer, at: number): SpoolLine[] {
   if (!isUtf8(bytes)) return toDamagedLines(bytes, at);
   const ascii = isAscii(bytes);
@@ -17,7 +19,7 @@ export function toLines(bytes: Buffer, at: number): SpoolLine[] {
   return lines;
 }
 
-/** A line of which only the beginning is kept; the hash is over all of it. */
+/** A cut line. The hash is over the whole line. */
 export function toCutLine(head: Buffer, whole: { at: number; bytes: number; sha256: string }): SpoolLine {
   const damage = { reason: "too_long", sha256: whole.sha256, bytes: whole.bytes } as const;
   const kept = head.length < whole.bytes ? head.subarray(0, wholeCharacters(head)) : head;
@@ -42,14 +44,14 @@ function toLine(bytes: Buffer, at: number): SpoolLine {
   return { dir: "out", text, damage: { reason: "utf8", sha256, bytes: bytes.length }, at };
 }
 
-/** The length of `bytes` without a UTF-8 character that was cut at its end. */
-function wholeCharacters(bytes: Buffer): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
-    const byte = bytes[bytes.length - back] ?? 0;
-    if (byte < 0x80) return bytes.length;
+/** The length up to `end` without a UTF-8 character that is cut there. */
+export function wholeCharacters(bytes: Buffer, end: number = bytes.length): number {
+  for (let back = 1; back <= Math.min(3, end); back++) {
+    const byte = bytes[end - back] ?? 0;
+    if (byte < 0x80) return end;
     if (byte < 0xc0) continue;
     const needed = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
-    return needed > back ? bytes.length - back : bytes.length;
+    return needed > back ? end - back : end;
   }
-  return bytes.length;
+  return end;
 }

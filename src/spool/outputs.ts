@@ -13,7 +13,7 @@ export interface OutputsOptions {
 
 const CHUNK_BYTES = 128 * 1024;
 
-/** Reads both outputs only when it is asked for the next batch, and ends with the process. */
+/** The bytes of both outputs, as the caller asks for them, until the process has ended. */
 export async function* followOutputs(
   folder: string,
   { from, signal, startGraceMs }: OutputsOptions,
@@ -25,7 +25,7 @@ export async function* followOutputs(
   const wake = new Wake(folder, signal, ["out", "err"]);
   let exit: ProcessExit | undefined;
   try {
-    let stirred = wake.take();
+    let reason = wake.take();
     while (!signal.aborted) {
       const batch = { stdout: await stdout.next(), stderr: await stderr.next() };
       if (batch.stdout.length + batch.stderr.length > 0) {
@@ -33,11 +33,11 @@ export async function* followOutputs(
         continue;
       }
       if (exit !== undefined) break;
-      // Looked for after a read that found nothing, and followed by one more.
-      if (stirred === "process") exit = await findExit(folder, giveUpAt);
+      // The exit is checked after an empty read, and one more read follows it.
+      if (reason === "process") exit = await findExit(folder, giveUpAt);
       if (exit !== undefined) continue;
       await wake.moved();
-      stirred = wake.take();
+      reason = wake.take();
     }
   } finally {
     wake.close();

@@ -3,47 +3,46 @@ import type { Duplex } from "node:stream";
 import type { ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts";
 
 /**
- * The duplex transcript of one harness process, in a folder of its own:
- * `out` and `err` grow by the process's own hand, `in` is what it reads, `sent` is the journal of what was
- * written to `in` and when, `pid` and `exit` come from the wrapper.
+ * The transcript of one harness process, in a folder of its own. The process writes `out` and `err` and reads `in`.
+ * `sent` is the journal of `in`. The wrapper writes `pid` and `exit`.
  */
 export interface Spool {
   readonly folder: string;
-  /** Goes before the command line of a process whose streams may be opened again by their names (see `spool/run.ts`). */
+  /** Precedes the command line of a process that may open its streams again by name (see `spool/run.ts`). */
   readonly wrapper: readonly string[];
-  /** Starts a process whose stdin and stdout nobody else can open: `start` has to give both to the wrapper. */
+  /** Starts a process with a private stdin and stdout: `start` has to give both to the wrapper. */
   begin(start: (wrapped: WrappedStart) => Promise<void>): Promise<void>;
-  /** Everything behind the `out` offset `from`, in batches of whole lines, until the process has ended and all is read. */
+  /** The lines of `out` from the offset `from` on, in batches of whole lines, until the process has ended. */
   follow(options: { from: number; signal: AbortSignal }): AsyncIterable<SpoolBatch>;
-  /** The lines of `out` in [from, to), for folding a decoder's state again. */
+  /** The lines of `out` in [from, to), to restore a decoder's state. */
   replay(from: number, to: number): AsyncIterable<SpoolBatch>;
-  /** The bytes of both outputs as they come, until the process has ended and all is read: for what speaks no lines. */
+  /** The bytes of both outputs until the process has ended: for commands, which print no lines of a protocol. */
   outputs(options: {
     from: { stdout: number; stderr: number };
     signal: AbortSignal;
   }): AsyncIterable<OutputBatch>;
-  /** Hands a text to the process exactly once per id, also when we die in between. False if that id was sent before. */
+  /** Sends a text to the process exactly once per id, also through a crash. False where the id was sent before. */
   send(entry: SentEntry): Promise<boolean>;
-  /** All that was sent, in order. */
+  /** All sent entries, in order. */
   sent(): Promise<readonly SentEntry[]>;
-  /** Finishes a `send` that an earlier life of ours left half done. */
+  /** Completes a `send` that a crash interrupted. */
   repair(): Promise<void>;
-  /** Ends the process's input, as Ctrl-D would. */
+  /** Closes the process's input, as Ctrl-D does. */
   closeInput(): Promise<void>;
   pid(): Promise<number | undefined>;
-  /** undefined while it runs. */
+  /** Undefined while the process runs. */
   exit(): Promise<ProcessExit | undefined>;
-  /** Somebody ended all of its processes from outside: records that, where the wrapper could not, so that followers see the end. */
+  /** Records a kill from outside, where the wrapper could not, so that followers see the end. */
   killed(): Promise<void>;
-  /** Resolves when what the process has written by now can be read, on both of its streams. */
+  /** Resolves when all output up to now can be read, on both streams. */
   copied(): Promise<void>;
-  /** All of stderr, in the shape of the universal transcript schema. */
+  /** All of stderr, in the form of the transcript schema. */
   stderr(cleaning?: Cleaning): Promise<StderrOutput>;
-  /** The bytes that `out` and `err` take on the disk, for whoever has to stop a process that writes too much. */
+  /** The disk space of `out` and `err`, for the limit of output. */
   size(): Promise<number>;
-  /** How long `out` has become. */
+  /** The length of `out`. */
   length(): Promise<number>;
-  /** Gives the disk space of `out` before `offset` back. */
+  /** Frees the disk space of `out` before `offset`. */
   forget(offset: number): Promise<void>;
   remove(): Promise<void>;
 }
@@ -55,7 +54,7 @@ export interface WrappedStart {
 
 export interface SpoolBatch {
   readonly lines: readonly SpoolLine[];
-  /** The `out` offset behind the last line. */
+  /** The `out` offset after the last line. */
   readonly offset: number;
   /** Set on the last batch. */
   readonly exit?: ProcessExit;
@@ -70,7 +69,7 @@ export interface OutputBatch {
 
 export interface SentEntry {
   readonly id: string;
-  /** The `out` offset behind the last line that had been decoded when it was sent. */
+  /** The `out` offset after the last decoded line at the time of sending. */
   readonly at: number;
   /** Whole lines, each with its newline. */
   readonly text: string;

@@ -1,24 +1,24 @@
 import { constants } from "node:os";
 import { join } from "node:path";
-import { readFile, writeFile } from "../disk/onTheSpot.ts";
+import { readFile, writeFile } from "../disk/on-the-spot.ts";
 import type { ProcessExit } from "../contract/index.ts";
 
-/** The wrapper's pid, or undefined as long as it has not begun. */
+/** The wrapper's pid; undefined before its start. */
 export async function readPid(folder: string): Promise<number | undefined> {
   return (await readIdentity(folder))?.pid;
 }
 
-/** How the process ended; undefined while it runs or has not begun. */
+/** The exit of the process; undefined before its start and while it runs. */
 export async function readExit(folder: string): Promise<ProcessExit | undefined> {
   const recorded = await readRecordedExit(folder);
   if (recorded !== undefined) return recorded;
   const identity = await readIdentity(folder);
   if (identity === undefined || (await isRunning(identity))) return undefined;
-  // It may have recorded its end just before it was found dead.
+  // The exit may have been recorded after the first look.
   return (await readRecordedExit(folder)) ?? { lost: true };
 }
 
-/** Whether the wrapper of this spool runs: the very process, not one that got its pid later. */
+/** Whether the wrapper of this spool runs. A later process with the same pid does not count. */
 export async function isAlive(folder: string): Promise<boolean> {
   const identity = await readIdentity(folder);
   return identity !== undefined && (await isRunning(identity));
@@ -36,7 +36,7 @@ async function readIdentity(folder: string): Promise<ProcessIdentity | undefined
   return { pid: Number(pid), start: start ?? "", boot: boot ?? "" };
 }
 
-/** The status as the wrapper wrote it, or as `recordKill` did for a wrapper that could not. */
+/** The status that the wrapper wrote, or `recordKill` in its place. */
 export async function readRecordedExit(folder: string): Promise<ProcessExit | undefined> {
   const status = await readWhole(join(folder, "exit"));
   return status === undefined ? undefined : toProcessExit(Number(status));
@@ -44,7 +44,7 @@ export async function readRecordedExit(folder: string): Promise<ProcessExit | un
 
 export async function recordKill(folder: string): Promise<void> {
   await writeFile(join(folder, "exit"), `${128 + constants.signals.SIGKILL}\n`, { mode: 0o600 }).catch(() => {
-    // A full disk: then the slow look at the pid finds the end.
+    // On a full disk, the slower check of the pid finds the end.
   });
 }
 
@@ -53,11 +53,17 @@ function toProcessExit(status: number): ProcessExit {
   return signal === undefined ? { code: status } : { signal: signal[0] };
 }
 
+/** The exit code of a shell: 128 and the signal's number for a process that a signal ended. */
+export function exitCodeOf({ code, signal }: ProcessExit): number | undefined {
+  if (code !== undefined || signal === undefined) return code;
+  return 128 + constants.signals[signal as NodeJS.Signals];
+}
+
 async function isRunning({ pid, start, boot }: ProcessIdentity): Promise<boolean> {
   if (start === "") return exists(pid);
   if (boot !== "" && (await thisBoot(boot)) !== boot) return false;
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  // The second field is the program's name in parentheses, which may hold spaces.
+  // The second field is the program's name in parentheses, which may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields[19] === start && fields[0] !== "Z" && fields[0] !== "X";
 }
@@ -80,11 +86,18 @@ function exists(pid: number): boolean {
   }
 }
 
-/** The one line of a small file, once it is written whole. */
+/** The only line of a small file; undefined before it is complete. */
 export async function readWhole(file: string): Promise<string | undefined> {
-  const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return "";
+  const text = await readFile(file, "utf8").catch((error: unknown) => {
+    if (isNoFile(error)) return "";
     throw error;
   });
   return text.endsWith("\n") ? text.slice(0, -1) : undefined;
+}
+
+const NO_FILE: ReadonlySet<unknown> = new Set(["ENOENT", "ENOTDIR", "EISDIR", "ELOOP"]);
+
+/** Whether the file was removed, or replaced by something that cannot be read as a file. */
+export function isNoFile(error: unknown): boolean {
+  return NO_FILE.has((error as NodeJS.ErrnoException).code);
 }

@@ -6,7 +6,7 @@ import type { SpoolLine } from "../contract/index.ts";
 import { CUT_BYTES, toCutLine, toLines } from "./lines.ts";
 
 export interface LineLimits {
-  /** How much is read at once; a longer line makes it grow. */
+  /** The size of the buffer. A longer line makes it grow. */
   readonly chunkBytes: number;
   readonly batchLines: number;
   readonly batchBytes: number;
@@ -15,7 +15,7 @@ export interface LineLimits {
 }
 
 export const LINE_LIMITS: LineLimits = {
-  // Below 128 KB: V8 keeps larger strings apart, where making one costs several times more.
+  // Below 128 KB: V8 allocates larger strings separately, at several times the cost.
   chunkBytes: 96 * 1024,
   batchLines: 2_048,
   batchBytes: 96 * 1024,
@@ -27,13 +27,13 @@ export interface LineBatch {
   readonly offset: number;
 }
 
-/** What a read on the spot may take, however long the line. */
+/** The most that one synchronous read may take, however long the line is. */
 const READ_BYTES = 1024 * 1024;
 
 const openFile = promisify(open);
 const closeFile = promisify(close);
 
-/** Opens a growing file to read whole lines from the offset `from` on, and never behind `to`. */
+/** Opens a growing file, to read whole lines from the offset `from` on, up to `to`. */
 export async function openLineReader(
   file: string,
   range: { from: number; to?: number },
@@ -46,14 +46,14 @@ export class LineReader {
   readonly #fd: number;
   readonly #limits: LineLimits;
   readonly #to: number;
-  /** The bytes [begin, end) of it are read and not given yet; those before `scanned` hold no newline. */
+  /** The bytes [begin, end) are read and not returned yet. Those before `scanned` contain no newline. */
   #buffer: Buffer;
   #begin = 0;
   #end = 0;
   #scanned = 0;
   /** The file offset of `begin`. */
   #offset: number;
-  /** Decoded already and not given yet, `next` being the first of them. */
+  /** Decoded lines that are not returned yet; `next` is the first of them. */
   #ready: SpoolLine[] = [];
   #next = 0;
   #cut: CutLine | undefined;
@@ -66,18 +66,18 @@ export class LineReader {
     this.#buffer = Buffer.allocUnsafeSlow(limits.chunkBytes);
   }
 
-  /** The next whole lines, or undefined when the file has no more of them now. */
+  /** The next whole lines; undefined where the file has no more of them now. */
   async next(): Promise<LineBatch | undefined> {
     for (;;) {
       if (this.#next < this.#ready.length) return this.#take();
       if (this.#decode()) continue;
       if (!this.#fill()) return undefined;
-      // A long line takes many reads, and others want to run between them.
+      // A long line takes many reads, and other work runs in between.
       if (this.#buffer.length > this.#limits.chunkBytes || this.#cut !== undefined) await nextLoop();
     }
   }
 
-  /** What stands behind the last newline, once the file grows no more. */
+  /** The text after the last newline, once the process has ended. */
   rest(): LineBatch {
     const cut = this.#cut;
     const bytes = this.#buffer.subarray(this.#begin, this.#end);
@@ -103,7 +103,7 @@ export class LineReader {
     return { lines, offset: this.#offset };
   }
 
-  /** Makes lines of what is in the buffer; false when there is no whole line in it. */
+  /** Turns the buffer into lines; false where it contains no whole line. */
   #decode(): boolean {
     const first = this.#buffer.subarray(0, this.#end).indexOf(10, this.#scanned);
     if (first === -1) {
@@ -138,8 +138,8 @@ export class LineReader {
   }
 
   /**
-   * Reads on behind what is in the buffer; false at the end of the file. On the spot: what was just written lies in
-   * memory, and a round through the thread pool costs more than the read.
+   * Reads on into the buffer; false at the end of the file. Synchronous: new output is in the page cache, and a round
+   * through the thread pool costs more than the read.
    */
   #fill(): boolean {
     if (this.#end - this.#begin > this.#limits.maxLineBytes || this.#cut !== undefined) this.#skip();
@@ -152,7 +152,7 @@ export class LineReader {
     return bytesRead > 0;
   }
 
-  /** Lets go of a line's bytes that is too long to be kept. */
+  /** Drops the bytes of a too long line. */
   #skip(): void {
     this.#cut ??= new CutLine(this.#offset);
     this.#cut.add(this.#buffer.subarray(this.#begin, this.#end));
@@ -160,7 +160,7 @@ export class LineReader {
     this.#begin = this.#end;
   }
 
-  /** A long line makes the buffer double; when there is none it is small again. */
+  /** Doubles the buffer for a long line, and shrinks it afterwards. */
   #makeRoom(): void {
     const kept = this.#end - this.#begin;
     const { chunkBytes, maxLineBytes } = this.#limits;
@@ -177,7 +177,7 @@ export class LineReader {
   }
 }
 
-/** A line that is too long, while it is passed over. */
+/** A too long line, while it is skipped. */
 class CutLine {
   readonly #at: number;
   readonly #hash: Hash = createHash("sha256");

@@ -3,13 +3,13 @@ import { once } from "node:events";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { readFile } from "../disk/onTheSpot.ts";
+import { readFile } from "../disk/on-the-spot.ts";
 import { endFeeder, findFeeder } from "./feeder.ts";
 import type { WrappedStart } from "./port.ts";
 
 /**
- * Starts the relay of a spool, hands its streams to `start`, and lets go of them. Node makes every pipe to a child a
- * socket pair; a socket cannot be opened through /proc/PID/fd, so no other process gets at it.
+ * Starts the relay of a spool, gives its streams to `start`, and closes its own ends. Node makes every pipe to a child
+ * a socket pair. A socket cannot be opened through /proc/PID/fd, so no other process can use it.
  */
 export async function withRelay(
   folder: string,
@@ -22,7 +22,7 @@ export async function withRelay(
     env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
   });
   const { stdin, stdout } = relay;
-  // Closed, never ended: an end would shut the socket for the process that has it by then.
+  // The streams are destroyed, not ended: an end would shut the socket down for the process that has it by then.
   const letGo = (): void => {
     for (const stream of [stdin, stdout]) stream.destroy();
   };
@@ -36,12 +36,12 @@ export async function withRelay(
   }
 }
 
-/** How long the relay gets to notice that its process is gone. */
+/** How long the relay gets to notice the end of its process. */
 const LEAVING_MS = 300;
-/** Longer than any disk takes for what a pipe holds. */
+/** Longer than any disk takes for the content of a pipe. */
 const PATIENCE_MS = 5_000;
 
-/** Resolves when all that the process had written by now is in `out` and `err`; it may live on. */
+/** Resolves when all output up to now is in `out` and `err`. The process may live on. Returns the pids of the copiers. */
 export async function copied(folder: string, patienceMs: number): Promise<readonly string[]> {
   const pids = (await readFile(join(folder, "copiers"), "utf8").catch(() => "")).split("\n").filter(Boolean);
   const deadline = performance.now() + patienceMs;
@@ -52,13 +52,13 @@ export async function copied(folder: string, patienceMs: number): Promise<readon
   return pids;
 }
 
-/** The same for a process that has ended; its feeder ends too. */
+/** As `copied`, for a process that has ended: its feeder ends, too. */
 export async function drained(folder: string): Promise<void> {
   const pids = await copied(folder, PATIENCE_MS);
-  // The feeder goes with the last who could write; only what was left in the background keeps both.
+  // The feeder ends with the last writer of `out`. Only a background process keeps it alive.
   const moment = performance.now() + LEAVING_MS;
   while (pids.length > 0 && performance.now() < moment && (await isFed(folder))) await sleep(2);
-  // Nobody can write any more, and the relay's shell that would have ended it was killed.
+  // Without a copier no writer is left: the relay's shell was killed before it could end the feeder.
   if (pids.length > 0 && !(await isAnyAlive(pids))) await endFeeder(folder);
 }
 
@@ -66,14 +66,14 @@ async function isFed(folder: string): Promise<boolean> {
   return typeof (await findFeeder(folder)) === "number";
 }
 
-/** Not told on a system without /proc: there the feeder is left to the relay and to the spool's removal. */
+/** True on a system without /proc: there the relay and the spool's removal end the feeder. */
 async function isAnyAlive(pids: readonly string[]): Promise<boolean> {
   if (process.platform !== "linux") return true;
   const states = await Promise.all(pids.map(readState));
   return states.some(({ name }) => isCopier(name));
 }
 
-/** A copier that sleeps has copied everything: the kernel wakes it before the writer goes on. */
+/** A sleeping copier has copied everything: the kernel wakes it before the writer goes on. */
 async function isCopying(pid: string): Promise<boolean> {
   if (process.platform !== "linux") return sleep(100, false);
   const { name, state } = await readState(pid);
@@ -86,7 +86,7 @@ async function readState(pid: string): Promise<{ name?: string; state?: string }
   return name === undefined || state === undefined || "ZX".includes(state) ? {} : { name, state };
 }
 
-/** The pid can be another's by now. */
+/** Whether the program is a copier: the pid may belong to another process by now. */
 function isCopier(name: string | undefined): boolean {
   return name === "cat" || name === "sh";
 }

@@ -1,8 +1,8 @@
 /**
  * The wrapper around a process: `sh run FOLDER STREAMS COMMAND…` (docs/decisions/0030). With `named` streams the command
- * gets pipes that it may open again as /dev/stdout and the like; with `private` ones it keeps the stdin and stdout that the
- * wrapper was started with, which nobody can open a second time.
- * The pid and exit files are whole once they end in a newline, so no `mv` is needed to make them atomic.
+ * gets pipes that it may open again as /dev/stdout and the like. With `private` streams it keeps the wrapper's own stdin
+ * and stdout, which no process can open a second time. The pid and exit files are complete once they end in a newline,
+ * so no `mv` is needed to make them atomic.
  */
 export const RUN_SCRIPT = `# Records the pid and the exit status of a command, and copies its output to "out" and "err".
 folder=$1 streams=$2
@@ -50,8 +50,8 @@ echo "$status" > "$folder/exit"
 `;
 
 /**
- * \`sh relay FOLDER\`: what a process with private streams has at the other end of its sockets. It runs beside the wrapper,
- * outside of the sandbox's control groups, so that output is copied to its end when the sandbox is killed.
+ * `sh relay FOLDER`: the other end of the sockets of a process with private streams. It runs beside the wrapper, outside
+ * of the sandbox's control groups, so that all output is copied when the sandbox is killed.
  */
 export const RELAY_SCRIPT = `# Copies "in" to stdout as it grows, and stdin to "out".
 folder=$1

@@ -1,5 +1,6 @@
-import { join, resolve } from "node:path";
-import { mkdir, rm, stat, writeFile } from "../disk/onTheSpot.ts";
+import { dirname, join, resolve } from "node:path";
+import { makeFolder } from "../disk/folder.ts";
+import { rm, stat, writeFile } from "../disk/on-the-spot.ts";
 import { SluiceError, type ProcessExit, type StderrOutput } from "../contract/index.ts";
 import { closeFeeder, endFeeder } from "./feeder.ts";
 import { follow, replay } from "./follow.ts";
@@ -7,7 +8,7 @@ import { Forgotten } from "./forget.ts";
 import { Journal } from "./journal.ts";
 import { followOutputs } from "./outputs.ts";
 import type { OutputBatch, SentEntry, Spool, SpoolBatch, WrappedStart } from "./port.ts";
-import { readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
+import { isNoFile, readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
 import { LINE_LIMITS, type LineLimits } from "./reader.ts";
 import { copied, withRelay } from "./relay.ts";
 import { RELAY_SCRIPT, RUN_SCRIPT } from "./run.ts";
@@ -18,19 +19,20 @@ export interface SpoolOptions extends Partial<LineLimits> {
   readonly startGraceMs?: number;
 }
 
-/** A process's output on the disk should stay below this (`Spool.size`). */
+/** The limit of a process's output on the disk (`Spool.size`). */
 export const MAX_SPOOL_BYTES: number = 4 * 1024 ** 3;
 
-/** A new spool in a folder of its own, closed to others. One that was never started is made anew. */
+/** Creates a spool in a folder of its own, closed to other users. A spool that was never started is replaced. */
 export async function createSpool(folder: string, options: SpoolOptions = {}): Promise<Spool> {
   const path = resolve(folder);
-  if ((await readPid(path)) !== undefined) {
-    const detail = `A process was started in ${path} already; open its spool instead of creating one.`;
-    throw new SluiceError("internal", detail);
-  }
   try {
+    await makeFolder(dirname(path));
+    if ((await readPid(path)) !== undefined) {
+      const detail = `A process was started in ${path} already; open its spool instead of creating one.`;
+      throw new SluiceError("internal", detail);
+    }
     await rm(path, { recursive: true, force: true });
-    await mkdir(path, { recursive: true, mode: 0o700 });
+    await makeFolder(path);
     for (const name of ["out", "err", "in", "sent"]) await writeFile(join(path, name), "", { mode: 0o600 });
     await writeFile(join(path, "run"), RUN_SCRIPT, { mode: 0o600 });
     await writeFile(join(path, "relay"), RELAY_SCRIPT, { mode: 0o600 });
@@ -40,14 +42,14 @@ export async function createSpool(folder: string, options: SpoolOptions = {}): P
   return new FolderSpool(path, options);
 }
 
-/** The spool of an earlier life, whether its process still runs or is long dead; undefined where there is none. */
+/** The spool of an earlier server, of a running or an ended process; undefined where there is none. */
 export async function openSpool(folder: string, options: SpoolOptions = {}): Promise<Spool | undefined> {
   const path = resolve(folder);
   const found = await stat(join(path, "run")).catch(() => undefined);
   return found === undefined ? undefined : new FolderSpool(path, options);
 }
 
-/** A process that never stops writing keeps nobody waiting for longer. */
+/** A process that never stops writing delays the caller no longer than this. */
 const COPYING_MS = 500;
 
 class FolderSpool implements Spool {
@@ -125,13 +127,17 @@ class FolderSpool implements Spool {
     await copied(this.folder, COPYING_MS);
   }
 
+  /** A missing file counts as empty. */
   stderr(cleaning?: Cleaning): Promise<StderrOutput> {
-    return readStderr(join(this.folder, "err"), cleaning);
+    return readStderr(join(this.folder, "err"), cleaning).catch((error: unknown) => {
+      if (isNoFile(error)) return { truncated: false, total_lines: 0 };
+      throw error;
+    });
   }
 
   async size(): Promise<number> {
     const files = await Promise.all(["out", "err"].map((name) => this.#stat(name)));
-    // What was forgotten is a hole: it counts in the size, not in the blocks.
+    // Freed space is a hole: it counts in the size, not in the blocks.
     return files.reduce((sum, { size, blocks }) => sum + Math.min(size, blocks * 512), 0);
   }
 
@@ -139,7 +145,7 @@ class FolderSpool implements Spool {
     return (await this.#stat("out")).size;
   }
 
-  /** What was removed has no length any more. */
+  /** A removed file has no length. */
   async #stat(name: string): Promise<{ size: number; blocks: number }> {
     return stat(join(this.folder, name)).catch(() => ({ size: 0, blocks: 0 }));
   }

@@ -6,7 +6,7 @@ const TAIL_LINES = 50;
 const LINE_BYTES = 4_096;
 const CHUNK_BYTES = 256 * 1024;
 
-/** All of stderr, or its two ends when it has more lines than they hold. Memory stays bounded, however big the file. */
+/** All of stderr, or its first 20 and last 50 lines if it has more. Memory stays bounded, however large the file is. */
 export async function readStderr(file: string, cleaning: Cleaning = AS_IT_IS): Promise<StderrOutput> {
   const handle = await open(file, "r");
   try {
@@ -26,10 +26,10 @@ export async function readStderr(file: string, cleaning: Cleaning = AS_IT_IS): P
   }
 }
 
-/** What a line is freed of before it is cut, so that no part of it is left at the cut. */
+/** Redacts a line before the cut, so that no part of a secret is left at the cut. */
 export interface Cleaning {
   cut(text: string): string;
-  /** How far behind the cut it has to look. */
+  /** How many bytes after the cut `cut` has to see. */
   readonly reach: number;
 }
 
@@ -40,7 +40,7 @@ interface LineRange {
   readonly end: number;
 }
 
-/** Where the first 70 and the last 50 lines are. */
+/** The positions of the first 70 and the last 50 lines. */
 async function findLines(
   handle: FileHandle,
 ): Promise<{ total: number; head: LineRange[]; tail: LineRange[] }> {

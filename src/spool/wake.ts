@@ -1,44 +1,44 @@
 import { watch, type FSWatcher } from "node:fs";
 
-/** What may have happened since the last look. */
-export type Stirred = "output" | "process" | "nothing";
+/** The reason of a wake. */
+export type WakeReason = "output" | "process" | "nothing";
 
 const POLL_MS = 1_000;
-/** Where the kernel has no watch left to give. */
+/** The interval of the poll when the kernel has no watch left. */
 const POLL_ALONE_MS = 50;
 
-/** Wakes a follower of a spool folder: by inotify, and by a slow poll as the safety net. */
+/** Wakes the follower of a spool folder: by inotify, and by a slow poll as a fallback. */
 export class Wake {
   readonly #signal: AbortSignal;
   readonly #outputs: readonly string[];
   readonly #onAbort = (): void => this.close();
   readonly #timer: NodeJS.Timeout;
   #watcher: FSWatcher | undefined;
-  #stirred: Stirred = "process";
+  #reason: WakeReason = "process";
   #resolve: (() => void) | undefined;
 
-  /** `outputs` are the files whose growth is news. */
+  /** `outputs` are the files whose growth wakes the follower. */
   constructor(folder: string, signal: AbortSignal, outputs: readonly string[] = ["out"]) {
     this.#signal = signal;
     this.#outputs = outputs;
     this.#watcher = this.#watch(folder);
     this.#timer = setInterval(() => this.#stir("process"), this.#watcher ? POLL_MS : POLL_ALONE_MS);
-    // The watcher keeps the program alive; without one the timer has to.
+    // The watcher keeps the program alive; without one, the timer does.
     if (this.#watcher) this.#timer.unref();
     signal.addEventListener("abort", this.#onAbort, { once: true });
     if (signal.aborted) this.close();
   }
 
-  /** To be asked before reading, so that whatever comes after it wakes again. */
-  take(): Stirred {
-    const stirred = this.#stirred;
-    this.#stirred = "nothing";
-    return stirred;
+  /** The reason since the last call. Call it before reading, so that every later change wakes again. */
+  take(): WakeReason {
+    const reason = this.#reason;
+    this.#reason = "nothing";
+    return reason;
   }
 
-  /** Resolves when something happened since `take`, or the signal is aborted. */
+  /** Resolves when there is a reason since `take`, or the signal is aborted. */
   async moved(): Promise<void> {
-    if (this.#stirred !== "nothing" || this.#signal.aborted) return;
+    if (this.#reason !== "nothing" || this.#signal.aborted) return;
     await new Promise<void>((resolve) => {
       this.#resolve = resolve;
     });
@@ -65,8 +65,8 @@ export class Wake {
     }
   }
 
-  #stir(what: Stirred): void {
-    if (this.#stirred !== "process") this.#stirred = what;
+  #stir(what: WakeReason): void {
+    if (this.#reason !== "process") this.#reason = what;
     this.#resolve?.();
     this.#resolve = undefined;
   }

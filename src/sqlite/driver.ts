@@ -1,10 +1,11 @@
 import Database from "libsql";
 import BesideDatabase from "libsql/promise";
+import { SluiceError } from "../contract/index.ts";
 
-/** The little of SQLite that we need; another binding can take over here. */
+/** The part of SQLite that sluice uses, so that another binding can replace this one. */
 export interface Driver {
   exec(sql: string): void;
-  /** The same beside this thread. Until it settles nobody may use the connection. */
+  /** As `exec`, on another thread. Until it settles the connection must not be used. */
   execBeside(sql: string): Promise<void>;
   prepare(sql: string): Statement;
   close(): void;
@@ -19,7 +20,7 @@ export interface Statement {
 export type Value = string | number | null;
 export type Row = Record<string, Value>;
 
-/** An error of SQLite itself carries its result code's name, such as `SQLITE_FULL`. */
+/** The name of an SQLite error's result code, such as `SQLITE_FULL`. */
 export function sqliteCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error)) return undefined;
   return typeof error.code === "string" && error.code.startsWith("SQLITE_") ? error.code : undefined;
@@ -29,11 +30,11 @@ export function createDriver(path: string): Driver {
   const database = new Database(path);
   return {
     exec: (sql) => void database.exec(sql),
-    // Both faces of the binding stand before the same connection; only this one's `exec` runs on its own thread.
+    // Both APIs of the binding use the same connection; only this one's `exec` runs on its own thread.
     execBeside: (sql) => BesideDatabase.prototype.exec.call(database, sql),
     prepare: (sql) => {
       const statement = database.prepare(sql);
-      // As one array: spread, a lone null would be taken for named parameters.
+      // The values go as one array: the binding would take a single null for named parameters.
       return {
         run: (...values) => statement.run(values),
         get: (...values) => statement.get(values) as Row | undefined,
@@ -42,4 +43,41 @@ export function createDriver(path: string): Driver {
     },
     close: () => void database.close(),
   };
+}
+
+const FULL = new Set(["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"]);
+
+/** Maps a failure of the database or the file system to the error table. */
+export function toSluiceError(error: unknown, folder: string): unknown {
+  if (error instanceof SluiceError) return error;
+  const code = sqliteCode(error) ?? systemCode(error);
+  if (code === undefined) return error;
+  const cause = { cause: error };
+  if (FULL.has(code)) {
+    return new SluiceError(
+      "storage_full",
+      `The disk is full: free space on ${folder} and try again. Nothing was lost, and nothing of this request was stored.`,
+      { folder },
+      cause,
+    );
+  }
+  if (code === "SQLITE_BUSY" || code.startsWith("SQLITE_BUSY_")) {
+    return new SluiceError(
+      "timeout",
+      `Another process has held the database in ${folder} for too long. Nothing was stored; try again.`,
+      { folder },
+      cause,
+    );
+  }
+  return new SluiceError(
+    "internal",
+    `The database in ${folder} failed: ${error instanceof Error ? error.message : String(error)} (${code}). Nothing of this request was stored; check the disk and the folder's permissions.`,
+    { folder, code },
+    cause,
+  );
+}
+
+function systemCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("syscall" in error) || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
 }

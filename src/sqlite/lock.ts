@@ -2,19 +2,19 @@ import { existsSync, rmSync } from "node:fs";
 import { createDriver } from "./driver.ts";
 
 export interface FileLock {
-  /** Takes the file away with it. */
+  /** Releases the lock and removes the file. */
   release(): void;
 }
 
 /**
- * The file's lock, until it is released or the process is no more: the kernel keeps it, so that it counts in other
- * containers too, and on shared folders where the database itself can be used. Undefined where somebody else has it.
+ * Locks a file until the lock is released or the process ends. The kernel holds the lock, so it counts in other
+ * containers, too, and on every shared folder that can hold a database. Undefined where another process has it.
  */
 export function lockFile(file: string): FileLock | undefined {
   const driver = createDriver(file);
   try {
     driver.exec("PRAGMA busy_timeout = 0");
-    // Nothing is ever written: without this there is a second file beside the first.
+    // No journal file: the lock writes nothing to the database.
     driver.prepare("PRAGMA journal_mode = OFF").get();
     driver.exec("BEGIN EXCLUSIVE");
   } catch {
@@ -29,7 +29,7 @@ export function lockFile(file: string): FileLock | undefined {
     driver.close();
   };
   if (existsSync(file)) return { release };
-  // Somebody had it for a moment and took the file away: ours is a lock that nobody else can see.
+  // Another process has released its lock and removed the file meanwhile, so ours is on a file that nobody else sees.
   release();
   return undefined;
 }

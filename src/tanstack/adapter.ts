@@ -2,7 +2,6 @@ import type {
   AdapterYieldChunk,
   DefaultMessageMetadataByModality,
   ModelMessage,
-  RunAgentResumeItem,
   StreamChunk,
   TextOptions,
 } from "@tanstack/ai";
@@ -12,32 +11,26 @@ import {
   type StructuredOutputResult,
 } from "@tanstack/ai/adapters";
 import { restoreInboundChunk } from "@tanstack/ai/client";
-import type { SessionSpec, ToolReply } from "../contract/index.ts";
 import type { Transport } from "../client/transport.ts";
+import type { ToolReply } from "../contract/index.ts";
 import { SandboxDebug } from "./debug.ts";
 import { Mailbox } from "./mailbox.ts";
-import { offsetOf, withOffset } from "./offset.ts";
-import { type RunRequest, toRunRequest } from "./request.ts";
-import { followRun } from "./run.ts";
-import { RunCounter } from "./runCounter.ts";
-import { createTransport, pathOf, type SluiceServer } from "./server.ts";
-import { isOthers, toToolTurn } from "./toolTurn.ts";
-import { executeTool, isOwn, type RequestedCall, toRequestedCall } from "./tools.ts";
+import { RunCounter, type RunRequest, type SluiceModelOptions, toRunRequest } from "./request.ts";
+import { createTransport, followRun, offsetOf, pathOf, type SluiceServer, withOffset } from "./run.ts";
+import {
+  executeTool,
+  isOthers,
+  isOwn,
+  type RequestedCall,
+  toRequestedCall,
+  toAwaitingTool,
+} from "./tools.ts";
 
 export interface SluiceTextOptions extends SluiceServer {}
 
-export interface SluiceModelOptions {
-  /** The agent's own id of the conversation that goes on, as `<harness>.session-id` told it. */
-  readonly sessionId?: string | undefined;
-  /** Answers to what the agent asked, by the ids of its interrupts: the engine of `chat()` takes only those that are its own. */
-  readonly resume?: readonly RunAgentResumeItem[] | undefined;
-  /** What else the session should be that the first run of a thread creates: its model, its directory, its sandbox… */
-  readonly session?: Partial<Omit<SessionSpec, "agent" | "fork">>;
-}
-
 type Modalities = readonly ["text", "image", "document"];
 
-/** A coding agent in its sandbox as the model of `chat()`. */
+/** A coding agent in a sandbox as the model of `chat()`. */
 export function sluiceText(options: SluiceTextOptions): SluiceTextAdapter {
   return new SluiceTextAdapter(options);
 }
@@ -89,7 +82,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
     }
   }
 
-  /** The agent is asked for what it has come to, in the form that is wanted. */
+  /** Asks the agent for its result in the schema's form. */
   async structuredOutput({
     chatOptions,
     outputSchema,
@@ -106,7 +99,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
     return { data: JSON.parse(unfence(rawText)) as unknown, rawText };
   }
 
-  /** The run's chunks, and among them what the application's own tools tell while they run. */
+  /** Yields the run's chunks, and the events that the application's tools emit meanwhile. */
   #run(
     request: RunRequest,
     options: TextOptions<SluiceModelOptions>,
@@ -130,7 +123,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
         if (isEcho(chunk, echoes)) continue;
         const requested = toRequestedCall(chunk);
         if (!requested) await mailbox.put(withOffset(chunk, id));
-        else if (isOthers(requested, options.tools)) return mailbox.put(toToolTurn(request));
+        else if (isOthers(requested, options.tools)) return mailbox.put(toAwaitingTool(request));
         else void run(requested).catch((error: unknown) => mailbox.fail(error));
       }
     };
@@ -153,7 +146,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
 
   #stop({ threadId, runId }: RunRequest): void {
     const query = { threadId, runId };
-    // Nobody waits for it: who gives up does not stay to hear.
+    // Not awaited: an aborted caller does not wait.
     void this.#transport.done(pathOf(this.#server), { method: "DELETE", query }).catch(() => {});
   }
 }
@@ -162,26 +155,26 @@ function signalOf({ abortController, request }: TextOptions<SluiceModelOptions>)
   return abortController?.signal ?? request?.signal ?? undefined;
 }
 
-/** The engine knows the run by one id, however many it came to. */
+/** Restores a chunk for TanStack's engine, which uses one run id for all runs of a call of `chat()`. */
 function toYield(chunk: StreamChunk, runId: string | undefined): AdapterYieldChunk {
   const restored = restoreInboundChunk(chunk);
   if (runId !== undefined && "runId" in restored) restored.runId = runId;
   return restored;
 }
 
-/** Asks for what fits the schema: with the user's own words where nobody has heard them yet, else behind all that was said. */
+/** Adds the request for the schema to the user's last message, or as a new message after the agent's. */
 function withSchema(messages: readonly ModelMessage[], schema: unknown): ModelMessage[] {
-  const wish =
+  const request =
     "Give the result of our conversation as JSON that fits this JSON Schema. " +
     `Answer with the JSON alone, without any other word:\n${JSON.stringify(schema)}`;
   const last = messages.at(-1);
-  if (last?.role !== "user") return [...messages, { role: "user", content: wish }];
+  if (last?.role !== "user") return [...messages, { role: "user", content: request }];
   const { content } = last;
   const words = Array.isArray(content) ? content : [{ type: "text" as const, content: content ?? "" }];
-  return [...messages.slice(0, -1), { ...last, content: [...words, { type: "text", content: wish }] }];
+  return [...messages.slice(0, -1), { ...last, content: [...words, { type: "text", content: request }] }];
 }
 
-/** What a tool told was heard when it told it; the log tells it again. */
+/** Whether the log repeats a tool's event, which was yielded when the tool emitted it. */
 function isEcho(chunk: StreamChunk, echoes: string[]): boolean {
   if (chunk.type !== "CUSTOM") return false;
   const at = echoes.indexOf(echoOf(chunk.name, chunk.value));

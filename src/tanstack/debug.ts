@@ -1,20 +1,21 @@
 import type { TextOptions } from "@tanstack/ai";
-import { toSandboxNote, type SessionInfo } from "../contract/index.ts";
-import { pathOf } from "../client/paths.ts";
 import { subscribe } from "../client/subscribe.ts";
-import type { Transport } from "../client/transport.ts";
+import { pathOf, type Transport } from "../client/transport.ts";
+import { type SessionInfo, toSandboxNote } from "../contract/index.ts";
 
-/** How long the last notes of a run may take. */
+/** The time limit for the last notes of a run. */
 const TRAILING_MS = 2_000;
 
-/** `chat({ debug: { sandbox: true } })`: what happens to the sandbox goes to the application's logger, and nowhere else. */
+/** `chat({ debug: { sandbox: true } })`: the sandbox's events go to the application's logger. */
 export class SandboxDebug {
   readonly #transport: Transport;
   readonly #logger: TextOptions["logger"];
   readonly #session: string;
   readonly #over = new AbortController();
   #after = 0;
+  /** The sequence of the newest chunk. */
   #seen = 0;
+  /** The sequence of the newest event that was logged. */
   #noted = 0;
   #isOver = false;
   #notes: Promise<void> | undefined;
@@ -29,20 +30,20 @@ export class SandboxDebug {
     return this.#logger.isEnabled("sandbox");
   }
 
-  /** To be called before the run: what was before it is no news. */
+  /** Notes where the log ends now: earlier events are not logged. */
   async begin(): Promise<void> {
     if (!this.#isWanted) return;
     const known = await this.#transport.json<SessionInfo>(pathOf(this.#session)).catch(() => undefined);
     this.#after = known?.eventCount ?? 0;
   }
 
-  /** To be called with the place of each chunk. */
+  /** Takes the offset of each chunk. The first one starts the logging. */
   reached(offset: string | undefined): void {
     this.#seen = Math.max(this.#seen, Number.parseInt(offset ?? "0", 10));
     if (this.#isWanted) this.#notes ??= this.#follow();
   }
 
-  /** Answers when all is noted that happened before the last chunk. */
+  /** Resolves when all events up to the last chunk are logged, or the time limit has passed. */
   async end(): Promise<void> {
     this.#isOver = true;
     if (this.#noted >= this.#seen) this.#over.abort();

@@ -1,18 +1,20 @@
+/** The count of items at which writers have to wait. */
 const HIGH_WATER = 256;
 
-/** Several writers, one reader. Ends when it is closed, or fails as it was failed. */
+/** A queue with several writers and one reader. */
 export class Mailbox<T> implements AsyncIterable<T> {
   readonly #waiting: T[] = [];
   #end: { readonly error?: unknown } | undefined;
   #wake: () => void = () => {};
-  #paused: (() => void)[] = [];
+  #pausedWriters: (() => void)[] = [];
 
-  /** Resolves when there is room for more: a writer that waits for it never outruns the reader by far. */
+  /** Resolves when there is room for more. */
   async put(item: T): Promise<void> {
     if (this.#end) return;
     this.#waiting.push(item);
     this.#wake();
-    if (this.#waiting.length >= HIGH_WATER) await new Promise<void>((resolve) => this.#paused.push(resolve));
+    if (this.#waiting.length >= HIGH_WATER)
+      await new Promise<void>((resolve) => this.#pausedWriters.push(resolve));
   }
 
   close(): void {
@@ -28,7 +30,7 @@ export class Mailbox<T> implements AsyncIterable<T> {
       for (;;) {
         const item = this.#waiting.shift();
         if (item !== undefined) {
-          if (this.#waiting.length < HIGH_WATER / 2) this.#goOn();
+          if (this.#waiting.length < HIGH_WATER / 2) this.#resumeWriters();
           yield item;
           continue;
         }
@@ -37,7 +39,7 @@ export class Mailbox<T> implements AsyncIterable<T> {
         await new Promise<void>((resolve) => (this.#wake = resolve));
       }
     } finally {
-      // The reader has gone: nobody writes for it any more.
+      // The reader has gone, so writers must not wait.
       this.#finish({});
     }
   }
@@ -45,10 +47,10 @@ export class Mailbox<T> implements AsyncIterable<T> {
   #finish(end: { readonly error?: unknown }): void {
     this.#end ??= end;
     this.#wake();
-    this.#goOn();
+    this.#resumeWriters();
   }
 
-  #goOn(): void {
-    for (const resolve of this.#paused.splice(0)) resolve();
+  #resumeWriters(): void {
+    for (const resolve of this.#pausedWriters.splice(0)) resolve();
   }
 }

@@ -1,18 +1,20 @@
-import { Backoff } from "../client/backoff.ts";
+import type { StreamChunk } from "@tanstack/ai";
+import { createParser } from "eventsource-parser";
 import { SluiceClientError } from "../client/errors.ts";
-import type { Call, Transport } from "../client/transport.ts";
-import { isTerminal, type PlacedChunk, readFrames } from "./frames.ts";
+import { Backoff } from "../client/stream.ts";
+import { type Call, Transport } from "../client/transport.ts";
+import { isRecord } from "../contract/index.ts";
 
-/** How often nothing may come of coming back. */
+/** The maximum count of reconnects in a row without a chunk. */
 const TRIES = 8;
 
-/** Every chunk of a run, each once and in order, across any number of cuts: whoever comes back goes on. */
+/** Yields the chunks of a run, each once and in order, across reconnects. */
 export async function* followRun(
   transport: Transport,
   path: string,
   call: Call & { readonly signal: AbortSignal },
   seen?: string,
-): AsyncGenerator<PlacedChunk, void> {
+): AsyncGenerator<PositionedChunk, void> {
   const { signal } = call;
   const backoff = new Backoff();
   let last = seen;
@@ -20,14 +22,14 @@ export async function* followRun(
     try {
       const headers = { ...call.headers, accept: "text/event-stream", "last-event-id": last };
       const response = await transport.call(path, { ...call, headers });
-      for await (const placed of readFrames(response)) {
-        last = placed.id ?? last;
+      for await (const positioned of readFrames(response)) {
+        last = positioned.id ?? last;
         tries = 0;
         backoff.reset();
-        yield placed;
-        if (isTerminal(placed.chunk)) return;
+        yield positioned;
+        if (isTerminal(positioned.chunk)) return;
       }
-      // A run that was over when we came has nothing more to tell.
+      // A run that ended before the reconnect has no more chunks.
       if (last !== undefined && tries > 0) return;
     } catch (error) {
       if (signal.aborted) return;
@@ -37,4 +39,72 @@ export async function* followRun(
     tries += 1;
     await backoff.wait(signal);
   }
+}
+
+/** A chunk, and the id after which a reader resumes. */
+export interface PositionedChunk {
+  readonly id: string | undefined;
+  readonly chunk: StreamChunk;
+}
+
+/** The chunks of one response. */
+export async function* readFrames(response: Response): AsyncGenerator<PositionedChunk, void> {
+  const reader = response.body?.getReader();
+  if (!reader) return;
+  const decoder = new TextDecoder();
+  let arrived: PositionedChunk[] = [];
+  const parser = createParser({
+    onEvent: ({ id, data }) => arrived.push({ id, chunk: JSON.parse(data) as StreamChunk }),
+  });
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      parser.feed(decoder.decode(value, { stream: true }));
+      const batch = arrived;
+      arrived = [];
+      yield* batch;
+    }
+  } finally {
+    void reader.cancel().catch(() => {});
+  }
+}
+
+function isTerminal({ type }: StreamChunk): boolean {
+  return type === "RUN_FINISHED" || type === "RUN_ERROR";
+}
+
+/** Adds the offset in the server's log to a chunk. */
+export function withOffset(chunk: StreamChunk, offset: string | undefined): StreamChunk {
+  if (offset === undefined) return chunk;
+  const metadata: unknown = (chunk as { metadata?: unknown }).metadata;
+  return { ...chunk, metadata: { ...(isRecord(metadata) ? metadata : {}), sluice: { offset } } };
+}
+
+export function offsetOf(chunk: StreamChunk): string | undefined {
+  const { metadata } = chunk as { metadata?: unknown };
+  const own = isRecord(metadata) ? metadata["sluice"] : undefined;
+  return isRecord(own) && typeof own["offset"] === "string" ? own["offset"] : undefined;
+}
+
+/** The server and its agent. */
+export interface SluiceServer {
+  /** For example `http://127.0.0.1:7411`. */
+  readonly baseUrl: string;
+  /** The agent of the sessions: `claude`, `codex`, `opencode`, `grok`, `scripted`… */
+  readonly agent: string;
+  readonly token?: string | undefined;
+  readonly fetch?: typeof fetch;
+}
+
+export function createTransport({ baseUrl, token, fetch }: SluiceServer): Transport {
+  return new Transport({
+    url: baseUrl,
+    ...(token === undefined ? {} : { token }),
+    ...(fetch ? { fetch } : {}),
+  });
+}
+
+export function pathOf({ agent }: SluiceServer): string {
+  return `/ag-ui/${encodeURIComponent(agent)}`;
 }

@@ -6,7 +6,7 @@ import {
   type StreamChunk,
   type ToolExecutionContext,
 } from "@tanstack/ai";
-import type { ToolReply } from "../contract/index.ts";
+import { isRecord, type ToolReply } from "../contract/index.ts";
 
 export interface WireTool {
   readonly name: string;
@@ -22,7 +22,7 @@ export function toWireTools(tools: readonly AnyTool[]): WireTool[] {
   }));
 }
 
-/** A call of one of the application's own tools, as the stream tells of it. */
+/** A call of an application's tool, from the stream. */
 export interface RequestedCall {
   readonly requestId: string;
   readonly sessionId: string;
@@ -42,14 +42,14 @@ export function toRequestedCall(chunk: StreamChunk): RequestedCall | undefined {
   return { requestId, sessionId, toolCallId, toolName, input };
 }
 
-/** A tool that runs here and now; others are run by whoever the engine asks. */
+/** Whether this process can run the tool without approval. TanStack's engine handles the other tools. */
 export function isOwn(
   tool: AnyTool | undefined,
 ): tool is AnyTool & { execute: NonNullable<AnyTool["execute"]> } {
   return tool?.execute !== undefined && tool.needsApproval !== true;
 }
 
-/** Runs the tool in this process; what it tells on the way is told as it happens, and kept with its result. */
+/** Runs the tool in this process; its events are emitted at once and kept with its result. */
 export async function executeTool(
   tool: AnyTool & { execute: NonNullable<AnyTool["execute"]> },
   call: RequestedCall,
@@ -77,7 +77,7 @@ export async function executeTool(
   }
 }
 
-/** A copy as JSON has it, null for nothing: what is told live is what the log keeps. */
+/** A copy through JSON, so that the emitted value equals the one in the log; undefined becomes null. */
 function toJson(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value) ?? "null") as unknown;
 }
@@ -86,6 +86,25 @@ function toText(output: unknown): string {
   return typeof output === "string" ? output : (JSON.stringify(output) ?? "");
 }
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+/** Whether this process cannot run the tool. TanStack's engine then gets the answer and starts a new run with it. */
+export function isOthers({ toolName }: RequestedCall, tools: readonly AnyTool[] = []): boolean {
+  return !isOwn(tools.find(({ name }) => name === toolName));
+}
+
+/** The last chunk of a run that waits for a tool of somebody else. */
+export function toAwaitingTool({ threadId, runId }: { threadId: string; runId: string }): StreamChunk {
+  return {
+    type: "RUN_FINISHED",
+    threadId,
+    runId,
+    timestamp: Date.now(),
+    metadata: { tanstack: { finishReason: "tool_calls" } },
+  } as StreamChunk;
+}
+
+export function isAwaitingTool(chunk: StreamChunk): boolean {
+  if (chunk.type !== "RUN_FINISHED") return false;
+  const { metadata } = chunk as { metadata?: unknown };
+  const extras = isRecord(metadata) ? metadata["tanstack"] : undefined;
+  return isRecord(extras) && extras["finishReason"] === "tool_calls";
 }

@@ -1,6 +1,6 @@
 import type { CustomTool } from "./port.ts";
 
-/** The built-in tools that an application can run in its agent's place, as the agent is offered them. */
+/** The built-in tools that an application can run in place of the agent, as the agent sees them. */
 export const BUILTIN_TOOLS: readonly CustomTool[] = [
   tool(
     "bash",

@@ -1,17 +1,18 @@
 import type { ContentPart } from "../contract/index.ts";
+import { parseOthersJson } from "../contract/json.ts";
 import type { CustomTool, ToolAnswer } from "./port.ts";
 
-/** What MCP's `tools/call` answers. */
-export interface McpResult {
+/** The result of MCP's `tools/call`. */
+interface McpResult {
   readonly content: readonly McpContent[];
   readonly isError: boolean;
 }
 
-export type McpContent =
+type McpContent =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "image"; readonly data: string; readonly mimeType: string };
 
-/** As `tools/list` names it. An application's few tools are no catalogue: Claude Code shall not hide them behind a search. */
+/** The entry in `tools/list`. With `alwaysLoad` Claude Code does not hide the tool behind a search. */
 export function toMcpTool({ name, description, inputSchema }: CustomTool): object {
   return {
     name,
@@ -38,6 +39,7 @@ function toMcpContent(part: ContentPart): McpContent {
     case "json":
       return { type: "text", text: JSON.stringify(part.json) };
     case "image": {
+      // The path is a data URL where a client gave the image's bytes.
       const [head, mime] = DATA_URL.exec(part.path) ?? [];
       if (head === undefined || mime === undefined) return { type: "text", text: `Image: ${part.path}` };
       return { type: "image", data: part.path.slice(head.length), mimeType: part.mime ?? mime };
@@ -48,5 +50,15 @@ function toMcpContent(part: ContentPart): McpContent {
       return { type: "text", text: part.output };
     default:
       return { type: "text", text: JSON.stringify(part) };
+  }
+}
+
+/** The object, or array, of a JSON text; undefined for any other text. */
+export function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = parseOthersJson(text);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
   }
 }

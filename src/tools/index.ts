@@ -1,5 +1,5 @@
 export { BUILTIN_TOOLS } from "./builtin-tools.ts";
-export { createToolBridge, type ToolBridge, type ToolBridgeOptions } from "./bridge.ts";
+export { createToolServer, type ToolServer, type ToolServerOptions } from "./server.ts";
 export {
   TOKEN_VARIABLE,
   URL_VARIABLE,
@@ -10,3 +10,7 @@ export {
   type ToolRun,
   type ToolRuns,
 } from "./port.ts";
+
+/** Earlier names. */
+export { createToolServer as createToolBridge } from "./server.ts";
+export type { ToolServer as ToolBridge, ToolServerOptions as ToolBridgeOptions } from "./server.ts";

@@ -1,21 +1,19 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { SluiceError } from "../contract/index.ts";
-import { toMcpResult, toMcpTool } from "./content.ts";
-import { parseObject } from "./json.ts";
-import { parseRunPath } from "./paths.ts";
+import { parseObject, toMcpResult, toMcpTool } from "./content.ts";
 import type { ToolCall, ToolRun, ToolRuns } from "./port.ts";
-import { isTokenOf } from "./token.ts";
+import { isTokenOf, parseRunPath } from "./token.ts";
 
-export interface ListenerOptions {
+interface ListenerOptions {
   readonly key: Buffer;
   readonly runs: ToolRuns;
-  /** How long one request waits for an answer before the caller has to ask again. */
+  /** How long a request waits for the answer of a call. Then the caller has to ask again. */
   readonly patienceMs: number;
 }
 
 const LARGEST_BODY = 32 * 1024 * 1024;
 
-/** Answers the programs in the sandboxes. Nobody without a run's token is told anything. */
+/** Answers the MCP servers in the sandboxes. A request without a valid token gets no information. */
 export function createListener(options: ListenerOptions): RequestListener {
   return (request, response) => {
     answer(request, response, options).catch((error: unknown) => refuse(response, error));
@@ -29,9 +27,9 @@ async function answer(
 ): Promise<void> {
   const { run, rest } = authenticate(request, options.key);
   const { runs } = options;
-  const [what, callId = ""] = rest;
-  const isCall = what === "calls" && rest.length === 2 && /^[A-Za-z0-9_-]{8,64}$/.test(callId);
-  if (request.method === "GET" && what === "tools" && rest.length === 1) {
+  const [resource, callId = ""] = rest;
+  const isCall = resource === "calls" && rest.length === 2 && /^[A-Za-z0-9_-]{8,64}$/.test(callId);
+  if (request.method === "GET" && resource === "tools" && rest.length === 1) {
     return send(response, 200, { tools: (await runs.list(run)).map(toMcpTool) });
   }
   if (request.method === "PUT" && isCall) {
@@ -51,7 +49,7 @@ function authenticate(
 ): { run: ToolRun; rest: readonly string[] } {
   const path = parseRunPath(url);
   const token = /^Bearer ([0-9a-f]+)$/.exec(headers.authorization ?? "")?.[1] ?? "";
-  // Somebody without a path is compared too.
+  // A bad path is compared, too, so that it takes the same time as a wrong token.
   const run = path?.run ?? { session: "", createdAt: 0, process: 0 };
   if (isTokenOf(key, run, token) && path) return path;
   throw new SluiceError("token_invalid", "");
@@ -95,7 +93,7 @@ function parseCall(id: string, body: string): ToolCall {
 function refuse(response: ServerResponse, error: unknown): void {
   if (response.headersSent) return void response.destroy();
   if (!(error instanceof SluiceError)) return send(response, 503, {});
-  // A run that is over and one that never was look alike.
+  // The answer for an ended run is the same as for one that never existed.
   const isGone = error.code === "token_invalid" || error.code === "session_not_found";
   if (isGone) return send(response, 401, {});
   const isLater = error.retryable || error.code === "session_busy" || error.code === "fenced";

@@ -2,7 +2,7 @@ import type { ContentPart, ToolSettings } from "../contract/index.ts";
 
 export type CustomTool = NonNullable<ToolSettings["custom"]>[number];
 
-/** One process of one session. A session that was deleted and made again under the same id is another one. */
+/** One process of one session. The time tells a session from a deleted one with the same id. */
 export interface ToolRun {
   readonly session: string;
   readonly createdAt: number;
@@ -10,7 +10,7 @@ export interface ToolRun {
 }
 
 export interface ToolCall {
-  /** Made by the caller; the same call has the same id however often it is asked for. */
+  /** Made by the caller. Each request for the same call has the same id. */
   readonly id: string;
   readonly name: string;
   readonly input: unknown;
@@ -21,19 +21,19 @@ export interface ToolAnswer {
   readonly status: "completed" | "failed" | "cancelled";
 }
 
-/** Who knows the runs and their tools. Fails with `token_invalid` for a run that is over. */
+/** The tools of each run. Its methods fail with `token_invalid` for a run that is over. */
 export interface ToolRuns {
   list(run: ToolRun): Promise<readonly CustomTool[]>;
-  /** Answers when the call is resolved; undefined when `signal` came first, which ends nothing. */
+  /** Returns the answer when the call is resolved; undefined when `signal` aborts first. The call itself goes on then. */
   call(run: ToolRun, call: ToolCall, options: { signal: AbortSignal }): Promise<ToolAnswer | undefined>;
   cancel(run: ToolRun, callId: string): Promise<void>;
 }
 
-/** What a run needs to reach its tools. */
+/** A run's access to its tools. */
 export interface ToolAccess {
   readonly url: string;
   readonly token: string;
-  /** The way that an isolated sandbox has to open: `127.0.0.1:port`. */
+  /** The host that an isolated sandbox has to allow: `127.0.0.1:port`. */
   readonly host: string;
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Catalog, createCatalog } from "../../src/catalog/index.ts";
 import { createDriver } from "../../src/sqlite/driver.ts";
-import { toListSql } from "../../src/catalog/sqlite/listing.ts";
+import { toListSql } from "../../src/catalog/sqlite/statements.ts";
 import { catalogTestkit } from "../../src/catalog/testkit.ts";
 
 catalogTestkit({
@@ -39,6 +39,37 @@ describe("a catalog in a folder", () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
+  it.each(["body", "labels", "created_at", "updated_at", "revision"])(
+    "with a document whose %s is damaged lists all others, page by page, writes on, and removes it",
+    async (column) => {
+      const open = (): Catalog => createCatalog({ folder });
+      const catalog = open();
+      for (const id of ["a", "b", "c", "d", "e"])
+        await catalog.write("me", [{ op: "create", kind: "k", id, body: { id } }]);
+      await catalog.close();
+      const driver = createDriver(join(folder, "catalog.db"));
+      driver.prepare(`UPDATE documents SET ${column} = ? WHERE id IN ('b', 'c', 'e')`).run("}{");
+      driver.close();
+
+      const again = open();
+      const pages: string[][] = [];
+      for (let after: number | undefined; ;) {
+        const page = await again.list("me", { kind: "k", limit: 1, after });
+        pages.push(page.map(({ id }) => id));
+        if (page.length === 0) break;
+        after = page.at(-1)?.ordinal;
+      }
+      expect(pages).toEqual([["a"], ["d"], []]);
+      const down = await again.list("me", { kind: "k", limit: 10, order: "desc" });
+      expect(down.map(({ id }) => id)).toEqual(["d", "a"]);
+      await expect(again.find("me", "k", "c")).rejects.toMatchObject({ code: "internal" });
+      await again.write("me", [{ op: "create", kind: "k", id: "f", body: {} }]);
+      await again.write("me", [{ op: "remove", kind: "k", id: "c" }]);
+      expect(await again.find("me", "k", "c")).toBeUndefined();
+      await again.close();
+    },
+  );
+
   it("waits for the disk beside the thread, and everybody else has their turn behind the commit", async () => {
     const catalog = createCatalog({ folder });
     let isWritten = false;
@@ -50,7 +81,7 @@ describe("a catalog in a folder", () => {
     const refused = catalog.write("me", [{ op: "create", kind: "k", id: "a", body: {} }]);
     const last = catalog.find("me", "k", "a");
     const closed = catalog.close();
-    // Whatever needs no turn of the loop has happened by then.
+    // Synchronous work has happened by then.
     for (let hops = 0; hops < 100; hops++) await Promise.resolve();
     expect(isWritten).toBe(false);
     await written;
@@ -115,13 +146,13 @@ describe("a catalog in a folder", () => {
     await catalog.close();
   });
 
-  it("takes no database of somebody else, and changes nothing in it", async () => {
+  it("refuses a database of another program, and changes nothing in it", async () => {
     await writeFile(join(folder, "catalog.db"), "no database at all, but long enough to look at twice");
     expect(() => createCatalog({ folder })).toThrow("is not a catalog of sluice");
     expect(await readFile(join(folder, "catalog.db"), "utf8")).toContain("no database at all");
   });
 
-  it("is shared by two who open it at once: one order, one revision, one content", async () => {
+  it("is shared by two processes: one order, one revision, one content", async () => {
     const [one, two] = [createCatalog({ folder }), createCatalog({ folder })];
     const made = await Promise.all(
       [one, two].flatMap((catalog, at) =>

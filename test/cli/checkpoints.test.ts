@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createClient } from "../../src/client/index.ts";
-import { startS3 } from "../sandbox/checkpointS3.ts";
+import { startS3 } from "../sandbox/checkpoint/s3.ts";
 import { startServer } from "../support/server.ts";
 import { ended, lines, printed, script, Workbench } from "./workbench.ts";
 
@@ -28,7 +28,7 @@ async function makeTwo(): Promise<[string, string]> {
 }
 
 describe("sluice checkpoints", () => {
-  it("makes them and lists them, newest first", async () => {
+  it("creates and lists them, newest first", async () => {
     const [first, second] = await makeTwo();
     const { code, out, err } = await bench.run(["checkpoints", "s"]);
     expect([code, err]).toEqual([0, ""]);
@@ -44,7 +44,7 @@ describe("sluice checkpoints", () => {
     expect(listed[0]).toMatchObject({ parentId: first, sessionId: "s", agentType: "scripted" });
   });
 
-  it("says so where there are none", async () => {
+  it("reports an empty list", async () => {
     await bench.run(["run", "--session", "s", script({ say: "hi" })]);
     const { code, out, err } = await bench.run(["checkpoints", "s"]);
     expect([code, out]).toEqual([0, ""]);
@@ -78,7 +78,7 @@ describe("sluice checkpoints", () => {
 });
 
 describe("sluice restore", () => {
-  it("brings the files back, without a question in a pipe", async () => {
+  it("restores the files, without a confirmation in a pipe", async () => {
     const [first, second] = await makeTwo();
     writeFileSync(file(), "third");
     const latest = await bench.run(["restore", "s", "latest"]);
@@ -166,7 +166,7 @@ describe("sluice restore", () => {
 });
 
 describe("checkpoints in S3", () => {
-  it("are made, listed and restored there, and nothing of them lies in the data folder", async () => {
+  it("are created, listed and restored there, without files in the data folder", async () => {
     const s3 = await startS3();
     try {
       const { endpoint, bucket, accessKeyId, secretAccessKey } = s3.options;
@@ -190,7 +190,7 @@ describe("checkpoints in S3", () => {
     }
   });
 
-  it("need their keys, and say which is missing", async () => {
+  it("need their keys, and the error names the missing one", async () => {
     const env = { SLUICE_CHECKPOINTS: "s3://bucket", AWS_ACCESS_KEY_ID: "", AWS_SECRET_ACCESS_KEY: "" };
     await bench.run(["run", "--session", "s", script({ say: "quince" })]);
     const { code, err } = await bench.run(["checkpoints", "s", "--create"], { env });

@@ -55,7 +55,7 @@ function makeTree(): void {
 }
 
 describe("sluice cp", () => {
-  it("copies a file there and back, quietly", async () => {
+  it("copies a file in both directions without output", async () => {
     writeFileSync(local("a.txt"), "hello");
     expect(await cp("a.txt", `${session}:`)).toMatchObject({ code: 0, out: "", err: "" });
     expect(await remote("a.txt")).toBe("hello");
@@ -71,7 +71,7 @@ describe("sluice cp", () => {
     expect(readFileSync(local("new/place/c.txt"), "utf8")).toBe("hello");
   });
 
-  it("copies folders both ways, whatever the names in them", async () => {
+  it("copies folders in both directions, with any names in them", async () => {
     makeTree();
     expect((await cp("tree", `${session}:copy`)).code).toBe(0);
     for (const name of ODD) expect(await remote(`copy/deep/${name}`)).toBe(`in ${name}`);
@@ -79,7 +79,7 @@ describe("sluice cp", () => {
     execFileSync("diff", ["-r", local("tree"), local("back")]);
     expect(readdirSync(local("back/empty"))).toEqual([]);
 
-    // Into a folder that is there it goes under its own name; with /. only what is in it.
+    // An existing target gets the folder under its own name; with /. it gets the contents alone.
     await cp("tree/deep", `${session}:copy`);
     await cp("tree/deep/.", `${session}:flat`);
     expect(await remote("copy/deep/er/bytes.bin")).toBe(await remote("flat/er/bytes.bin"));
@@ -94,7 +94,7 @@ describe("sluice cp", () => {
     }
   });
 
-  it("tells what it did with --json", async () => {
+  it("prints a summary with --json", async () => {
     makeTree();
     symlinkSync("/etc", local("tree/link"));
     const { code, out, err } = await cp("--json", "tree", `${session}:copy`);
@@ -126,7 +126,7 @@ describe("sluice cp", () => {
     expect(existsSync(local("out/link")) || existsSync(local("out/round"))).toBe(false);
   });
 
-  it("writes through no link that lies in the local target", async () => {
+  it("follows no link in the local target", async () => {
     mkdirSync(local("outside"));
     mkdirSync(local("out"));
     writeFileSync(local("outside/file"), "mine");
@@ -191,11 +191,11 @@ describe("sluice cp", () => {
     expect(readdirSync(bench.work)).toEqual([]);
   });
 
-  it("copies what it can and says what it could not", async () => {
+  it("copies the readable files and reports the others", async () => {
     makeTree();
     await client.fs.mkdir(session, "copy/zero");
     const { code, err, out } = await cp("--json", "tree", `${session}:copy`);
-    // The folder copy is there, so that the tree goes into it under its own name.
+    // The folder `copy` exists, so the tree goes into it under its own name.
     expect([code, err]).toEqual([0, ""]);
     const again = await cp("--json", "tree/.", `${session}:copy`);
     expect(again.code).toBe(1);
@@ -222,7 +222,7 @@ describe("sluice cp", () => {
     expect(nobody.err).toContain("there is no data in");
   });
 
-  it("says who runs a session that it cannot have", async () => {
+  it("names the process that holds the session", async () => {
     const running = bench.start(["run", "--session", "mine", script({ say: "go" }, { sleep: 60_000 })]);
     running.stdin?.end();
     const end = ended(running);
@@ -245,7 +245,7 @@ describe("sluice cp", () => {
 });
 
 describe.skipIf(!existsSync(SCRIPT))("sluice cp at a terminal", () => {
-  it("rewrites one line with files and bytes, and ends with what it did", async () => {
+  it("updates one status line and ends with a summary", async () => {
     makeTree();
     const words = [BIN, "cp", "tree", `${session}:copy`].map((word) => `'${word}'`).join(" ");
     const child = bench.start([], {

@@ -2,10 +2,9 @@ import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { amp } from "../../src/harness/amp/harness.ts";
-import { findCli } from "../../src/harness/cli.ts";
+import { findCli } from "../../src/harness/launch/cli.ts";
 import type { Harness } from "../../src/harness/port.ts";
-import { checkAgent } from "../../src/cli/agentCheckup.ts";
-import type { Checkup } from "../../src/cli/checkup.ts";
+import { checkAgent, type Diagnostics } from "../../src/cli/diagnostics.ts";
 import { Workbench } from "./workbench.ts";
 
 const VALUE = "sgamp_0123456789_value";
@@ -17,10 +16,10 @@ describe("sluice doctor", () => {
   });
   afterEach(() => bench.close());
 
-  it("lists every agent with its version and what may be chosen, in words and as JSON", async () => {
+  it("lists every agent with its version and choices, as text and as JSON", async () => {
     const ran = await bench.run(["doctor", "--json"]);
     expect(ran.code).toBe(0);
-    const { agents, sandboxes } = JSON.parse(ran.out) as Checkup;
+    const { agents, sandboxes } = JSON.parse(ran.out) as Diagnostics;
     expect(agents.find(({ id }) => id === "scripted")).toMatchObject({
       ok: true,
       version: expect.stringMatching(/^\d/),
@@ -31,19 +30,19 @@ describe("sluice doctor", () => {
     for (const { id } of agents) expect(words.out).toMatch(new RegExp(`^[✓✗] ${id} `, "m"));
   });
 
-  it("says how to install an agent that is not there, and never a key's value", async () => {
+  it("has the install command of a missing agent, and never a key's value", async () => {
     const path = [dirname(process.execPath), "/usr/bin", "/bin"].join(":");
     const ran = await bench.run(["doctor", "--json"], {
       env: { PATH: path, AMP_API_KEY: VALUE, ANTHROPIC_API_KEY: VALUE },
     });
     expect(ran.out).not.toContain(VALUE);
-    for (const agent of (JSON.parse(ran.out) as Checkup).agents) {
+    for (const agent of (JSON.parse(ran.out) as Diagnostics).agents) {
       if (!agent.ok) expect(agent.hint, agent.id).toMatch(/install|npm|curl|command/);
     }
   });
 });
 
-describe("the checkup of one agent", () => {
+describe("the diagnostics of one agent", () => {
   let bench: Workbench;
   const { PATH } = process.env;
   beforeEach(() => {
@@ -61,30 +60,30 @@ describe("the checkup of one agent", () => {
     const file = join(bench.folder, ".local/share/amp/secrets.json");
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, JSON.stringify({ apiKey: VALUE }));
-    const checkup = await checkAgent(amp as Harness, { HOME: bench.folder, AMP_API_KEY: VALUE });
-    expect(checkup).toMatchObject({
+    const diagnostics = await checkAgent(amp as Harness, { HOME: bench.folder, AMP_API_KEY: VALUE });
+    expect(diagnostics).toMatchObject({
       ok: true,
       version: "1.2.3-test",
       credentials: { found: ["AMP_API_KEY", "~/.local/share/amp/secrets.json"] },
       choices: { variants: ["low", "medium", "high", "ultra"] },
     });
-    expect(JSON.stringify(checkup)).not.toContain(VALUE);
+    expect(JSON.stringify(diagnostics)).not.toContain(VALUE);
     rmSync(file);
     expect((await checkAgent(amp as Harness, { HOME: bench.folder, AMP_API_KEY: "" })).hint).toBe(
       "no key found: set AMP_API_KEY, or log in with its own CLI (~/.local/share/amp/secrets.json)",
     );
   });
 
-  it("says how to install what is missing", async () => {
-    const checkup = await checkAgent(amp as Harness, { HOME: bench.folder, AMP_API_KEY: VALUE });
-    expect(checkup).toMatchObject({
+  it("has the install command of a missing agent", async () => {
+    const diagnostics = await checkAgent(amp as Harness, { HOME: bench.folder, AMP_API_KEY: VALUE });
+    expect(diagnostics).toMatchObject({
       ok: false,
       hint: "npm install -g @ampcode/cli",
       credentials: { found: ["AMP_API_KEY"] },
     });
   });
 
-  it("is not stopped by a CLI that fails, nor by an adapter that throws", async () => {
+  it("survives a failing CLI and a throwing adapter", async () => {
     install("echo nonsense; exit 3");
     expect(await checkAgent(amp as Harness, { HOME: bench.folder })).toMatchObject({ ok: true });
     const broken = {

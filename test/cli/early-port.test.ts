@@ -30,7 +30,7 @@ describe.runIf(process.platform === "linux")(
         const verdict = join(bench.folder, "verdict");
         const programs = join(bench.folder, "programs");
         mkdirSync(programs);
-        // Stands where bwrap is looked for first; it does not work, and takes its time to say so.
+        // The first bwrap on the PATH: it is slow and does not work.
         writeFileSync(
           join(programs, "bwrap"),
           `#!/bin/sh\nwhile [ ! -e '${verdict}' ]; do sleep 0.05; done\necho 'no namespaces here' >&2\nexit 1\n`,

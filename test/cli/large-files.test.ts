@@ -6,7 +6,7 @@ import { startServer, type TestServer } from "../support/server.ts";
 
 const MB = 1024 * 1024;
 const SIZE = 300 * MB;
-/** What a server may need for a file of any size. */
+/** The memory limit of a server for a file of any size. */
 const ALLOWED = 120 * MB;
 
 let server: TestServer;
@@ -37,8 +37,8 @@ async function peak(): Promise<number> {
 }
 
 const descriptors = async (): Promise<number> => (await readdir(`/proc/${server.pid}/fd`)).length;
-/** Uploads on their way; beside them lie the locks of those who have some. */
-const drafts = async (): Promise<string[]> =>
+/** Unfinished uploads; the locks of their servers are in the same folder. */
+const uploads = async (): Promise<string[]> =>
   (await readdir(join(server.data, "uploads")).catch(() => [])).filter((name) => name !== "owners");
 const file = (path: string): string => `/v1/fs/file?session=s&path=${path}`;
 
@@ -57,7 +57,7 @@ function tarHeader(name: string, size: number): Buffer {
 }
 
 describe("files of any size", () => {
-  it("go in and out at flat memory, alone and in an archive", async () => {
+  it("are written and read at constant memory, alone and in an archive", async () => {
     const { fs } = server.client;
     const before = await peak();
     const expected = createHash("sha256");
@@ -73,11 +73,11 @@ describe("files of any size", () => {
     expect([size, found.digest("hex")]).toEqual([SIZE, expected.digest("hex")]);
     expect(await fs.stat("s", "unpacked/in.bin")).toMatchObject({ size: SIZE });
     expect((await peak()) - before).toBeLessThan(ALLOWED);
-    expect(await drafts()).toEqual([]);
+    expect(await uploads()).toEqual([]);
     await fs.remove("s", "unpacked", { recursive: true });
   });
 
-  it("leave no file open when a reader asks for the head alone, or leaves in the middle", async () => {
+  it("leave no file open after a HEAD request or a disconnect", async () => {
     const before = await descriptors();
     for (let times = 0; times < 20; times += 1) {
       const head = await server.fetch(file("large.bin"), { method: "HEAD" });
@@ -92,13 +92,13 @@ describe("files of any size", () => {
 });
 
 describe("an upload that is cut", () => {
-  /** Sends something and then nothing, until it is aborted. */
+  /** Sends a first part and then stalls until it is aborted. */
   async function begin(path: string): Promise<{ abort: () => void; answer: Promise<unknown> }> {
     const abort = new AbortController();
     const body = new ReadableStream({ start: (controller) => controller.enqueue(block) });
     const init = { method: "PUT", body, duplex: "half", signal: abort.signal } as RequestInit;
     const answer = server.fetch(file(path), init).catch(() => "cut");
-    await vi.waitUntil(async () => (await drafts()).length > 0, { timeout: 20_000 });
+    await vi.waitUntil(async () => (await uploads()).length > 0, { timeout: 20_000 });
     return { abort: () => abort.abort(), answer };
   }
 
@@ -106,17 +106,17 @@ describe("an upload that is cut", () => {
     const { abort, answer } = await begin("small.txt");
     abort();
     expect(await answer).toBe("cut");
-    await vi.waitUntil(async () => (await drafts()).length === 0, { timeout: 20_000 });
+    await vi.waitUntil(async () => (await uploads()).length === 0, { timeout: 20_000 });
     expect(Buffer.from(await server.client.fs.read("s", "small.txt")).toString()).toBe("small");
   });
 
-  it("by the death of the server is swept by the next one", async () => {
+  it("by the server's death is removed by the next server", async () => {
     const { answer } = await begin("small.txt");
     await server.kill();
     expect(await answer).toBe("cut");
-    expect(await drafts()).toHaveLength(1);
+    expect(await uploads()).toHaveLength(1);
     await server.start();
-    await vi.waitUntil(async () => (await drafts()).length === 0, { timeout: 20_000 });
+    await vi.waitUntil(async () => (await uploads()).length === 0, { timeout: 20_000 });
     expect(Buffer.from(await server.client.fs.read("s", "small.txt")).toString()).toBe("small");
   });
 });

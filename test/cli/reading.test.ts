@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SluiceEvent } from "../../src/contract/index.ts";
-import { scripted } from "../../src/harness/index.ts";
 import { ended, lines, printed, script, Workbench } from "./workbench.ts";
+import { sample } from "../harness/scripted/sample.ts";
 
 const BIN = join(import.meta.dirname, "../../bin/sluice");
 let bench: Workbench;
@@ -38,7 +38,7 @@ describe("sluice sessions", () => {
     });
   });
 
-  it("says where it looked when there is nothing", async () => {
+  it("names its source if there are no sessions", async () => {
     const { code, err } = await bench.run(["sessions", "--data", join(bench.folder, "nowhere")]);
     expect(code).toBe(1);
     expect(err).toContain(join(bench.folder, "nowhere"));
@@ -46,27 +46,27 @@ describe("sluice sessions", () => {
 });
 
 describe("sluice tail", () => {
-  it("prints the transcript of a session at rest, and ends", async () => {
+  it("prints the transcript of an idle session and exits", async () => {
     const { code, out } = await bench.run(["tail", "first"]);
     expect(code).toBe(0);
     expect(out).toContain("\nhello world\n");
     expect(out).toContain("✓ done");
   });
 
-  it("prints what is behind --after", async () => {
+  it("prints the events after --after", async () => {
     const all = lines((await bench.run(["tail", "first", "--json"])).out);
     const rest = lines((await bench.run(["tail", "first", "--as", "universal", "--after", "5"])).out);
     expect(rest).toEqual(all.slice(5));
   });
 
-  it("ends quietly when its reader has seen enough", async () => {
+  it("exits quietly when its reader closes the pipe", async () => {
     const argv = ["sh", "-c", '"$0" tail second --json | head -1', BIN];
     const { out, err, code } = await bench.run([], { argv });
     expect({ err, code }).toEqual({ err: "", code: 0 });
     expect(lines(out)).toHaveLength(1);
   });
 
-  it("follows a session that runs in another process, until its turn has ended", async () => {
+  it("follows a session of another process until its turn ends", async () => {
     const runner = bench.start([
       "run",
       "--session",
@@ -100,7 +100,7 @@ describe("sluice tail", () => {
     expect(err).toMatch(/There is no such session.*"nobody" is not in .*sluice sessions/);
   });
 
-  it("explains a cursor that is none", async () => {
+  it("explains an invalid cursor", async () => {
     const { code, err } = await bench.run(["tail", "first", "--after", "x"]);
     expect(code).toBe(2);
     expect(err).toContain("A sequence is a whole number from 0.");
@@ -119,7 +119,7 @@ function recording(): string {
   const rows = [
     { t: 0, dir: "meta", raw: "{}" },
     { t: 1, dir: "in", raw: JSON.stringify({ type: "prompt", id: "inp_x", text: "do it" }) },
-    ...scripted.sample.map(({ dir, text }, n) => ({ t: 2 + n, dir, raw: text })),
+    ...sample.map(({ dir, text }, n) => ({ t: 2 + n, dir, raw: text })),
     { t: 9000, dir: "exit", raw: '{"code":0,"signal":null}' },
   ];
   return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
@@ -134,7 +134,7 @@ function sent(raw: unknown) {
 }
 
 describe("sluice decode", () => {
-  it("prints the events of a recording, the same bytes each time", async () => {
+  it("prints the events of a recording, with the same bytes each time", async () => {
     const file = join(bench.folder, "sample.jsonl");
     writeFileSync(file, recording());
     const first = await bench.run(["decode", "--agent", "scripted", file]);
@@ -157,7 +157,7 @@ describe("sluice decode", () => {
     expect(types.at(-1)).toBe("process.ended");
   });
 
-  it("reads standard input, and closes what a recording that breaks off leaves open", async () => {
+  it("reads standard input, and ends the process of a truncated recording", async () => {
     const rows = [
       { t: 0, dir: "in", raw: JSON.stringify({ type: "prompt", id: "inp_x", text: "do it" }) },
       { t: 5, dir: "out", raw: JSON.stringify({ type: "text.started", id: "t1" }) },
@@ -173,7 +173,7 @@ describe("sluice decode", () => {
     ]);
   });
 
-  it("tells who answered what", async () => {
+  it("has the source of each answer", async () => {
     const call = { id: "c1", name: "shell", input: { command: "ls" } };
     const rows = [
       sent({ type: "prompt", id: "inp_x", text: "do it" }),
@@ -207,7 +207,7 @@ describe("sluice decode", () => {
 });
 
 describe("sluice doctor", () => {
-  it("says what works here", async () => {
+  it("reports the state of this machine", async () => {
     const { code, out } = await bench.run(["doctor", "--json", "--server", "http://127.0.0.1:9"]);
     expect(code).toBe(0);
     expect(JSON.parse(out)).toMatchObject({
@@ -240,7 +240,7 @@ describe("the help", () => {
     },
   );
 
-  it("is what a bare sluice prints", async () => {
+  it("is the output without a command", async () => {
     const { out, err } = await bench.run([]);
     expect(out + err).toContain("Commands:");
   });

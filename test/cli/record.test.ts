@@ -23,7 +23,7 @@ describe("sluice record", () => {
   });
   afterEach(() => bench.close());
 
-  it("keeps both directions of a process in the pinned format, closed to others", async () => {
+  it("records both directions of a process in the pinned format, in a private file", async () => {
     const ran = await bench.run(["record", "--sandbox", "local", "--out", "r.jsonl", script(...EVERYTHING)]);
     expect(ran).toMatchObject({ code: 0, out: expect.stringContaining("All of it is done.") });
     expect(ran.err).toMatch(/Recorded r\.jsonl: \d+ events/);
@@ -51,7 +51,7 @@ describe("sluice record", () => {
     });
   });
 
-  it("is read back by decode to the items that the log has", async () => {
+  it("decodes to the items of the log", async () => {
     const ran = await bench.run(["record", "--sandbox", "local", "--out", "r.jsonl", script(...EVERYTHING)]);
     expect(ran.code).toBe(0);
     const decoded = await bench.run(["decode", "--agent", "scripted", "r.jsonl"]);
@@ -63,7 +63,7 @@ describe("sluice record", () => {
     expect(lines(decoded.out).filter(({ type }) => type === "turn.ended")).toHaveLength(1);
   });
 
-  it("holds neither secrets nor home paths nor names", async () => {
+  it("has neither secrets nor home paths nor names", async () => {
     writeFileSync(join(bench.folder, ".gitconfig"), "[user]\n\tname = Ada Quux\n\temail = ada@quux.test\n");
     const key = "sk-0123456789-verysecret";
     const show = `echo $MY_KEY $MY_TOKEN; pwd; echo $HOME; echo "${bench.folder}/notes"; hostname; echo Ada Quux ada@quux.test`;
@@ -114,7 +114,7 @@ describe("sluice record", () => {
     expect(lines(decoded.out).filter(({ type }) => type === "agent.unparsed")).toHaveLength(1);
   });
 
-  it("says so where a text names something in pieces, of which no line holds it", async () => {
+  it("warns of a name that is split over several lines", async () => {
     const step = { say: `${bench.folder}/x`, chunks: 4 };
     const ran = await bench.run(["record", "--sandbox", "local", "--out", "r.jsonl", script(step)]);
     expect(ran).toMatchObject({
@@ -123,7 +123,7 @@ describe("sluice record", () => {
     });
   });
 
-  it("records a turn that fails, with the end of its process", async () => {
+  it("records a failed turn with the exit of its process", async () => {
     const ran = await bench.run([
       "record",
       "--sandbox",
@@ -139,7 +139,7 @@ describe("sluice record", () => {
     });
   });
 
-  it("names the file itself where nobody does, and overwrites none", async () => {
+  it("has a default file name and overwrites no file", async () => {
     const ran = await bench.run(["record", "--sandbox", "local", script({ say: "x" })]);
     const file = /Recorded (scripted-\S+\.jsonl):/.exec(ran.err)?.[1];
     expect(existsSync(join(bench.work, String(file)))).toBe(true);
@@ -154,7 +154,7 @@ describe("sluice record", () => {
     expect(again).toMatchObject({ code: 1, err: expect.stringContaining("EEXIST") });
   });
 
-  it("leaves no empty file behind an agent that there is not", async () => {
+  it("leaves no empty file for an unknown agent", async () => {
     mkdirSync(join(bench.work, "out"));
     const ran = await bench.run(["record", "--agent", "nobody", "--out", "out/r.jsonl", "hi"]);
     expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('There is no agent "nobody"') });
@@ -162,7 +162,7 @@ describe("sluice record", () => {
   });
 });
 
-/** The items that ended, without the ids that differ from log to log. */
+/** The completed items without ids that differ between logs. */
 function itemsOf(events: string): unknown[] {
   return lines(events).flatMap(({ type, data }) => {
     if (type !== "item.completed") return [];

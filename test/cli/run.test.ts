@@ -13,14 +13,14 @@ beforeEach(() => {
 
 afterEach(() => bench.close());
 
-/** A zombie has ended: only its parent has not looked yet. */
+/** A zombie counts as ended. */
 function isAlive(pid: number): boolean {
   const stat = `/proc/${pid}/stat`;
   return existsSync(stat) && !/\) Z /.test(readFileSync(stat, "utf8"));
 }
 
 describe("sluice run", () => {
-  it("runs one turn, shows it as it happens and ends with 0", async () => {
+  it("runs one turn, prints it live and exits with 0", async () => {
     const { code, out, err } = await bench.run([
       "run",
       script({ shell: "echo hi" }, { say: "All done here" }),
@@ -33,7 +33,7 @@ describe("sluice run", () => {
     expect(out).not.toContain("\u001B");
   });
 
-  it("works in the folder that it was started in, or in --cwd", async () => {
+  it("works in the current folder, or in --cwd", async () => {
     await bench.run(["run", script({ write: { path: "here.txt", content: "x" } })]);
     expect(readFileSync(join(bench.work, "here.txt"), "utf8")).toBe("x");
     await bench.run(["run", "--cwd", bench.folder, script({ write: { path: "there.txt", content: "y" } })]);
@@ -53,7 +53,7 @@ describe("sluice run", () => {
     expect(frames.some((frame) => frame.includes(`"${told}"`) && frame.includes("hello"))).toBe(true);
   });
 
-  it("prints the universal events with --as universal, gapless and as the contract has them", async () => {
+  it("prints the universal events with --as universal, gapless and valid", async () => {
     const { code, out } = await bench.run(["run", "--as", "universal", script({ say: "hi" })]);
     expect(code).toBe(0);
     const events = lines(out);
@@ -63,19 +63,19 @@ describe("sluice run", () => {
     expect(events.at(-1)?.["type"]).toBe("turn.ended");
   });
 
-  it("makes its data folder with parents, closed to others", async () => {
+  it("creates its data folder with parents, private to the user", async () => {
     const data = join(bench.folder, "a", "b", "c");
     expect((await bench.run(["run", "--data", data, script({ say: "hi" })])).code).toBe(0);
     expect(statSync(data).mode & 0o777).toBe(0o700);
     expect(existsSync(bench.data)).toBe(false);
   });
 
-  it("says how its session is found again, in another data folder too", async () => {
+  it("prints the command that replays the session, also with another data folder", async () => {
     const data = join(bench.folder, "my data");
     const { out } = await bench.run(["run", "--session", "s", "--data", data, script({ say: "hi" })]);
     const [, words = ""] = /replay it: (.*)\n/.exec(out) ?? [];
     expect(words).toBe(`${BIN} tail s --data '${data}'`);
-    // A clone is not on PATH: the words are typed as they stand.
+    // A clone is not on PATH, so the hint has the path of the command.
     const again = await bench.run([], { argv: ["/bin/sh", "-c", words] });
     expect(again.out).toContain("\nhi\n");
     expect(again.out).toContain(`${words}\n`);
@@ -88,7 +88,7 @@ describe("sluice run", () => {
     }
   });
 
-  it("continues a session with --session, and makes it at first", async () => {
+  it("continues a session with --session, or creates it", async () => {
     expect((await bench.run(["run", "--session", "notes", "remember the milk"])).code).toBe(0);
     const again = await bench.run(["run", "--session", "notes", script({ say: "$history" })]);
     expect(again.out).toContain("remember the milk");
@@ -98,7 +98,7 @@ describe("sluice run", () => {
   });
 
   it("leaves no process behind", async () => {
-    // Without isolation a pid means the same inside and out.
+    // Without isolation a pid is the same inside and outside.
     await bench.run([
       "run",
       "--sandbox",
@@ -119,12 +119,12 @@ describe("sluice run", () => {
     expect(out).toContain("✗ failed: ");
   });
 
-  it("shows the exit code and the last words of an agent that died", async () => {
+  it("shows the exit code and the last output of a dead agent", async () => {
     const { out } = await bench.run(["run", script({ stderr: "boom" }, { exit: 3 })]);
     expect(out).toMatch(/✗ session ended: .*\(exit code 3\)\n {2}boom\n/);
   });
 
-  it("tells the end of a session that its turn takes along, to the last event", async () => {
+  it("prints all events of a session that ends with its turn", async () => {
     const { code, out } = await bench.run(["run", "--session", "s", script({ fail: { kind: "terminal" } })]);
     expect(code).toBe(1);
     expect(out).toContain("✗ session ended: The model cannot go on.");
@@ -133,7 +133,7 @@ describe("sluice run", () => {
     expect(told.out).toBe((await bench.run(["export", "t"])).out);
   });
 
-  it("denies what needs a permission while nobody is at a terminal, and says so", async () => {
+  it("denies permission requests without a terminal, with a notice", async () => {
     const { code, out, err } = await bench.run(["run", script({ ask: { shell: "touch forbidden" } })]);
     expect(code).toBe(0);
     expect(out).toContain("? permission  shell  touch forbidden\n  ✗ denied\n");
@@ -143,7 +143,7 @@ describe("sluice run", () => {
     expect(existsSync(join(bench.work, "forbidden"))).toBe(false);
   });
 
-  it("leaves permissions to the policy that was chosen", async () => {
+  it("leaves permissions to the chosen policy", async () => {
     const prompt = script({ ask: { shell: "touch allowed" } });
     const { out, err } = await bench.run(["run", "--permission-mode", "bypass", prompt]);
     expect(out).toContain("  ✓ approved\n");
@@ -151,7 +151,7 @@ describe("sluice run", () => {
     expect(existsSync(join(bench.work, "allowed"))).toBe(true);
   });
 
-  it("is interrupted by Ctrl-C, ends with 130, and the session goes on", async () => {
+  it("is interrupted by Ctrl-C with exit code 130, and the session stays usable", async () => {
     const child = bench.start([
       "run",
       "--session",
@@ -170,7 +170,7 @@ describe("sluice run", () => {
   });
 
   it("kills the session at the second Ctrl-C", async () => {
-    // An agent that does not listen: its shell ignores the interrupt for longer than the test waits.
+    // The agent's shell ignores the interrupt for longer than the test waits.
     const stubborn = script({ say: "started" }, { shell: "trap '' INT TERM; sleep 60" });
     const child = bench.start(["run", "--session", "s", stubborn]);
     const end = ended(child);
@@ -180,13 +180,13 @@ describe("sluice run", () => {
     child.kill("SIGINT");
     const { code, out, err } = await end;
     expect(code).toBe(130);
-    // The turn may have ended before the second one came.
+    // The turn may end before the second interrupt.
     if (err.includes("Killing the session.")) expect(out).toContain("■ session terminated");
     const types = lines((await bench.run(["export", "s"])).out).map((event) => event["type"]);
     expect(types.filter((type) => type === "turn.ended")).toHaveLength(1);
   });
 
-  it("goes on with the work when the reader of its output leaves", async () => {
+  it("finishes the turn after the reader of its output has gone", async () => {
     const argv = [
       "sh",
       "-c",
@@ -197,7 +197,7 @@ describe("sluice run", () => {
     expect(existsSync(join(bench.work, "late.txt"))).toBe(true);
   });
 
-  it.each(["local", "bwrap"])("gives its agent nothing of what it was started with (%s)", async (sandbox) => {
+  it.each(["local", "bwrap"])("passes none of its environment to the agent (%s)", async (sandbox) => {
     const file = join(bench.work, "open-file");
     writeFileSync(file, "");
     const shell = "ls -l /proc/self/fd";
@@ -208,7 +208,7 @@ describe("sluice run", () => {
     expect(out).not.toContain("open-file");
   });
 
-  it.skipIf(!existsSync("/dev/full"))("says that its output cannot be written, after the work", async () => {
+  it.skipIf(!existsSync("/dev/full"))("reports unwritable output after the turn", async () => {
     const steps = script({ say: "one" }, { write: { path: "late.txt", content: "x" } });
     const argv = ["sh", "-c", `"$0" run '${steps}' > /dev/full`, BIN];
     const { code, err } = await bench.run([], { argv });
@@ -251,7 +251,7 @@ describe("sluice run", () => {
     expect(ended.out).toBe("");
   });
 
-  it("refuses to give a session to another agent", async () => {
+  it("refuses another agent for a session", async () => {
     await bench.run(["run", "--session", "s", script({ say: "hi" })]);
     const { code, err } = await bench.run(["run", "--session", "s", "--agent", "other", "hi"]);
     expect(code).toBe(2);

@@ -1,15 +1,14 @@
-import Anthropic, { AuthenticationError, NotFoundError } from "@anthropic-ai/sdk";
+import type { ChildProcess } from "node:child_process";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
-import type { ChildProcess } from "node:child_process";
+import Anthropic, { AuthenticationError, NotFoundError } from "@anthropic-ai/sdk";
 import Database from "libsql";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { parseDuration, parseSize } from "../../src/cli/amount.ts";
-import { createClient, type SluiceEvent } from "../../src/client/index.ts";
-import { ended, lines, printed, script, Workbench } from "./workbench.ts";
+import { parseDuration, parseSize } from "../../src/cli/terminal/amount.ts";
+import { createClient } from "../../src/client/index.ts";
+import { ended, printed, script, Workbench } from "./workbench.ts";
 
 let bench: Workbench;
 
@@ -75,7 +74,7 @@ describe("sluice serve", () => {
     await stop(open.child);
   });
 
-  it("lets pages and names in that it was told of, and no others", async () => {
+  it("admits the given origins and hosts and no others", async () => {
     const page = "http://localhost:3000";
     const { url, child, token } = await serve(["--allow-origin", page, "--allow-host", "agents.example"]);
     const call = (headers: Record<string, string>): Promise<[number, string | undefined]> =>
@@ -100,7 +99,7 @@ describe("sluice serve", () => {
     }
   });
 
-  it("refuses to open the door to everybody", async () => {
+  it("refuses to listen without a token beyond loopback", async () => {
     const { code, err } = await bench.run(["serve", "--host", "0.0.0.0", "--no-token", "--port", "0"]);
     expect(code).toBe(2);
     expect(err).toContain("--insecure");
@@ -123,7 +122,7 @@ describe("sluice serve", () => {
     expect(err).toMatch(/^sluice: 192\.0\.2\.1 is no address of this machine.*--host 127\.0\.0\.1/);
   });
 
-  it("stops without a complaint while somebody reads", async () => {
+  it("stops cleanly with an open reader", async () => {
     const { child, url, token } = await serve();
     const client = createClient({ url, token });
     await client.sessions.create("s", { agent: "scripted" });
@@ -141,7 +140,7 @@ describe("sluice serve", () => {
     await reading;
   });
 
-  it("deletes what is older than it may be", async () => {
+  it("deletes sessions beyond the retention", async () => {
     const keep = ["--keep", "30d", "--keep-bytes", "10GB"];
     const first = await serve(keep);
     const before = createClient(first);
@@ -166,7 +165,7 @@ describe("sluice serve", () => {
     await stop(second.child);
   });
 
-  it("says what an amount is", async () => {
+  it("explains the format of amounts", async () => {
     const { code, err } = await bench.run(["serve", "--port", "0", "--keep", "30"]);
     expect([code, err]).toEqual([2, expect.stringContaining("such as 45m, 12h or 30d")]);
     expect(["45m", "12h", "30d", "1.5h"].map(parseDuration)).toEqual([2.7e6, 4.32e7, 2.592e9, 5.4e6]);
@@ -184,131 +183,6 @@ describe("sluice serve", () => {
   });
 });
 
-describe("the client and a real server", () => {
-  it("creates, sends, subscribes, answers, reads files and deletes", async () => {
-    const { child, url, token } = await serve();
-    const client = createClient({ url, token });
-    expect((await client.health()).status).toBe("ok");
-    expect((await client.agents()).map((agent) => agent.id)).toContain("scripted");
-    expect((await client.sessions.create("s", { agent: "scripted" })).healthy).toBe(true);
-    await expect(client.sessions.create("s", { agent: "scripted" })).rejects.toMatchObject({
-      status: 409,
-      code: "session_already_exists",
-    });
-
-    const steps = [
-      { ask: { write: { path: "a.txt", content: "x" } } },
-      { question: { prompt: "Which?", options: ["red", "blue"] } },
-      { custom: { name: "weather", input: { city: "Oslo" } } },
-    ];
-    const { turnId } = await client.sendMessage("s", script(...steps), { idempotencyKey: "k1" });
-    expect(await client.sendMessage("s", script(...steps), { idempotencyKey: "k1" })).toEqual({ turnId });
-    const seen: SluiceEvent[] = [];
-    for await (const event of client.subscribe("s", { extensions: true })) {
-      seen.push(event);
-      if (event.type === "permission.requested")
-        await client.replyPermission("s", event.data.permission_id, { reply: "once" });
-      if (event.type === "question.requested")
-        await client.replyQuestion("s", event.data.question_id, [["blue"]]);
-      if (event.type === "tool.requested")
-        await client.replyTool("s", event.data.request_id, { output: "rain" });
-      if (event.type === "turn.ended") break;
-    }
-    expect(seen.map((event) => event.sequence)).toEqual(seen.map((_, n) => n + 1));
-    expect(seen.filter((event) => event.type === "turn.started")).toHaveLength(1);
-    expect(seen.at(-1)).toMatchObject({ type: "turn.ended", data: { turn_id: turnId, status: "completed" } });
-
-    expect(new TextDecoder().decode(await client.fs.read("s", "a.txt"))).toBe("x");
-    await client.fs.mkdir("s", "d");
-    await client.fs.write("s", "d/b.txt", "yy");
-    await client.fs.move("s", { from: "d/b.txt", to: "d/c.txt" });
-    expect(await client.fs.stat("s", "d/c.txt")).toMatchObject({ entryType: "file", size: 2 });
-    expect((await client.fs.entries("s", "d")).map((entry) => entry.name)).toEqual(["c.txt"]);
-    await client.fs.remove("s", "d", { recursive: true });
-    await expect(client.fs.stat("s", "d")).rejects.toMatchObject({ status: 404, code: "file_not_found" });
-
-    const paged: SluiceEvent[] = [];
-    for await (const event of client.events.iterate("s", { extensions: true, limit: 7 })) paged.push(event);
-    expect(paged.slice(0, seen.length)).toEqual(seen);
-
-    const streamed: string[] = [];
-    for await (const event of client.messageStream("s", script({ say: "bye" }))) streamed.push(event.type);
-    expect(streamed).toContain("item.delta");
-    await client.terminate("s");
-    expect((await client.sessions.get("s")).ended).toBe(true);
-    const rest: string[] = [];
-    for await (const event of client.subscribe("s", { after: seen.length })) rest.push(event.type);
-    expect(rest.at(-1)).toBe("session.ended");
-    await client.sessions.delete("s");
-    await expect(client.sessions.get("s")).rejects.toMatchObject({ status: 404, code: "session_not_found" });
-    expect((await stop(child)).code).toBe(0);
-  });
-
-  it("subscribes through a kill -9 of the server, each event once", async () => {
-    const first = await serve();
-    let at = first.url;
-    const client = createClient({
-      url: "http://sluice.test",
-      token: first.token,
-      // The restarted server has another port, which the client must not need to know.
-      fetch: (input, init) => fetch(String(input).replace("http://sluice.test", at), init),
-    });
-    await client.sessions.create("s", { agent: "scripted" });
-    const steps = Array.from({ length: 12 }, (_, n) => [{ say: `word ${n}` }, { sleep: 100 }]).flat();
-    await client.sendMessage("s", script(...steps));
-    const seen: SluiceEvent[] = [];
-    let second: Awaited<ReturnType<typeof serve>> | undefined;
-    for await (const event of client.subscribe("s", { extensions: true })) {
-      seen.push(event);
-      if (event.type === "item.delta" && !second && event.data.delta.includes("3")) {
-        first.child.kill("SIGKILL");
-        second = await serve();
-        at = second.url;
-      }
-      if (event.type === "turn.ended") break;
-    }
-    expect(seen.map((event) => event.sequence)).toEqual(seen.map((_, n) => n + 1));
-    expect(seen.at(-1)).toMatchObject({ type: "turn.ended", data: { status: "completed" } });
-    const said = seen.filter(
-      (event) => event.type === "item.completed" && event.data.item.role === "assistant",
-    );
-    expect(said).toHaveLength(12);
-    await client.sessions.delete("s");
-    if (second) await stop(second.child);
-  });
-});
-
-describe("finding the server", () => {
-  it("reads the same through the server and from its data folder", async () => {
-    await bench.run(["run", "--session", "s", script({ say: "hi" }, { shell: "echo 1" })]);
-    const here = await bench.run(["export", "s"]);
-    const { child, url, token } = await serve();
-    const there = await bench.run(["export", "s", "--server", url]);
-    expect(there).toEqual(here);
-    const byEnv = await bench.run(["export", "s"], { env: { SLUICE_URL: url, SLUICE_TOKEN: token } });
-    expect(byEnv).toEqual(here);
-    expect(lines(here.out).length).toBeGreaterThan(10);
-    const wrong = await bench.run(["sessions", "--server", url, "--token", "wrong"]);
-    expect(wrong.code).toBe(1);
-    expect(wrong.err).toContain("The token is wrong");
-    await stop(child);
-    const gone = await bench.run(["sessions", "--server", url]);
-    expect(gone.code).toBe(1);
-    expect(gone.err).toContain(`No answer from ${url}`);
-  });
-
-  it("follows a running session through the server, to its end", async () => {
-    const { child, url, token } = await serve();
-    const client = createClient({ url, token });
-    await client.sessions.create("s", { agent: "scripted" });
-    await client.sendMessage("s", script({ say: "slow" }, { sleep: 300 }, { say: "done now" }));
-    const { code, out } = await bench.run(["tail", "s", "--server", url]);
-    expect(code).toBe(0);
-    expect(out).toContain("done now");
-    await stop(child);
-  });
-});
-
 describe("A10: sluice serve --keys", () => {
   function keep(text: string, mode = 0o600): string {
     const file = join(bench.work, "keys.json");
@@ -316,7 +190,7 @@ describe("A10: sluice serve --keys", () => {
     return file;
   }
 
-  it("gives each workspace its own shelf, and nothing beside /anthropic", async () => {
+  it("gives each workspace its own resources and no access beside /anthropic", async () => {
     const file = keep('{"sk-a": "team-a", "sk-b": "team-b"}');
     const { child, url, token } = await serve(["--keys", file, "--rate-limit", "600"]);
     const betaOf = (apiKey: string) => new Anthropic({ apiKey, baseURL: `${url}/anthropic` }).beta;
@@ -342,7 +216,7 @@ describe("A10: sluice serve --keys", () => {
   });
 });
 
-it("A8: sluice serve --rate-limit tells a client when to come again", async () => {
+it("A8: sluice serve --rate-limit sends Retry-After", async () => {
   const { child, url, token } = await serve(["--rate-limit", "2"]);
   const list = () => fetch(`${url}/anthropic/v1/files`, { headers: { authorization: `Bearer ${token}` } });
   expect([(await list()).status, (await list()).status]).toEqual([200, 200]);

@@ -8,7 +8,7 @@ import { startServer, type TestServer } from "../support/server.ts";
 import { script } from "../support/engine.ts";
 
 let server: TestServer;
-/** Takes every call and answers none. */
+/** Accepts every request and responds to none. */
 const silent = createServer(() => {});
 beforeAll(async () => {
   silent.listen(0, "127.0.0.1");
@@ -22,7 +22,7 @@ afterAll(async () => {
   silent.close();
 });
 
-it("SIGTERM ends a server with streams, turns, commands, boots and uploads in the air; nothing is lost", async () => {
+it("SIGTERM ends a server with open streams, turns, commands, boots and uploads without a loss", async () => {
   const { client } = server;
   const abort = new AbortController();
   const { signal } = abort;
@@ -42,10 +42,10 @@ it("SIGTERM ends a server with streams, turns, commands, boots and uploads in th
   const upload = server
     .fetch("/v1/fs/file?session=works&path=a", { method: "PUT", body, duplex: "half", signal } as RequestInit)
     .catch(() => {});
-  const drafts = join(server.data, "uploads");
+  const uploads = join(server.data, "uploads");
   await vi.waitUntil(
     () =>
-      readdir(drafts).then(
+      readdir(uploads).then(
         ({ length }) => length > 0,
         () => false,
       ),

@@ -13,7 +13,7 @@ beforeEach(() => {
 
 afterEach(() => bench.close());
 
-/** `script` (util-linux) gives a program a terminal of its own and passes what we write on as keys. */
+/** `script` (util-linux) gives a program its own terminal and forwards our input as keys. */
 function atTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
   const quoted = [BIN, ...args].map((word) => `'${word}'`).join(" ");
   return bench.start([], {
@@ -23,7 +23,7 @@ function atTerminal(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
 }
 
 describe.skipIf(!existsSync(SCRIPT))("at a terminal", () => {
-  it("asks for permissions and answers right there", async () => {
+  it("asks for permissions", async () => {
     const steps = [
       { ask: { shell: "touch allowed" } },
       { question: { prompt: "Which?", options: ["red", "blue"] } },
@@ -41,7 +41,7 @@ describe.skipIf(!existsSync(SCRIPT))("at a terminal", () => {
     expect(existsSync(join(bench.work, "allowed"))).toBe(true);
   });
 
-  it("interrupts a turn that waits for an answer at Ctrl-C", async () => {
+  it("interrupts a waiting turn at Ctrl-C", async () => {
     const child = atTerminal(["run", script({ ask: { shell: "touch forbidden" } })]);
     const end = ended(child);
     await printed(child, /allow\? \[y\]es/);
@@ -52,7 +52,7 @@ describe.skipIf(!existsSync(SCRIPT))("at a terminal", () => {
     expect(existsSync(join(bench.work, "forbidden"))).toBe(false);
   });
 
-  it("takes Ctrl-D for a refusal of the question that stands", async () => {
+  it("takes Ctrl-D as a refusal of the open question", async () => {
     const steps = [
       { ask: { shell: "touch forbidden" } },
       { question: { prompt: "Which?" } },
@@ -71,7 +71,7 @@ describe.skipIf(!existsSync(SCRIPT))("at a terminal", () => {
     expect(existsSync(join(bench.work, "forbidden"))).toBe(false);
   });
 
-  it("has colours, unless NO_COLOR is set", async () => {
+  it("has colours unless NO_COLOR is set", async () => {
     const coloured = atTerminal(["run", script({ say: "hi" })]);
     coloured.stdin?.end();
     expect((await ended(coloured)).out).toContain("\u001B[32m✓ done");

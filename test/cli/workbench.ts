@@ -13,7 +13,7 @@ export interface Ended {
   readonly err: string;
 }
 
-/** A machine of one's own for `./bin/sluice`: its home, its data folder and a folder to work in. */
+/** An environment for `./bin/sluice`: a home, a data folder and a working folder. */
 export class Workbench {
   readonly folder = mkdtempSync(join(tmpdir(), "sluice-cli-"));
   readonly data = join(this.folder, "share", "sluice");
@@ -49,7 +49,7 @@ export class Workbench {
     return { PATH, HOME: this.folder, XDG_DATA_HOME: join(this.folder, "share"), ...more };
   }
 
-  /** Ends whatever a failed test left, by its own pid, and leaves nothing behind. */
+  /** Ends the processes of a failed test by their pids and removes the folders. */
   async close(): Promise<void> {
     for (const child of this.#children) {
       if (child.exitCode !== null || child.signalCode !== null) continue;
@@ -61,7 +61,7 @@ export class Workbench {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Agents outlive a server that was killed; they are ours by the folder on their command line. */
+  /** Agents outlive a killed server; the folder on their command line identifies them. */
   #leftBehind(): number[] {
     return readdirSync("/proc").flatMap((name) => {
       if (!/^\d+$/.test(name)) return [];
@@ -82,7 +82,7 @@ export async function ended(child: ChildProcess): Promise<Ended> {
   return { code, signal, out, err };
 }
 
-/** Resolves as soon as what it prints matches, and fails with all of it when it ends before. */
+/** Resolves when the output matches; fails with the whole output if the process ends before. */
 export function printed(
   child: ChildProcess,
   pattern: RegExp,

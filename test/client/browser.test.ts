@@ -1,7 +1,7 @@
 import vm from "node:vm";
 import { rolldown } from "rolldown";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { type CuttingServer, startCuttingServer } from "./cuttingServer.ts";
+import { type CuttingServer, startCuttingServer } from "./cutting-server.ts";
 
 let bundle: string;
 const servers: CuttingServer[] = [];
@@ -10,7 +10,7 @@ beforeAll(async () => {
   const build = await rolldown({
     input: new URL("../../src/client/index.ts", import.meta.url).pathname,
     platform: "browser",
-    // Whatever cannot be resolved for a browser must fail here rather than be left to the page.
+    // An import that a browser cannot resolve fails here.
     external: [],
   });
   const { output } = await build.generate({ format: "iife", name: "sluice" });
@@ -24,16 +24,16 @@ afterEach(async () => {
 });
 
 describe("the client in a browser", () => {
-  it("is one self-contained file that names nothing of Node", () => {
+  it("is one self-contained file without Node's modules", () => {
     expect(bundle).not.toMatch(/node:|require\(|\bprocess\.|\bBuffer\b|import\s*\(|^import /m);
   });
 
-  it("carries no schema library", () => {
+  it("has no schema library", () => {
     expect(bundle).not.toMatch(/ZodType|\$ZodCheck/);
     expect(bundle.length).toBeLessThan(40_000);
   });
 
-  it("subscribes, through a cut, with nothing but web globals", async () => {
+  it("subscribes across a cut with web globals alone", async () => {
     const ended = { sequence: 3, type: "session.ended", data: {} };
     const events = [1, 2].map((sequence) => ({ sequence, type: "item.delta", data: { delta: "ü" } }));
     const server = await startCuttingServer({

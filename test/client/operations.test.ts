@@ -2,9 +2,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createClient, type SluiceClient, SluiceClientError } from "../../src/client/index.ts";
-import { operations } from "../../src/http/operations.ts";
+import { operations } from "../../src/http/universal/openapi.ts";
 
-/** How the client makes each call, or why it has no method for it. */
+/** The client's call of each operation, or the reason for its absence. */
 const METHODS: Record<keyof typeof operations, ((client: SluiceClient) => unknown) | string> = {
   health: (client) => client.health(),
   healthz: "the same as health, for probes",
@@ -54,7 +54,7 @@ const seen: Seen[] = [];
 let server: Server;
 let client: SluiceClient;
 
-/** Writes down what it is asked and refuses it, so that one answer fits every call. */
+/** Records each request and refuses it, so that one response fits every call. */
 beforeAll(async () => {
   server = createServer(async (request, response) => {
     let body = "";
@@ -74,7 +74,7 @@ afterAll(async () => {
 });
 
 describe("the client", () => {
-  it("has a method, or a reason to have none, for every operation", () => {
+  it("has a method for every operation, or a reason for its absence", () => {
     expect(Object.keys(METHODS).sort()).toEqual(Object.keys(operations).sort());
   });
 
@@ -97,7 +97,7 @@ describe("the client", () => {
     },
   );
 
-  it("says so where the answer is no sluice server's, or breaks off", async () => {
+  it("reports responses of other servers and truncated ones", async () => {
     const page = createServer((request, response) => {
       response.writeHead(200, { "content-type": "text/html", "content-length": 100 });
       response.write("<html>");

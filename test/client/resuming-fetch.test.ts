@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { HttpAgent } from "@ag-ui/client";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createResumingFetch } from "../../src/client/index.ts";
-import { type AgUiBench, input, openAgUi } from "../http/ag-ui/agUiBench.ts";
+import { type AgUiBench, input, openAgUi } from "../http/ag-ui/ag-ui-bench.ts";
 import { cuttingFetch } from "../http/ag-ui/cut.ts";
 import { script } from "../support/engine.ts";
 
@@ -25,8 +25,8 @@ function post(fetch: ReturnType<typeof createResumingFetch>, body: object): Prom
   return fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
-describe("a fetch that comes back", () => {
-  it("brings the very bytes of a stream that was never cut, wherever it is cut", async () => {
+describe("the resuming fetch", () => {
+  it("returns the bytes of the uncut stream for every position of the cut", async () => {
     const body = input("cuts", script({ say: "one two three — drei" }, { shell: "echo hi" }));
     const whole = await (await post(createResumingFetch(), body)).text();
     for (const bytes of [10, 400, 401, 402, 403, 404, 800, 1200]) {
@@ -65,13 +65,13 @@ describe("a fetch that comes back", () => {
     expect(calls).toBe(2);
   });
 
-  it("passes on what is no stream", async () => {
+  it("passes other responses through", async () => {
     const answer = await post(createResumingFetch(), { threadId: "x" });
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({ type: "urn:sluice:error:invalid_request" });
   });
 
-  it("ends when its client does", async () => {
+  it("ends with its client", async () => {
     const agent = new HttpAgent({ url, threadId: "aborted", fetch: createResumingFetch() });
     agent.addMessage({ id: "u1", role: "user", content: script({ say: "a" }, { shell: "sleep 64" }) });
     const running = agent.runAgent();
@@ -81,7 +81,7 @@ describe("a fetch that comes back", () => {
     expect((await bench.test.engine.info("aborted")).status).toBe("running");
   });
 
-  it("says so when there is nothing to come back to", async () => {
+  it("fails if the run cannot be resumed", async () => {
     const body = input("gone", script({ say: "a b c" }));
     let calls = 0;
     const cutOnce = (later: () => Response) => {

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { createClient, SluiceClientError, type SluiceEvent } from "../../src/client/index.ts";
-import { type CuttingServer, startCuttingServer, type Wire, type WireEvent } from "./cuttingServer.ts";
+import { type CuttingServer, startCuttingServer, type Wire, type WireEvent } from "./cutting-server.ts";
 
 const servers: CuttingServer[] = [];
 
@@ -18,7 +18,7 @@ afterEach(async () => {
 function log(count: number): WireEvent[] {
   const events: WireEvent[] = [];
   for (let sequence = 1; sequence < count; sequence++) {
-    // Text whose characters are of several bytes, so that cuts fall inside of them.
+    // Characters of several bytes, so that cuts fall inside of them.
     events.push({
       sequence,
       type: "item.delta",
@@ -40,7 +40,7 @@ function drainsTwice(n: number) {
 }
 
 describe("subscribe", () => {
-  it("yields each event once and in order, whatever the cuts", async () => {
+  it("yields each event once and in order, for any cuts", async () => {
     const cut = fc.record({
       bytes: fc.integer({ min: 0, max: 900 }),
       how: fc.constantFrom("reset" as const, "end" as const),
@@ -90,7 +90,7 @@ describe("subscribe", () => {
     expect(events.map((event) => event.sequence)).toEqual([5, 6]);
   });
 
-  it("gives a silent connection up and makes a new one", async () => {
+  it("replaces a silent connection", async () => {
     const events = log(4);
     const server = await start({ events, cut: (n) => (n < 2 ? { bytes: 150, how: "silence" } : undefined) });
     expect(await collect(createClient({ url: server.url }).subscribe("s", { idleTimeoutMs: 50 }))).toEqual(
@@ -99,13 +99,13 @@ describe("subscribe", () => {
     expect(server.requests).toHaveLength(3);
   });
 
-  it("waits for a server that is starting, draining or broken", async () => {
+  it("retries while the server is starting, draining or broken", async () => {
     const events = log(3);
     const server = await start({ events, refuse: drainsTwice });
     expect(await collect(createClient({ url: server.url }).subscribe("s"))).toEqual(events);
   });
 
-  it("comes back after the server was away", async () => {
+  it("reconnects after an absence of the server", async () => {
     const events = log(3);
     const first = await startCuttingServer({ events, cut: () => ({ bytes: 120, how: "reset" }) });
     let server: CuttingServer | undefined;
@@ -126,12 +126,12 @@ describe("subscribe", () => {
     expect(cuts).toBeGreaterThanOrEqual(3);
   });
 
-  it("ends at once when the cursor stands behind the end of an ended session", async () => {
+  it("ends at once for a cursor behind the end of an ended session", async () => {
     const server = await start({ events: log(3) });
     expect(await collect(createClient({ url: server.url }).subscribe("s", { after: 3 }))).toEqual([]);
   });
 
-  it("ends when the session is deleted while it is followed", async () => {
+  it("ends when the session is deleted", async () => {
     const gone = { type: "urn:sluice:error:session_not_found", title: "", status: 404, detail: "" };
     const server = await start({
       events: log(3),
@@ -164,7 +164,7 @@ describe("subscribe", () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  it("ends quietly when its signal aborts, and leaves no connection behind", async () => {
+  it("ends without an error on abort and leaves no connection open", async () => {
     const server = await start({ events: log(9), cut: () => ({ bytes: 400, how: "silence" }) });
     const stop = new AbortController();
     const seen: number[] = [];
@@ -175,7 +175,7 @@ describe("subscribe", () => {
     expect(seen).toEqual([1, 2]);
   });
 
-  it("closes the connection when its consumer breaks off", async () => {
+  it("closes the connection when its consumer stops", async () => {
     const server = await start({ events: log(9), cut: () => ({ bytes: 400, how: "silence" }) });
     for await (const event of createClient({ url: server.url }).subscribe("s")) {
       if (event.sequence === 2) break;

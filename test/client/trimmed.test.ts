@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createFolderSource } from "../../src/cli/folderSource.ts";
-import { tailEvents } from "../../src/cli/source.ts";
+import { createFolderSource } from "../../src/cli/source/folder.ts";
+import { tailEvents } from "../../src/cli/source/tail.ts";
 import { createClient } from "../../src/client/index.ts";
 import { Sluice, type StreamedEvent } from "../../src/sdk/index.ts";
 import { Mailbox } from "../../src/tanstack/mailbox.ts";
-import { type AppBench, openApp, problemOf } from "../http/appBench.ts";
+import { type AppBench, openApp, problemOf } from "../http/app-bench.ts";
 import { runTurn, script } from "../support/engine.ts";
 
 let bench: AppBench;
@@ -39,7 +39,7 @@ async function eventsOf(after?: number): Promise<StreamedEvent[]> {
 }
 
 describe("events() of the SDK", () => {
-  it("tells from any place on what it tells from the beginning, and reads no more than the turn around it", async () => {
+  it("has the same events from any cursor as from the start, and reads only the turn around it", async () => {
     const all = await eventsOf(0);
     for (let after = 0; after < (ends[2] ?? 0); after += 5)
       expect(await eventsOf(after)).toEqual(all.filter(({ sequence }) => sequence > after));
@@ -61,7 +61,7 @@ describe("events() of the SDK", () => {
 });
 
 describe("a log whose oldest events were trimmed away", () => {
-  it("is read from its oldest event on by those who name no place, who are told so", async () => {
+  it("is read from its oldest event without a cursor, with a notice", async () => {
     const oldest = (ends[0] ?? 0) + 1;
     await bench.test.log.trim("s", oldest - 1);
     const upToNow = { extensions: true, signal: AbortSignal.timeout(30_000) };
@@ -90,7 +90,7 @@ describe("a log whose oldest events were trimmed away", () => {
     await sluice.close();
   });
 
-  it("refuses a place that is gone, and names the oldest that is left", async () => {
+  it("refuses a trimmed cursor and names the oldest one", async () => {
     const oldest = (ends[0] ?? 0) + 1;
     for (const path of ["events?after=1", "events/sse?offset=0"]) {
       const problem = await problemOf(await bench.call("GET", `/v1/sessions/s/${path}`));

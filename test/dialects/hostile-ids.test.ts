@@ -1,13 +1,12 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { decodeEvents } from "../../src/cli/decode/decodeEvents.ts";
-import { agUi } from "../../src/dialects/ag-ui/dialect.ts";
-import { anthropic } from "../../src/dialects/anthropic/dialect.ts";
-import { content } from "../../src/dialects/content/dialect.ts";
+import { decodeEvents } from "../../src/cli/decode-events.ts";
+import { agUi } from "../../src/dialects/ag-ui/project.ts";
+import { anthropic } from "../../src/dialects/anthropic/project.ts";
+import { content } from "../../src/dialects/sdk/project.ts";
 import { ndjson } from "../../src/dialects/ndjson/index.ts";
-import type { Dialect } from "../../src/dialects/port.ts";
-import type { StoredEventText } from "../../src/dialects/stored.ts";
+import type { Dialect, StoredEventText } from "../../src/dialects/port.ts";
 import { findHarness } from "../../src/harness/index.ts";
 
 const RECORDINGS = resolve(import.meta.dirname, "../harness/recordings");
@@ -20,9 +19,9 @@ const HARNESSES: Readonly<Record<string, string>> = {
   opencode: "opencode",
   "claude-agent-acp": "acp",
 };
-/** Names that every object answers to. */
+/** Names of properties that every object inherits. */
 const HOSTILE = ["__proto__", "constructor", "toString"];
-/** Stands for the id in what is compared. */
+/** Replaces the id in the compared frames. */
 const ID = "<the id>";
 
 const decode = (harness: string, text: string): StoredEventText[] => [
@@ -41,7 +40,7 @@ function framesOf<State, View extends object>(
   });
 }
 
-/** All that a log comes to in every dialect, but for what is a hash or a place of its bytes. */
+/** The frames of a log in every dialect, without hashes and byte positions. */
 function toldOf(events: readonly StoredEventText[], id: string): string[] {
   const texts = [
     ...events.map(({ body }) => body),
@@ -51,7 +50,7 @@ function toldOf(events: readonly StoredEventText[], id: string): string[] {
     ...framesOf(ndjson, events),
   ];
   return texts.map((text) =>
-    // Gemini names a tool by what stands before the last mark of its call's id.
+    // Gemini takes a tool's name from its call's id, up to its last separator.
     text
       .replaceAll(id, ID)
       .replaceAll(/"__proto\\?"/g, (name) => name.replace("__proto", ID))
@@ -69,7 +68,7 @@ function nativeIds(events: readonly StoredEventText[]): string[] {
 
 describe.each(Object.entries(HARNESSES))("ids in the recordings of %s", (folder, harness) => {
   const names = readdirSync(join(RECORDINGS, folder)).filter((name) => name.endsWith(".jsonl"));
-  it.each(names)("%s tells the same whatever its calls are called", (name) => {
+  it.each(names)("%s gives the same frames for any names of its calls", (name) => {
     const text = readFileSync(join(RECORDINGS, folder, name), "utf8");
     const plain = decode(harness, text);
     for (const [index, id] of nativeIds(plain).slice(0, 6).entries()) {

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EVENT_TYPES, type EventType, isPlain, SluiceError } from "../../src/contract/index.ts";
-import type { StoredEventText } from "../../src/dialects/stored.ts";
+import type { StoredEventText } from "../../src/dialects/port.ts";
 import {
   PageQuery,
   parseCursor,
@@ -22,7 +22,7 @@ const project = (view: UniversalView, stored: StoredEventText) =>
   universal.project(universal.initial(view), stored);
 
 describe("the universal projection", () => {
-  it("shows a plain reader the types of the page, and no other", () => {
+  it("shows a plain reader only the types of the page", () => {
     const shown = EVENT_TYPES.filter((type) => project({}, event(type)).frames.length > 0);
     expect(shown.sort()).toEqual(
       "agent.unparsed error item.completed item.delta item.started permission.requested permission.resolved question.requested question.resolved session.ended session.started"
@@ -32,14 +32,14 @@ describe("the universal projection", () => {
     expect(shown.every(isPlain)).toBe(true);
   });
 
-  it("shows all to one who asks for extensions, the stored text as it stands", () => {
+  it("shows the stored text of every event with extensions", () => {
     for (const type of EVENT_TYPES) {
       const stored = event(type);
       expect(project({ extensions: true }, stored).frames).toEqual([{ data: stored.body }]);
     }
   });
 
-  it("ends behind the session's end, and behind its own turn's", () => {
+  it("ends with the session, or with its own turn", () => {
     const lasts = EVENT_TYPES.filter((type) => project({}, event(type)).last);
     expect(lasts.sort()).toEqual(["session.deleted", "session.ended"]);
     const ended = event("turn.ended", { turn_id: "turn_a", data: { turn_id: "turn_a" } });
@@ -48,7 +48,7 @@ describe("the universal projection", () => {
     expect(project({ turn: "turn_a", extensions: true }, ended).frames).toHaveLength(1);
   });
 
-  it("knows a turn's events by the envelope, not by what they talk about", () => {
+  it("finds a turn's events by the envelope, not by their content", () => {
     const ours = event("item.delta", { turn_id: "turn_a", data: { delta: "x" } });
     const talk = event("item.delta", {
       turn_id: "turn_b",
@@ -58,7 +58,7 @@ describe("the universal projection", () => {
     expect(project({ turn: "turn_a" }, talk).frames).toHaveLength(0);
   });
 
-  it("splices raw without touching it, whatever it is", () => {
+  it("inserts raw unchanged, with any content", () => {
     fc.assert(
       fc.property(fc.json(), fc.json(), (data, raw) => {
         const stored = event("item.delta", { data: JSON.parse(data) }, raw);
@@ -79,7 +79,7 @@ describe("universal queries", () => {
     expect(page("beta=true")).toEqual({ limit: 100 });
   });
 
-  it("take flags, numbers and lists in each of their spellings", () => {
+  it("accept flags, numbers and lists in every notation", () => {
     expect(page("include_raw=1&extensions=false&limit=1000&offset=0")).toEqual({
       include_raw: true,
       extensions: false,
@@ -116,7 +116,7 @@ describe("universal queries", () => {
 });
 
 describe("a universal message", () => {
-  it("is text, then files, then images where they are", () => {
+  it("is text, then files, then images", () => {
     const attachments = [{ path: "a" }, { path: "b", mime: "text/plain" }, { path: "c", mime: "image/webp" }];
     expect(toContent({ message: "m", attachments })).toEqual([
       { type: "text", text: "m" },

@@ -19,7 +19,7 @@ import { assistantTexts } from "../support/laws.ts";
 /** More than the journal's last page has room for. */
 const LONG = script({ say: "it arrived" }, { say: "x".repeat(20_000) });
 
-describe("a message that is in the log and cannot be handed to the agent", () => {
+describe("an accepted message that cannot be delivered to the agent", () => {
   let test: TestEngine;
   beforeEach(async () => {
     test = await openEngine({ defaultSandbox: "local" });
@@ -54,7 +54,7 @@ describe("a message that is in the log and cannot be handed to the agent", () =>
     60_000,
   );
 
-  it("for damage is accepted, told as an error that ends its turn, and tried no more; the next one works", async () => {
+  it("ends its turn with an error for damage, and is not tried again; the next one works", async () => {
     await test.engine.create("s", SCRIPTED);
     await runTurn(test, "s", script({ say: "hello" }));
     const input = join(test.folder, "spools", "s", "1", "in");

@@ -15,7 +15,7 @@ import {
   waitFor,
 } from "../support/engine.ts";
 import { assistantTexts, expectLawful, expectTurnsEnd } from "../support/laws.ts";
-import { shAgent, shellAgent } from "./shellAgent.ts";
+import { shAgent, shellAgent } from "./shell-agent.ts";
 
 let test: TestEngine;
 afterEach(async () => {
@@ -29,7 +29,7 @@ const open = async (harness: Harness, limits: Partial<Limits> = {}): Promise<voi
 };
 
 describe("an agent's program", () => {
-  it("that is not there fails its turn and says so; once it is back, the session goes on", async () => {
+  it("that is missing fails its turn with the reason; once it is back, the session goes on", async () => {
     const folder = await mkdtemp(join(tmpdir(), "sluice-agent-"));
     const program = join(folder, "agent");
     await open(shellAgent([program]));
@@ -60,7 +60,7 @@ describe("an agent's program", () => {
     await put();
     await open(shellAgent([program]));
     await runTurn(test, "s", "one");
-    // It has said all that it had to say, and ends by itself.
+    // It has printed everything, and exits by itself.
     await waitFor(test.log, "s", "process.ended");
     await rm(program);
     expect((await runTurn(test, "s", "two")).data.status).toBe("failed");
@@ -70,7 +70,7 @@ describe("an agent's program", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("that cannot be executed ends its turn with what the system said", async () => {
+  it("that cannot be executed ends its turn with the system's error", async () => {
     const folder = await mkdtemp(join(tmpdir(), "sluice-agent-"));
     const program = join(folder, "agent");
     await writeFile(program, "#!/no/such/interpreter\n");
@@ -87,7 +87,7 @@ describe("an agent's program", () => {
 });
 
 describe("an agent that will not stop", () => {
-  it("has no words for an interrupt, ignores SIGINT and SIGTERM, and so do its children: it is killed", async () => {
+  it("has no command for an interrupt, ignores SIGINT and SIGTERM, and so do its children: it is killed", async () => {
     await open(
       shAgent(
         `trap '' INT TERM HUP; while read -r line; do echo on; sh -c "trap '' INT TERM; while :; do sleep 1; done"; done`,
@@ -122,7 +122,7 @@ describe("an agent that will not stop", () => {
     expect((await test.engine.info("s")).ended).toBe(false);
   });
 
-  it("closes its stdin: what cannot be heard does not hold anybody up", async () => {
+  it("closes its stdin: undeliverable input does not block the session", async () => {
     await open(shAgent("read -r line; exec <&-; echo deaf; echo end; sleep 1000"), { turnTimeoutMs: 1000 });
     expect((await runTurn(test, "s", "one")).data.status).toBe("completed");
     const { turnId } = await say(test.engine, "s", "two ".repeat(100_000));
@@ -166,7 +166,7 @@ describe("an agent that leaves others behind", () => {
 });
 
 describe("an agent that prints too much", () => {
-  it("on stdout is stopped at its limit, with a word on why, and its turn and session end", async () => {
+  it("on stdout is stopped at its limit, with the reason, and its turn and session end", async () => {
     const line = "x".repeat(999);
     await open(
       shAgent(`read -r l; i=0; while [ $i -lt 4000 ]; do echo ${line}; i=$((i+1)); done; sleep 1000`),
@@ -207,7 +207,7 @@ describe("messages that were accepted for an agent that then died", () => {
     expect(ofType(events, "turn.ended")[0]?.data.turn_id).toBe(sent[0]?.turnId);
   });
 
-  it("each get an end: a turn id that was given out is not forgotten", async () => {
+  it("each get the end of the turn that they were accepted for", async () => {
     await open(shAgent("read -r l; sleep 0.3; exit 4"));
     const sent = await Promise.all(["one", "two", "three"].map((text) => say(test.engine, "s", text)));
     await waitFor(test.log, "s", "session.ended");

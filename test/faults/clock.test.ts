@@ -47,7 +47,7 @@ describe("a clock that is set back by a day", () => {
     await server.start();
   }
 
-  it("keeps no turn from its next try", async () => {
+  it("does not delay the retry of a turn", async () => {
     await server.client.sendMessage(
       "s",
       script({ fail: { kind: "overloaded", times: 1 } }, { say: "there" }),
@@ -59,7 +59,7 @@ describe("a clock that is set back by a day", () => {
     expect(events.at(-1)).toMatchObject({ data: { status: "completed" } });
   });
 
-  it("keeps no turn from its limit", async () => {
+  it("does not delay the limit of a turn", async () => {
     await server.client.sendMessage("s", {
       message: script({ shell: "sleep 300" }),
       options: { timeoutMs: 2_000 },
@@ -70,7 +70,7 @@ describe("a clock that is set back by a day", () => {
     expect(events.at(-1)).toMatchObject({ data: { stop_reason: "timeout" } });
   });
 
-  it("keeps no command from its limit", async () => {
+  it("does not delay the limit of a command", async () => {
     await server.client.runCommand("s", { command: "sleep 300", timeoutMs: 2_000 });
     await until(({ type }) => type === "command.started");
     await setBackAndRestart();

@@ -1,11 +1,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import Database from "libsql";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { SluiceEvent } from "../../src/contract/index.ts";
 import { script } from "../support/engine.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 
-/** Bytes of the database that a disk has changed behind everybody's back. */
+/** Bytes of the database that the disk has changed silently. */
 describe("a session whose rows are damaged", () => {
   let server: TestServer;
 
@@ -42,7 +43,7 @@ describe("a session whose rows are damaged", () => {
     return ((await answer.json()) as { events: SluiceEvent[] }).events;
   };
 
-  it("costs one event where its text is damaged, and no other", async () => {
+  it("loses one event where its text is damaged, and no other", async () => {
     for (const id of ["bent", "sound"]) await server.client.sessions.create(id, { agent: "scripted" });
     await turn("bent", "before", "inmidst", "behind");
     await turn("sound", "all well");
@@ -72,7 +73,7 @@ describe("a session whose rows are damaged", () => {
     await turn("sound", "and on");
   });
 
-  it("costs the session its agent where its spec is damaged, and it can be read, ended and deleted", async () => {
+  it("starts no agent where its spec is damaged, and can be read, ended and deleted", async () => {
     const spec = { agent: "scripted", ttl: 86_400, title: "to be damaged" };
     for (const id of ["broken", "removed"]) await server.client.sessions.create(id, spec);
     await turn("broken", "said before");
@@ -97,6 +98,34 @@ describe("a session whose rows are damaged", () => {
     const left = await server.client.sessions.list({ limit: 100 });
     expect(left.sessions.map(({ sessionId }) => sessionId).toSorted()).toEqual(["bent", "sound"]);
   });
+
+  it("goes on where a number of its place in the log is none", async () => {
+    const columns = ["head", "floor", "epoch", "active", "updated_at"];
+    for (const id of columns) {
+      await server.client.sessions.create(id, { agent: "scripted" });
+      await turn(id, "said before");
+    }
+    const before = await Promise.all(columns.map(pageOf));
+    expect(await server.stop()).toBe(0);
+    const database = new Database(join(server.data, "log.db"));
+    for (const id of columns) {
+      const place = "session = (SELECT ordinal FROM sessions WHERE id = ?)";
+      database.prepare(`UPDATE places SET ${id} = '}{' WHERE ${place}`).run(id);
+    }
+    database.close();
+    await server.start();
+
+    for (const [index, id] of columns.entries()) {
+      const events = await pageOf(id);
+      expect(events.slice(0, before[index]?.length), id).toEqual(before[index]);
+      expect((await server.client.sessions.get(id)).updatedAt, id).toEqual(expect.any(Number));
+      await turn(id, "and on");
+      const after = await pageOf(id);
+      expect(after.map(({ sequence }) => sequence)).toEqual(after.map((_, at) => at + 1));
+      await server.client.terminate(id);
+      await server.client.sessions.delete(id);
+    }
+  }, 60_000);
 });
 
 function delta(text: string): string {

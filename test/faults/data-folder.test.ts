@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
@@ -9,7 +9,7 @@ import { createClient } from "../../src/client/index.ts";
 import { ended, printed, script, Workbench } from "../cli/workbench.ts";
 
 const BIN = join(import.meta.dirname, "../../bin/sluice");
-/** Whether this test can run the command as a user without any right. */
+/** Whether this test can run the command as an unprivileged user. */
 const canBeAnother =
   process.getuid?.() === 0 && parentsOf(BIN).every((folder) => (statSync(folder).mode & 0o005) === 0o005);
 let bench: Workbench;
@@ -60,7 +60,7 @@ describe("a data folder that cannot be used", () => {
     expect(readFileSync(join(bench.work, "file"), "utf8")).toBe("mine");
   });
 
-  it("that holds other people's things is not closed to them", async () => {
+  it("with files of other users is not closed to them", async () => {
     const shared = join(bench.work, "shared");
     mkdirSync(shared);
     chmodSync(shared, 0o755);
@@ -76,7 +76,7 @@ describe("a data folder that cannot be used", () => {
     expect(readdirSync(used)).toEqual(["notes"]);
   });
 
-  it("is not an empty one that others may read: serve closes it to them and starts", async () => {
+  it("that is empty and readable is closed to others by serve", async () => {
     const empty = join(bench.work, "empty");
     mkdirSync(empty, { mode: 0o755 });
     const child = bench.start(["serve", "--port", "0", "--sandbox", "local", "--data", empty]);
@@ -88,7 +88,7 @@ describe("a data folder that cannot be used", () => {
     await end;
   });
 
-  it.runIf(canBeAnother)("that this user may not see is not called empty", async () => {
+  it.runIf(canBeAnother)("that this user may not read is not called empty", async () => {
     await bench.run(["run", script({ say: "x" })]);
     chmodSync(bench.folder, 0o755);
     const argv = "setpriv --reuid 20001 --regid 20001 --clear-groups".split(" ");
@@ -98,13 +98,13 @@ describe("a data folder that cannot be used", () => {
     expect(JSON.parse(checkup.out)).toMatchObject({ data: { ok: false } });
   });
 
-  it.runIf(canBeAnother)("of a user whom nobody knows is looked for, without a home", async () => {
+  it.runIf(canBeAnother)("is found for a user without an entry and a home", async () => {
     const argv = "env -u HOME -u XDG_DATA_HOME setpriv --reuid 20001 --regid 20001 --clear-groups".split(" ");
     const { code, err } = await bench.run([], { argv: [...argv, BIN, "run", "hello"] });
     expect([code, err]).toEqual([1, expect.stringMatching(/^sluice: The data folder .* Choose another one/)]);
   });
 
-  it("whose log.db is something else is left alone", async () => {
+  it("whose log.db is another file is left alone", async () => {
     mkdirSync(bench.data, { recursive: true });
     writeFileSync(join(bench.data, "log.db"), "these are my notes, and no database\n".repeat(200));
     const before = readFileSync(join(bench.data, "log.db"));
@@ -112,6 +112,38 @@ describe("a data folder that cannot be used", () => {
     expect(code).toBe(1);
     expect(err).toContain("is not a sluice database");
     expect(readFileSync(join(bench.data, "log.db"))).toEqual(before);
+  });
+});
+
+describe.each(["sandboxes", "spools"])("a file in place of the folder %s", (name) => {
+  it("is named in the errors of the calls that need it, and blocks nothing else", async () => {
+    const server = bench.start(["serve", "--port", "0", "--no-token"]);
+    const url = (await printed(server, /\n/)).trim().split(" ").at(-1) ?? "";
+    const client = createClient({ url });
+    rmSync(join(bench.data, name), { recursive: true, force: true });
+    writeFileSync(join(bench.data, name), "mine");
+    await client.sessions.create("s", { agent: "scripted" });
+    await client.sendMessage("s", script({ say: "x" }));
+    const words = `"${name}" in the server's data folder is not a folder. Move it away, and try again.`;
+    for await (const event of client.subscribe("s", { extensions: true })) {
+      if (event.type === "error") expect(event.data.message).toBe(words);
+      if (event.type !== "turn.ended") continue;
+      expect(event.data).toMatchObject({ stop_reason: "agent_lost", error: { message: words } });
+      break;
+    }
+    await expect(client.runCommand("s", { command: "true" })).rejects.toThrow(words);
+    rmSync(join(bench.data, name));
+    await client.sendMessage("s", script({ say: "y" }));
+    for await (const event of client.subscribe("s", { extensions: true }))
+      if (event.type === "turn.ended" && event.data.status === "completed") break;
+    if (name === "spools") {
+      rmSync(join(bench.data, name), { recursive: true });
+      writeFileSync(join(bench.data, name), "mine");
+    }
+    await client.sessions.delete("s");
+    const end = ended(server);
+    server.kill("SIGTERM");
+    expect((await end).code).toBe(0);
   });
 });
 
@@ -143,7 +175,7 @@ describe("a token file with wrong content", () => {
     },
   );
 
-  it("a folder in its place is said too", async () => {
+  it("a folder in its place is reported too", async () => {
     mkdirSync(join(bench.data, "token"), { recursive: true });
     const { code, err } = await bench.run(["serve", "--port", "0"]);
     expect(code).toBe(1);
@@ -157,7 +189,7 @@ describe("a token file with wrong content", () => {
     expect(err).toMatch(/token/);
   });
 
-  it("one that somebody wrote by hand works, and is closed to others", async () => {
+  it("one written by hand works, and is closed to others", async () => {
     put("  my-own.token_1~+/=\r\n");
     const server = bench.start(["serve", "--port", "0"]);
     const url = (await printed(server, /\n/)).trim().split(" ").at(-1) ?? "";
@@ -172,7 +204,7 @@ describe("a token file with wrong content", () => {
 });
 
 describe("a port in use", () => {
-  it("is said, and what an earlier life left running is not lost by the attempt", async () => {
+  it("is reported, and the attempt disturbs no running session", async () => {
     const first = bench.start(["serve", "--port", "0", "--no-token"]);
     const url = (await printed(first, /\n/)).trim().split(" ").at(-1) ?? "";
     const client = createClient({ url });

@@ -4,7 +4,7 @@ import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { ensureToken } from "../../src/cli/token.ts";
+import { ensureToken } from "../../src/cli/source/data-folder.ts";
 import { createClient, type SluiceClient } from "../../src/client/index.ts";
 import type { EventOf, SluiceEvent } from "../../src/contract/index.ts";
 import { ended, printed, Workbench } from "../cli/workbench.ts";
@@ -38,7 +38,7 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
       await rm(disk, { recursive: true });
     });
 
-    it("refuses messages with 507, keeps what it accepted, and goes on once there is space", async () => {
+    it("refuses messages with 507, keeps accepted ones, and goes on once there is space", async () => {
       // The gate lies on another disk, so that the agent itself can be let go.
       await client.sessions.create("s", { agent: "scripted", directory: bench.work });
       const first = await client.sendMessage(
@@ -104,7 +104,7 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
       await follow(client, (event) => event.type === "item.delta" && event.data.delta.includes("waiting"));
       await fill(disk);
       await writeFile(join(bench.work, "go"), "");
-      // The agent writes against the wall now; there is nothing to see until there is space again.
+      // The agent's writes fail now; no event comes until there is space again.
       await new Promise((resolve) => setTimeout(resolve, 1_000));
       await rm(join(disk, "filler"));
       const events = await follow(client, (event) => event.type === "turn.ended" && event.turn_id === turnId);
@@ -123,7 +123,7 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
       expectLawful(events);
     });
 
-    it("still stops what it is told to stop, and reads what there is", async () => {
+    it("still terminates sessions, and serves their events", async () => {
       // Without isolation the sleeper is found by the environment that it has on this host.
       await client.sessions.create("s", { agent: "scripted", directory: bench.work, sandbox: "local" });
       await client.sendMessage("s", script({ shell: "echo waiting; sleep 1234" }));
@@ -142,6 +142,23 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
       await retrying(() => client.terminate("s"));
       const events = await follow(client, (event) => event.type === "session.ended");
       expectLawful(events);
+    });
+
+    it("is reported as 507 by every call that needs space", async () => {
+      await client.sessions.create("s", { agent: "scripted" });
+      await client.sendMessage("s", script({ say: "x" }));
+      await follow(client, (event) => event.type === "turn.ended");
+      const full = { status: 507, code: "storage_full" };
+      await fill(disk);
+      await expect(client.checkpoints.create("s")).rejects.toMatchObject(full);
+      const fork = { agent: "scripted", fork: { session: "s" } };
+      await fill(disk);
+      await expect(client.sessions.create("copy", fork)).rejects.toMatchObject(full);
+      await fill(disk);
+      await expect(client.host("s", 80)).rejects.toMatchObject(full);
+      await rm(join(disk, "filler"));
+      await retrying(() => client.checkpoints.create("s"));
+      await retrying(() => client.sessions.create("copy", fork));
     });
 
     it("can be given space by deleting a session", async () => {
@@ -185,7 +202,7 @@ describe.skipIf(!isRoot || (!process.env["CI"] && !canMount()))(
       expect(readdirSync(disk)).toEqual(["token"]);
     });
 
-    it("run says that it waits for space and goes on when there is some, or tells its end in the reserve", async () => {
+    it("run reports that it waits for space and goes on, or ends its session with the reserve", async () => {
       const gate = join(bench.work, "go");
       const child = bench.start([
         "run",
@@ -230,7 +247,7 @@ async function follow(
   return events;
 }
 
-/** What the agent was told to run, in a sandbox of this disk alone. */
+/** The commands of agents in the sandboxes of this disk. */
 async function sleepers(disk: string): Promise<number[]> {
   const commands = new Set(await processesWith("sleep\u00001234"));
   return (await processesWith(disk)).filter((pid) => commands.has(pid));

@@ -32,7 +32,7 @@ const until = async (id: string, wanted: (event: SluiceEvent) => boolean): Promi
   return frames.map(({ data }) => JSON.parse(data) as SluiceEvent);
 };
 
-describe("a request that makes no sense", () => {
+describe("an invalid request", () => {
   it("an unknown agent is named, with those that there are and the nearest", async () => {
     const response = await server.fetch("/v1/sessions/x", { method: "POST", body: '{"agent":"scriptd"}' });
     const problem = await problemOf(response);
@@ -59,7 +59,7 @@ describe("a request that makes no sense", () => {
     },
   );
 
-  it("a body that is not UTF-8 is not taken for one that is", async () => {
+  it("a body that is not UTF-8 is refused", async () => {
     const body = Buffer.concat([Buffer.from('{"message":"'), Buffer.from([0xff, 0xfe]), Buffer.from('"}')]);
     const response = await server.fetch("/v1/sessions/s/messages", { method: "POST", body });
     expect(response.status).toBe(400);
@@ -132,12 +132,15 @@ describe("a session id", () => {
     "__proto__".replaceAll("_", "-").slice(2),
   ])("%s is as good as any", async (id) => {
     await server.client.sessions.create(id, { agent: "scripted" });
-    const sent = await send(id, JSON.stringify({ message: script({ say: "hello" }) }));
-    const turn = sent.headers.get("sluice-turn-id");
-    const events = await until(id, (event) => event.type === "turn.ended" && event.turn_id === turn);
-    expectLawful(events);
-    expect(events.at(-1)?.data).toMatchObject({ status: "completed" });
-    await server.client.sessions.delete(id);
+    try {
+      const sent = await send(id, JSON.stringify({ message: script({ say: "hello" }) }));
+      const turn = sent.headers.get("sluice-turn-id");
+      const events = await until(id, (event) => event.type === "turn.ended" && event.turn_id === turn);
+      expectLawful(events);
+      expect(events.at(-1)?.data, JSON.stringify(events.slice(-4))).toMatchObject({ status: "completed" });
+    } finally {
+      await server.client.sessions.delete(id);
+    }
   });
 });
 

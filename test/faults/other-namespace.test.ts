@@ -38,7 +38,7 @@ describe.skipIf(!canUnshare)(
       return { url, client: createClient({ url }), kill };
     };
 
-    it("keeps what it runs from another one, and loses it when it is killed", async () => {
+    it("keeps its sessions from another server, which takes them over after a kill", async () => {
       const owner = await serve(UNSHARE);
       await owner.client.sessions.create("s", { agent: "scripted" });
       await owner.client.sendMessage("s", script({ ask: { shell: "true" } }, { say: "done" }));
@@ -66,7 +66,7 @@ describe.skipIf(!canUnshare)(
       await other.kill();
     });
 
-    it("keeps an upload in flight from another one, and leaves it to it when it is killed", async () => {
+    it("keeps an upload in flight from another server, which removes it after a kill", async () => {
       const folder = join(bench.data, "uploads");
       const owner = await serve(UNSHARE);
       await owner.client.sessions.create("u", { agent: "scripted" });

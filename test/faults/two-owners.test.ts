@@ -44,7 +44,7 @@ const codeOf = (task: Promise<unknown>): Promise<string> =>
   );
 
 describe("two servers on one data folder", () => {
-  it("share the log; a session that runs in one is busy in the other, for every kind of writing", async () => {
+  it("share the log; a session that runs in one is busy in the other, for every write", async () => {
     const [one, two] = [await serve(), await serve()];
     await one.client.sessions.create("s", { agent: "scripted" });
     await one.client.sendMessage("s", script({ ask: { shell: "true" } }, { say: "done" }));
@@ -122,7 +122,7 @@ describe("two servers on one data folder", () => {
     const ended = follow(two.client, "s", (event) => event.type === "turn.ended").then(() => "ended");
     const waited = new Promise((resolve) => setTimeout(resolve, 5_000, "nothing for 5 s"));
     const what = await Promise.race([ended, waited]);
-    // Spoken to, it takes over; so nothing is left behind whatever is seen above.
+    // A message makes it take over, so nothing is left behind.
     await two.client.interrupt("s");
     await ended;
     await two.client.sessions.delete("s");
@@ -130,7 +130,7 @@ describe("two servers on one data folder", () => {
     expect(what).toBe("ended");
   });
 
-  it("never write both: messages for one session at both at once are taken or refused, none is lost or doubled", async () => {
+  it("never both write: concurrent messages for one session are accepted or refused, none is lost or doubled", async () => {
     const servers = [await serve(), await serve()];
     for (let round = 0; round < 6; round++) {
       const id = `race-${round}`;
@@ -167,7 +167,7 @@ describe("two servers on one data folder", () => {
 });
 
 describe("sluice run beside a server on the same data folder", () => {
-  it("is refused for a session that runs there, and says by whom", async () => {
+  it("is refused for a session that runs there, with the server's process", async () => {
     const server = await serve();
     await server.client.sessions.create("s", { agent: "scripted" });
     await server.client.sendMessage("s", script({ ask: { shell: "true" } }));
@@ -209,7 +209,7 @@ describe("sluice run beside a server on the same data folder", () => {
     await server.stop("SIGTERM");
   });
 
-  it("does not touch what the server runs when it comes and goes", async () => {
+  it("does not disturb the running sessions of the server", async () => {
     const server = await serve();
     await server.client.sessions.create("s", { agent: "scripted" });
     await server.client.sendMessage("s", script({ shell: "echo on; sleep 2" }, { say: "b" }));

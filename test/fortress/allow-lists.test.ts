@@ -6,9 +6,9 @@ import type { SessionSpec } from "../../src/contract/index.ts";
 import { harnesses } from "../../src/harness/index.ts";
 import type { Credential, Harness } from "../../src/harness/port.ts";
 import { permits } from "../../src/sandbox/index.ts";
-import { readCredentials } from "../../src/sessions/credentials.ts";
+import { readCredentials } from "../../src/sessions/secrets/credentials.ts";
 
-/** Domains below which anybody may have a host, a bucket or a page. */
+/** Domains with public registration of hosts, buckets or pages. */
 const EVERYBODYS = [
   "amazonaws.com",
   "s3.amazonaws.com",
@@ -85,7 +85,7 @@ const PUBLIC_HOSTS = [
   "attacker-bucket.storage.googleapis.com",
 ];
 
-/** What sessions say that changes where their model is. */
+/** Session settings that change the model's host. */
 const SPECS: Readonly<Record<string, readonly Partial<SessionSpec>[]>> = {
   claude: [
     { env: { CLAUDE_CODE_USE_BEDROCK: "1", AWS_REGION: "eu-central-1" } },
@@ -229,7 +229,7 @@ describe("default allow lists", () => {
     const harness = harnesses.find(({ id }) => id === agent) as Harness;
     const spec: SessionSpec = { agent, ...partial };
     const found = await readCredentials(harness, spec, { host: { env, home: "/nowhere" } });
-    expect(harness.launch(spec, { ...PLACE, env: found.env }).hosts).toEqual(expected);
+    expect(harness.launch(spec, { ...PATHS, env: found.env }).hosts).toEqual(expected);
   });
 
   it.each([
@@ -257,15 +257,15 @@ describe("default allow lists", () => {
     ]) {
       const spec: SessionSpec = { agent, env: { ...env, [variable]: value } };
       expect(() => harness.check?.(spec), value).toThrow(new RegExp(variable));
-      expect(() => harness.launch(spec, PLACE), value).toThrow(new RegExp(variable));
+      expect(() => harness.launch(spec, PATHS), value).toThrow(new RegExp(variable));
     }
   });
 
   it("takes no wildcard from a base URL or an MCP server's address", () => {
     const claude = harnesses.find(({ id }) => id === "claude") as Harness;
     for (const url of ["https://*.amazonaws.com/x", "https://*", "https://*.com:443"])
-      expect(claude.launch(elsewhere(url), PLACE).hosts, url).toEqual([]);
-    expect(claude.launch(elsewhere("https://[::1]:8443/x"), PLACE).hosts).toEqual([
+      expect(claude.launch(elsewhere(url), PATHS).hosts, url).toEqual([]);
+    expect(claude.launch(elsewhere("https://[::1]:8443/x"), PATHS).hosts).toEqual([
       "[::1]:8443",
       "[::1]:8443",
     ]);
@@ -276,7 +276,7 @@ function elsewhere(url: string): SessionSpec {
   return { agent: "claude", env: { ANTHROPIC_BASE_URL: url }, mcp: { far: { type: "http", url } } };
 }
 
-const PLACE = { workspace: "/home/user/workspace", home: "/home/user" };
+const PATHS = { workspace: "/home/user/workspace", home: "/home/user" };
 
 /** By way of the engine's own reading of credentials. */
 async function hostsOf({ harness, spec, credential, content }: Row): Promise<readonly string[]> {
@@ -290,7 +290,7 @@ async function hostsOf({ harness, spec, credential, content }: Row): Promise<rea
     const found = await readCredentials(harness, spec, { host: { env, home } });
     const lent = found.login?.lent;
     const login = lent && "content" in lent ? { login: lent.content } : {};
-    return harness.launch(spec, { ...PLACE, env: found.env, ...login }).hosts ?? [];
+    return harness.launch(spec, { ...PATHS, env: found.env, ...login }).hosts ?? [];
   } finally {
     rmSync(home, { recursive: true, force: true });
   }

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { SluiceEvent } from "../../src/contract/index.ts";
 import { ofType, script } from "../support/engine.ts";
 import type { TestServer } from "../support/server.ts";
-import { describeFortress, makeFolder, serveAs } from "./fortressBench.ts";
+import { describeFortress, makeFolder, serveAs } from "./fortress-bench.ts";
 
 /** Writes lines into the stdin and stdout of every process that it can see, opened again by their names. */
 const WRITE_EVERYWHERE = `for pid in /proc/[0-9]*; do
@@ -16,15 +16,15 @@ done
 true`;
 
 describeFortress("an approved command", (user) => {
-  for (const place of ["a private workspace", "a folder of the server's user"]) {
+  for (const workspace of ["a private workspace", "a folder of the server's user"]) {
     const open = async (): Promise<TestServer> => {
       const server = await serveAs(user);
-      const directory = place === "a private workspace" ? {} : { directory: await makeFolder(user) };
+      const directory = workspace === "a private workspace" ? {} : { directory: await makeFolder(user) };
       await server.client.sessions.create("demo", { agent: "scripted", ...directory });
       return server;
     };
 
-    it(`cannot answer the agent's next permission, in ${place}`, async () => {
+    it(`cannot answer the agent's next permission, in ${workspace}`, async () => {
       const server = await open();
       const answers = Array.from({ length: 20 }, (_, id) =>
         ["call_1_", "perm_1_", "ask_1_", "permission_1_", ""].map((prefix) =>
@@ -53,7 +53,7 @@ describeFortress("an approved command", (user) => {
       await server.client.replyPermission("demo", second.data.permission_id, { reply: "reject" });
     });
 
-    it(`cannot write an event into the log, in ${place}`, async () => {
+    it(`cannot write an event into the log, in ${workspace}`, async () => {
       const server = await open();
       const forged = JSON.stringify({ type: "text", text: "FORGED" });
       await server.client.sendMessage(

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Workbench } from "../cli/workbench.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { deepText } from "../fuzz/mutations.ts";
-import { runSteps } from "./fortressBench.ts";
+import { runSteps } from "./fortress-bench.ts";
 
 const MB = 1024 * 1024;
 let server: TestServer;
@@ -113,7 +113,7 @@ it("none of that is in the server's log, and it answers", async () => {
   expect(server.stderr()).not.toMatch(/nhandled|"level":"error"|RangeError/);
 });
 
-it("what an agent nests without end is told of, and every dialect still tells the session", async () => {
+it("an agent's endlessly nested line is reported, and every dialect still tells the session", async () => {
   await server.client.sessions.create("deep", { agent: "scripted" });
   const deep = deepText(20_000);
   const events = await runSteps(

@@ -1,4 +1,4 @@
-/** What a seccomp filter is asked: a call of a program. */
+/** The input of a seccomp filter: a system call. */
 export interface SystemCall {
   readonly arch: number;
   readonly number: number;

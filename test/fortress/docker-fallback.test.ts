@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { start, whyNot, type DockerEngine } from "../../scripts/docker-engine.mjs";
 import { script } from "../cli/workbench.ts";
-import { SERVER_USERS } from "./fortressBench.ts";
+import { SERVER_USERS } from "./fortress-bench.ts";
 import { Elsewhere } from "./machines.ts";
 
 const reason = whyNot();

@@ -2,30 +2,20 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { whyNot } from "../../scripts/docker-engine.mjs";
+import { expect, it } from "vitest";
 import type { Sandbox } from "../../src/sandbox/port.ts";
 import { createSpool } from "../../src/spool/index.ts";
-import { openBench, type DockerBench } from "../sandbox/dockerBench.ts";
+import { describeDocker, useDockerBench } from "../sandbox/docker-bench.ts";
 
 const run = promisify(execFile);
 const ATTACKER = join(import.meta.dirname, "programs/attacker.c");
 const MB = 1024 * 1024;
 
-const reason = whyNot();
-if (reason !== undefined && process.env["CI"] === "true") throw new Error(`no container engine: ${reason}`);
-if (reason !== undefined) console.warn(`The docker sandbox is not attacked: ${reason}.`);
+const bench = useDockerBench();
 
-let bench: DockerBench;
-beforeAll(async () => {
-  if (reason === undefined) bench = await openBench();
-}, 180_000);
-afterEach(() => bench?.clear());
-afterAll(() => bench?.stop());
-
-describe.skipIf(reason !== undefined)("a container whose agent means harm", () => {
-  it("opens no stream of the agent again, neither its own nor one of what started it", async () => {
-    const { sandbox } = await bench.makeSandbox();
+describeDocker("a container whose agent means harm", () => {
+  it("opens no stream of the agent again, neither its own nor its parent's", async () => {
+    const { sandbox } = await bench().makeSandbox();
     const forge = `for p in /proc/[0-9]*; do
   for n in 0 1 3 4 5 6 7 8 9; do (timeout 1 sh -c "echo forged >> $p/fd/$n") 2> /dev/null; done
 done`;
@@ -35,14 +25,14 @@ done`;
   });
 
   it("gives commands a stderr that can be opened by name", async () => {
-    const { sandbox } = await bench.makeSandbox();
+    const { sandbox } = await bench().makeSandbox();
     const { stderr, exit } = await runAgent(sandbox, "sh -c 'echo told > /dev/stderr'; exit 3");
     expect(stderr).toBe("told");
     expect(exit).toEqual({ code: 3 });
   });
 
   it("runs nothing of its own as another user than its own", async () => {
-    const { sandbox } = await bench.makeSandbox();
+    const { sandbox } = await bench().makeSandbox();
     await sandbox.files.write(
       "evil.js",
       "require('fs').writeFileSync('/tmp/ran-as', String(process.getuid()))",
@@ -64,14 +54,14 @@ done`;
   });
 
   it("makes no setuid file, no other socket, and writes into no other process", async () => {
-    const { sandbox } = await bench.makeSandbox();
+    const { sandbox } = await bench().makeSandbox();
     await run("gcc", ["-O1", "-w", "-static", "-o", join(sandbox.folders!.workspace, "attack"), ATTACKER]);
     const { stdout } = await sandbox.exec("mkdir try && cd try && ../attack");
     expect(stdout).toBe("done\n");
   });
 
   it("leaves archives, git, sockets and programs of Node at work", async () => {
-    const { sandbox } = await bench.makeSandbox();
+    const { sandbox } = await bench().makeSandbox();
     const everyday = `set -e
 mkdir -m 0755 a; chmod 1777 a; echo 1 > a/f; tar cf a.tar a; mkdir out; tar xpf a.tar -C out; cp -a out again
 git init -q --template= r; cd r; echo 1 > f; git add f; git -c user.name=u -c user.email=u@example.org commit -qm one; cd ..
@@ -83,7 +73,7 @@ echo done`;
   });
 
   it("has no room outside of the folders that are weighed", async () => {
-    const { sandbox } = await bench.makeSandbox();
+    const { sandbox } = await bench().makeSandbox();
     // The sandbox's own folders, which are weighed.
     const weighed = ["/home/user", "/workspace", "/tmp", "/run/sluice"].map((path) => `! -path ${path}`);
     const { stdout } = await sandbox.exec(
@@ -93,13 +83,15 @@ echo done`;
 done; echo looked`,
     );
     expect(stdout).toBe("looked\n");
-    const [container] = await bench.containers();
-    const { HostConfig } = await bench.docker.getContainer(container?.Id ?? "").inspect();
+    const [container] = await bench().containers();
+    const { HostConfig } = await bench()
+      .docker.getContainer(container?.Id ?? "")
+      .inspect();
     expect(HostConfig.ReadonlyRootfs).toBe(true);
   });
 
   it("has a limit of the disk although none was asked for", async () => {
-    const { options, sandbox } = await bench.makeSandbox();
+    const { options, sandbox } = await bench().makeSandbox();
     const record = JSON.parse(await readFile(join(options.root, sandbox.id, "sandbox.json"), "utf8"));
     expect(record.limits.diskBytes).toBeGreaterThan(0);
   });
@@ -112,7 +104,7 @@ async function runAgent(
   input = "",
   env: Record<string, string> = {},
 ): Promise<{ lines: string[]; stderr: string; exit: unknown }> {
-  const spool = await createSpool(join(await bench.makeFolder(), "spool"));
+  const spool = await createSpool(join(await bench().makeFolder(), "spool"));
   await sandbox.spawn({ launch: { argv: ["sh", "-c", text], env }, wrapper: spool.wrapper });
   if (input !== "") await spool.send({ id: "1", at: 0, text: input });
   const lines: string[] = [];

@@ -6,11 +6,11 @@ import { createServer as createRawServer, type AddressInfo, type Server as RawSe
 import { hostname } from "node:os";
 import { afterEach, expect, it } from "vitest";
 import type { SessionSpec } from "../../src/contract/index.ts";
-import { createAuthority, issueCertificate } from "../../src/sandbox/bridge/certificate.ts";
-import { toAddressKind } from "../../src/sandbox/bridge/host/address.ts";
-import { isEnd, makeSession, message, text, watch } from "../http/anthropic/sessionBench.ts";
+import { createAuthority, issueCertificate } from "../../src/sandbox/egress/certificate.ts";
+import { toAddressKind } from "../../src/sandbox/egress/host/address.ts";
+import { isEnd, makeSession, message, text, watch } from "../http/anthropic/session-bench.ts";
 import type { TestServer } from "../support/server.ts";
-import { describeFortress, runSteps, serveAs } from "./fortressBench.ts";
+import { describeFortress, runSteps, serveAs } from "./fortress-bench.ts";
 
 /** This machine's own name, which leads to an address of it by the system's resolver. */
 const NAME = hostname().toLowerCase();
@@ -46,7 +46,7 @@ async function serve(): Promise<{ port: number; seen: string[] }> {
 
 let count = 0;
 
-/** What a shell command of the agent says, in a session with this network. */
+/** The output of a shell command of the agent, in a session with this network. */
 async function attack(server: TestServer, spec: Omit<SessionSpec, "agent">, shell: string): Promise<string> {
   const session = `attack-${(count += 1)}`;
   await server.client.sessions.create(session, { agent: "scripted", ...spec });
@@ -137,9 +137,9 @@ describeFortress("the ways out of a sandbox", (user) => {
     expect(closed.seen).toEqual([]);
   });
 
-  it("frame a request by what it says of its length, whatever its Connection header names", async () => {
+  it("frame a request by its length header, also where its Connection header names that", async () => {
     const raw: string[] = [];
-    // A server that takes what comes after the head for the next request, as one without a length says.
+    // A server that takes the bytes after the head for the next request, as without a length.
     const port = await listen(
       createRawServer((socket) => {
         const at = raw.push("") - 1;

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SessionSpec } from "../../src/contract/index.ts";
 import { createClient } from "../../src/client/index.ts";
 import { ended, lines, printed, script } from "../cli/workbench.ts";
-import { SERVER_USERS } from "./fortressBench.ts";
+import { SERVER_USERS } from "./fortress-bench.ts";
 import { asUser, BIN, Elsewhere, NO_DOCKER } from "./machines.ts";
 
 const TOUCH = script({ shell: "touch made-by-the-agent" });
@@ -98,7 +98,7 @@ describe.each(SERVER_USERS)("without bwrap and without Docker, under $name", (us
     expect(existsSync(join(bench.work, "made-by-the-agent"))).toBe(true);
   });
 
-  it("a session that was made in bwrap never goes on without it, whatever the server's default", async () => {
+  it("a session that was made in bwrap never goes on without it, with any default of the server", async () => {
     const here = await bench.run([], {
       argv: [...asUser(user), process.execPath, BIN, "run", "--session", "kept", script({ say: "hello" })],
     });
@@ -131,7 +131,7 @@ describe.each(SERVER_USERS)("without bwrap and without Docker, under $name", (us
     await sessions.create("full", { agent: "scripted", network: "full" });
   });
 
-  it("doctor fails, and says what works, why not, and what to do", async () => {
+  it("doctor fails, with the working providers, the reasons and the remedies", async () => {
     const words = await bench.sluice(["doctor"]);
     expect(words.code).toBe(1);
     expect(words.out).toMatch(/^✗ bwrap .*bubblewrap/m);

@@ -16,11 +16,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import type { TestServer } from "../support/server.ts";
-import { describeFortress, makeFolder, runInside, serveAs, type ServerUser } from "./fortressBench.ts";
+import { describeFortress, makeFolder, runInside, serveAs, type ServerUser } from "./fortress-bench.ts";
 import { describeTree } from "./swapper.ts";
 
 const SECRET = "the host's own secret";
-/** Nobody's on any distribution, and not the one that servers run as. */
+/** A user id that no distribution uses, and no server of the tests. */
 const SOMEBODY = { uid: 54_322, gid: 54_322 };
 const folders: string[] = [];
 afterEach(async () => {
@@ -28,7 +28,7 @@ afterEach(async () => {
 });
 
 describeFortress("the files of a sandbox", (user) => {
-  it("lead by an absolute link to what a program inside sees there", async () => {
+  it("lead by an absolute link to the file that a program inside sees there", async () => {
     const server = await serveAs(user);
     await server.client.sessions.create("s", { agent: "scripted" });
     await runInside(
@@ -92,7 +92,7 @@ describeFortress("the files of a sandbox", (user) => {
     const { canary, folder } = await makeCanary(user);
     const directory = join(folder, "directory");
     await mkdir(directory);
-    // As somebody who may not read it would have it, had the kernel let them.
+    // As a user without the right to read it would make it.
     await link(join(canary, "secret"), join(directory, "twin"));
     if (user.name === "root") await chown(directory, SOMEBODY.uid, SOMEBODY.gid);
     else if (user.ids !== undefined) await chown(directory, user.ids.uid, user.ids.gid);
@@ -175,7 +175,7 @@ describeFortress("the files of a sandbox", (user) => {
     expect(stdout).toBe("629145600 0\nsome\nworkspace\n");
   });
 
-  it("go with their sandbox, whatever they are called and however deep they lie", async () => {
+  it("go with their sandbox, with any name and at any depth", async () => {
     const server = await serveAs(user);
     await server.client.sessions.create("s", { agent: "scripted" });
     await runInside(
@@ -202,7 +202,7 @@ describeFortress("the files of a sandbox", (user) => {
     const server = await serveAs(user, { data });
     const { fs } = server.client;
     await server.client.sessions.create("s", { agent: "scripted", directory });
-    // What is around it cannot be moved away, so that the next command would see it uncovered.
+    // Its parent folders cannot be moved away, which would uncover it for the next command.
     await runInside(server, "s", "mv deep/er deep/other; mv deep other; ln -s deep/er/data link");
     const { stdout } = await runInside(
       server,
@@ -220,7 +220,7 @@ describeFortress("the files of a sandbox", (user) => {
     expect((await readFile(join(data, "token"), "utf8")).trim()).toBe(server.token);
   });
 
-  it("of a directory that another session's agent put a link in the place of are left alone", async () => {
+  it("of a directory that another session's agent replaced by a link are left alone", async () => {
     const server = await serveAs(user);
     const { canary } = await makeCanary(user);
     const above = await makeFolder(user);
@@ -246,7 +246,7 @@ async function read(server: TestServer, path: string, session = "s"): Promise<st
   return Buffer.from(await server.client.fs.read(session, path)).toString();
 }
 
-/** The status of a refusal, or what was done after all. */
+/** The status of a refusal, or the result. */
 async function attempt(call: () => Promise<unknown>): Promise<string> {
   try {
     return `done: ${String(await call())}`;

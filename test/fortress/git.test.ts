@@ -12,14 +12,14 @@ import {
   runSteps,
   serveAs,
   type ServerUser,
-} from "./fortressBench.ts";
+} from "./fortress-bench.ts";
 import { startSwapping } from "./swapper.ts";
 
 const SECRET = "the host's own secret";
 const INIT =
   "git init -q -b main . && git config user.name a && git config user.email a@localhost && mkdir -p src && echo one > src/file && echo one > file && git add -A && git commit -qm 1 && echo two > file";
 const NOTHING = { say: "done" };
-/** Nobody may be waiting any more. */
+/** No process may be waiting any more. */
 const UNBLOCK = `timeout 5 sh -c "echo > .git/config"; rm .git/config; printf '[core]\\n\\tbare = false\\n' > .git/config`;
 const NO_RIGHTS = "0000000000000000";
 
@@ -58,7 +58,7 @@ describeFortress("git on an agent's repository", (user) => {
     expect(seen).toEqual([{ uid: 0, capabilities: NO_RIGHTS, sees: ["/usr/bin"] }]);
   });
 
-  it("shows nothing of the host, whatever the repository says", async () => {
+  it("shows nothing of the host, with any settings of the repository", async () => {
     const server = await serveAs(user);
     const { folder, repository, commit } = await makeSecret(user);
     const attempts: Record<string, string> = {

@@ -5,13 +5,13 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { rolldown } from "rolldown";
 import { afterEach, describe, expect, it } from "vitest";
-import { handDown } from "../../src/sandbox/host/delegation.ts";
-import { Cgroup } from "../../src/sandbox/host/cgroup.ts";
+import { Cgroup } from "../../src/sandbox/host/processes/cgroup.ts";
+import { handDown } from "../../src/sandbox/host/processes/delegated-group.ts";
 import type { SandboxRecord } from "../../src/sandbox/host/folder.ts";
 import { createLocalProvider, type Sandbox } from "../../src/sandbox/index.ts";
 import { lives, makeFolder, makeSandbox, waitFor } from "../sandbox/workbench.ts";
 import { makeSandbox as makeBwrap, makeProvider } from "../sandbox/bwrap-bench.ts";
-import { describeFortress, runInside, serveAs } from "./fortressBench.ts";
+import { describeFortress, runInside, serveAs } from "./fortress-bench.ts";
 
 const own = await Cgroup.locate("sluice-fortress-probe");
 const groups: string[] = [];
@@ -24,7 +24,7 @@ function makeGroup(name: string, parent = join(own!.path, "..")): string {
   return path;
 }
 
-/** A group that exists, is writable, and that nobody can join: its sibling is threaded. */
+/** A writable group that no process can join: its sibling is threaded. */
 function makeUnjoinable(): string {
   const parent = makeGroup(`sluice-test-${process.pid}`);
   writeFileSync(join(makeGroup("threads", parent), "cgroup.type"), "threaded");
@@ -95,7 +95,7 @@ describe.skipIf(own === undefined)(`control groups${reason}`, () => {
       const service = makeGroup(`sluice-test-${process.pid}.service`);
       groups.push(join(service, "sluice-server"), join(service, "sluice-sandbox"));
       try {
-        const module = await bundle("src/sandbox/host/delegation.ts");
+        const module = await bundle("src/sandbox/host/processes/delegated-group.ts");
         const program = `
           import { writeFileSync, mkdirSync } from "node:fs";
           import { handDown, toDelegated } from ${JSON.stringify(module)};
@@ -158,18 +158,18 @@ describe("local without a control group", () => {
     return { root, sandbox: (await createLocalProvider({ root }).connect("sbx_test"))! };
   };
 
-  it("ends what has left its session, cleared its environment and closed everything", async () => {
+  it("ends a process that has left its session, cleared its environment and closed everything", async () => {
     const { root, sandbox } = await connect();
     const mark = 700_000 + (process.pid % 100_000);
     expect((await sandbox.exec(HIDDEN(mark))).stdout).toBe("hidden\n");
     const pids = await pidsOf(mark);
     expect(pids).toHaveLength(4);
-    // Another life of the server, which remembers nobody.
+    // A restarted server, without memory of its processes.
     await (await createLocalProvider({ root }).connect("sbx_test"))!.killAll();
     for (const pid of pids) expect(await lives(pid)).toBe(false);
   });
 
-  it("says that it cannot promise an end for who hides on purpose", async () => {
+  it("says that it cannot promise the end of a process that hides on purpose", async () => {
     const { sandbox } = await connect();
     expect(sandbox.shortcomings?.join()).toMatch(/hides on purpose may outlive the sandbox/);
   });

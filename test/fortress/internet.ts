@@ -23,7 +23,7 @@ const HOSTS = `127.0.0.1 localhost
 /** Why there is no such namespace here; undefined where there is. */
 export const missing: string | undefined = whyMissing();
 
-/** Runs a program of `programs/` there, with a git repository to serve, and answers what it prints as JSON. */
+/** Runs a program of `programs/` there, with a git repository to serve, and returns its JSON output. */
 export async function runInInternet(program: string): Promise<unknown> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-internet-"));
   try {

@@ -1,28 +1,11 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { delimiter, dirname, join } from "node:path";
-import { afterEach, describe, expect, it } from "vitest";
-import type { EventOf } from "../../src/contract/index.ts";
+import { writeFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { expect, it } from "vitest";
 import { harnesses } from "../../src/harness/index.ts";
-import { createScriptedModel, type ScriptedModel } from "../../src/model/index.ts";
-import { type AgentId, requireAgent } from "../support/agents.ts";
-import { script } from "../support/engine.ts";
-import { LED_TO_MODEL } from "../support/model.ts";
 import type { TestServer } from "../support/server.ts";
-import { describeFortress, makeFolder, SERVER_USERS, serveAs, type ServerUser } from "./fortressBench.ts";
-
-/** Every variable of a key that any harness knows, each with a value of its own. */
-const KEY_NAMES = [
-  ...new Set(
-    harnesses.flatMap(({ credentials = [] }) =>
-      credentials.flatMap((known) => ("env" in known ? [known.env] : [])),
-    ),
-  ),
-];
-const KEYS = Object.fromEntries(KEY_NAMES.map((name) => [name, canary(name)]));
-
-/** Writes down every canary that it finds in its environment, in that of others, and in its home. */
-const SPY = `{ env; cat /proc/[0-9]*/environ; grep -rhs canary /home/user --exclude-dir=workspace; } 2>/dev/null | grep -aoE 'canary-[A-Za-z0-9_-]+' | sort -u > /home/user/workspace/found`;
+import { describeFortress, makeFolder, serveAs, type ServerUser } from "./fortress-bench.ts";
+import { KEYS, KEY_NAMES, SPY, type Spec, canary, end, logins, readFound, writeLogins } from "./key-spies.ts";
 
 /** Speaks Claude Code's stream for one turn, looks around, and ends: every turn is another start. */
 const TALKING_SPY = `#!/usr/bin/env node
@@ -37,71 +20,6 @@ require("node:readline").createInterface({ input: process.stdin }).on("line", (l
   process.stdout.write("", () => process.exit(0));
 });
 `;
-
-/** Each CLI's login as it writes it, its secrets being canaries. */
-function logins(expiresAt: number): Record<string, unknown> {
-  const iso = new Date(expiresAt).toISOString();
-  return {
-    ".claude/.credentials.json": {
-      claudeAiOauth: {
-        accessToken: canary("claude-access"),
-        refreshToken: canary("claude-refresh"),
-        expiresAt,
-        scopes: ["user:inference"],
-        subscriptionType: "max",
-      },
-      mcpOAuth: {
-        "linear|1": { accessToken: canary("claude-mcp"), refreshToken: canary("claude-mcp-refresh") },
-      },
-    },
-    ".codex/auth.json": {
-      auth_mode: "chatgpt",
-      OPENAI_API_KEY: null,
-      tokens: {
-        id_token: token(expiresAt, "codex-id"),
-        access_token: token(expiresAt, "codex-access"),
-        refresh_token: canary("codex-refresh"),
-        account_id: "acc",
-      },
-      last_refresh: new Date().toISOString(),
-    },
-    ".gemini/oauth_creds.json": {
-      access_token: canary("gemini-access"),
-      refresh_token: canary("gemini-refresh"),
-      token_type: "Bearer",
-      scope: "https://www.googleapis.com/auth/cloud-platform",
-      expiry_date: expiresAt,
-    },
-    ".gemini/google_accounts.json": { active: "me@example.com", old: [canary("gemini-old-account")] },
-    ".grok/auth.json": {
-      "https://idp.example.com::other": {
-        key: canary("grok-other"),
-        refresh_token: canary("grok-other-refresh"),
-      },
-      "https://auth.x.ai::b1a00492-073a-47ea-816f-4c329264a828": {
-        key: canary("grok-access"),
-        auth_mode: "oidc",
-        refresh_token: canary("grok-refresh"),
-        expires_at: iso,
-        oidc_issuer: "https://auth.x.ai",
-      },
-    },
-    ".local/share/opencode/auth.json": {
-      groq: { type: "api", key: canary("opencode-groq") },
-      anthropic: {
-        type: "oauth",
-        refresh: canary("opencode-refresh"),
-        access: canary("opencode-access"),
-        expires: expiresAt,
-      },
-      openai: { type: "api", key: canary("opencode-openai") },
-    },
-    ".local/share/amp/secrets.json": {
-      "apiKey@https://amp.example.com/": canary("amp-other"),
-      "apiKey@https://ampcode.com/": canary("amp-key"),
-    },
-  };
-}
 
 /** Nothing else of the host may be inside: per agent and session, the canaries that it needs. */
 const WITH_KEYS: readonly [string, object, readonly string[]][] = [
@@ -135,7 +53,7 @@ const WITH_LOGINS: readonly [string, object, readonly string[]][] = [
 ];
 
 describeFortress("keys and logins of the server's user", (user) => {
-  it("are handed over one by one: only what the agent needs, never another provider's", async () => {
+  it("are handed over one by one: only those that the agent needs, never another provider's", async () => {
     const { server, directory } = await serveSpies(user, { env: KEYS });
     for (const [index, [agent, spec, expected]] of WITH_KEYS.entries()) {
       const found = await spy(server, `s${index}`, { agent, ...spec }, directory);
@@ -143,7 +61,7 @@ describeFortress("keys and logins of the server's user", (user) => {
     }
   });
 
-  it("are logins without what renews them, and without anybody else's", async () => {
+  it("are logins without refresh tokens, and without other providers' logins", async () => {
     const { server, directory } = await serveSpies(user, { logins: logins(Date.now() + 3_600_000) });
     for (const [index, [agent, spec, expected]] of WITH_LOGINS.entries()) {
       const found = await spy(server, `s${index}`, { agent, ...spec }, directory);
@@ -156,7 +74,7 @@ describeFortress("keys and logins of the server's user", (user) => {
     expect(text).not.toContain("canary-");
   });
 
-  it("are refused in words when they have expired, or need what renews them", async () => {
+  it("are refused with an explanation when they have expired, or need a refresh", async () => {
     const { server, directory } = await serveSpies(user, { logins: logins(Date.now() - 60_000) });
     for (const agent of ["claude", "codex", "gemini", "grok"]) {
       const ended = await end(server, agent, { agent, directory });
@@ -174,10 +92,6 @@ describeFortress("keys and logins of the server's user", (user) => {
     const soon = Date.now() + 3_600_000;
     const given = { logins: logins(soon), programs: { claude: TALKING_SPY } };
     const { server, home, directory } = await serveSpies(user, given);
-    const inside = (expiresAt: number, name: string): string =>
-      JSON.stringify({
-        claudeAiOauth: { accessToken: canary(name), refreshToken: canary("rotated-inside"), expiresAt },
-      });
     await server.client.sessions.create("s", { agent: "claude", directory });
     let starts = 0;
     const start = async (): Promise<string[]> => {
@@ -215,81 +129,7 @@ describeFortress("keys and logins of the server's user", (user) => {
   });
 });
 
-/** The real CLIs with the scripted model: what they start finds no more than they were given. */
-const LED: readonly (readonly [AgentId, string])[] = [
-  ["claude", "ANTHROPIC_API_KEY"],
-  ["codex", "OPENAI_API_KEY"],
-  ["opencode", "OPENAI_API_KEY"],
-  ["gemini", "GEMINI_API_KEY"],
-  ["grok", "XAI_API_KEY"],
-];
-
-describe("a real agent with every provider's key and login on its server", { timeout: 120_000 }, () => {
-  const models: ScriptedModel[] = [];
-  afterEach(async () => {
-    for (const model of models.splice(0)) await model.close();
-  });
-
-  it.for(LED)("%s works, and what it starts finds its %s alone", async ([id, name], { skip }) => {
-    const { path, reason } = requireAgent(id);
-    if (path === undefined) return skip(reason);
-    const [user] = SERVER_USERS as [ServerUser];
-    const model = await createScriptedModel();
-    models.push(model);
-    const home = await makeFolder(user);
-    writeLogins(home, logins(Date.now() + 3_600_000));
-    const server = await serveAs(user, { env: { HOME: home, ...KEYS } });
-    const directory = await makeFolder(user);
-    const led = LED_TO_MODEL[id];
-    const env = Object.fromEntries(Object.entries(led.env(model.url)).filter(([key]) => !(key in KEYS)));
-    const spec = { agent: id, model: led.model, env, directory, permissionMode: "bypass" as const };
-    const ended = await end(server, id, spec, script({ shell: SPY }, { say: "Looked." }));
-    expect(ended, server.stderr()).toMatchObject({ status: "completed" });
-    expect(readFound(directory).filter((found) => found !== canary(name))).toEqual([]);
-  });
-
-  it("claude works with a login that has no refresh token", async ({ skip }) => {
-    const { path, reason } = requireAgent("claude");
-    if (path === undefined) return skip(reason);
-    const [user] = SERVER_USERS as [ServerUser];
-    const model = await createScriptedModel();
-    models.push(model);
-    const home = await makeFolder(user);
-    writeLogins(home, logins(Date.now() + 3_600_000));
-    const server = await serveAs(user, { env: { HOME: home } });
-    const directory = await makeFolder(user);
-    const spec = {
-      agent: "claude",
-      env: { ANTHROPIC_BASE_URL: model.url },
-      directory,
-      permissionMode: "bypass" as const,
-    };
-    const ended = await end(server, "s", spec, script({ shell: SPY }, { say: "Looked." }));
-    expect(ended, server.stderr()).toMatchObject({ status: "completed" });
-    expect(readFound(directory)).toEqual([canary("claude-access")]);
-  });
-
-  it("codex reads a login whose refresh token is worthless", async ({ skip }) => {
-    const { path, reason } = requireAgent("codex");
-    if (path === undefined) return skip(reason);
-    const [user] = SERVER_USERS as [ServerUser];
-    const home = await makeFolder(user);
-    const codex = harnesses.find(({ id }) => id === "codex");
-    const credential = codex?.credentials?.find((known) => "file" in known);
-    if (credential === undefined || !("file" in credential)) throw new Error("codex names no login file");
-    const content = JSON.stringify(logins(Date.now() + 3_600_000)[credential.file]);
-    const lent = credential.lend(content, { agent: "codex" });
-    if (lent === undefined || !("content" in lent)) throw new Error("nothing was lent");
-    expect(lent.content).not.toContain(canary("codex-refresh"));
-    mkdirSync(join(home, ".codex"));
-    writeFileSync(join(home, credential.file), lent.content);
-    const env = { PATH: process.env["PATH"] ?? "", HOME: home, CODEX_HOME: join(home, ".codex") };
-    const said = execFileSync("/bin/sh", ["-c", `"${path}" login status 2>&1`], { env, encoding: "utf8" });
-    expect(said).toContain("Logged in using ChatGPT");
-  });
-});
-
-/** A server whose user has a home with these logins, and spies in the place of every CLI. */
+/** A server whose user has a home with these logins, and spies instead of every CLI. */
 async function serveSpies(
   user: ServerUser,
   given: {
@@ -311,15 +151,6 @@ async function serveSpies(
   return { server, home, directory: await makeFolder(user) };
 }
 
-function writeLogins(home: string, files: Record<string, unknown>): void {
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(dirname(join(home, name)), { recursive: true });
-    writeFileSync(join(home, name), JSON.stringify(content), { mode: 0o600 });
-  }
-}
-
-type Spec = Parameters<TestServer["client"]["sessions"]["create"]>[1];
-
 async function spy(server: TestServer, session: string, spec: Spec, directory: string): Promise<string[]> {
   const ended = await end(server, session, { ...spec, directory });
   try {
@@ -327,21 +158,6 @@ async function spy(server: TestServer, session: string, spec: Spec, directory: s
   } catch {
     throw new Error(`the spy did not run: ${JSON.stringify(ended)}`);
   }
-}
-
-/** One turn of a session, made where it is not there yet. */
-async function end(
-  server: TestServer,
-  session: string,
-  spec?: Spec,
-  words: Parameters<TestServer["client"]["sendMessage"]>[1] = "go",
-): Promise<EventOf<"turn.ended">["data"]> {
-  if (spec !== undefined) await server.client.sessions.create(session, spec);
-  const { turnId } = await server.client.sendMessage(session, words);
-  for await (const event of server.client.subscribe(session, { extensions: true })) {
-    if (event.type === "turn.ended" && event.data.turn_id === turnId) return event.data;
-  }
-  throw new Error("the stream ended before the turn");
 }
 
 /** Until so many processes of the agent have ended: the next message starts another. */
@@ -352,24 +168,14 @@ async function untilEnded(server: TestServer, session: string, count: number): P
   }
 }
 
-function readFound(directory: string): string[] {
-  const text = readFileSync(join(directory, "found"), "utf8");
-  rmSync(join(directory, "found"));
-  return text.split("\n").filter(Boolean).sort();
-}
-
 async function everyEvent(server: TestServer, sessions: readonly string[]): Promise<string> {
   const texts: string[] = [];
   for (const session of sessions) texts.push(JSON.stringify(await server.client.getEvents(session)));
   return texts.join("\n") + server.stderr();
 }
 
-function canary(name: string): string {
-  return `canary-${name}-5f21`;
-}
-
-/** A token in whose signature the canary stands, so that it can be found as it is. */
-function token(expiresAt: number, name: string): string {
-  const payload = Buffer.from(JSON.stringify({ exp: Math.floor(expiresAt / 1000) })).toString("base64url");
-  return `eyJhbGciOiJub25lIn0.${payload}.${canary(name)}`;
+function inside(expiresAt: number, name: string): string {
+  return JSON.stringify({
+    claudeAiOauth: { accessToken: canary(name), refreshToken: canary("rotated-inside"), expiresAt },
+  });
 }

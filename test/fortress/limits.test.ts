@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { SandboxRecord } from "../../src/sandbox/host/folder.ts";
 import { adopt, describeBwrap, makeFolder, makeProvider } from "../sandbox/bwrap-bench.ts";
 import type { TestServer } from "../support/server.ts";
-import { describeFortress, runInside, runSteps, serveAs } from "./fortressBench.ts";
+import { describeFortress, runInside, runSteps, serveAs } from "./fortress-bench.ts";
 
 const run = promisify(execFile);
 const MB = 1024 * 1024;
@@ -77,7 +77,7 @@ describe.skipIf(!canMount)(`a small disk${why}`, () => {
         const turn = runSteps(server, "good", ...steps);
         const floods = ["evil1", "evil2", "evil3"].map((id) => ended(server, id, flood));
         for (const one of floods) one.catch(() => {});
-        // One that keeps within what is left may go on for ever; who takes too much does not.
+        // A process within the free rest may go on for ever; one that takes too much is ended.
         expect(await Promise.race(floods)).not.toBe(0);
         const events = await turn;
         const end = events.findLast(({ type }) => type === "turn.ended");
@@ -96,7 +96,7 @@ describe.skipIf(!canMount)(`a small disk${why}`, () => {
 });
 
 describeBwrap("the limit of the disk", () => {
-  it("is there by default: ten gigabytes, or half of what is free", async () => {
+  it("is there by default: ten gigabytes, or half of the free space", async () => {
     const { root, provider } = await makeProvider();
     adopt(await provider.create({ id: "sbx_default" }));
     const { bavail, bsize } = await statfs(root);

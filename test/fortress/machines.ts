@@ -1,11 +1,11 @@
 import { chownSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Workbench, type Ended } from "../cli/workbench.ts";
-import type { ServerUser } from "./fortressBench.ts";
+import type { ServerUser } from "./fortress-bench.ts";
 
 export const BIN = join(import.meta.dirname, "../../bin/sluice");
 
-/** What another machine has less than this one, made in a mount namespace that ends with the command. */
+/** A machine that lacks a part of this one, made in a mount namespace that ends with the command. */
 const SCRIPTS = {
   /** No bubblewrap: none of its files can be run. */
   "no bwrap":
@@ -54,7 +54,7 @@ export class Elsewhere extends Workbench {
     this.give();
   }
 
-  /** What stands in its home is the user's. */
+  /** The files in its home belong to the user. */
   give(): void {
     const { ids } = this.#user;
     if (ids === undefined) return;

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { expect, it } from "vitest";
-import { describeFortress, runInside, serveAs } from "./fortressBench.ts";
+import { describeFortress, runInside, serveAs } from "./fortress-bench.ts";
 
 const SESSIONS = 64;
 
@@ -14,7 +14,7 @@ describeFortress("sandboxes that start together", (user) => {
       for (const id of ids) await server.client.sessions.create(id, { agent: "scripted", sandbox: "bwrap" });
       const results = await Promise.all(
         ids.map((id) =>
-          // What stays behind keeps the network: the kernel gives the number of one that has gone to the next.
+          // A background process keeps the network: the kernel reuses the number of a namespace that is gone.
           runInside(
             server,
             id,

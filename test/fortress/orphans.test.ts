@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { ofType, processesWith, script } from "../support/engine.ts";
-import { describeFortress, runSteps, serveAs } from "./fortressBench.ts";
+import { describeFortress, runSteps, serveAs } from "./fortress-bench.ts";
 
 describeFortress("agents of a server that was killed", (user) => {
   it("end by themselves once they have no turn, and the log tells it; one that works is left alone", async () => {

@@ -1,17 +1,17 @@
 import { expect, it } from "vitest";
 import type { SluiceEvent } from "../../src/contract/index.ts";
 import { ofType } from "../support/engine.ts";
-import { describeFortress, makeFolder, runInside, runSteps, serveAs } from "./fortressBench.ts";
+import { describeFortress, makeFolder, runInside, runSteps, serveAs } from "./fortress-bench.ts";
 
 const COMMAND =
   "echo one; echo two > /dev/stdout; echo three; echo A >&2; echo B > /dev/stderr; echo C > /dev/fd/2; echo D >&2";
 
 describeFortress("output to a stream that is opened by its name", (user) => {
-  for (const place of ["a private workspace", "a folder of the server's user"]) {
+  for (const workspace of ["a private workspace", "a folder of the server's user"]) {
     const make = async (): Promise<{ directory?: string }> =>
-      place === "a private workspace" ? {} : { directory: await makeFolder(user) };
+      workspace === "a private workspace" ? {} : { directory: await makeFolder(user) };
 
-    it(`is kept whole and in order for a client's command, in ${place}`, async () => {
+    it(`is kept whole and in order for a client's command, in ${workspace}`, async () => {
       const server = await serveAs(user);
       await server.client.sessions.create("demo", { agent: "scripted", ...(await make()) });
       expect(await runInside(server, "demo", COMMAND)).toEqual({
@@ -21,14 +21,14 @@ describeFortress("output to a stream that is opened by its name", (user) => {
       });
     });
 
-    it(`is kept whole and in order for a command of the agent, in ${place}`, async () => {
+    it(`is kept whole and in order for a command of the agent, in ${workspace}`, async () => {
       const server = await serveAs(user);
       await server.client.sessions.create("demo", { agent: "scripted", ...(await make()) });
       const events = await runSteps(server, "demo", { shell: COMMAND });
       expect(toolOutput(events)).toBe("one\ntwo\nthree\nA\nB\nC\nD\n");
     });
 
-    it(`goes on behind an agent that opens its own stderr, in ${place}`, async () => {
+    it(`goes on behind an agent that opens its own stderr, in ${workspace}`, async () => {
       const server = await serveAs(user);
       // No ACP agent: it dies of its first request, and its stderr is told.
       const script = "echo A >&2; echo B > /dev/stderr; echo C > /dev/fd/2; echo D >&2; read -r _; exit 3";

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { script } from "../cli/workbench.ts";
 import { detectBwrap, findBwrap, tryBwrap } from "../../src/sandbox/bwrap/detect.ts";
-import { describeFortress, makeFolder, SERVER_USERS } from "./fortressBench.ts";
+import { describeFortress, makeFolder, SERVER_USERS } from "./fortress-bench.ts";
 import { asUser, BIN, Elsewhere } from "./machines.ts";
 
 describe.each(SERVER_USERS)("in a pod with a masked /proc, under $name", (user) => {
@@ -16,7 +16,7 @@ describe.each(SERVER_USERS)("in a pod with a masked /proc, under $name", (user) 
   });
   afterEach(() => bench.close());
 
-  it("doctor says that bwrap does not work, why, and what to do", async () => {
+  it("doctor says that bwrap does not work, why, and the remedy", async () => {
     const { out, code } = await bench.sluice(["doctor", "--json"]);
     expect(code).toBe(1);
     expect(JSON.parse(out)).toMatchObject({ defaultSandbox: null });
@@ -36,7 +36,7 @@ describe.each(SERVER_USERS)("in a pod with a masked /proc, under $name", (user) 
   });
 });
 
-describe("what stands in the way", () => {
+describe("the obstacles to bwrap", () => {
   const CASES = [
     ["kernel.unprivileged_userns_clone", "0", /sysctl -w kernel\.unprivileged_userns_clone=1 .*every user/],
     ["user.max_user_namespaces", "0", /sysctl -w user\.max_user_namespaces=15000 .*every user/],
@@ -108,7 +108,7 @@ describeFortress("the probe", (user) => {
     }
   });
 
-  it("runs with what every command gets, --proc, --dev and the filter among it", async () => {
+  it("runs with the options of every command, --proc, --dev and the filter included", async () => {
     const folder = await makeFolder(user);
     const wrapper = join(folder, "bwrap");
     const real = await findBwrap();

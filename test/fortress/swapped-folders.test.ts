@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import type { TestServer } from "../support/server.ts";
-import { describeFortress, makeFolder, runInside, serveAs, type ServerUser } from "./fortressBench.ts";
+import { describeFortress, makeFolder, runInside, serveAs, type ServerUser } from "./fortress-bench.ts";
 import { describeTree, startSwapping } from "./swapper.ts";
 
-/** Nobody's on any distribution, and not the one that servers run as. */
+/** A user id that no distribution uses, and no server of the tests. */
 const SOMEBODY = { uid: 54_322, gid: 54_322 };
 const SECRET = "the host's own secret";
 const ROUNDS = 25;
@@ -109,7 +109,7 @@ describeFortress("a folder that is swapped for a link", (user) => {
       const { id } = await server.client.checkpoints.create("victim");
       const before = await describeTree(canary);
       const attack = await startSwapping(server, "attacker", [
-        // What is being restored, on its way, and what is there.
+        // The staged entries and the existing ones.
         { victim: ".sluice-restore-*/0/b", link: "stage.link", target: canary },
         { victim: "e", link: "e.link", target: canary },
       ]);
@@ -165,7 +165,7 @@ async function arrange(user: ServerUser, situation: Situation): Promise<Arranged
   ] as const) {
     await writeFile(join(canary, path), `${text}\n`);
   }
-  // Closed, so that a server that opens what it wants to empty would be seen.
+  // Closed, so that a server that opens it to empty it would fail visibly.
   await chmod(join(canary, "sub"), 0o500);
   if (user.ids !== undefined) {
     for (const path of ["", "sub", "secret", "sub/deep", "1"])
@@ -179,7 +179,7 @@ async function arrange(user: ServerUser, situation: Situation): Promise<Arranged
   return { server, canary, directory: { directory } };
 }
 
-/** Calls of a client that may be refused at any moment, but never crash the server and never show what is the host's. */
+/** Calls of a client that may be refused at any moment, but never crash the server and never show the host's files. */
 class Calls {
   readonly seen: string[] = [];
   readonly failures: string[] = [];

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { TestServer } from "../support/server.ts";
 
 /**
- * The attacker: puts a symlink to a host folder in the place of a folder and the folder back again, as fast as it can,
+ * The attacker: swaps a folder for a symlink to a host folder and back again, as fast as it can,
  * until a file `stop` is there; at most so many times. Also where the folder comes and goes.
  */
 const SOURCE = `
@@ -111,7 +111,7 @@ export async function startSwapping(
   };
 }
 
-/** All that can be told of a host folder: names, owners, modes, times of change, contents. */
+/** The state of a host folder: names, owners, modes, times of change, contents. */
 export async function describeTree(folder: string): Promise<string[]> {
   const lines: string[] = [];
   const look = async (path: string): Promise<void> => {

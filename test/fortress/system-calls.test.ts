@@ -11,13 +11,13 @@ import { toSeccompFilter } from "../../src/sandbox/bwrap/seccomp.ts";
 import { DENIED, type Machine } from "../../src/sandbox/bwrap/syscalls.ts";
 import { SandboxFolder } from "../../src/sandbox/host/folder.ts";
 import { runFilter } from "./bpf.ts";
-import { describeFortress, makeFolder, runInside, runSteps, serveAs } from "./fortressBench.ts";
+import { describeFortress, makeFolder, runInside, runSteps, serveAs } from "./fortress-bench.ts";
 
 const run = promisify(execFile);
 const EPERM = { errno: 1 };
 const ENOSYS = { errno: 38 };
 const ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
-/** The numbers once more, by hand: the filter's own table is what is tested. */
+/** The numbers once more, by hand: the filter's own table is under test. */
 const N = {
   x64: { socket: 41, socketpair: 53, open: 2, openat: 257, creat: 85, chmod: 90, fchmod: 91, fchmodat: 268 },
   arm64: { socket: 198, socketpair: 199, openat: 56, fchmod: 52, fchmodat: 53 },
@@ -32,7 +32,7 @@ describe.each(MACHINES)("the filter of system calls for %s", (machine) => {
   const ask = (number: number, ...args: (number | bigint)[]): { errno: number } | "allow" =>
     runFilter(filter, { arch, number, args });
 
-  it("lets only UNIX, INET, INET6 and routing NETLINK sockets be made, whatever the upper half says", () => {
+  it("allows only UNIX, INET, INET6 and routing NETLINK sockets, and ignores the upper half of the argument", () => {
     for (let family = 0; family < 4_096; family++) {
       for (const high of [0n, 1n << 32n]) {
         const answer = ask(n["socket"]!, high | BigInt(family), 1, 0);
@@ -80,7 +80,7 @@ describe.each(MACHINES)("the filter of system calls for %s", (machine) => {
     }
   });
 
-  it("answers ENOSYS to openat2, clone3, other machines' calls, and whatever comes after its list", () => {
+  it("answers ENOSYS to openat2, clone3, other machines' calls, and all calls after its list", () => {
     for (const number of [435, 437, 470, 512, 0x3fffffff, 0x40000000, 0x40000101, 0xffffffff]) {
       expect(ask(number), String(number)).toEqual(ENOSYS);
     }
@@ -98,7 +98,7 @@ describe.each(MACHINES)("the filter of system calls for %s", (machine) => {
     for (const mode of [3, 8]) expect(ask(fallocate, 3, mode)).toBe("allow");
   });
 
-  it("decides every number, and denies what it lists", () => {
+  it("decides every number, and denies its listed calls", () => {
     const denied = new Set<number>(Object.values(DENIED[machine]));
     const looks = new Set<number>([435, 437, ...(machine === "x64" ? [285] : [47])]);
     for (let number = 0; number <= 469; number++) {

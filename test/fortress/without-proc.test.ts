@@ -2,10 +2,9 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createClient, type SluiceClient } from "../../src/client/index.ts";
-import { readProcesses } from "../../src/sandbox/host/procfs.ts";
-import { readPs } from "../../src/sandbox/host/ps.ts";
+import { readProcesses, readPs } from "../../src/sandbox/host/processes/procfs.ts";
 import { printed } from "../cli/workbench.ts";
-import { SERVER_USERS } from "./fortressBench.ts";
+import { SERVER_USERS } from "./fortress-bench.ts";
 import { asUser, BIN, Elsewhere, NO_DOCKER } from "./machines.ts";
 
 const DARWIN = join(import.meta.dirname, "darwin.mjs");
@@ -24,7 +23,7 @@ describe("on a system without /proc", () => {
   });
   afterEach(() => bench.close());
 
-  it("doctor says that bwrap needs Linux, and that Docker is what helps", async () => {
+  it("doctor says that bwrap needs Linux, and names Docker as the remedy", async () => {
     const { out } = await bench.run([], { argv: sluice("doctor", "--json"), env: NO_DOCKER });
     expect(JSON.parse(out).sandboxes).toMatchObject([
       { id: "bwrap", ok: false, hint: "bubblewrap needs Linux" },
@@ -49,14 +48,14 @@ describe("on a system without /proc", () => {
     expect(running("7102")).toEqual([]);
   });
 
-  it("terminating ends what a command left behind", async () => {
+  it("terminating ends the background processes of a command", async () => {
     await run("sleep 7103 & echo done");
     expect(running("7103")).toHaveLength(1);
     await client.sessions.delete("one");
     expect(running("7103")).toEqual([]);
   });
 
-  it("a pause is refused and not logged; what local does not do is told", async () => {
+  it("a pause is refused and not logged; the shortcomings of local are told", async () => {
     await run("true");
     await expect(client.pause("one")).rejects.toMatchObject({ code: "capability_missing" });
     const events = await client.getEvents("one", { extensions: true });

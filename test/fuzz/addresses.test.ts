@@ -1,14 +1,13 @@
 import { BlockList } from "node:net";
 import { array, constantFrom, integer, oneof, record, string, tuple } from "fast-check";
 import { describe, expect } from "vitest";
-import { toAddressKind } from "../../src/sandbox/bridge/host/address.ts";
-import { dial } from "../../src/sandbox/bridge/host/dial.ts";
-import { judge } from "../../src/sandbox/bridge/host/verdict.ts";
-import { parseHostPatterns, parsePrivateNames } from "../../src/sandbox/bridge/hostPattern.ts";
-import { parseHostPort } from "../../src/sandbox/bridge/hostPort.ts";
+import { toAddressKind } from "../../src/sandbox/egress/host/address.ts";
+import { dial } from "../../src/sandbox/egress/host/dial.ts";
+import { judge, parseHostPatterns, parsePrivateNames } from "../../src/sandbox/egress/allow-list.ts";
+import { parseHostPort } from "../../src/sandbox/egress/host-port.ts";
 import { fuzz } from "./fuzz.ts";
 
-/** An oracle of its own: what no name may lead to, by the registries of special addresses and the clouds' own pages. */
+/** An independent oracle of forbidden addresses, from the registries of special addresses and the clouds' own pages. */
 const forbidden4 = toBlockList("ipv4", [
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
@@ -116,7 +115,7 @@ function toNumber(bytes: readonly number[]): number {
 const isPublic = (address: string): boolean => toAddressKind(address) === "public";
 
 describe("the address rules", () => {
-  fuzz("know an IPv4 address in each of its spellings, and what it leads to", {
+  fuzz("know an IPv4 address in each of its spellings, and its kind", {
     inputs: record({ bytes: bytes4, spelling: constantFrom(...Object.keys(SPELLINGS)) }),
     tries: 2_000,
     check({ bytes, spelling }) {
@@ -170,13 +169,13 @@ describe("the address rules", () => {
       const fixed = prefix === "::" ? "0:0:0:0:0:0:" : prefix;
       const rest = groups.slice(fixed.split(":").length - 1).map((group) => group.toString(16));
       const address = `${fixed}${rest.join(":")}`;
-      // What holds an IPv4 address is the target above.
+      // Addresses that hold an IPv4 address are the target above.
       if (address.startsWith("2002:")) return;
       expect(isPublic(address)).toBe(!forbidden6.check(address, "ipv6"));
     },
   });
 
-  fuzz("let no name lead to a place that is not public, whatever list it is on", {
+  fuzz("let no name lead to an address that is not public, on any list", {
     inputs: record({
       bytes: bytes4,
       embedding: constantFrom("none", ...Object.keys(EMBEDDINGS)),
@@ -218,7 +217,7 @@ function isCovered(
 }
 
 describe("the host rules", () => {
-  fuzz("cover what they say and nothing else, and open private networks only to names of that list", {
+  fuzz("cover exactly their hosts, and open private networks only to names of that list", {
     inputs: record({
       allow: array(entries, { maxLength: 4 }),
       privates: array(entries, { maxLength: 2 }),

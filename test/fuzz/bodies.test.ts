@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openAnthropic } from "../http/anthropic/anthropicBench.ts";
+import { openAnthropic } from "../http/anthropic/anthropic-bench.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { fuzz } from "./fuzz.ts";
-import { BODIES, HUGE, plan, type Plan, type Thrown, toThrown } from "./requests.ts";
+import { BODIES, HUGE } from "./request-samples.ts";
+import { plan, type Plan, type Thrown, toThrown } from "./requests.ts";
 
 interface RouteName {
   readonly method: string;
@@ -32,7 +33,7 @@ async function mountedRoutes(): Promise<RouteName[]> {
       path,
     }));
     const all = new Map(names.map((route) => [`${route.method} ${route.path}`, route]));
-    // What answers for a port of a sandbox says 502 where nothing listens there.
+    // The proxy to a sandbox's port answers 502 where nothing listens.
     all.delete("POST /v1/sessions/:id/ports/:port/*");
     return [...all.values()].filter(({ path }) => path !== "/*" && path !== "*" && !path.endsWith("/v1/*"));
   } finally {
@@ -89,7 +90,7 @@ async function throwAt({ method, path, headers, body }: Thrown): Promise<Answere
   }
 }
 
-/** No 5xx but what says that a tool of the host is missing, and every refusal in the dialect's own words. */
+/** No 5xx except for a missing tool of the host, and every refusal in the dialect's own format. */
 function assertAnswered(thrown: Thrown, { status, type, text }: Answered): void {
   const what = `${thrown.method} ${thrown.path.slice(0, 200)} -> ${status} ${text.slice(0, 500)}`;
   if (status >= 500) throw new Error(what);
@@ -105,7 +106,7 @@ function assertAnswered(thrown: Thrown, { status, type, text }: Answered): void 
 
 async function check(given: Plan): Promise<void> {
   const thrown = toThrown(given, routes, known);
-  // Node's own client refuses what is no URL.
+  // Node's own client refuses an invalid URL.
   if (!URL.canParse(server.url + thrown.path)) return;
   const answered = await throwAt(thrown);
   assertAnswered(thrown, answered);
@@ -118,7 +119,7 @@ async function assertAlive(): Promise<void> {
 }
 
 describe("bodies of every dialect", () => {
-  fuzz("are answered, whatever they hold", { inputs: plan, tries: 400, check });
+  fuzz("are answered, with any content", { inputs: plan, tries: 400, check });
 
   it("are answered at every route, valid or huge", async () => {
     const failed: string[] = [];

@@ -8,6 +8,7 @@ import type { Decoded, Harness } from "../../src/harness/port.ts";
 import { parseRecording, recordedContext } from "../../src/harness/recording.ts";
 import { fuzz } from "./fuzz.ts";
 import { deepText, mutate, type Mutation, mutation, toText } from "./mutations.ts";
+import { sampleOf } from "../harness/samples.ts";
 
 const RECORDINGS = resolve(import.meta.dirname, "../harness/recordings");
 const AGENT_OF: Readonly<Record<string, string>> = {
@@ -18,9 +19,9 @@ const AGENT_OF: Readonly<Record<string, string>> = {
 };
 const LONGEST = 80;
 
-/** What each agent really said, by agent. */
+/** Real lines of each agent, by agent. */
 const recordings = new Map<string, SpoolLine[][]>(
-  harnesses.map(({ id, sample }) => [id, [[...sample].slice(0, LONGEST)]]),
+  harnesses.map((harness) => [harness.id, [sampleOf(harness).slice(0, LONGEST)]]),
 );
 for (const folder of readdirSync(RECORDINGS)) {
   const files = readdirSync(join(RECORDINGS, folder)).filter((name) => name.endsWith(".jsonl"));
@@ -106,7 +107,7 @@ function check(given: Case): void {
   for (const line of toLines(given)) {
     const before = JSON.stringify(state);
     const decoded = harness.decode(state, line);
-    // Pure, and of its state alone: what was written down and read again knows the same.
+    // Pure: a state that went through JSON gives the same result.
     expect(JSON.stringify(state) === before, "the state was changed in place").toBe(true);
     const again = harness.decode(JSON.parse(before) as unknown, line);
     expect(toComparable(again)).toBe(toComparable(decoded));
@@ -135,7 +136,7 @@ function assertLegal({ facts, replies = [] }: Decoded<unknown>, line: SpoolLine)
     JSON.parse(line.text);
 }
 
-/** Lines that failed once, behind what a decoder had seen before them. */
+/** Lines that failed once, with the lines before them. */
 const FINDINGS: Readonly<Record<string, readonly Case[]>> = {
   claude: [
     "message_start",
@@ -169,7 +170,7 @@ const FINDINGS: Readonly<Record<string, readonly Case[]>> = {
 };
 
 describe.each(harnesses.map(({ id }) => [id]))("the decoder of %s", (agent) => {
-  fuzz("takes whatever its agent may write", {
+  fuzz("takes any line of its agent", {
     inputs: casesOf(agent),
     findings: FINDINGS[agent] ?? [],
     tries: 150,

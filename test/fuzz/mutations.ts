@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 
-/** What programs are not ready for: names of what every object has, broken text, numbers without end, depth. */
+/** Values that break programs: names of inherited properties, broken text, huge numbers, depth. */
 export const NASTY: readonly unknown[] = [
   "__proto__",
   "constructor",
@@ -52,14 +52,14 @@ export const mutation: fc.Arbitrary<Mutation> = fc.record({
   nasty: fc.nat({ max: 10_000 }),
 });
 
-/** A JSON value with one change at one of its places. */
+/** A JSON value with one change at one path. */
 export function mutate(value: unknown, { kind, at, nasty }: Mutation): unknown {
-  const places = placesOf(value);
+  const paths = pathsOf(value);
   const wanted = NASTY[nasty % NASTY.length];
-  const place = places[at % (places.length + 1)];
-  if (place === undefined) return kind === "set" ? wanted : value;
+  const chosen = paths[at % (paths.length + 1)];
+  if (chosen === undefined) return kind === "set" ? wanted : value;
   const copy = structuredClone(value);
-  const path = [...place];
+  const path = [...chosen];
   const key = path.pop() as string | number;
   const holder = path.reduce<unknown>((found, step) => (found as Record<string, unknown>)[step], copy);
   change(holder as Record<string, unknown>, key, { kind, wanted, nasty });
@@ -91,14 +91,14 @@ function put(holder: Record<string, unknown>, key: string | number, value: unkno
   Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** Marks the place of a deep value: `JSON.stringify` could not write it. */
+/** Marks a deep value, which `JSON.stringify` could not write. */
 const DEEP = "\u0001deep:";
 
 function toDeep(levels: number): string {
   return `${DEEP}${levels}\u0001`;
 }
 
-/** JSON text with the deep values in their places. */
+/** JSON text with the marks replaced by deep values. */
 export function toText(value: unknown): string {
   const text = JSON.stringify(value) ?? "null";
   return text.replaceAll(/"\\u0001deep:(\d+)\\u0001"/g, (_, levels: string) => deepText(Number(levels)));
@@ -110,13 +110,13 @@ export function deepText(levels: number, [open, close] = ['{"a":', "}"]): string
 
 type Path = readonly (string | number)[];
 
-function placesOf(value: unknown, path: Path = [], found: Path[] = []): Path[] {
+function pathsOf(value: unknown, path: Path = [], found: Path[] = []): Path[] {
   if (typeof value !== "object" || value === null) return found;
   const keys = Array.isArray(value) ? [...value.keys()] : Object.keys(value);
   for (const key of keys) {
     const below = [...path, key];
     found.push(below);
-    placesOf((value as Record<string | number, unknown>)[key], below, found);
+    pathsOf((value as Record<string | number, unknown>)[key], below, found);
   }
   return found;
 }

@@ -11,25 +11,25 @@ import { describeTree } from "../fortress/swapper.ts";
 import { fuzz } from "./fuzz.ts";
 
 const SECRET = "the host's own secret";
-let place = "";
+let base = "";
 let canary = "";
 let untouched: string[] = [];
 let mounted: Opened;
 let plain: Opened;
 
 beforeAll(async () => {
-  place = await mkdtemp(join(tmpdir(), "sluice-paths-"));
-  canary = join(place, "canary");
+  base = await mkdtemp(join(tmpdir(), "sluice-paths-"));
+  canary = join(base, "canary");
   mkdirSync(join(canary, "a/b"), { recursive: true });
   for (const path of ["a/b/c", "a/c", "c"]) writeFileSync(join(canary, path), SECRET);
   untouched = await describeTree(canary);
-  mounted = await open(createBwrapProvider({ root: join(place, "bwrap") }));
-  plain = await open(createLocalProvider({ root: join(place, "local") }));
+  mounted = await open(createBwrapProvider({ root: join(base, "bwrap") }));
+  plain = await open(createLocalProvider({ root: join(base, "local") }));
 });
 afterAll(async () => {
   await mounted.sandbox.destroy();
   await plain.sandbox.destroy();
-  await rm(place, { recursive: true, force: true });
+  await rm(base, { recursive: true, force: true });
 });
 
 /** Few names, so that paths meet. */
@@ -118,7 +118,7 @@ const bwrap = await createBwrapProvider({ root: join(tmpdir(), "sluice-probe") }
 if (!bwrap.available && process.env["CI"] === "true") throw new Error(`no bwrap: ${bwrap.reason}`);
 
 describe.skipIf(!bwrap.available)(`a program inside (needs bwrap: ${bwrap.reason ?? "there"})`, () => {
-  it("sees by the same paths what a client sees", async () => {
+  it("sees the same files by the same paths as a client", async () => {
     const { sandbox } = mounted;
     const script = `find . /tmp -mindepth 1 -delete; find ~ -mindepth 1 -maxdepth 1 ! -name workspace -exec rm -rf {} +; cd /home/user/workspace; mkdir -p a/b ~/x /tmp/t; echo 1 > a/b/f; echo 2 > ~/x/f; echo 3 > /tmp/t/f; mkdir -p output; echo 4 > output/f
 ln -s /home/user/workspace/a abs; ln -s /workspace/a/b ws; ln -s /tmp/t tmp; ln -s /mnt/session/outputs outs; ln -s ../x up
@@ -162,7 +162,7 @@ async function open(provider: SandboxProvider): Promise<Opened> {
   return { sandbox, host: { workspace, home, uploads, tmp: join(dirname(home), "tmp") } };
 }
 
-/** What the agent has left, in folders that were empty. */
+/** The agent's entries, in folders that were empty. */
 async function build(host: Host, made: readonly Made[]): Promise<void> {
   for (const folder of Object.values(host)) {
     for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true, force: true });
@@ -173,7 +173,7 @@ async function build(host: Host, made: readonly Made[]): Promise<void> {
     if (readsThroughLink(host[root], path)) continue;
     try {
       mkdirSync(kind === "folder" ? file : dirname(file), { recursive: true });
-      if (kind === "file") writeFileSync(file, file.slice(place.length), { flag: "wx" });
+      if (kind === "file") writeFileSync(file, file.slice(base.length), { flag: "wx" });
       if (kind === "link") symlinkSync(target.replaceAll("CANARY", canary), file);
     } catch {
       // Something else is there already.
@@ -185,10 +185,10 @@ function readsThroughLink(root: string, path: readonly string[]): boolean {
   return path.some((_, at) => readLink(join(root, ...path.slice(0, at))) !== undefined);
 }
 
-/** By strings alone and on a tree that stands still: a second opinion on what a path means inside. */
+/** A second resolver of paths inside, by strings alone and on a tree without changes. */
 function readAsInside(host: Host, said: string): string | undefined {
   if (said.includes("\0")) return undefined;
-  const places: Record<string, string> = {
+  const folders: Record<string, string> = {
     "/home/user": host.home,
     "/home/user/workspace": host.workspace,
     "/mnt/session/uploads": host.uploads,
@@ -201,7 +201,7 @@ function readAsInside(host: Host, said: string): string | undefined {
   };
   const toHost = (path: string): string | undefined => {
     for (let up = path; ; up = dirname(up)) {
-      const root = places[up];
+      const root = folders[up];
       if (root !== undefined) return root + path.slice(up.length);
       if (up === "/") return undefined;
     }
@@ -212,11 +212,11 @@ function readAsInside(host: Host, said: string): string | undefined {
     if (step === "" || step === ".") return walk(at, rest, budget);
     if (step === "..") return walk(dirname(at), rest, budget);
     const next = join(at, step);
-    const virtual = [...Object.keys(places), ...Object.keys(links)].some((path) =>
+    const virtual = [...Object.keys(folders), ...Object.keys(links)].some((path) =>
       path.startsWith(`${next}/`),
     );
     const target = links[next] ?? readLink(toHost(next));
-    if (target !== undefined && places[next] === undefined) {
+    if (target !== undefined && folders[next] === undefined) {
       budget.left -= 1;
       if (budget.left < 0) return undefined;
       return walk(target.startsWith("/") ? "/" : at, [...target.split("/"), ...rest], budget);
@@ -251,7 +251,7 @@ function isFolder(path: string): boolean {
   }
 }
 
-/** What a client may not name, whatever it would lead to. */
+/** Paths that a client may not name, with any target. */
 function isPlainlyOutside(said: string): boolean {
   const base = "/home/user/workspace";
   const plain = said.startsWith("/") ? normalize(said) : join(base, said);

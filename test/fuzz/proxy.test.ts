@@ -1,12 +1,12 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { array, constantFrom, integer, oneof, record, string, type Arbitrary } from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect } from "vitest";
-import { createResolve } from "../../src/sandbox/bridge/host/dial.ts";
-import { createProxy } from "../../src/sandbox/bridge/host/proxy.ts";
-import { parseHostPatterns, parsePrivateNames } from "../../src/sandbox/bridge/hostPattern.ts";
+import { createResolve } from "../../src/sandbox/egress/host/dial.ts";
+import { createProxy } from "../../src/sandbox/egress/host/proxy.ts";
+import { parseHostPatterns, parsePrivateNames } from "../../src/sandbox/egress/allow-list.ts";
 import { fuzz } from "./fuzz.ts";
 
-/** What an upstream got by one connection, byte by byte. */
+/** The bytes that an upstream got by one connection. */
 const reached: { port: number; text: string }[] = [];
 const servers: Server[] = [];
 let [allowed, forbidden, proxyPort] = [0, 0, 0];
@@ -17,7 +17,7 @@ async function listen(server: Server, host = "127.0.0.1"): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Answers each connection once, whatever it was sent. */
+/** Answers each connection once. */
 function createUpstream(): Server {
   const upstream = createServer((socket: Socket) => {
     const { port } = upstream.address() as AddressInfo;
@@ -88,7 +88,7 @@ function unchunk(text: string): string {
   }
 }
 
-/** Sends bytes in pieces and answers what came back until the other side was done, or silent. */
+/** Sends bytes in pieces and returns the response until its end or a silence. */
 function send(pieces: readonly Buffer[], silenceMs = 60): Promise<string> {
   return new Promise((resolve) => {
     let text = "";

@@ -4,14 +4,14 @@ import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { array, constantFrom, integer, oneof, record, string, uint8Array } from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { LentSecret } from "../../src/contract/index.ts";
-import { createResolve } from "../../src/sandbox/bridge/host/dial.ts";
-import { Lender } from "../../src/sandbox/bridge/host/lender.ts";
-import { createProxy } from "../../src/sandbox/bridge/host/proxy.ts";
-import { Scrubber } from "../../src/sandbox/bridge/host/scrubber.ts";
-import { SecretForms } from "../../src/sandbox/bridge/host/secretForms.ts";
-import { ScrubFrames } from "../../src/sandbox/bridge/host/webSocket.ts";
-import { parseHostPatterns } from "../../src/sandbox/bridge/hostPattern.ts";
-import { DESK_TOKEN, toDesk } from "../sandbox/lendingDesk.ts";
+import { createResolve } from "../../src/sandbox/egress/host/dial.ts";
+import { Lender } from "../../src/sandbox/egress/host/lender.ts";
+import { createProxy } from "../../src/sandbox/egress/host/proxy.ts";
+import { Scrubber } from "../../src/sandbox/egress/host/scrubber.ts";
+import { SecretForms } from "../../src/sandbox/egress/host/secret-forms.ts";
+import { ScrubFrames } from "../../src/sandbox/egress/host/web-socket-frames.ts";
+import { parseHostPatterns } from "../../src/sandbox/egress/allow-list.ts";
+import { DESK_TOKEN, toDesk } from "../sandbox/egress/lending-desk.ts";
 import { fuzz } from "./fuzz.ts";
 import { BASE64, decodeAll, ENCODINGS } from "./secret-forms.ts";
 
@@ -52,7 +52,7 @@ function scrub(secret: string, pieces: readonly Buffer[]): Buffer {
 }
 
 describe("a scrubbed stream", () => {
-  fuzz("never holds the secret in any form, however it is cut", {
+  fuzz("never holds the secret in any form, with any cuts", {
     inputs,
     tries: 600,
     check({ secret, encoding, before, after, cuts }) {
@@ -76,7 +76,7 @@ describe("a scrubbed stream", () => {
     },
   });
 
-  fuzz("is what it was where the secret is not in it, and holds nothing back at its end", {
+  fuzz("passes a stream without the secret unchanged, and holds nothing back at its end", {
     inputs: record({
       secret: string({ unit: "grapheme-ascii", minLength: 16, maxLength: 40 }),
       body: oneof(
@@ -94,7 +94,7 @@ describe("a scrubbed stream", () => {
     },
   });
 
-  fuzz("that gives out what it holds back never gives out the whole of a secret", {
+  fuzz("that is flushed never passes a whole secret", {
     inputs,
     tries: 400,
     check({ secret, encoding, before, after, cuts }) {
@@ -150,7 +150,7 @@ describe("a scrubbed stream", () => {
     }
   });
 
-  it("has a bound of what it holds back", () => {
+  it("holds back a bounded number of bytes", () => {
     const scrubber = new Scrubber(new SecretForms([{ value: "v4lue-of-it", placeholder: PLACEHOLDER }]));
     scrubber.write(Buffer.from("v"));
     expect(() => {
@@ -211,7 +211,7 @@ describe("an answer through the proxy", () => {
       request.end();
     });
 
-  fuzz("never holds the secret, whatever codings it comes in and however it is cut", {
+  fuzz("never holds the secret, in any coding and with any cuts", {
     inputs: record({
       secret: string({ unit: constantFrom(..."abcXYZ0189-_.~+/="), minLength: 12, maxLength: 40 }),
       encoding: constantFrom(...Object.keys(ENCODINGS)),
@@ -248,7 +248,7 @@ describe("an answer through the proxy", () => {
       for (const text of decodeAll(given.toString("latin1"))) expect(text).not.toContain(secret);
       const isKnown = codings.every((name) => name === "identity" || name in CODERS);
       const isReadable = isKnown && codings.filter((name) => name !== "identity").length <= 3;
-      // What is still coded would not show it.
+      // A coded body would hide it.
       expect(given.includes(PLACEHOLDER)).toBe(isReadable && status !== 206);
       for (const server of servers.splice(1)) {
         server.closeAllConnections();

@@ -46,7 +46,7 @@ export const BASE64: Readonly<Record<string, (bytes: Buffer) => string>> = {
   "base64 in a form": (bytes) => encodeURIComponent(bytes.toString("base64")),
 };
 
-/** What somebody finds who decodes whatever looks like base64. */
+/** The decoded texts of everything that looks like base64. */
 export function decodeAll(text: string): string[] {
   const plain = text
     .replace(/%2b/gi, "+")

@@ -8,7 +8,7 @@ import { type AgentId, requireAgent } from "../support/agents.ts";
 import { ofType } from "../support/engine.ts";
 import { assistantTexts } from "../support/laws.ts";
 import { LED_TO_MODEL } from "../support/model.ts";
-import { type AgentBench, openBench, SUMS } from "./agentBench.ts";
+import { type AgentBench, openBench, SUMS } from "./agent-bench.ts";
 import { outcomesOf, wordsOf } from "./told.ts";
 
 interface Able {

@@ -4,11 +4,12 @@ import { SluiceError } from "../../src/contract/index.ts";
 import type { Harness } from "../../src/harness/port.ts";
 import { decodeRecording, parseRecording } from "../../src/harness/recording.ts";
 import { scripted } from "../../src/harness/scripted/harness.ts";
+import { sample } from "./scripted/sample.ts";
 
 const row = (dir: string, raw: string, t = 0) => JSON.stringify({ t, dir, raw });
 
 describe("a recording", () => {
-  it("is read line by line, with its line numbers as places", () => {
+  it("is read line by line, with its line numbers as positions", () => {
     const text = [
       row("meta", "{}"),
       "",
@@ -45,9 +46,9 @@ describe("a recording", () => {
   });
 
   it("decodes into the facts of its lines, in order", () => {
-    const text = scripted.sample.map((line) => row(line.dir, line.text)).join("\n");
+    const text = sample.map((line) => row(line.dir, line.text)).join("\n");
     const decoded = [...decodeRecording(scripted as Harness, parseRecording(text))];
-    expect(decoded).toHaveLength(scripted.sample.length);
+    expect(decoded).toHaveLength(sample.length);
     const types = decoded.flatMap(({ facts }) => facts.map((fact) => fact.type));
     expect(types[0]).toBe("session.started");
     expect(types.at(-1)).toBe("turn.ended");

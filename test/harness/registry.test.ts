@@ -5,8 +5,10 @@ import { SluiceError } from "../../src/contract/index.ts";
 import { coverageOf, FEATURES } from "../../src/harness/coverage.ts";
 import type { Harness } from "../../src/harness/port.ts";
 import { findHarness, harnesses } from "../../src/harness/registry.ts";
-import { findExecutable } from "../../src/harness/scripted/executable.ts";
+import { findOwnProgram } from "../../src/harness/launch/own-program.ts";
 import { scripted } from "../../src/harness/scripted/harness.ts";
+import { sample } from "./scripted/sample.ts";
+import { withSample } from "./samples.ts";
 
 describe("the registry", () => {
   it("finds each harness by its id, which is unique", () => {
@@ -32,14 +34,18 @@ describe("the registry", () => {
 
 describe("coverage", () => {
   it("is computed: the scripted agent has every feature", () => {
-    expect(coverageOf(scripted as Harness)).toEqual(
+    expect(coverageOf(withSample(scripted as Harness))).toEqual(
       Object.fromEntries(FEATURES.map((feature) => [feature, true])),
     );
   });
 
+  it.each(harnesses)("of $id follows its sample", (harness) => {
+    expect(coverageOf(harness)).toEqual(coverageOf(withSample(harness)));
+  });
+
   it("is computed: an adapter that understands and says nothing has none", () => {
     const mute: Harness = {
-      ...(scripted as Harness),
+      ...withSample(scripted as Harness),
       launch: () => ({ argv: ["mute"], env: {} }),
       decode: (state) => ({ state, facts: [] }),
       encode: () => undefined,
@@ -47,10 +53,10 @@ describe("coverage", () => {
     expect(coverageOf(mute)).toEqual(Object.fromEntries(FEATURES.map((feature) => [feature, false])));
   });
 
-  it("follows what the sample shows", () => {
+  it("follows the sample", () => {
     const quiet: Harness = {
       ...(scripted as Harness),
-      sample: scripted.sample.filter((line) => !/thinking|plan|mcp__|question/.test(line.text)),
+      sample: sample.filter((line) => !/thinking|plan|mcp__|question/.test(line.text)),
     };
     const coverage = coverageOf(quiet);
     expect(FEATURES.filter((feature) => !coverage[feature])).toEqual([
@@ -72,7 +78,7 @@ describe("launching the scripted agent", () => {
     expect(files).toEqual([]);
   });
 
-  it("passes on what the session asks for, and closes the MCP configuration to others", () => {
+  it("passes the session's settings on, and closes the MCP configuration to others", () => {
     const mcp = { s: { command: "server" } };
     const spec = { agent: "scripted", model: "m", variant: "high", mcp, env: { A: "b", HOME: "/other" } };
     const { argv, env, files } = scripted.launch(spec, { ...context, resume: "abc" });
@@ -88,25 +94,26 @@ describe("launching the scripted agent", () => {
     ]);
   });
 
-  it("is detected exactly when its file is there, and says what to do otherwise", async () => {
+  it("is detected when its file exists, and otherwise names the remedy", async () => {
     const detected = await scripted.detect();
-    const { path, version } = findExecutable();
+    const { path, version } = findOwnProgram();
     expect(detected).toEqual(
       existsSync(path) ? { installed: true, version } : { installed: false, hint: "npm run build" },
     );
   });
 
   it("bundles from files of its own folder and Node's own modules", () => {
-    const folder = resolve(import.meta.dirname, "../../src/harness/scripted/agent");
-    for (const name of readdirSync(folder)) {
+    const folder = resolve(import.meta.dirname, "../../src/scripted-agent");
+    const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
+    for (const name of names.filter((name) => name.endsWith(".ts"))) {
       const text = readFileSync(resolve(folder, name), "utf8");
       for (const [statement, specifier] of text.matchAll(/^import [^;]*? from "([^"]+)";/gm)) {
         const isTypesOnly = statement.startsWith("import type");
-        // Types are gone once it is built; the rules and names of tools are small files without imports of their own.
+        // Types are gone once it is built; the others are small files without imports of their own.
         expect(specifier, name).toMatch(
           isTypesOnly
-            ? /^(node:|\.\/|\.\.\/protocol\.ts$|.*\/contract\/index\.ts$)/
-            : /^(node:|\.\/|.*\/(toolRule|toolNames)\.ts$)/,
+            ? /^(node:|\.\/|\.\.\/[\w-]+\.ts$|.*\/contract\/index\.ts$)/
+            : /^(node:|\.\/|\.\.\/[\w-]+\.ts$|.*\/contract\/tool-(rule|names)\.ts$|.*\/text\/[\w-]+\.ts$)/,
         );
       }
     }

@@ -7,7 +7,7 @@ import { LED_TO_MODEL } from "../support/model.ts";
 
 const FAILURES = ["rate_limited", "bad_gateway", "overloaded"] as const;
 
-/** All real CLIs retry such failures by themselves, or leave it to us; what they do is told, and the turn completes. */
+/** Every real CLI retries such failures, or leaves that to us. The retries are events, and the turn completes. */
 describe.concurrent("a model that fails once", () => {
   let test: TestEngine;
   let model: ScriptedModel;

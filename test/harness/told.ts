@@ -28,7 +28,7 @@ export function resultsOf(events: readonly SluiceEvent[]): Item[] {
     .filter((item) => item.kind === "tool_result");
 }
 
-/** Results in the order in which they came: how each ended, and what it says. */
+/** The tool results in order: status, output, and the other parts. */
 export function outcomesOf(
   events: readonly SluiceEvent[],
 ): { status: string; output: string; rest: ContentPart[] }[] {

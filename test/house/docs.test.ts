@@ -1,6 +1,8 @@
-import { readFileSync, writeFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
+import { readGenerated, readWalk, withPart } from "../../scripts/architecture.mjs";
+import { listFiles, roomOf, SRC } from "../../scripts/source-graph.mjs";
 import { ERRORS } from "../../src/contract/index.ts";
 import { coverageOf, FEATURES, harnesses } from "../../src/harness/index.ts";
 
@@ -9,16 +11,13 @@ const ROOT = resolve(import.meta.dirname, "../..");
 /** Tables that say what the code says; `UPDATE_DOCS=1 npm test test/house` writes them anew. */
 describe("the documents", () => {
   it.each([
-    ["PROTOCOL.md", "errors", errorTable()],
-    ["README.md", "agents", agentTable()],
-  ])("%s has the true table of %s", (file, name, table) => {
-    const path = resolve(ROOT, file);
-    const text = readFileSync(path, "utf8");
-    const [begin, end] = [`<!-- ${name}:begin -->\n`, `<!-- ${name}:end -->`];
-    const [head, rest] = [text.slice(0, text.indexOf(begin) + begin.length), text.slice(text.indexOf(end))];
-    const wanted = head + table + rest;
+    { file: "PROTOCOL.md", name: "errors", text: errorTable() },
+    { file: "README.md", name: "agents", text: agentTable() },
+    ...readGenerated(),
+  ])("$file has the true part of $name", (part) => {
+    const path = resolve(ROOT, part.file);
+    const wanted = withPart(readFileSync(path, "utf8"), part);
     if (process.env["UPDATE_DOCS"]) writeFileSync(path, wanted);
-    expect(text.includes(begin) && text.includes(end)).toBe(true);
     expect(readFileSync(path, "utf8")).toBe(wanted);
   });
 
@@ -29,6 +28,33 @@ describe("the documents", () => {
       const family = `\`${type.split(".")[0]}.*\``;
       expect(text.includes(`\`${type}\``) || text.includes(family), type).toBe(true);
     }
+  });
+});
+
+describe("the pages", () => {
+  const pages = ["README.md", "AGENTS.md", ...listFiles(join(ROOT, "docs")).map((file) => `docs/${file}`)];
+
+  it.each(pages.filter((page) => page.endsWith(".md")))("%s has no dead link", (page) => {
+    const text = readFileSync(join(ROOT, page), "utf8").replaceAll(/```[\s\S]*?```/g, "");
+    const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]+)[^)]*\)/g)].map((match) => match[1] ?? "");
+    expect(links.filter((link) => !existsSync(join(ROOT, dirname(page), link)))).toEqual([]);
+  });
+});
+
+describe("the walks of AGENTS.md", () => {
+  const guide = readFileSync(join(ROOT, "AGENTS.md"), "utf8");
+
+  it.each(["out", "in"] as const)("%s: has files that exist, each in its room", (name) => {
+    for (const { room, file } of readWalk(guide, name)) {
+      expect(existsSync(join(SRC, file)), file).toBe(true);
+      expect(dirname(file)).toBe(room);
+    }
+  });
+
+  it.each(["out", "in"] as const)("%s: visits no room twice", (name) => {
+    const rooms = readWalk(guide, name).map(({ room }) => roomOf(room));
+    const visits = rooms.filter((room, index) => room !== rooms[index - 1]);
+    expect(visits).toEqual([...new Set(visits)]);
   });
 });
 

@@ -1,85 +1,81 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-
-/** Which room may import which (design: each knows only those to its left). */
-const MAY_IMPORT: Record<string, readonly string[]> = {
-  contract: [],
-  disk: [],
-  sqlite: ["contract"],
-  log: ["contract", "sqlite"],
-  spool: ["contract", "disk"],
-  sandbox: ["contract", "disk"],
-  harness: ["contract"],
-  dialects: ["contract"],
-  client: ["contract"],
-  tools: ["contract"],
-  model: ["contract", "harness"],
-  sessions: ["contract", "sqlite", "log", "spool", "sandbox", "harness", "dialects", "tools"],
-  catalog: ["contract", "sqlite"],
-  http: ["contract", "log", "catalog", "dialects", "sessions"],
-  tanstack: ["contract", "client", "spool", "sandbox", "harness"],
-  sdk: ["contract", "log", "catalog", "sandbox", "harness", "dialects", "client", "sessions"],
-  cli: [
-    "contract",
-    "log",
-    "spool",
-    "sandbox",
-    "harness",
-    "dialects",
-    "client",
-    "sessions",
-    "http",
-    "sdk",
-    "model",
-    "catalog",
-    "sqlite",
-  ],
-};
+import { readEdges } from "../../scripts/architecture.mjs";
+import {
+  findCycles,
+  MAY_IMPORT,
+  readGraph,
+  readSpecifiers,
+  roomOf,
+  SRC,
+} from "../../scripts/source-graph.mjs";
 
 /** Node itself, and the rooms that need it. */
 const NODE =
   /^node:|^\.\.\/(?:disk|log|spool|sandbox|harness|sessions|sqlite|catalog|tools)\/|^\.\/sandbox\//;
 
-const SRC = resolve(import.meta.dirname, "../../src");
+const GRAPH = readGraph();
 
 describe("the rooms", () => {
-  const files = sourceFiles(SRC);
-
-  it("has every file in a room that the table knows", () => {
-    const rooms = new Set(files.map((file) => relative(SRC, file).split("/")[0]));
+  it("have every file of src, and each is in the table", () => {
+    const rooms = new Set([...GRAPH.keys()].map(roomOf));
     rooms.delete("index.ts");
-    for (const room of rooms) expect(Object.keys(MAY_IMPORT)).toContain(room);
+    expect([...rooms].toSorted()).toEqual(Object.keys(MAY_IMPORT).toSorted());
   });
 
-  it.each(files.map((file) => [relative(SRC, file), file] as const))(
-    "%s imports only to its left",
-    (name, file) => {
-      const room = name.split("/")[0] ?? "";
-      if (room === "index.ts") return;
-      for (const specifier of imports(file).filter((specifier) => specifier.startsWith("."))) {
-        const target = relative(SRC, resolve(dirname(file), specifier)).split("/")[0] ?? "";
-        expect([room, ...(MAY_IMPORT[room] ?? [])], `${name} imports ${specifier}`).toContain(target);
-      }
-    },
-  );
+  it.each([...GRAPH])("%s imports only what the table permits to its room", (file, targets) => {
+    const room = roomOf(file);
+    const permitted = new Set([room, ...(MAY_IMPORT[room] ?? [])]);
+    expect(targets.filter((target) => room !== "index.ts" && !permitted.has(roomOf(target)))).toEqual([]);
+  });
+
+  it("use every permission of the table", () => {
+    const edges = readEdges();
+    const unused = Object.entries(MAY_IMPORT).flatMap(([room, permitted]) =>
+      permitted.filter((other) => !edges[room]?.includes(other)).map((other) => `${room} → ${other}`),
+    );
+    expect(unused).toEqual([]);
+  });
+
+  it("have no import cycle between files, imports of types included", () => {
+    expect(findCycles(GRAPH)).toEqual([]);
+  });
 
   it.each(
-    files
-      .filter((file) => /^(?:(?:contract|client|dialects)\/|tanstack\/[^/]+$)/.test(relative(SRC, file)))
-      .map((file) => [relative(SRC, file), file]),
-  )("%s needs no Node", (name, file) => {
-    for (const specifier of imports(file ?? "")) expect(specifier, name).not.toMatch(NODE);
+    [...GRAPH.keys()].filter((file) => /^(?:(?:contract|client|dialects)\/|tanstack\/[^/]+$)/.test(file)),
+  )("%s needs no Node", (file) => {
+    const specifiers = readSpecifiers(readFileSync(join(SRC, file), "utf8"));
+    for (const specifier of specifiers) expect(specifier).not.toMatch(NODE);
   });
 });
 
-function sourceFiles(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true, recursive: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
-    .map((entry) => join(entry.parentPath, entry.name));
-}
+describe("the search for cycles", () => {
+  it("finds a circle of two, a longer one, and a file that imports itself", () => {
+    const graph = new Map([
+      ["a", ["b"]],
+      ["b", ["a", "c"]],
+      ["c", ["d"]],
+      ["d", ["e"]],
+      ["e", ["c"]],
+      ["f", ["f"]],
+      ["g", ["a"]],
+    ]);
+    expect(findCycles(graph)).toEqual([["c", "d", "e"], ["a", "b"], ["f"]]);
+  });
 
-function imports(file: string): string[] {
-  const text = readFileSync(file, "utf8");
-  return [...text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map((match) => match[1] ?? "");
-}
+  it("reads imports of every form, and tells types from values", () => {
+    const text = [
+      'import { a } from "./a.ts";',
+      'import type { b } from "./b.ts";',
+      'import { type c, type d as e } from "./c.ts";',
+      'import f, { type g } from "./d.ts";',
+      'export * from "./e.ts";',
+      'const h = await import("./f.ts");',
+      '// import { i } from "./i.ts";',
+    ].join("\n");
+    const all = ["./a.ts", "./b.ts", "./c.ts", "./d.ts", "./e.ts", "./f.ts"];
+    expect(readSpecifiers(text)).toEqual(all);
+    expect(readSpecifiers(text, { values: true })).toEqual(["./a.ts", "./d.ts", "./e.ts", "./f.ts"]);
+  });
+});

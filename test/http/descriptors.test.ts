@@ -19,7 +19,7 @@ describe.runIf(process.platform === "linux")("/metrics on descriptors", () => {
     return { open: read("descriptors_open"), limit: read("descriptors_limit") };
   };
 
-  it("tells how many may be open, and how many are, up and down with the readers", async () => {
+  it("reports the limit and the count, which follows the readers", async () => {
     await server.client.sessions.create("read", { agent: "scripted" });
     const streams = await Promise.all(
       Array.from({ length: READERS }, async () => {

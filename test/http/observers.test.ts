@@ -1,10 +1,10 @@
 import { request } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readAll, say, script, waitFor } from "../support/engine.ts";
-import { input } from "./ag-ui/agUiBench.ts";
-import { codeOf } from "./appBench.ts";
-import { type NdjsonBench, openNdjson } from "./ndjson/ndjsonBench.ts";
-import { SseReader } from "./sseReader.ts";
+import { input } from "./ag-ui/ag-ui-bench.ts";
+import { codeOf } from "./app-bench.ts";
+import { type NdjsonBench, openNdjson } from "./ndjson/ndjson-bench.ts";
+import { SseReader } from "./sse-reader.ts";
 
 let bench: NdjsonBench;
 beforeAll(async () => {
@@ -12,10 +12,10 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-/** A turn that lasts longer than any patience with readers. */
+/** A turn that lasts longer than the grace for absent readers. */
 const LONG = script({ shell: "sleep 1.5" }, { say: "by myself" });
 
-/** Comes, sees something, and goes. */
+/** Connects, reads a first frame and disconnects. */
 async function watch(path: string): Promise<void> {
   const reader = await SseReader.open(bench.url + path);
   await reader.until((text) => /^data: /m.test(text));
@@ -35,8 +35,8 @@ const head = (path: string): Promise<number | undefined> =>
       .end();
   });
 
-describe.concurrent("an observer who leaves ends nothing", () => {
-  it("of a turn that another dialect began", async () => {
+describe.concurrent("an observer that disconnects ends no run", () => {
+  it("of a turn of another dialect", async () => {
     await bench.test.engine.create("universal", { agent: "scripted" });
     const { turnId } = await say(bench.test.engine, "universal", LONG);
     const place = `conversation=universal&turn=${turnId}`;
@@ -46,7 +46,7 @@ describe.concurrent("an observer who leaves ends nothing", () => {
     expect(await statusOf("universal")).toBe("completed");
   });
 
-  it("of a run of NDJSON lines, whatever the run's own client may do", async () => {
+  it("of a run of NDJSON lines, whose own client could cancel it", async () => {
     const body = { conversation: "lines", prompt: LONG, cancelOnDisconnect: true };
     const run = await bench.post("/stream", body);
     const turn = run.headers.get("sluice-turn-id");
@@ -54,7 +54,7 @@ describe.concurrent("an observer who leaves ends nothing", () => {
     expect(await run.text()).toContain("by myself");
   });
 
-  it("of a run that was dispatched to go on, by any address", async () => {
+  it("of a run that was dispatched without cancelOnDisconnect, on any route", async () => {
     const body = { conversation: "goes-on", prompt: LONG, cancelOnDisconnect: false };
     const { stream } = (await (await bench.post("/chat", body)).json()) as { stream: string };
     expect(stream).not.toContain("cancelOnDisconnect");
@@ -62,7 +62,7 @@ describe.concurrent("an observer who leaves ends nothing", () => {
     expect(await statusOf("goes-on")).toBe("completed");
   });
 
-  it("of an AG-UI run that did not ask for it", async () => {
+  it("of an AG-UI run without cancelOnDisconnect", async () => {
     const body = input("observed", LONG);
     const run = await bench.call("POST", "/ag-ui/scripted", { json: body });
     await watch(`/ag-ui/scripted?threadId=observed&runId=${String(body["runId"])}&cancelOnDisconnect=1`);
@@ -71,7 +71,7 @@ describe.concurrent("an observer who leaves ends nothing", () => {
 });
 
 describe("HEAD of a stream", () => {
-  it("is no reader: the run still ends with its last one, and no reader is left", async () => {
+  it("does not count as a reader: the run ends with its last reader", async () => {
     const chat = await bench.chat("head", { shell: "sleep 60" });
     expect(await head(chat.stream)).toBe(200);
     await watch(chat.stream);
@@ -93,7 +93,7 @@ describe("DELETE of an AG-UI run", () => {
   const remove = (query: string, agent = "scripted"): Promise<Response> =>
     bench.call("DELETE", `/ag-ui/${agent}?${query}`);
 
-  it("ends the run that is meant, and no other", async () => {
+  it("ends the named run and no other", async () => {
     const ask = { ask: { shell: "make deploy" } };
     const first = input("stops", script({ say: "over" }));
     await (await bench.call("POST", "/ag-ui/scripted", { json: first })).text();
@@ -114,7 +114,7 @@ describe("DELETE of an AG-UI run", () => {
     expect(ended.data.status).toBe("interrupted");
   });
 
-  it("waits for a run that has not started yet", async () => {
+  it("ends a queued run when it starts", async () => {
     const abort = new AbortController();
     await bench.test.engine.create("early", { agent: "scripted" });
     const body = input("early", script({ shell: "sleep 60" }));
@@ -130,7 +130,7 @@ describe("DELETE of an AG-UI run", () => {
     await run.then((response) => response.text()).catch(() => {});
   });
 
-  it("finds a run by its turn alone, and reads no whole log for it", async () => {
+  it("finds a run by its turn without reading whole logs", async () => {
     const { engine, log } = bench.test;
     await engine.create("long", { agent: "scripted" });
     await say(engine, "long", script({ flood: { events: 6000, bytes: 10 } }));
@@ -157,12 +157,12 @@ describe("DELETE of an AG-UI run", () => {
 });
 
 describe("a dispatch that has started", () => {
-  it("is answered, also where old passwords vanish while it sweeps them", async () => {
+  it("is answered even if another server removes old passwords meanwhile", async () => {
     const { catalog } = bench;
     const list = catalog.list.bind(catalog);
     await bench.chat("swept", { say: "old" });
     await waitFor(bench.test.log, "swept", "turn.ended");
-    // Another server sweeps the same passwords between our look and our write.
+    // Another server removes the same passwords between our read and our write.
     Object.assign(catalog, {
       list: async (...[owner, query]: Parameters<typeof list>) => {
         const { created: _, ...all } = query;
@@ -183,7 +183,7 @@ describe("a dispatch that has started", () => {
     expect(events.at(-1)?.turn_id ?? turn).toBe(turn);
   });
 
-  it("is answered without a password where its record cannot be written", async () => {
+  it("is answered without a password if its record cannot be written", async () => {
     const { catalog } = bench;
     const write = catalog.write.bind(catalog);
     Object.assign(catalog, {

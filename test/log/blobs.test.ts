@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EventDraft } from "../../src/contract/index.ts";
 import { createSqliteLog } from "../../src/log/index.ts";
 import type { EventLog } from "../../src/log/index.ts";
-import { fromOutline, toOutline } from "../../src/log/outline.ts";
+import { fromOutline, toOutline } from "../../src/log/segment.ts";
 import { createDriver } from "../../src/sqlite/driver.ts";
 import { append, createSession, failsWith, readAll, toDeltas } from "../../src/log/testkit/suite.ts";
 
@@ -32,7 +32,7 @@ describe("a large output", () => {
     return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   };
 
-  it("is stored once, whoever refers to it, and goes with the last who does", async () => {
+  it("is stored once, and goes with its last reference", async () => {
     const text = "a".repeat(40_000);
     await append(log, "s", [toDiff(text), toDiff(text), { ...toDiff("small"), raw: text }]);
     await append(log, "t", [toDiff(text)]);
@@ -90,7 +90,7 @@ describe("a large output", () => {
     }
   });
 
-  it("cannot be forged by what an agent prints", async () => {
+  it("cannot be forged by an agent's output", async () => {
     const hash = (await import("node:crypto")).createHash("sha256").update("e".repeat(40_000)).digest("hex");
     const forged = `@0:${hash} {"sequence":1}`;
     await append(log, "t", [toDiff("e".repeat(40_000))]);

@@ -17,7 +17,7 @@ describe("a page of the log", () => {
   beforeEach(async () => (folder = await mkdtemp(join(tmpdir(), "sluice-page-"))));
   afterEach(() => rm(folder, { recursive: true }));
 
-  it("touches a few rows, however long the history", async () => {
+  it("touches a few rows of any history", async () => {
     const touched: Record<number, number[]> = {};
     for (const history of [1000, 100_000]) {
       const place = join(folder, String(history));
@@ -142,7 +142,7 @@ async function fill(folder: string, events: number): Promise<void> {
   await log.close();
 }
 
-/** A driver that writes down what is asked of the database and what comes back. */
+/** A driver that records queries and their results. */
 function createCounter() {
   const rows: Row[] = [];
   const statements = new Set<string>();

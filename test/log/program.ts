@@ -16,7 +16,7 @@ export interface Program {
 
 export interface RunningProgram {
   readonly child: ChildProcess;
-  /** What it has printed so far, line by line. */
+  /** Its output so far, line by line. */
   readonly lines: string[];
   /** Resolves with the first line that matches; fails if the program ends without one. */
   line(pattern: RegExp): Promise<string>;

@@ -66,7 +66,7 @@ describe("the tail", () => {
     expect(sequences(tail, "s", 7)).toEqual([8, 9]);
   });
 
-  it("gives native lines only to those who ask", () => {
+  it("gives native lines only on request", () => {
     const tail = new Tail(limits);
     extend(tail, "s", 1, 2, "x", "raw");
     expect(tail.read("s", { after: 0, limit: 1, raw: true })).toEqual([

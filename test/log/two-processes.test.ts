@@ -54,7 +54,7 @@ describe("two processes on one database", () => {
     isGapless(await log.read("s", { after: 60, limit: 100 }), 61);
   });
 
-  it("wake only the readers of sessions that were written or removed, however many wait", async () => {
+  it("wake only the readers of written or removed sessions, among many", async () => {
     const many = Array.from({ length: 300 }, (_, index) => `idle-${index}`);
     for (const id of [...many, "gone"]) await createSession(log, id);
     for (const id of [...many, "gone", "s"]) await append(log, id, toDeltas(2));

@@ -50,7 +50,7 @@ describe.each(AGENTS)("%s", (id) => {
     expect([read(work, "p1.txt"), read(work, "p2.txt")]).toEqual(["1\n", "2\n"]);
     expect(existsSync(join(work, "b.txt"))).toBe(false);
     expect(read(work, "sub.txt")).toBe("sub\n");
-    // The script is a JSON text within JSON wherever an agent repeats its prompt, and so has other quotes.
+    // An agent that repeats its prompt puts the script as JSON text within JSON, with other quotes.
     for (const said of ["first words", "last words"]) expect(out).toContain(`"${said}"`);
     // Gemini's line format has no thoughts.
     if (id !== "gemini") expect(out).toContain('"thinking of it"');

@@ -148,7 +148,7 @@ describe("the server", () => {
     await expect(response.text()).rejects.toThrow();
   });
 
-  it("says what is wrong with a script, and with a body", async () => {
+  it("names the mistake in a script, and in a body", async () => {
     const { path, body } = WIRES[0]!.request({ texts: [`#script [{"sing":"la"}]`], stream: true });
     const wrong = await post(model.url + path, body);
     expect(wrong.status).toBe(400);

@@ -31,7 +31,7 @@ it.each(["SIGINT", "SIGTERM"] as const)(
   },
 );
 
-it("says what is wrong with its options", async () => {
+it("names a wrong option", async () => {
   expect((await bench.run(["model", "--port", "x"])).code).toBe(2);
   const ended = await bench.run(["model", "--log", join(bench.folder, "no", "such", "file")]);
   expect(ended.code).toBe(1);

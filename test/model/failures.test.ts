@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createScriptedModel, type ScriptedModel } from "../../src/model/index.ts";
-import { openLab } from "../harness/scripted-agent.ts";
+import { openLab } from "../scripted-agent/lab.ts";
 import { post, say, toEvents, WIRES, type TestWire } from "./wires.ts";
 
 let model: ScriptedModel;

@@ -94,7 +94,7 @@ describe("how a script goes on", () => {
     expect((await chat([script, first, tool(first.tool_calls[0].id, "x")])).content).toBe("Done.");
   });
 
-  it("skips what means nothing to a model", async () => {
+  it("skips steps without a meaning for a model", async () => {
     const steps = [
       { stderr: "x" },
       { raw: "y" },

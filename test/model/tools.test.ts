@@ -146,7 +146,7 @@ describe("codex", () => {
     expect(JSON.parse(call.arguments).cmd).toContain("apply_patch <<'PATCH'\n*** Begin Patch");
   });
 
-  it("searches for what is held back, once, then calls it in its namespace", async () => {
+  it("searches for a deferred tool once, then calls it in its namespace", async () => {
     const steps = [{ mcp: { server: "tiny", tool: "add", input: { a: 1 } } }, { say: "end" }];
     const [search] = await ask(steps);
     expect(search).toMatchObject({ type: "tool_search_call", execution: "client" });

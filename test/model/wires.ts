@@ -1,9 +1,9 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 
-/** How each wire is asked for one user text, and what its answer says, as a client of it would read it. */
+/** A request with one user text for each wire, and a reader of its answer. */
 export interface TestWire {
   readonly id: string;
-  /** `tools` by name; history entries as pairs of what the model called and what came back. */
+  /** `tools` by name; history entries are pairs of a call and its result. */
   request(ask: TestAsk): { path: string; body: Record<string, unknown> };
   readWhole(body: Json): Said;
   readStream(events: readonly EventSourceMessage[]): Said;

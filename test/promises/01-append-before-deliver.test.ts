@@ -14,13 +14,13 @@ afterAll(async () => {
   await server.close();
 });
 
-it("promise 1: whatever a client sees is committed already", async () => {
+it("promise 1: every event that a client sees is committed already", async () => {
   await server.client.sessions.create("s", { agent: "scripted" });
   await server.client.sendMessage("s", script({ flood: { events: 3000, bytes: 40 } }));
   let seen = 0;
   for await (const event of server.client.subscribe("s", { extensions: true })) {
     seen = event.sequence;
-    // Another process's eyes on the database: what is on the socket must be in the file.
+    // Another process reads the database: a frame on the socket must be in the file.
     if (seen % 50 === 0) {
       const stored = await log.read("s", { after: seen - 1, limit: 1 });
       expect(JSON.parse(stored[0]?.body ?? "null")).toEqual(event);
@@ -30,7 +30,7 @@ it("promise 1: whatever a client sees is committed already", async () => {
   expect(seen).toBeGreaterThan(3000);
 });
 
-it("promise 1: what a session says of itself is committed too, so that its count is a cursor", async () => {
+it("promise 1: the info of a session is committed too, so that its event count is a cursor", async () => {
   const { client } = server;
   await client.sessions.create("counted", { agent: "scripted" });
   const steps = Array.from({ length: 40 }, (_, index) => [

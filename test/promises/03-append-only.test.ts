@@ -7,7 +7,7 @@ beforeEach(async () => {
 });
 afterEach(() => test.close());
 
-it("promise 3: what was read once reads the same for ever", async () => {
+it("promise 3: an event that was read once reads the same for ever", async () => {
   await test.engine.create("s", SCRIPTED);
   const bodies = async (): Promise<string[]> => {
     const all: string[] = [];

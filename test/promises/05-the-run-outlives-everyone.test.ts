@@ -50,7 +50,7 @@ describe("promise 5: the run outlives everyone", () => {
     expect(events.filter((event) => event.type === "process.started")).toHaveLength(1);
   });
 
-  it("SIGTERM drains and exits 0; a turn that goes on longer is picked up by the next life", async () => {
+  it("SIGTERM drains and exits 0; the next server picks up a longer turn", async () => {
     await server.client.sessions.create("drained", { agent: "scripted" });
     await server.client.sendMessage("drained", script({ sleep: 200 }, { say: "short" }));
     await readFrames(server, "drained", { after: 0, until: ({ data }) => data.includes('"turn.started"') });

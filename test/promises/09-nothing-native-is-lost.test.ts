@@ -18,7 +18,7 @@ describe("promise 9: nothing native is lost", () => {
   });
   afterEach(() => test.close());
 
-  it("keeps what no decoder knows, and the turn goes on", async () => {
+  it("keeps unknown native lines, and the turn goes on", async () => {
     const lines = [
       "Warning: something",
       '{"type":"brand.new","x":1}',

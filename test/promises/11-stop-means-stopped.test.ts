@@ -39,7 +39,7 @@ describe("promise 11: stop means stopped", () => {
     });
   });
 
-  it("terminate answers when the whole tree is dead", async () => {
+  it("terminate resolves when the whole tree is dead", async () => {
     const sandbox = await running("b", {
       shell: "setsid sh -c 'sleep 1234' & (nohup sleep 1234 &) ; echo on; sleep 1234",
     });
@@ -58,7 +58,7 @@ describe("promise 11: stop means stopped", () => {
     expect(message.status).toBe(409);
   });
 
-  it("no orphan survives a restart: what the next life finds, it can still stop", async () => {
+  it("no orphan survives a restart: the next server can still stop it", async () => {
     const sandbox = await running("c", { shell: "setsid sleep 1234 & echo on; sleep 1234" });
     await server.kill();
     await server.start();
@@ -66,7 +66,7 @@ describe("promise 11: stop means stopped", () => {
     expect(await processesWith(sandbox)).toEqual([]);
   });
 
-  it("DELETE of a live session answers, and leaves nobody", async () => {
+  it("DELETE of a live session resolves, and leaves no process", async () => {
     const sandbox = await running("d", { shell: "echo on; sleep 1234" });
     expect((await server.fetch("/v1/sessions/d", { method: "DELETE" })).status).toBe(204);
     expect(await processesWith(sandbox)).toEqual([]);

@@ -14,7 +14,7 @@ describe("promise 12: closed by default", () => {
   });
   afterAll(() => server.close());
 
-  it("generates a token, keeps it to itself, and wants to see it", async () => {
+  it("generates a token, keeps it private, and requires it", async () => {
     expect(server.token.length).toBeGreaterThanOrEqual(32);
     expect((await stat(join(server.data, "token"))).mode & 0o777).toBe(0o600);
     expect((await stat(server.data)).mode & 0o077).toBe(0);
@@ -59,7 +59,7 @@ describe("promise 12: closed by default", () => {
     }
   });
 
-  it("takes the token out of what an agent prints", async () => {
+  it("redacts the token from the output of an agent", async () => {
     const { eventCount: after } = await server.client.sessions.get("s");
     await server.client.sendMessage("s", script({ shell: `cat '${join(server.data, "token")}'` }));
     const frames = await readFrames(server, "s", {

@@ -9,7 +9,7 @@ import {
   type SandboxSpec,
 } from "../../src/sandbox/index.ts";
 import type { BwrapProviderOptions } from "../../src/sandbox/bwrap/provider.ts";
-import { bridgePrograms } from "./program.ts";
+import { egressPrograms } from "./program.ts";
 
 const detected = await createBwrapProvider({ root: join(tmpdir(), "sluice-probe") }).detect();
 if (!detected.available && process.env["CI"] === "true") throw new Error(`no bwrap: ${detected.reason}`);
@@ -33,7 +33,7 @@ export async function makeProvider(
   options: Partial<BwrapProviderOptions> = {},
 ): Promise<{ root: string; provider: SandboxProvider }> {
   const root = options.root ?? join(await makeFolder(), "data", "sandboxes");
-  return { root, provider: createBwrapProvider({ root, programs: await bridgePrograms(), ...options }) };
+  return { root, provider: createBwrapProvider({ root, programs: await egressPrograms(), ...options }) };
 }
 
 export async function makeSandbox(

@@ -86,7 +86,7 @@ describeBwrap("the engine with bwrap", () => {
     });
   });
 
-  it("interrupts a turn in place, and terminates with nobody left", async () => {
+  it("interrupts a turn at once, and terminates with no process left", async () => {
     await withEngine(async (test) => {
       await test.engine.create("b", { agent: "scripted" });
       const { after, turnId } = await say(test.engine, "b", script({ shell: "echo on; sleep 1234" }));

@@ -11,7 +11,7 @@ import { chooseProvider, createLocalProvider, defaultProviders } from "../../src
 import { createSpool } from "../../src/spool/index.ts";
 import { processesWith } from "../support/engine.ts";
 import { adopt, describeBwrap, makeFolder, makeProvider, makeSandbox } from "./bwrap-bench.ts";
-import { bridgePrograms, bundles } from "./program.ts";
+import { egressPrograms, bundles } from "./program.ts";
 import { lives, waitFor } from "./workbench.ts";
 
 const run = promisify(execFile);
@@ -34,7 +34,7 @@ async function serve(text: string): Promise<number> {
 }
 
 describeBwrap("the bwrap provider", () => {
-  it("says what helps where it does not work; what does not isolate is never chosen", async () => {
+  it("names the remedy where it does not work, and never chooses a provider without isolation", async () => {
     expect(await detectBwrap(undefined)).toMatchObject({
       available: false,
       reason: "bubblewrap is not installed",
@@ -96,7 +96,7 @@ describeBwrap("the bwrap provider", () => {
     expect(found).toBe(`${program}\n`);
   });
 
-  it.runIf(isRoot)("runs as nobody's user, and in a directory as its owner", async () => {
+  it.runIf(isRoot)("runs as a user of its own, and in a directory as its owner", async () => {
     const { provider } = await makeProvider();
     const one = adopt(await provider.create({ id: "one" }));
     const two = adopt(await provider.create({ id: "two" }));
@@ -122,7 +122,7 @@ describeBwrap("the bwrap provider", () => {
     async () => {
       const home = await makeFolder();
       await chown(home, 23_456, 23_456);
-      const programs = await bridgePrograms();
+      const programs = await egressPrograms();
       await chmod(await bundles(), 0o755);
       const { stdout } = await run(
         "setpriv",
@@ -209,7 +209,7 @@ describeBwrap("the bwrap provider", () => {
     expect((await sandbox.exec("echo again")).stdout).toBe("again\n");
   });
 
-  it("makes its network anew when whoever held it was killed", async () => {
+  it("makes its network anew when its holder was killed", async () => {
     const { root, sandbox } = await makeSandbox();
     await sandbox.exec("(setsid sleep 600 &)");
     const file = join(root, "sbx_test", "network.json");
@@ -251,7 +251,7 @@ describeBwrap("the bwrap provider", () => {
     expect(toSeccompFilter({ arch: "riscv64" })).toBeUndefined();
   });
 
-  it("passes a signal on to the agent behind its spool, and to nobody else", async () => {
+  it("passes a signal on to the agent behind its spool, and to no other process", async () => {
     const { sandbox } = await makeSandbox();
     const spool = await createSpool(join(await makeFolder(), "spool"));
     await sandbox.spawn({

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as nextLoop } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { Enclosure } from "../../src/sandbox/host/enclosure.ts";
+import { Enclosure } from "../../src/sandbox/host/processes/enclosure.ts";
 import { SandboxFolder, type SandboxRecord } from "../../src/sandbox/host/folder.ts";
 
-it("many who start something at once get the same way into the sandbox", async () => {
+it("many concurrent starts get the same entry into the sandbox", async () => {
   const root = await mkdtemp(join(tmpdir(), "sluice-enclosure-"));
   const folder = await SandboxFolder.at(root, "s");
   const groups = await Enclosure.locate(folder.key, undefined);

@@ -4,7 +4,7 @@ import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { createServer, type AddressInfo, type Server } from "node:net";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
-import { Controllers } from "../../src/sandbox/host/controllers.ts";
+import { Controllers } from "../../src/sandbox/host/processes/controllers.ts";
 import { CLONE, CLONE3, DENIED } from "../../src/sandbox/bwrap/syscalls.ts";
 import type { ExecResult, Sandbox } from "../../src/sandbox/index.ts";
 import { createSpool } from "../../src/spool/index.ts";
@@ -244,7 +244,7 @@ describeBwrap("an agent that wants out", () => {
       await refused(sandbox, attempt);
     }
     expect(await readFile(join(outside, "victim"), "utf8")).toBe("whole");
-    // What the agent links, the API does not follow.
+    // The API does not follow the agent's links.
     await symlink(join(outside, "victim"), join(sandbox.folders!.workspace, "link"));
     await expect(sandbox.files.write("link", "x")).rejects.toMatchObject({ code: "permission_denied" });
   });

@@ -113,7 +113,7 @@ describe("the files of a sandbox", () => {
     expect(await text(files.read("mine"))).toBe("mine");
   });
 
-  it("remove and move a symlink itself, never what it leads to", async () => {
+  it("remove and move a symlink itself, never its target", async () => {
     const { sandbox, secret } = await makeEscapes();
     const { files } = sandbox;
     expect((await files.stat("dirlink")).entryType).toBe("symlink");

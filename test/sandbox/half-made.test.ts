@@ -1,5 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -28,7 +37,7 @@ it.skipIf(process.getuid?.() !== 0)(
   async () => {
     const provider = createLocalProvider({ root });
     const parts = ["home", "tmp", "uploads", "workspace"];
-    // Whatever the order in which a folder is listed: each part once is the one that cannot be removed.
+    // Folders are listed in any order, so each part is once the one that cannot be removed.
     for (const part of parts) {
       const sandbox = await provider.create({ id: `sbx_${part}`, session: "s" });
       const busy = join(root, `sbx_${part}`, part, "busy");
@@ -53,5 +62,29 @@ it.skipIf(process.getuid?.() !== 0)(
     await sandbox.files.write("/home/user/.settings", "set", { mode: 0o600 });
     expect(await sandbox.exec('cat "$HOME/.settings"')).toMatchObject({ exitCode: 0, stdout: "set" });
     await sandbox.destroy();
+  },
+);
+
+it.skipIf(process.getuid?.() !== 0)(
+  "so is a folder of the sandbox's own, but none of a directory that was there before (skipped without root)",
+  async () => {
+    const provider = createBwrapProvider({ root: join(root, "sandboxes") });
+    const directory = join(root, "project");
+    mkdirSync(join(directory, "theirs"), { recursive: true });
+    const own = await provider.create({ id: "sbx_own", session: "s" });
+    const lent = await provider.create({ id: "sbx_lent", session: "t", directory });
+    for (const path of ["home/.agent", "workspace/src"])
+      mkdirSync(join(root, "sandboxes/sbx_own", path), { recursive: true, mode: 0o700 });
+    for (const path of ["/home/user/.agent", "/home/user/workspace/src"]) {
+      await own.files.write(`${path}/settings`, "set", { mode: 0o600 });
+      expect(await own.exec(`echo more > ${path}/more && cat ${path}/settings`)).toMatchObject({
+        exitCode: 0,
+        stdout: "set",
+      });
+    }
+    await lent.files.write("/home/user/workspace/theirs/file", "x");
+    expect(statSync(join(directory, "theirs")).uid).toBe(0);
+    await own.destroy();
+    await lent.destroy();
   },
 );

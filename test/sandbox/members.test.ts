@@ -4,8 +4,8 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { KEY_MARKER } from "../../src/sandbox/host/environment.ts";
-import { Members } from "../../src/sandbox/host/members.ts";
+import { KEY_VARIABLE } from "../../src/sandbox/host/processes/environment.ts";
+import { Members } from "../../src/sandbox/host/processes/members.ts";
 
 let folder: string;
 let key: string;
@@ -40,7 +40,7 @@ async function isMarked(pid: number): Promise<boolean> {
 it.runIf(process.platform === "linux")(
   "a process that was seen in a sandbox stays its member when it becomes another with an empty environment",
   async () => {
-    const { pid, become } = startBecoming("env -i sleep 60", { [KEY_MARKER]: key });
+    const { pid, become } = startBecoming("env -i sleep 60", { [KEY_VARIABLE]: key });
     await expect.poll(() => isMarked(pid)).toBe(true);
     expect(await members.find()).toEqual([pid]);
     become();
@@ -52,8 +52,8 @@ it.runIf(process.platform === "linux")(
   },
 );
 
-it.runIf(process.platform === "linux")("one that is marked only by what it becomes is found", async () => {
-  const { pid, become } = startBecoming(`env ${KEY_MARKER}=${key} sleep 60`, {});
+it.runIf(process.platform === "linux")("a process that gets its mark by an exec is found", async () => {
+  const { pid, become } = startBecoming(`env ${KEY_VARIABLE}=${key} sleep 60`, {});
   expect(await members.find()).toEqual([]);
   become();
   await expect.poll(() => isMarked(pid)).toBe(true);

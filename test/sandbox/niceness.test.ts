@@ -5,20 +5,20 @@ import type { Sandbox } from "../../src/sandbox/port.ts";
 import { describeBwrap, makeSandbox as makeBwrapSandbox } from "./bwrap-bench.ts";
 import { makeSandbox as makeLocalSandbox } from "./workbench.ts";
 
-/** What a program in the sandbox says itself. */
+/** The niceness that a program in the sandbox reports. */
 async function nicenessIn(sandbox: Sandbox): Promise<number> {
   return Number((await sandbox.exec("nice")).stdout);
 }
 
 const behindUs = Math.min(19, getPriority() + NICENESS);
 
-it("what runs in a local sandbox stands behind the server", async () => {
+it("a process in a local sandbox has a lower priority than the server", async () => {
   const { sandbox } = await makeLocalSandbox();
   await expect.poll(() => nicenessIn(sandbox), { timeout: 10_000 }).toBe(behindUs);
 });
 
 describeBwrap("niceness under bwrap", () => {
-  it("what runs there stands behind the server", async () => {
+  it("a process there has a lower priority than the server", async () => {
     const { sandbox } = await makeBwrapSandbox();
     await expect.poll(() => nicenessIn(sandbox), { timeout: 10_000 }).toBe(behindUs);
   });

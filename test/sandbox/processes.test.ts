@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { createLocalProvider } from "../../src/sandbox/index.ts";
-import { Cgroup } from "../../src/sandbox/host/cgroup.ts";
+import { Cgroup } from "../../src/sandbox/host/processes/cgroup.ts";
 import { toFolderName, type SandboxRecord } from "../../src/sandbox/host/folder.ts";
 import { createSpool } from "../../src/spool/index.ts";
 import { lives, makeFolder, makeSandbox, readPids, spawnScript, waitFor } from "./workbench.ts";
@@ -23,7 +23,7 @@ while [ "$(cat pids 2> /dev/null | wc -l)" -lt 6 ]; do sleep 0.01; done
 `;
 
 describe("the local sandbox", () => {
-  it("ends every process, whatever it did to escape", async () => {
+  it("ends every process, also those that try to escape", async () => {
     const { sandbox } = await makeSandbox();
     await spawnScript(sandbox, ESCAPES);
     const pids = await readPids(sandbox, "pids");
@@ -86,7 +86,7 @@ describe("the local sandbox", () => {
     },
   );
 
-  it("is found again by another server, which can end what the first one started", async () => {
+  it("is found again by another server, which can end the processes of the first", async () => {
     const { root, sandbox } = await makeSandbox({ id: "a:b.c", env: { KEPT: "yes" } });
     await spawnScript(sandbox, ESCAPES);
     const pids = await readPids(sandbox, "pids");
@@ -109,10 +109,10 @@ describe("the local sandbox", () => {
     expect(await lives(pid)).toBe(true);
   });
 
-  it("does not call a process somebody else's that ends while it is looked at", async () => {
+  it("does not refuse a process that ends during the look", async () => {
     const { sandbox } = await makeSandbox();
     await spawnScript(sandbox, "(while :; do sleep 0.001 & echo $! >> pids; wait; done) &");
-    await readPids(sandbox, "pids");
+    await waitFor(() => readPids(sandbox, "pids").catch(() => undefined));
     for (let looks = 0; looks < 500; looks += 1) {
       const pids = (await readFile(join(sandbox.paths.workspace, "pids"), "utf8")).trimEnd().split("\n");
       await sandbox.signal(Number(pids.at(-1)), "SIGCONT");
@@ -169,7 +169,7 @@ describe("the local sandbox", () => {
     await sandbox.signal((await spool.pid())!, "SIGINT");
   });
 
-  it("refuses what it cannot start, and files outside of the home", async () => {
+  it("refuses a missing program, and files outside of the home", async () => {
     const { sandbox } = await makeSandbox();
     const spawn = (argv: string[], path?: string): Promise<void> =>
       sandbox.spawn({
@@ -278,7 +278,7 @@ describe("exec", () => {
     expect(result.stderr).toMatch(/^done\n\n\[stdout was cut after 1000 bytes\]/);
   });
 
-  it("does not wait for what it left in the background, which killAll ends", async () => {
+  it("does not wait for its background processes, which killAll ends", async () => {
     const { sandbox } = await makeSandbox();
     const result = await sandbox.exec("(setsid sleep 600 & echo $!) ; echo bye");
     expect(result.exitCode).toBe(0);

@@ -5,24 +5,24 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { rolldown } from "rolldown";
 import { afterAll } from "vitest";
-import type { BridgePrograms } from "../../src/sandbox/bridge/programs.ts";
+import type { EgressPrograms } from "../../src/sandbox/programs.ts";
 import type { ProviderUnderTest } from "../../src/sandbox/testkit.ts";
 
 const SOURCES = resolve(import.meta.dirname, "../../src/sandbox");
 let made: Promise<string> | undefined;
 
-/** The sandboxes and both ends of the bridge as plain modules, for programs that are started (and killed) on their own. */
+/** The sandboxes and both ends of the egress proxy as plain modules, for programs that are started (and killed) on their own. */
 export function bundles(): Promise<string> {
   made ??= bundleAll();
   return made;
 }
 
-export async function bridgePrograms(): Promise<BridgePrograms> {
+export async function egressPrograms(): Promise<EgressPrograms> {
   const folder = await bundles();
   return {
-    host: join(folder, "bridge-host.mjs"),
-    guest: join(folder, "bridge-guest.mjs"),
-    preload: join(folder, "bridge-preload.cjs"),
+    host: join(folder, "egress-host.mjs"),
+    guest: join(folder, "egress-guest.mjs"),
+    preload: join(folder, "egress-preload.cjs"),
   };
 }
 
@@ -52,8 +52,8 @@ async function bundleAll(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-bundles-"));
   const inputs = {
     sandbox: join(import.meta.dirname, "fixtures", "providers.ts"),
-    "bridge-host": join(SOURCES, "bridge/host/main.ts"),
-    "bridge-guest": join(SOURCES, "bridge/guest/main.ts"),
+    "egress-host": join(SOURCES, "egress/host/main.ts"),
+    "egress-guest": join(SOURCES, "egress/guest/main.ts"),
   };
   for (const [name, input] of Object.entries(inputs)) {
     const bundle = await rolldown({ input, platform: "node", logLevel: "silent" });

@@ -4,8 +4,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { Cgroup } from "../../src/sandbox/host/cgroup.ts";
-import { sendSignal } from "../../src/sandbox/host/kill.ts";
+import { Cgroup } from "../../src/sandbox/host/processes/cgroup.ts";
+import { sendSignal } from "../../src/sandbox/host/processes/kill.ts";
 
 it("a signal goes to a process or a group of a sandbox, never to our own group or to everybody", async () => {
   const child = spawn("sleep", ["60"], { stdio: "ignore", detached: true });

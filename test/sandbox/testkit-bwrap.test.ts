@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "vitest";
 import { createBwrapProvider } from "../../src/sandbox/index.ts";
-import { Controllers } from "../../src/sandbox/host/controllers.ts";
+import { Controllers } from "../../src/sandbox/host/processes/controllers.ts";
 import { sandboxTestkit } from "../../src/sandbox/testkit.ts";
 import { describeBwrap } from "./bwrap-bench.ts";
-import { bridgePrograms, startingProgram } from "./program.ts";
+import { egressPrograms, startingProgram } from "./program.ts";
 
 const groups = await Controllers.locate("sluice-probe", undefined);
 const noGroup = "this host has no control group for it that this user may use";
@@ -14,7 +14,7 @@ const noGroup = "this host has no control group for it that this user may use";
 sandboxTestkit({
   name: "bwrap",
   async create() {
-    const programs = await bridgePrograms();
+    const programs = await egressPrograms();
     const root = join(await mkdtemp(join(tmpdir(), "sluice-bwrap-")), "data", "sandboxes");
     const options = { root, programs };
     return {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { createLocalProvider } from "../../src/sandbox/index.ts";
-import { Controllers } from "../../src/sandbox/host/controllers.ts";
+import { Controllers } from "../../src/sandbox/host/processes/controllers.ts";
 import { sandboxTestkit } from "../../src/sandbox/testkit.ts";
 import { startingProgram } from "./program.ts";
 

@@ -15,7 +15,7 @@ const OLD = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n";
 const NEW = OLD.replace("five", "5");
 const RESULT = '{"heronCount":3}\n';
 
-/** The real CLIs, with the scripted model behind them. Those that can also be interrupted here are. */
+/** The real CLIs with the scripted model; those that can be interrupted here are. */
 const AGENTS: readonly (readonly [AgentId, Place["backend"]])[] = [
   ["claude", "embedded"],
   ["codex", "remote"],
@@ -39,12 +39,12 @@ describe.each(AGENTS)("the real %s, %s", { timeout: 180_000 }, (type, backend) =
   const toAgent = (): AgentConfig => {
     const isBare = type === "claude" || type === "gemini";
     const providerBaseUrl = isBare ? model.url : `${model.url}/v1`;
-    // Without isolation nobody is spared the questions unless it is said.
+    // Without isolation, requests are allowed only by an explicit mode.
     const permissionMode = "bypass" as const;
     return { type, model: LED_TO_MODEL[type].model, apiKey: KEY, providerBaseUrl, permissionMode };
   };
 
-  it("EV-43 EV-57 EV-77: runs, overwrites, browses, knows the schema, and is resumed by its own id", async ({
+  it("EV-43 EV-57 EV-77: runs, overwrites, browses, follows the schema, and is resumed by its own id", async ({
     skip,
   }) => {
     const { path, reason } = requireAgent(type);
@@ -76,7 +76,7 @@ describe.each(AGENTS)("the real %s, %s", { timeout: 180_000 }, (type, backend) =
     expect(asked).toContain("/home/user/workspace/output/result.json");
     expect(asked).toContain('heronCount\\\\\\"');
 
-    // Where the engine is this process, it ends with its last user, and the agent's process with it.
+    // An engine in this process ends with its last user and ends the agent's process.
     await sluice.close();
     const later = bench.make().withAgent(toAgent()).withSession(result.sandboxId);
     model.reset();
@@ -97,7 +97,7 @@ describe.each(AGENTS)("the real %s, %s", { timeout: 180_000 }, (type, backend) =
   });
 });
 
-/** Amp's loop runs on Amp's server: what stands in for it prints the lines that Amp documents. */
+/** Amp's loop runs on Amp's server, so a stub prints the lines that Amp documents. */
 describe("amp, by a stub", () => {
   const { PATH } = process.env;
   let bench: SdkBench;
@@ -130,7 +130,7 @@ describe("amp, by a stub", () => {
   });
 });
 
-/** What is announced may come too late to be known; what was done is. */
+/** The announcement of a call may come late; its result always comes. */
 function expectDiffs({ content }: Heard): void {
   const diffs = content.flatMap(({ update }) =>
     update.sessionUpdate === "tool_call_update" && update.status === "completed"

@@ -5,7 +5,9 @@ import type { SluiceEvent } from "../../src/contract/index.ts";
 import { createApp, listen, type Listening } from "../../src/http/index.ts";
 import { createSqliteLog, type EventLog } from "../../src/log/index.ts";
 import { createBwrapProvider } from "../../src/sandbox/index.ts";
-import { Sluice, type LifecycleEvent, type OutputEvent } from "../../src/sdk/index.ts";
+import { Sluice } from "../../src/sdk/index.ts";
+import { type LifecycleEvent } from "../../src/dialects/sdk/lifecycle-event.ts";
+import { type OutputEvent } from "../../src/dialects/sdk/output-event.ts";
 import { createEngine, type Engine } from "../../src/sessions/index.ts";
 import { readAll } from "../support/engine.ts";
 
@@ -17,7 +19,7 @@ export interface Place {
 const { available } = await createBwrapProvider({ root: tmpdir() }).detect();
 const SANDBOXES = available ? (["local", "bwrap"] as const) : (["local"] as const);
 
-/** Every place in which a program of the page has to run. */
+/** Every combination of backend and sandbox for the page's programs. */
 export const PLACES: readonly Place[] = SANDBOXES.flatMap((sandbox) => [
   { backend: "embedded", sandbox },
   { backend: "remote", sandbox },
@@ -107,7 +109,7 @@ async function serve(
 /** `#script` and the steps, as the scripted agent takes them. */
 export { script } from "../support/engine.ts";
 
-/** Everything that an instance tells, in order. */
+/** All events of an instance, in order. */
 export interface Heard {
   readonly content: OutputEvent[];
   readonly lifecycle: LifecycleEvent[];

@@ -9,11 +9,11 @@ import { createSampleProject, readSamples, type SampleProject } from "../support
 const SAMPLES = readSamples("docs/sdk.md");
 const run = promisify(execFile);
 
-/** What the classes below have for each other. */
+/** Members that only the classes themselves use. */
 const INTERNAL = new Set([
   "constructor",
   "reconnect",
-  "hear",
+  "observe",
   "lose",
   "stopWork",
   "adopt",
@@ -21,8 +21,10 @@ const INTERNAL = new Set([
   "connect",
   "disconnect",
   "enter",
-  "whenPlaced",
-  "demandShelf",
+  "whenOpened",
+  "demandStore",
+  "releaseListeners",
+  "endIterations",
 ]);
 
 let project: SampleProject;
@@ -45,14 +47,14 @@ describe("docs/sdk.md", () => {
     await mkdir(join(folder, "data"));
     const env = { ...process.env, XDG_DATA_HOME: join(folder, "data") };
     const { stderr } = await run(process.execPath, [file], { cwd: folder, env, timeout: 45_000 });
-    // An ordinary user without control groups is told which limits are not kept.
+    // An ordinary user without control groups gets a warning about missing limits.
     expect(stderr.replaceAll(/^\(node:\d+\) SluiceWarning: the limit .*\n(?:\(Use .*\n)?/gm, "")).toBe("");
   });
 });
 
-/** Its own and those of the classes that it is made of, up to the emitter. */
+/** Its own methods and those of its base classes, up to the emitter. */
 function methodsOf(prototype: object): string[] {
-  if (Object.hasOwn(prototype, "tell")) return [];
+  if (Object.hasOwn(prototype, "report")) return [];
   const own = Object.getOwnPropertyNames(prototype).filter((name) => !INTERNAL.has(name));
   return [...own, ...methodsOf(Object.getPrototypeOf(prototype) as object)];
 }

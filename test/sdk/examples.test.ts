@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-it("examples/ui-loop shows everything that an agent does", async () => {
+it("examples/ui-loop shows every update of an agent", async () => {
   const prompt = script(
     { plan: [{ content: "look", status: "pending", priority: "low" }] },
     { say: "hello" },

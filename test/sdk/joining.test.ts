@@ -6,7 +6,7 @@ import { Sluice } from "../../src/sdk/index.ts";
 import { script } from "../support/engine.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 
-describe("an instance that comes to a session late", () => {
+describe("an instance that joins a session late", () => {
   let server: TestServer;
   let wire: Wire;
   beforeAll(async () => {
@@ -35,7 +35,7 @@ describe("an instance that comes to a session late", () => {
   };
   const come = (id: string): Sluice => new Sluice().withServer(wire.url, server.token).withSession(id);
 
-  it("hears the end of a background command that began before the last turn as what it is", async () => {
+  it("gets the end of a background command from before the last turn", async () => {
     await server.client.sessions.create("late", { agent: "scripted" });
     await begin("late", "until [ -e go ]; do sleep 0.02; done");
     await turn("late", { say: "one" });
@@ -57,7 +57,7 @@ describe("an instance that comes to a session late", () => {
     }
   });
 
-  it("does not read what was long over", async () => {
+  it("does not read earlier turns", async () => {
     await server.client.sessions.create("long", { agent: "scripted" });
     await turn("long", { flood: { events: 20_000, bytes: 100 } });
     await turn("long", { say: "short" });
@@ -71,7 +71,7 @@ describe("an instance that comes to a session late", () => {
     } finally {
       await sluice.close();
     }
-    // An event of the flood takes more than 400 bytes; its whole text stands once more in the item behind them.
+    // Each of these events has more than 400 bytes, and the completed item repeats the whole text.
     expect(wire.received() - before).toBeLessThan(eventCount * 200);
   });
 });
@@ -79,11 +79,11 @@ describe("an instance that comes to a session late", () => {
 interface Wire {
   readonly url: string;
   readonly server: Server;
-  /** How many bytes have come from the server. */
+  /** The count of bytes from the server. */
   readonly received: () => number;
 }
 
-/** A real connection to the server, whose bytes are counted. */
+/** A real connection to the server with a byte count. */
 async function openWire(target: string): Promise<Wire> {
   let bytes = 0;
   const { host, hostname, port } = new URL(target);

@@ -6,7 +6,7 @@ import { createLocalProvider, type Sandbox, type SandboxProvider } from "../../s
 import { script as steps } from "../support/engine.ts";
 import { hear, openBench, type SdkBench } from "./bench.ts";
 
-/** The page's caveats: a provider that can do less. */
+/** The page's caveats: a provider with fewer capabilities. */
 describe("a provider without pause and without signals", () => {
   let bench: SdkBench;
   let provider: SandboxProvider;
@@ -32,7 +32,7 @@ describe("a provider without pause and without signals", () => {
     expect(await readdir(join(bench.folder, "lesser"))).toEqual([]);
   });
 
-  it("EV-31: one that makes nothing gives sandbox_error, and leaves nothing", async () => {
+  it("EV-31: a provider that fails gives sandbox_error and leaves nothing", async () => {
     const broken: SandboxProvider = {
       ...lesser(provider),
       create: () => Promise.reject(new Error("no room")),

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { startS3, type S3Server } from "../sandbox/checkpointS3.ts";
+import { startS3, type S3Server } from "../sandbox/checkpoint/s3.ts";
 import { script as steps } from "../support/engine.ts";
 import { openBench, type SdkBench } from "./bench.ts";
 
@@ -15,7 +15,7 @@ describe("withStorage({ s3 })", () => {
     await server.stop();
   });
 
-  it("keeps checkpoints in a bucket, for any program that names the same place", async () => {
+  it("keeps checkpoints in a bucket, for any program with the same configuration", async () => {
     const { endpoint, bucket, accessKeyId, secretAccessKey } = server.options;
     const s3 = { endpoint, bucket, accessKeyId, secretAccessKey, prefix: "team" };
     const sluice = bench.make().withStorage({ s3 });

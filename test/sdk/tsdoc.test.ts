@@ -20,14 +20,14 @@ const OPTIONS: ts.CompilerOptions = {
 const program = ts.createProgram([ENTRY], OPTIONS);
 const checker = program.getTypeChecker();
 
-/** What an editor shows to whoever writes a program with the SDK. */
+/** The documentation that an editor shows for the SDK. */
 describe("the SDK's documentation in the code", () => {
-  it.each(exportsOf(ENTRY))("%s says what it is, with an example", (_name, symbol) => {
+  it.each(exportsOf(ENTRY))("%s has a description and an example", (_name, symbol) => {
     expect(ts.displayPartsToString(symbol.getDocumentationComment(checker))).not.toBe("");
     expect(examplesOf(symbol)).not.toEqual([]);
   });
 
-  it.each(methodsOf("Sluice"))("Sluice.%s says what it does, with an example", (_name, symbol) => {
+  it.each(methodsOf("Sluice"))("Sluice.%s has a description and an example", (_name, symbol) => {
     expect(ts.displayPartsToString(symbol.getDocumentationComment(checker))).not.toBe("");
     expect(examplesOf(symbol)).not.toEqual([]);
   });
@@ -59,7 +59,7 @@ function toImport(name: string): string {
   return VALUES.has(name) ? name : `type ${name}`;
 }
 
-/** What the compiler says of a module that lies in this folder. */
+/** The compiler's messages for a module in this folder. */
 function problemsOf(source: string): string[] {
   const file = join(import.meta.dirname, "examples-of-tsdoc.mts");
   const host = ts.createCompilerHost(OPTIONS);
@@ -86,7 +86,7 @@ function exportsOf(file: string): [string, ts.Symbol][] {
   });
 }
 
-/** Its own and what it inherits from classes of this project, as far as a program may call it. */
+/** Its own public members and those of its base classes in this project. */
 function methodsOf(name: string): [string, ts.Symbol][] {
   const [, symbol] = exportsOf(ENTRY).find(([exported]) => exported === name) ?? [];
   if (!symbol) throw new Error(`there is no ${name}`);

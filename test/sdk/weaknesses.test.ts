@@ -6,7 +6,7 @@ import type { StreamedEvent } from "../../src/sdk/index.ts";
 import { script as steps } from "../support/engine.ts";
 import { CORNERS, hear, named, next, openBench, type SdkBench } from "./bench.ts";
 
-/** What the SDK that the page describes got wrong, each as it must not be here. */
+/** The weaknesses of the SDK that the page describes, as requirements for this one. */
 describe.each(named(CORNERS))("%s", (_name, place) => {
   let bench: SdkBench;
   beforeEach(async () => {
@@ -16,7 +16,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
 
   const sandboxes = (): Promise<string[]> => readdir(join(bench.folder, "data/sandboxes")).catch(() => []);
 
-  it("1: two calls in one tick, on a cold instance: one runs, and one sandbox is made", async () => {
+  it("1: two calls in one tick on a new instance: one runs, and one sandbox is created", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     const calls = [
@@ -34,7 +34,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(await sandboxes()).toHaveLength(1);
     await sluice.kill();
     expect(await sandboxes()).toEqual([]);
-    // The same for what is no run: they share the one that is being made.
+    // Other concurrent calls share the sandbox that is being created.
     await Promise.all([
       sluice.uploadFiles({ a: "1" }),
       sluice.uploadContext({ b: "2" }),
@@ -43,7 +43,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(await sandboxes()).toHaveLength(1);
   });
 
-  it("1: two instances in one sandbox: the second is refused, whoever is first", async () => {
+  it("1: two instances in one sandbox: the second run is refused", async () => {
     const one = bench.make();
     await one.run({ prompt: steps({ say: "x" }) });
     const two = bench.make().withSession(one.getSession() ?? "");
@@ -56,7 +56,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(refused?.reason).toMatchObject({ code: "session_busy" });
   });
 
-  it("2: nothing comes behind the terminal event, also not a line without an end; in the background neither", async () => {
+  it("2: no event follows the terminal one, not even an unfinished line, also in the background", async () => {
     for (const background of [false, true]) {
       const sluice = bench.make();
       const told: string[] = [];
@@ -76,7 +76,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     }
   });
 
-  it("3: a listener that comes late hears what follows, and can have what it missed, each once", async () => {
+  it("3: a late listener gets the following events, and with replay() the earlier ones, each once", async () => {
     const sluice = bench.make();
     await sluice.run({
       prompt: steps({ say: "early" }, { shell: "until [ -e go ]; do sleep 0.02; done" }, { say: "late" }),
@@ -99,7 +99,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(reasons).toEqual(["sandbox_boot", "sandbox_ready", "run_start", "run_background_complete"]);
   });
 
-  it("4: a model's failure is told, and is not the agent's word", async () => {
+  it("4: a model's failure is reported, and not as the agent's text", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     const result = await sluice.run({ prompt: steps({ say: "before" }, { fail: { kind: "terminal" } }) });
@@ -111,7 +111,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect((await sluice.run({ prompt: steps({ say: "after" }) })).exitCode).toBe(0);
   });
 
-  it("6: text streams by the piece, and a sub-agent's stays out of the answer", async () => {
+  it("6: text streams in chunks, and a sub-agent's text stays out of the answer", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     await sluice.run({
@@ -153,7 +153,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(await readdir(folder)).toContain("here.txt");
   });
 
-  it("10: a durable log with places, for as many readers as there are", async () => {
+  it("10: a durable log with cursors for any number of readers", async () => {
     const sluice = bench.make();
     await sluice.run({ prompt: steps({ say: "one" }) });
     await sluice.run({ prompt: steps({ say: "two" }) });
@@ -176,7 +176,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect((await bench.log(id)).at(-1)?.sequence).toBeGreaterThanOrEqual(sequences.at(-1) ?? 0);
   });
 
-  it("10: keys are in no event and no response, and what is kept of them is closed to others", async () => {
+  it("10: keys are in no event and no response, and their files are private", async () => {
     const storage = await bench.temporary();
     const sluice = bench.make().withStorage(storage).withSecrets({ MY_SECRET: "sesame-open-0123456789" });
     const result = await sluice.executeCommand(`printf %s "$MY_SECRET" | rev; echo "$MY_SECRET"`);
@@ -190,7 +190,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(await readdir(join(bench.folder, "data/secrets"))).toEqual([]);
   });
 
-  it("10: somebody else can answer, where the agent asks", async () => {
+  it("10: another client can answer the agent's request", async () => {
     const sluice = bench.make().withAgent({ type: "scripted", permissionMode: "default" });
     await sluice.run({ prompt: steps({ ask: { shell: "echo granted" } }), background: true });
     for (;;) {
@@ -213,7 +213,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(asked.exitCode).toBe(0);
   });
 
-  it("10: unasked, nobody is asked where the sandbox isolates, and what is asked for is refused where it does not", async () => {
+  it("10: by default requests are allowed in an isolated sandbox and refused in any other", async () => {
     const sluice = bench.make();
     await sluice.run({ prompt: steps({ ask: { shell: "touch output/granted" } }) });
     const events = await bench.log(sluice.getSession() ?? "");

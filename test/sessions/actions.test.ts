@@ -38,7 +38,7 @@ describe("actions", () => {
     expect(JSON.stringify(events)).toContain('"output":"ran');
   });
 
-  it("tells a rejected agent why", async () => {
+  it("tells the agent the reason of a rejection", async () => {
     await say(test.engine, "s", script({ ask: { shell: "echo ran" } }));
     const { data } = await waitFor(test.log, "s", "permission.requested");
     await test.engine.resolvePermission("s", data.permission_id, {
@@ -99,7 +99,7 @@ describe("actions", () => {
     expect(assistantTexts(events).join(" ")).toContain("sunny in Bern");
   });
 
-  it("waits for each of several, and says so again when another joins", async () => {
+  it("waits for several requests, with a new turn.waiting for each", async () => {
     await say(
       test.engine,
       "s",

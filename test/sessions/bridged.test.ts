@@ -1,42 +1,46 @@
 import { describe, expect, it } from "vitest";
 import type { EventDraft } from "../../src/contract/index.ts";
-import { toSettings as toAmpSettings } from "../../src/harness/amp/settings.ts";
-import { bridgedRequestId, findBridgedCall, withdrawnRequests } from "../../src/sessions/bridged.ts";
-import { Drafts } from "../../src/sessions/drafts.ts";
-import { emptyFold, type SessionFold } from "../../src/sessions/fold.ts";
-import { policyAnswer } from "../../src/sessions/policy.ts";
-import { waitingChange } from "../../src/sessions/waiting.ts";
+import { toSettings as toAmpSettings } from "../../src/harness/amp/config.ts";
+import {
+  bridgedRequestId,
+  findBridgedCall,
+  withdrawnRequests,
+} from "../../src/sessions/actions/tool-requests.ts";
+import { Drafts } from "../../src/sessions/fold/drafts.ts";
+import { emptyFold, type SessionFold } from "../../src/sessions/fold/session-fold.ts";
+import { policyAnswer } from "../../src/sessions/actions/policy.ts";
+import { waitingChange } from "../../src/sessions/fold/waiting.ts";
 
 const RUN = { session: "s", createdAt: 1, process: 1 };
 const ID = bridgedRequestId(RUN, "call-1");
 
-describe("a request and the call that it comes from", () => {
-  it.each(["the call first", "the request first"])("find each other: %s", (order) => {
+describe("a request and its call", () => {
+  it.each(["the call first", "the request first"])("are joined: %s", (order) => {
     const events = [called("c1", { city: "Bern", days: 2 }), requested({ days: 2, city: "Bern" })];
     const fold = folded(...(order === "the call first" ? events : events.toReversed()));
     expect(fold.turn?.pending).toMatchObject([{ id: ID, callId: "c1" }]);
     expect(waitingChange(fold)?.type).toBe("turn.waiting");
   });
 
-  it("do not, where the arguments are others: then something else runs", () => {
+  it("are not joined where the arguments differ", () => {
     const fold = folded(called("c1", { city: "Basel" }), requested({ city: "Bern" }));
     expect(fold.turn?.pending[0]?.callId).toBeUndefined();
     expect(waitingChange(fold)).toBeUndefined();
   });
 
-  it("belong together once: an equal call is another one's", () => {
+  it("are joined once: an equal call belongs to another request", () => {
     const fold = folded(called("c1", {}), requested({}), called("c2", {}));
     expect(fold.turn && findBridgedCall(fold.turn, "weather", {})).toBe("c2");
   });
 });
 
-it("the same call is the same request, and of no other run", () => {
+it("a repeated call of a run has the same request id, another run has another", () => {
   expect(bridgedRequestId(RUN, "call-1")).toBe(ID);
   for (const other of [{ session: "t" }, { createdAt: 2 }, { process: 2 }])
     expect(bridgedRequestId({ ...RUN, ...other }, "call-1")).not.toBe(ID);
 });
 
-it("an interrupt withdraws what came through the bridge, and nothing else", () => {
+it("an interrupt withdraws the requests of the tool server, and no others", () => {
   const own = { request_id: "treq_own", name: "weather", input: {} };
   const fold = folded(requested({}), { type: "tool.requested", source: "agent", data: own });
   expect(withdrawnRequests(fold)).toEqual([]);
@@ -46,7 +50,7 @@ it("an interrupt withdraws what came through the bridge, and nothing else", () =
   ]);
 });
 
-it("an agent's ask for the application's tool is granted unless a rule says ask", () => {
+it("an agent's request for an application's tool is granted unless a rule says ask", () => {
   const metadata = { kind: "mcp" };
   const pending = { kind: "permission", id: "p", turnId: "t", sequence: 1, metadata } as const;
   const ask = (prompt: string, rules?: Record<string, "ask">): string | undefined =>
@@ -56,7 +60,7 @@ it("an agent's ask for the application's tool is granted unless a rule says ask"
   expect(ask("mcp__other__weather")).toBeUndefined();
 });
 
-it("Amp's settings name what a server inherits, and no value", () => {
+it("Amp's settings name the inherited variables, and no value", () => {
   const mcp = { x: { command: "c", env: { A: "1" }, inherit: ["B"], timeoutMs: 5 } };
   expect(toAmpSettings({ agent: "amp", mcp }, { gate: "g" })).toMatchObject({
     "amp.mcpServers": { x: { command: "c", args: [], env: { A: "1", B: "${B}" } } },
@@ -83,7 +87,7 @@ function requested(input: unknown): EventDraft {
   return { type: "tool.requested", source: "agent", data: { request_id: ID, name: "weather", input } };
 }
 
-/** As the engine does it: the call is looked for when the request is made. */
+/** As in the engine: the request looks for its call. */
 function folded(...events: EventDraft[]): SessionFold {
   const fold = emptyFold();
   add(fold, { type: "turn.started", source: "daemon", data: { turn_id: "t", input_ids: [] } });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EventOf } from "../../src/contract/index.ts";
-import { Tellable } from "../../src/sessions/tellable.ts";
-import { createRedactor } from "../../src/sessions/redact.ts";
+import { RedactedStream } from "../../src/sessions/secrets/redacted-stream.ts";
+import { createRedactor } from "../../src/sessions/secrets/redact.ts";
 import {
   ofType,
   openEngine,
@@ -26,8 +26,8 @@ const outputOf = async (session: string, stream: "stdout" | "stderr"): Promise<s
     .map(({ data }) => data.text)
     .join("");
 
-const tellable = (): Tellable =>
-  new Tellable({
+const tellable = (): RedactedStream =>
+  new RedactedStream({
     redactor: createRedactor(new Map([["KEY", "secret-value"]])),
     offset: 0,
   });
@@ -36,7 +36,7 @@ const ended = (session: string, commandId: string): Promise<EventOf<"command.end
   waitFor(test.log, session, "command.ended", { where: ({ data }) => data.command_id === commandId });
 
 describe("a command", () => {
-  it("is three kinds of facts: its start, its output and its end", async () => {
+  it("has events for its start, its output and its end", async () => {
     await test.engine.create("s", { agent: "scripted" });
     const { commandId, after } = await test.engine.exec("s", { command: "echo out; echo err >&2; exit 7" });
     expect(await ended("s", commandId)).toMatchObject({
@@ -58,7 +58,7 @@ describe("a command", () => {
     expect((await outputOf("s", "stdout")) === wanted).toBe(true);
   });
 
-  it("goes on while no engine is there, and is told to its end by the next one", async () => {
+  it("goes on without an engine, and the next one reports it to its end", async () => {
     await test.engine.create("s", { agent: "scripted" });
     const command = "echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 5";
     const { commandId } = await test.engine.exec("s", { command });
@@ -71,7 +71,7 @@ describe("a command", () => {
     expectLawful(await readAll(test.log, "s"));
   });
 
-  it("is one at a time, beside no turn; a message may insist on being alone too", async () => {
+  it("runs alone, beside no turn; a message with the delivery alone is refused beside it", async () => {
     await test.engine.create("s", { agent: "scripted" });
     const busy = { code: "session_busy" };
     const { commandId } = await test.engine.exec("s", { command: "sleep 60" });
@@ -90,7 +90,7 @@ describe("a command", () => {
     expect(await test.engine.interrupt("s")).toEqual({ turnId });
   });
 
-  it("ends with the session, whatever it did to escape; its sandbox goes where that is asked for", async () => {
+  it("ends with the session, with all its children; `destroy` removes the sandbox too", async () => {
     await test.engine.create("s", { agent: "scripted" });
     const marker = `marker-${process.pid}-${Date.now()}`;
     const stubborn = `trap '' INT TERM; while :; do sleep 1; done; : ${marker}`;
@@ -105,7 +105,7 @@ describe("a command", () => {
     await expect(test.engine.files("s")).rejects.toMatchObject({ code: "session_ended" });
   });
 
-  it("keeps an idle agent from ending under it, and the agent's end does not end it", async () => {
+  it("keeps an idle agent alive, and survives the end of the agent", async () => {
     await test.engine.create("s", { agent: "scripted" });
     await say(test.engine, "s", script({ say: "x" }));
     await waitFor(test.log, "s", "turn.ended");
@@ -118,8 +118,8 @@ describe("a command", () => {
   });
 });
 
-describe("what may be told of a stream", () => {
-  it("is whole characters, and no part of a secret, however it is cut", () => {
+describe("a redacted stream", () => {
+  it("has whole characters, and no part of a secret, for every cut", () => {
     const bytes = Buffer.from("a é 漢 🦆 secret-value secret-valu! sec");
     const wanted = "a é 漢 🦆 [redacted:KEY] secret-valu! sec";
     for (let size = 1; size <= bytes.length; size += 1) {

@@ -13,7 +13,7 @@ import {
   type TestEngine,
 } from "../support/engine.ts";
 
-describe("ends", () => {
+describe("the end of a turn or a session", () => {
   let test: TestEngine;
   beforeEach(async () => {
     test = await openEngine({ limits: { interruptMs: 500 } });
@@ -56,7 +56,7 @@ describe("ends", () => {
     expect(ofType(await readAll(test.log, "s"), "process.started")).toHaveLength(1);
   });
 
-  it("kills an agent that does not stop, and the session goes on", async () => {
+  it("kills an agent that ignores an interrupt, and the session goes on", async () => {
     await runTurn(test, "s", "remember me");
     await say(
       test.engine,
@@ -128,7 +128,7 @@ describe("ends", () => {
     expect(assistantTexts(events)).toEqual(["fine"]);
   });
 
-  it("retries what can be retried, then gives up", async () => {
+  it("retries a passing failure, then gives up", async () => {
     await test.engine.create("retry", { ...SCRIPTED, retries: { tries: 3, backoffMs: 10 } });
     expect(
       (await runTurn(test, "retry", script({ fail: { kind: "overloaded", times: 2 } }, { say: "made it" })))
@@ -178,7 +178,7 @@ describe("ends", () => {
     await expect(say(test.engine, "s", "more")).rejects.toMatchObject({ code: "session_ended" });
   });
 
-  it("removes a running session, and its readers hear of it", async () => {
+  it("removes a running session, and its readers get `session.deleted`", async () => {
     await say(test.engine, "s", script({ sleep: 60_000 }));
     await waitFor(test.log, "s", "turn.started");
     await test.engine.remove("s");
@@ -188,7 +188,7 @@ describe("ends", () => {
     expect((await runTurn(test, "s", script({ say: "anew" }))).data.status).toBe("completed");
   });
 
-  it("puts an idle agent to sleep and wakes it with its memory", async () => {
+  it("ends an idle agent, and starts it again with its memory", async () => {
     await test.restart({ limits: { idleMs: 50 } });
     await runTurn(test, "s", "before the sleep");
     await waitFor(test.log, "s", "process.ended");

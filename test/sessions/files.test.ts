@@ -24,7 +24,7 @@ describe("files", () => {
   });
   afterEach(() => test.close());
 
-  it("tells of every file as it changes, also while the agent is silent", async () => {
+  it("reports every change of a file at once, also while the agent is silent", async () => {
     await say(
       test.engine,
       "s",
@@ -42,7 +42,7 @@ describe("files", () => {
       data.path.split("/workspace/")[1],
     ]);
     expect(changes).toContainEqual(["change", "new.txt"]);
-    // One write may be seen in halves, as a creation and a change.
+    // One write may be reported twice, as a creation and a change.
     expect(changes.filter(([type]) => type !== "change")).toEqual([
       ["create", "new.txt"],
       ["delete", "new.txt"],
@@ -52,7 +52,7 @@ describe("files", () => {
     expectLawful(await readAll(test.log, "s"));
   });
 
-  it("has told of all of them before the turn ends", async () => {
+  it("reports all changes before the end of the turn", async () => {
     await runTurn(
       test,
       "s",
@@ -67,7 +67,7 @@ describe("files", () => {
     );
   });
 
-  it("tells once of what happened while no server was there", async () => {
+  it("reports a change without a server once, at the next start", async () => {
     await say(
       test.engine,
       "s",
@@ -92,7 +92,7 @@ describe("files", () => {
     expect(created).toEqual(["create before.txt", "create during.txt"]);
   });
 
-  it("calls the application's hooks, and one that throws changes nothing", async () => {
+  it("calls the application's hooks, and ignores one that throws", async () => {
     const seen: string[] = [];
     const failures: string[] = [];
     await test.restart({
@@ -120,13 +120,13 @@ describe("files", () => {
     expectLawful(await readAll(test.log, "s"));
   });
 
-  it("can be switched off", async () => {
+  it("are not reported with `watch: false`", async () => {
     await test.engine.create("quiet", { ...SCRIPTED, watch: false });
     await runTurn(test, "quiet", script({ write: { path: "a", content: "a" } }));
     expect(ofType(await readAll(test.log, "quiet"), "file.changed")).toEqual([]);
   });
 
-  it("gives the whole diff of a repository before the turn's end, and touches nothing of it", async () => {
+  it("reports the whole diff of a repository before the turn's end, and changes nothing of it", async () => {
     const repository = await mkdtemp(join(tmpdir(), "sluice-repo-"));
     const git = (...args: string[]): string =>
       execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@t", ...args], {
@@ -168,7 +168,7 @@ describe("checkpoints", () => {
   });
   afterEach(() => test.close());
 
-  it("keep files and the agent's memory, with their lineage, and bring both back", async () => {
+  it("keep and restore the files and the agent's memory, with their lineage", async () => {
     await runTurn(test, "s", script({ write: { path: "a.txt", content: "first" } }, { say: "remember one" }));
     const first = await test.engine.checkpoint("s", { comment: "after one" });
     await runTurn(
@@ -190,7 +190,7 @@ describe("checkpoints", () => {
     expect(ofType(events, "checkpoint.restored")).toHaveLength(1);
   });
 
-  it("go into another session, whose agent then remembers", async () => {
+  it("can be restored into another session, whose agent then remembers", async () => {
     await runTurn(test, "s", "the password is swordfish");
     const { id } = await test.engine.checkpoint("s");
     await test.engine.create("other", SCRIPTED);
@@ -202,7 +202,7 @@ describe("checkpoints", () => {
     expect(said.join("\n")).toContain("swordfish");
   });
 
-  it("are made by themselves where the session asks for it", async () => {
+  it("are made after each turn with `autoCheckpoint`", async () => {
     await test.engine.create("auto", { ...SCRIPTED, autoCheckpoint: true });
     await runTurn(test, "auto", script({ write: { path: "a", content: "a" } }));
     const events = await readAll(test.log, "auto");
@@ -212,7 +212,7 @@ describe("checkpoints", () => {
     expect(types.indexOf("checkpoint.created")).toBeLessThan(types.indexOf("turn.ended"));
   });
 
-  it("are refused while a turn runs, and where there is none", async () => {
+  it("are refused while a turn runs, and a missing one is refused", async () => {
     await expect(test.engine.restore("s", "latest")).rejects.toMatchObject({ code: "checkpoint_not_found" });
     await say(test.engine, "s", script({ sleep: 60_000 }));
     await waitFor(test.log, "s", "turn.started");

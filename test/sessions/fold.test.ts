@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { EventDraft, SpoolLine } from "../../src/contract/index.ts";
 import { findHarness } from "../../src/harness/index.ts";
 import { recordedContext } from "../../src/harness/recording.ts";
-import { admitFact } from "../../src/sessions/admit.ts";
-import { Drafts } from "../../src/sessions/drafts.ts";
-import { applyEvent, emptyFold, type SessionFold } from "../../src/sessions/fold.ts";
-import { startTurn } from "../../src/sessions/start.ts";
-import { waitingChange } from "../../src/sessions/waiting.ts";
+import { admitFact } from "../../src/sessions/turn/rules.ts";
+import { Drafts } from "../../src/sessions/fold/drafts.ts";
+import { applyEvent, emptyFold, type SessionFold } from "../../src/sessions/fold/session-fold.ts";
+import { startTurn } from "../../src/sessions/turn/turn-start.ts";
+import { waitingChange } from "../../src/sessions/fold/waiting.ts";
 import {
   openEngine,
   readAll,

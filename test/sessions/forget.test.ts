@@ -17,8 +17,8 @@ beforeEach(async () => {
 });
 afterEach(() => test.close());
 
-describe("an agent that is made to forget", () => {
-  it("begins a native session of its own with the next message", async () => {
+describe("the change to forget", () => {
+  it("begins a new native session with the next message", async () => {
     await test.engine.create("s", SCRIPTED);
     await runTurn(test, "s", script({ say: "first" }));
     const before = (await test.engine.info("s")).nativeSessionId;
@@ -29,12 +29,12 @@ describe("an agent that is made to forget", () => {
     const after = (await test.engine.info("s")).nativeSessionId;
     expect(after).not.toBe(before);
     const events = await readAll(test.log, "s");
-    // What it remembers of earlier turns would be their prompts.
+    // An agent with its memory would repeat the earlier prompts.
     expect(assistantTexts(events).filter((text) => text.includes("#script"))).toEqual([]);
     expectLawful(events);
   });
 
-  it("has nothing to forget twice, and cannot while it works", async () => {
+  it("changes nothing the second time, and is refused while a turn runs", async () => {
     await test.engine.create("s", SCRIPTED);
     await test.engine.update("s", { forget: true });
     expect(await readAll(test.log, "s")).toEqual([]);

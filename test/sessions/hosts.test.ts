@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SessionSpec } from "../../src/contract/index.ts";
-import { toPrivatePlaces } from "../../src/sessions/hosts.ts";
+import { listPrivateHosts } from "../../src/sessions/hosts.ts";
 
 const CASES: readonly (readonly [Pick<SessionSpec, "network" | "mcp" | "env">, readonly string[]])[] = [
   [{}, []],
@@ -35,8 +35,8 @@ const CASES: readonly (readonly [Pick<SessionSpec, "network" | "mcp" | "env">, r
   ],
 ];
 
-describe("the private places that a spec names", () => {
+describe("the private hosts of a spec", () => {
   it.each(CASES)("%j: %j", (spec, places) => {
-    expect(toPrivatePlaces(spec)).toEqual(places);
+    expect(listPrivateHosts(spec)).toEqual(places);
   });
 });

@@ -17,7 +17,7 @@ import {
 const SESSIONS = 200;
 const AT_ONCE = 8;
 
-/** By these the processes and cgroups of the sandboxes are known. */
+/** The names of the processes and cgroups of the sandboxes. */
 const keys: string[] = [];
 let test: TestEngine;
 beforeAll(async () => {
@@ -34,13 +34,13 @@ it(
     for (let first = 0; first < SESSIONS; first += AT_ONCE) {
       await Promise.all(Array.from({ length: AT_ONCE }, (_, index) => live(`s-${first + index}`)));
     }
-    // What was under way in the background when the last one ended is closed a moment later.
+    // Background work of the last session closes a moment later.
     await expect.poll(count, { timeout: 20_000 }).toEqual(before);
     expect(await processesWith(test.folder)).toEqual([]);
   },
 );
 
-/** A whole life: a turn with a child that tries to stay, then one of the ways to end. */
+/** A whole life: a turn with a child that tries to survive, then one of the ways to end. */
 async function live(id: string): Promise<void> {
   await test.engine.create(id, SCRIPTED);
   await runTurn(
@@ -55,7 +55,7 @@ async function live(id: string): Promise<void> {
   await test.engine.remove(id);
 }
 
-/** What this engine has on the machine; others may run beside it, so only what carries its folder's name counts. */
+/** The resources of this engine. Others may run beside it, so only those with its folder's name count. */
 async function count(): Promise<Record<string, number>> {
   const lines = (file: string): number =>
     readFileSync(file, "utf8")

@@ -19,7 +19,7 @@ const LOAN: Loan = {
 };
 
 describe("a secret that is lent to a session", () => {
-  it("has no variable where nothing could use it, which is said once; its value is in no event", async () => {
+  it("has no variable where nothing could replace it, which one event says; its value is in no event", async () => {
     const test = await openEngine({
       lend: async () => LOAN,
       defaultSandbox: "local",

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Stop } from "../../src/sessions/ending.ts";
+import type { Stop } from "../../src/sessions/process/ending.ts";
 import {
   LIFE_STATES,
   LIFE_STEPS,
@@ -9,7 +9,7 @@ import {
   TRANSITIONS,
   type LifeState,
   type LifeStep,
-} from "../../src/sessions/life.ts";
+} from "../../src/sessions/process/life.ts";
 
 type Life = ProcessLife<string>;
 
@@ -58,7 +58,7 @@ describe("the life of a process", () => {
     }
   });
 
-  it("takes a stronger reason for an end, and no weaker one", () => {
+  it("takes a stronger reason for a stop, and no weaker one", () => {
     for (const first of STOPS)
       for (const second of STOPS) {
         const life: Life = new ProcessLife();
@@ -69,15 +69,20 @@ describe("the life of a process", () => {
       }
   });
 
-  it("is free again once an interrupted process has gone", () => {
+  it("is free again once an interrupted process has exited and its kill is over", () => {
     const life: Life = new ProcessLife();
     life.found("p");
     life.stop("interrupt");
+    expect(() => life.stopped()).toThrow(/please report/);
     life.exited();
+    // The kill may still end the children of the process: a start has to wait.
+    expect([life.state, life.reason, life.process]).toEqual(["stopping", "interrupt", undefined]);
+    expect(() => life.start()).toThrow(/please report/);
+    life.stopped();
     expect([life.state, life.reason, life.process]).toEqual(["none", undefined, undefined]);
   });
 
-  it("holds its laws whatever happens in whatever order", () => {
+  it("holds its laws for every order of steps", () => {
     const steps = fc.array(fc.tuple(fc.constantFrom(...LIFE_STEPS), fc.constantFrom(...STOPS)), {
       maxLength: 30,
     });
@@ -105,7 +110,7 @@ describe("the life of a process", () => {
     );
   });
 
-  it("can be brought to its end from everywhere", () => {
+  it("can be ended for good from every state", () => {
     for (const state of LIFE_STATES) {
       const life: Life = new ProcessLife();
       WAYS[state](life);

@@ -17,14 +17,14 @@ beforeEach(async () => {
 });
 afterEach(() => test.close());
 
-it("a session that takes more memory than it may ends with a clear reason, and the others go on", async () => {
+it("a session over its memory limit ends with a clear reason, and the others go on", async () => {
   await test.engine.create("hog", { ...SCRIPTED, limits: { memoryBytes: 300 * 1024 * 1024 } });
   await test.engine.create("other", SCRIPTED);
   const hog = "const all = []; for (;;) all.push(Buffer.alloc(16 << 20, 1));";
   await say(test.engine, "hog", script({ shell: `'${process.execPath}' -e '${hog}'` }, { say: "survived" }));
   const ended = await waitFor(test.log, "hog", "turn.ended");
   const events = await readAll(test.log, "hog");
-  // The kernel takes the hog or its agent; either way somebody is told why.
+  // The kernel kills the hog or its agent; in both cases an event says why.
   const said = JSON.stringify(events);
   expect(
     ended.data.status === "completed" ? /137|SIGKILL|Killed/.test(said) : /out of memory/.test(said),

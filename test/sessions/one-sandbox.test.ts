@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { createLocalProvider } from "../../src/sandbox/index.ts";
 import type { SandboxProvider } from "../../src/sandbox/port.ts";
-import { reapSandboxes } from "../../src/sessions/reaper.ts";
+import { reapSandboxes } from "../../src/sessions/upkeep/upkeep.ts";
 import {
   ofType,
   openEngine,
@@ -27,7 +27,7 @@ let made: string[] = [];
 beforeAll(async () => {
   root = await mkdtemp(join(tmpdir(), "sluice-sandboxes-"));
   const local = createLocalProvider({ root });
-  // The real provider, as slow as one that fetches an image: others come while it is at it.
+  // The real provider, as slow as one that fetches an image: other calls come meanwhile.
   provider = {
     id: local.id,
     isolated: false,
@@ -73,7 +73,7 @@ it.each(Object.keys(asks))("a message and %s at once make one sandbox", async (n
       const message = async (): Promise<void> => {
         await say(test.engine, session, script({ say: "hello" }));
       };
-      // One that comes while a turn runs may be told to wait; it must not make a second sandbox.
+      // A call during a turn may be refused; it must not make a second sandbox.
       const asked = async (): Promise<void> => {
         if (session.endsWith("late")) await waitFor(test.log, session, "sandbox.boot");
         await ask(session).catch((error: { code?: string }) => expect(error.code).toBe("session_busy"));

@@ -2,65 +2,29 @@ import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "libsql";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { SessionSpec } from "../../src/contract/index.ts";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { harnesses } from "../../src/harness/registry.ts";
 import type { Harness } from "../../src/harness/port.ts";
-import {
-  ofType,
-  openEngine,
-  processesWith,
-  readAll,
-  runTurn,
-  say,
-  script,
-  waitFor,
-  type TestEngine,
-} from "../support/engine.ts";
+import { runTurn, say, script, waitFor, type TestEngine } from "../support/engine.ts";
 import { startServer } from "../support/server.ts";
-import { END, factAgent, tell } from "./factAgent.ts";
+import { ask, ASKED, describeDamaged, type Harm, sandbox } from "./damaged-session.ts";
+import { END, factAgent, tell } from "./fact-agent.ts";
 
-/** One session that something is wrong with, from its last healthy moment to the harm done while nobody ran it. */
-interface Harm {
-  readonly name: string;
-  readonly spec?: Partial<SessionSpec>;
-  /** What happens before the engine is closed; a turn that waits for an answer, unless said otherwise. */
-  readonly before?: (test: TestEngine, id: string) => Promise<unknown>;
-  readonly harm?: (test: TestEngine, id: string) => Promise<unknown>;
-  /** Whether the turn that ran goes on as if nothing had happened. */
-  readonly goesOn?: true;
-  /** What the next message comes to; a completed turn, unless said otherwise. */
-  readonly next?: "failed";
-}
-
-const ASKED = script({ question: { prompt: "go on?", options: ["yes", "no"] } }, { say: "done" });
-
-async function ask(test: TestEngine, id: string): Promise<void> {
-  await say(test.engine, id, ASKED);
-  await waitFor(test.log, id, "turn.waiting");
-}
-
-const spool = (test: TestEngine, id: string, ...path: string[]): string =>
-  join(test.folder, "spools", id, "1", ...path);
-
-async function sandbox(test: TestEngine, id: string, ...path: string[]): Promise<string> {
-  const [ready] = ofType(await readAll(test.log, id), "sandbox.ready");
-  return join(test.folder, "sandboxes", ready?.data.sandbox_id ?? "", ...path);
-}
-
-/** Directly in the database: nothing of ours would write it. */
+/** Directly in the database, past the log. */
 function store(test: TestEngine, id: string, sql: string): void {
   const database = new Database(join(test.folder, "log.db"));
   database.prepare(sql.replace("$ID", "(SELECT ordinal FROM sessions WHERE id = ?)")).run(id);
   database.close();
 }
 
-async function replaceByFolder(path: string): Promise<void> {
-  await rm(path, { recursive: true, force: true });
-  await mkdir(path);
-}
-
 let elsewhere: string;
+beforeAll(async () => {
+  elsewhere = await mkdtemp(join(tmpdir(), "sluice-elsewhere-"));
+  await mkdir(join(elsewhere, "work"));
+  process.env["OPENING_TEST_KEY"] = "a-key-to-deploy-with";
+});
+afterAll(() => rm(elsewhere, { recursive: true, force: true }));
+
 const HARMS: readonly Harm[] = [
   {
     name: "an attachment that is a folder",
@@ -111,27 +75,6 @@ const HARMS: readonly Harm[] = [
     harm: async (test, id) => writeFile(await sandbox(test, id, "sandbox.json"), "[]\n"),
     goesOn: true,
   },
-  { name: "a spool that is gone", harm: (test, id) => rm(spool(test, id), { recursive: true }) },
-  { name: "a spool without output", harm: (test, id) => rm(spool(test, id, "out")) },
-  { name: "a spool whose output is a folder", harm: (test, id) => replaceByFolder(spool(test, id, "out")) },
-  { name: "a spool whose pid is a folder", harm: (test, id) => replaceByFolder(spool(test, id, "pid")) },
-  {
-    name: "a spool whose journal is garbage",
-    harm: (test, id) => writeFile(spool(test, id, "sent"), "}{\n"),
-  },
-  {
-    name: "a spool of a command that is gone",
-    before: ({ engine }, id) => engine.exec(id, { command: "sleep 300" }),
-    harm: (test, id) => rm(join(test.folder, "spools", id), { recursive: true }),
-  },
-  {
-    name: "a spool of a command without output",
-    before: ({ engine }, id) => engine.exec(id, { command: "sleep 300" }),
-    harm: async (test, id) => {
-      const [command = ""] = await readdir(join(test.folder, "spools", id));
-      await rm(join(test.folder, "spools", id, command, "out"));
-    },
-  },
   {
     name: "a memory of its files that is none",
     harm: (test, id) => writeFile(join(test.folder, "spools", id, "files.json"), '{"at":"x"}'),
@@ -180,7 +123,7 @@ async function twoTurns(test: TestEngine, id: string): Promise<void> {
   await ask(test, id);
 }
 
-/** An agent that answers each prompt by these lines. */
+/** An agent that answers each prompt with these lines. */
 function answering(id: string, lines: readonly string[], more: Partial<Harness> = {}): Harness {
   const answer = lines.join("\n");
   const agent = factAgent(
@@ -223,80 +166,14 @@ const AGENTS: readonly Harness[] = [
   ]),
 ];
 
-const idOf = ({ name }: Harm): string =>
-  name.replaceAll(/[^a-z]+/gi, "-") + HARMS.findIndex((harm) => harm.name === name);
+describeDamaged(HARMS, AGENTS);
 
-describe("a session that something is wrong with", () => {
-  let test: TestEngine;
-
-  beforeAll(async () => {
-    elsewhere = await mkdtemp(join(tmpdir(), "sluice-elsewhere-"));
-    await mkdir(join(elsewhere, "work"));
-    process.env["OPENING_TEST_KEY"] = "a-key-to-deploy-with";
-    test = await openEngine({ harnesses: AGENTS, defaultSandbox: "local" });
-    await Promise.all(
-      HARMS.map(async (harm) => {
-        const id = idOf(harm);
-        await test.engine.create(id, { agent: "scripted", ...harm.spec });
-        await (harm.before ?? ask)(test, id);
-      }),
-    );
-    await test.engine.close();
-    for (const harm of HARMS) await harm.harm?.(test, idOf(harm));
-    await test.restart({ harnesses: AGENTS, defaultSandbox: "local" });
-  }, 120_000);
-
-  afterAll(async () => {
-    await test.close();
-    await rm(elsewhere, { recursive: true, force: true });
-  });
-
-  it.concurrent.each(HARMS.map((harm) => [harm.name, harm] as const))(
-    "%s: is read, used, ended and deleted",
-    async (_, harm) => {
-      const id = idOf(harm);
-      const { engine, log } = test;
-      const listed = (await engine.list({ limit: 1000 })).sessions.map(({ sessionId }) => sessionId);
-      expect(listed).toContain(id);
-      if (harm.goesOn) await answer(test, id);
-      await engine.interrupt(id);
-      const { turnId, after } = await say(engine, id, script({ say: "again" }));
-      const ended = await waitFor(log, id, "turn.ended", {
-        after,
-        where: ({ data }) => data.turn_id === turnId,
-      });
-      const isOdd = harm.next === "failed" || harm.spec?.agent === "throws";
-      expect(ended.data.status, JSON.stringify(ended.data.error)).toBe(isOdd ? "failed" : "completed");
-      const place = await sandbox(test, id);
-
-      await engine.terminate(id);
-      expect((await readAll(log, id)).filter(({ type }) => type === "session.ended")).toHaveLength(1);
-      expect((await engine.info(id)).status).toBe("ended");
-      expect((await log.find(id))?.active).toBe(false);
-      await engine.remove(id);
-      expect(await log.find(id)).toBeUndefined();
-      expect(await processesWith(place)).toEqual([]);
-    },
-    60_000,
-  );
-
-  it("none of them has changed what every object has", () => {
-    const plain = {} as Record<string, unknown>;
-    expect([plain["text"], plain["itemId"], plain["item"], plain["bridged"]]).toEqual(
-      Array(4).fill(undefined),
-    );
-  });
+it("no case has changed Object.prototype", () => {
+  const plain = {} as Record<string, unknown>;
+  expect([plain["text"], plain["itemId"], plain["item"], plain["bridged"]]).toEqual(Array(4).fill(undefined));
 });
 
-/** The turn that waited before the harm goes on with the answer and says what it had to say. */
-async function answer(test: TestEngine, id: string): Promise<void> {
-  const asked = await waitFor(test.log, id, "question.requested");
-  await test.engine.resolveQuestion(id, asked.data.question_id, { answers: [["yes"]] });
-  const ended = await waitFor(test.log, id, "turn.ended", { after: asked.sequence });
-  expect(ended.data.status, JSON.stringify(ended.data.error)).toBe("completed");
-}
-
-it("a server starts, serves and mends a session whose sandbox has an empty record", async () => {
+it("a server starts with an empty sandbox record, and repairs that session", async () => {
   const server = await startServer({ args: ["--sandbox", "local"] });
   try {
     const { client } = server;

@@ -20,7 +20,7 @@ describe("pause", () => {
   });
   afterEach(() => test.close());
 
-  it("stops a running turn where it stands, and resume lets it go on", async () => {
+  it("freezes a running turn, and resume continues it", async () => {
     await say(
       test.engine,
       "s",
@@ -58,7 +58,7 @@ describe("pause", () => {
     await runTurn(test, "s", script({ say: "a" }));
     await test.engine.pause("s");
     await test.restart({ limits: { idleMs: 1 } });
-    // The alarms of this life ring: another session's agent is put to sleep by its own.
+    // The idle alarm of this server rings for another session.
     await runTurn(test, "sleeper", script({ say: "b" }));
     await waitFor(test.log, "sleeper", "process.ended");
     expect(await test.engine.info("s")).toMatchObject({ paused: true });
@@ -75,7 +75,7 @@ describe("pause", () => {
     expectLawful(await readAll(test.log, "s"));
   });
 
-  it("tells where a port of the sandbox is", async () => {
+  it("gives the address of a port in the sandbox", async () => {
     const server = `require("http").createServer((_, response) => response.end("hello from inside")).listen(48123, "127.0.0.1", () => console.log("up"))`;
     await say(test.engine, "s", script({ shell: `'${process.execPath}' -e '${server}'` }));
     await waitFor(test.log, "s", "item.delta");

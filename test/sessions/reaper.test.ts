@@ -29,7 +29,7 @@ describe("nothing leaks", () => {
     await test.engine.create("s", SCRIPTED);
     await say(test.engine, "s", script({ shell: "setsid sleep 1234 & echo on; sleep 1234" }));
     await waitFor(test.log, "s", "item.delta");
-    // As after a crash between the two halves of a removal: the rows are gone, the sandbox is not.
+    // As after a crash in the middle of a removal: the rows are gone, the sandbox is not.
     await test.engine.close();
     await test.log.remove("s");
     expect(await folders("sandboxes")).toHaveLength(1);
@@ -38,7 +38,7 @@ describe("nothing leaks", () => {
     expect(await processesWith(test.folder)).toEqual([]);
   });
 
-  it("the sandbox of an ended session is kept for its time, and no longer", async () => {
+  it("the sandbox of an ended session is kept for `sandboxTtlMs`", async () => {
     await test.engine.create("s", SCRIPTED);
     await runTurn(test, "s", script({ write: { path: "kept.txt", content: "kept" } }));
     await test.engine.terminate("s");
@@ -51,7 +51,7 @@ describe("nothing leaks", () => {
   });
 });
 
-it("a provider that cannot list its sandboxes holds nobody up", async () => {
+it("a provider that cannot list its sandboxes does not stop the others", async () => {
   const root = await mkdtemp(join(tmpdir(), "sluice-reaper-"));
   const local = createLocalProvider({ root });
   const broken = { ...local, id: "broken", list: () => Promise.reject(new Error("the engine is down")) };

@@ -13,11 +13,11 @@ import {
   type TestEngine,
 } from "../support/engine.ts";
 
-/** More than are picked up at once. */
+/** More sessions than one round recovers at once. */
 const SLOW = Array.from({ length: 12 }, (_, index) => `slow-${index}`);
 const ASKED = script({ question: { prompt: "go on?", options: ["yes", "no"] } }, { say: "done" });
 
-/** The local provider on a machine where most sandboxes of the earlier life take their time. */
+/** The local provider, slow to connect to most sandboxes of the earlier server. */
 function slowly(root: string, isSlow: (session: string) => boolean, until: Promise<void>): SandboxProvider {
   const local = createLocalProvider({ root });
   return {
@@ -34,11 +34,11 @@ function slowly(root: string, isSlow: (session: string) => boolean, until: Promi
   };
 }
 
-describe("an engine that picks up what was left beside its work", () => {
+describe("an engine that recovers sessions in the background", () => {
   let test: TestEngine;
   afterEach(() => test.close());
 
-  it("answers at once, and a session is waited for alone", { timeout: 60_000 }, async () => {
+  it("starts at once, and a call waits for its own session alone", { timeout: 60_000 }, async () => {
     test = await openEngine({ defaultSandbox: "local", startsAtOnce: 4 });
     for (const id of [...SLOW, "quick"]) {
       await test.engine.create(id, { agent: "scripted" });

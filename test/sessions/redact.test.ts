@@ -3,11 +3,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createRedactor } from "../../src/sessions/redact.ts";
-import { Tellable } from "../../src/sessions/tellable.ts";
+import { createRedactor } from "../../src/sessions/secrets/redact.ts";
+import { RedactedStream } from "../../src/sessions/secrets/redacted-stream.ts";
 import { readStderr } from "../../src/spool/stderr.ts";
 import { ofType, openEngine, readAll, say, waitFor } from "../support/engine.ts";
-import { END, factAgent, tell } from "./factAgent.ts";
+import { END, factAgent, tell } from "./fact-agent.ts";
 
 /** Letters that occur twice in a secret, escapes, and characters of several bytes. */
 const secrets = fc.string({
@@ -17,7 +17,7 @@ const secrets = fc.string({
 });
 const words = fc.string({ unit: fc.constantFrom("a", "b", "x", " ", "é", "7"), maxLength: 30 });
 
-/** The longest part of the secret that the text shows may be short, and no half. */
+/** The text may show a short part of the secret, and never half of it. */
 function expectHidden(text: string, secret: string): void {
   const letters = [...secret];
   const length = Math.max(6, Math.ceil(letters.length / 2));
@@ -29,7 +29,7 @@ function expectHidden(text: string, secret: string): void {
   }
 }
 
-/** Words that show a part of the secret by chance say nothing about redaction. */
+/** Texts that contain a part of the secret by chance are not test cases. */
 const isTelling = (secret: string, ...texts: string[]): boolean => {
   try {
     for (const text of texts) expectHidden(text, secret);
@@ -53,11 +53,14 @@ describe("a secret", () => {
     fc.assert(
       fc.property(secrets, words, words, fc.array(fc.nat({ max: 120 }), { maxLength: 6 }), (...given) => {
         const [secret, before, after, cuts] = given;
-        // What stands around it must not complete another part of it.
+        // The surrounding text must not complete another part of it.
         const [left, right] = [`${before}_`, `_${after}`];
         fc.pre(isTelling(secret, left, right));
         const bytes = Buffer.from(left + secret + right + secret + right);
-        const stream = new Tellable({ redactor: createRedactor(new Map([["KEY", secret]])), offset: 0 });
+        const stream = new RedactedStream({
+          redactor: createRedactor(new Map([["KEY", secret]])),
+          offset: 0,
+        });
         const places = [...new Set([0, ...cuts.map((cut) => cut % bytes.length), bytes.length])];
         places.sort((a, b) => a - b);
         const pieces = places
@@ -104,7 +107,7 @@ describe("a secret", () => {
     );
   });
 
-  it("of digits leaves numbers and keys alone, and is taken out of strings and of what is no JSON", () => {
+  it("of digits is redacted in strings and plain text, and not in numbers and keys", () => {
     const { line } = createRedactor(new Map([["MAX_TOKENS", "200000"]]));
     expect(line('{"limit":200000,"200000":1,"words":"of 200000"}')).toBe(
       '{"limit":200000,"200000":1,"words":"of [redacted:MAX_TOKENS]"}',
@@ -113,7 +116,19 @@ describe("a secret", () => {
     expect(line("200000 tokens")).toBe("[redacted:MAX_TOKENS] tokens");
   });
 
-  it("is not cut in two where a long line of stderr is", async () => {
+  it("that is a word of the agent's protocol leaves the protocol alone", () => {
+    const { line } = createRedactor(new Map([["KEYRING_BACKEND", "result"]]));
+    expect(line('{"type":"result","subtype" : "tool_result","result":"result","list":["result"]}')).toBe(
+      '{"type":"result","subtype" : "tool_result","result":"[redacted:KEYRING_BACKEND]","list":["[redacted:KEYRING_BACKEND]"]}',
+    );
+    expect(line('{"type":["result","result"],"status":"result 1"}')).toBe(
+      '{"type":["[redacted:KEYRING_BACKEND]","[redacted:KEYRING_BACKEND]"],"status":"[redacted:KEYRING_BACKEND] 1"}',
+    );
+    const key = createRedactor(new Map([["API_KEY", "sk-0123456789"]]));
+    expect(key.line('{"type":"sk-0123456789"}')).toBe('{"type":"[redacted:API_KEY]"}');
+  });
+
+  it("is not cut in two with a long line of stderr", async () => {
     const folder = await mkdtemp(join(tmpdir(), "sluice-stderr-"));
     const secret = "sk-0123456789abcdefghijklmnopqrstuvwxyz";
     const redactor = createRedactor(new Map([["KEY", secret]]));
@@ -124,7 +139,7 @@ describe("a secret", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("that the agent prints on stderr around the end of a turn is told as one", async () => {
+  it("on stderr across the end of a turn is redacted as one", async () => {
     const secret = "sk-0123456789abcdef";
     const agent = factAgent(
       `echo ready; turn=0; while read -r line; do case $line in prompt*) turn=$((turn+1))
@@ -149,7 +164,20 @@ describe("a secret", () => {
     }
   }, 60_000);
 
-  it("that a number happens to be does not end a turn: the line is decoded as it was said", async () => {
+  it("that is a word of the agent's protocol does not keep a turn from its end", async () => {
+    const test = await openEngine({ defaultSandbox: "local" });
+    try {
+      await test.engine.create("s", { agent: "scripted", env: { KEYRING_BACKEND: "turn.ended" } });
+      await say(test.engine, "s", '#script [{"say":"a turn.ended"}]');
+      const ended = await waitFor(test.log, "s", "turn.ended");
+      expect(ended.data.status).toBe("completed");
+      expect(ofType(await readAll(test.log, "s"), "agent.unparsed")).toEqual([]);
+    } finally {
+      await test.close();
+    }
+  }, 60_000);
+
+  it("that equals a number does not disturb the decoder", async () => {
     const item = {
       item_id: "i1",
       kind: "message",

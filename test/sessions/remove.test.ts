@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import { createSqliteLog } from "../../src/log/index.ts";
 import { createEngine } from "../../src/sessions/index.ts";
-import { processName } from "../../src/sessions/owner.ts";
+import { processName } from "../../src/sessions/upkeep/lease.ts";
 import { openEngine, readAll, runTurn, SCRIPTED, script } from "../support/engine.ts";
 
-it("a deletion that was told and not done is done by the next start", async () => {
+it("the next start finishes a deletion whose event is in the log", async () => {
   const test = await openEngine();
   try {
     for (const id of ["kept", "gone"]) {
@@ -14,7 +14,7 @@ it("a deletion that was told and not done is done by the next start", async () =
     const kept = await readAll(test.log, "kept");
     await test.engine.close();
 
-    // What `kill -9` leaves of a deletion after its last word.
+    // The state after `kill -9` behind the `session.deleted` event.
     const row = await test.log.find("gone");
     const epoch = await test.log.claim("gone", { owner: processName(), from: row?.epoch ?? 0 });
     const deleted = { type: "session.deleted", source: "daemon", data: {} } as const;
@@ -32,7 +32,7 @@ it("a deletion that was told and not done is done by the next start", async () =
   }
 });
 
-it("what was kept for the readers of a killed server goes at the next start", async () => {
+it("the next start removes the rows that a killed server kept for its readers", async () => {
   const test = await openEngine();
   try {
     await test.engine.create("gone", SCRIPTED);

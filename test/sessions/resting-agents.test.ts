@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { EventOf } from "../../src/contract/index.ts";
-import { toRestingBound } from "../../src/sessions/restingAgents.ts";
+import { toRestingBound } from "../../src/sessions/process/idle.ts";
 import { expectLawful } from "../support/laws.ts";
 import {
   ofType,
@@ -13,7 +13,7 @@ import {
   waitFor,
   type TestEngine,
 } from "../support/engine.ts";
-import { END, factAgent, tell } from "./factAgent.ts";
+import { END, factAgent, tell } from "./fact-agent.ts";
 
 const KEPT = 2;
 
@@ -34,7 +34,7 @@ async function endsOf(session: string): Promise<EventOf<"process.ended">[]> {
   return ofType(await readAll(test.log, session), "process.ended");
 }
 
-it("when more agents rest than may, the longest resting ones are put to sleep, and go on where they were", async () => {
+it("beyond the bound, the longest idle agents end, and start again with their memory", async () => {
   await rest("a", "b", "c", "d");
   await expect.poll(() => test.engine.stats().processesRunning).toBe(KEPT);
   expect(test.engine.stats().resting).toEqual({ agents: KEPT, bound: KEPT, putToSleep: 2 });
@@ -54,7 +54,7 @@ it("when more agents rest than may, the longest resting ones are put to sleep, a
   );
 });
 
-it("nothing of a turn, of a command or of a pause is ended for it", async () => {
+it("no turn, command or paused session is ended for the bound", async () => {
   await rest("paused", "commanded");
   await test.engine.pause("paused");
   await test.engine.exec("commanded", { command: "sleep 60" });
@@ -66,7 +66,7 @@ it("nothing of a turn, of a command or of a pause is ended for it", async () => 
   for (const session of ["paused", "commanded", "working", "f", "g"])
     expect(await endsOf(session), session).toEqual([]);
 
-  // With its command it rests, and another has to make room.
+  // After its command it is idle, and another agent has to end.
   await test.engine.interrupt("commanded");
   await waitFor(test.log, "f", "process.ended");
   expect(await endsOf("commanded")).toEqual([]);
@@ -75,8 +75,8 @@ it("nothing of a turn, of a command or of a pause is ended for it", async () => 
   expect(await endsOf("working")).toEqual([]);
 });
 
-it("a command that comes while its agent is put to sleep is not ended with it", async () => {
-  // It does not end by itself when its input does.
+it("a command that starts while its idle agent ends does not end with it", async () => {
+  // It does not exit when its input is closed.
   const stubborn = factAgent(
     `echo ready; while read -r line; do case $line in prompt*) ${tell(END)}\n;; esac; done; sleep 60`,
   );
@@ -96,7 +96,7 @@ it("a command that comes while its agent is put to sleep is not ended with it", 
   }
 });
 
-it("the bound holds for agents that an earlier life left", async () => {
+it("the bound holds for agents of an earlier server", async () => {
   await test.restart({ restingAgents: 1 });
   await expect
     .poll(() => test.engine.stats().resting, { timeout: 10_000 })
@@ -104,7 +104,7 @@ it("the bound holds for agents that an earlier life left", async () => {
   expect(await endsOf("working")).toEqual([]);
 });
 
-it("the bound is a share of the memory, and never so small that nobody rests", () => {
+it("the bound is a share of the memory, with a minimum", () => {
   expect(toRestingBound({ limit: 16 * 1024 ** 3 })).toBe(163);
   expect(toRestingBound({ limit: 256 * 1024 ** 2 })).toBe(16);
 });

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createEngine } from "../../src/sessions/index.ts";
 
-it("of the sessions that rest, the longest unused is let go first", async () => {
+it("of the resting sessions, the longest unused is closed first", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sluice-resting-"));
   const log = createSqliteLog({ folder: dataDir });
   const engine = await createEngine({ dataDir, log, defaultSandbox: "local" });

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
 import type { SluiceEvent } from "../../src/contract/index.ts";
 import type { SessionRow } from "../../src/log/port.ts";
-import { lastEventBefore, restUpTo } from "../../src/sessions/trimming.ts";
+import { lastEventBefore, restUpTo } from "../../src/sessions/upkeep/trimming.ts";
 import type { EngineOptions, LogLine } from "../../src/sessions/index.ts";
 import { openEngine, runTurn, say, script, SCRIPTED, type TestEngine, waitFor } from "../support/engine.ts";
 
 const QUESTION = script({ question: { prompt: "go on?", options: ["yes", "no"] } }, { say: "done" });
-/** Long enough for what is set up, on a busy machine too. */
+/** Long enough for the setup on a busy machine. */
 const LATER = 3_600_000;
 
 let test: TestEngine;
@@ -61,7 +61,7 @@ async function openBusy(): Promise<string[]> {
 }
 
 describe("retention", () => {
-  it("removes a session when its ttl is over, and none that somebody may come back to", async () => {
+  it("removes a session after its ttl, and no session in use", async () => {
     test = await openEngine(optionsOf(undefined));
     const busy = await openBusy();
     await test.engine.create("plain", SCRIPTED);
@@ -82,7 +82,7 @@ describe("retention", () => {
     expect(lines.filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  it("removes what is too old whole, and of a session that lives what is before its last turn", async () => {
+  it("removes sessions that are too old, and trims a living one before its last turn", async () => {
     test = await openEngine(optionsOf(undefined));
     for (const id of ["old", "lives"]) await test.engine.create(id, SCRIPTED);
     for (const id of ["old", "lives", "lives"]) await runTurn(test, id, script({ say: "early" }));
@@ -95,7 +95,7 @@ describe("retention", () => {
     };
     await until(async () => (await isGone("old")) && (await isCut()));
 
-    // The turn that waits is too old by now, too.
+    // The waiting turn is too old by now, too.
     const { floor } = await rowOf("lives");
     const types = (await test.log.read("lives", { after: floor, limit: 1000 })).map(({ type }) => type);
     expect(types).toEqual(expect.arrayContaining(["input.accepted", "turn.started", "question.requested"]));
@@ -109,7 +109,7 @@ describe("retention", () => {
     expect((await answer("lives")).status).toBe("idle");
   });
 
-  it("keeps the log to its size: trims those that rest, then removes the longest resting", async () => {
+  it("keeps the log to its size: trims resting sessions, then removes the longest resting", async () => {
     test = await openEngine(optionsOf(undefined));
     const { engine } = test;
     for (const id of ["first", "second", "waits"]) await engine.create(id, SCRIPTED);
@@ -121,7 +121,7 @@ describe("retention", () => {
     const size = await test.log.size();
     await test.restart(optionsOf({ keepBytes: size - 1 }));
     await until(async () => (await test.log.size()) < size);
-    // The one that rests for longest, and no other.
+    // The longest resting session, and no other.
     expect((await test.log.find("first"))?.floor).toBeGreaterThan(0);
     expect((await test.log.find("second"))?.floor).toBe(0);
 
@@ -132,7 +132,7 @@ describe("retention", () => {
     expect((await answer("waits")).status).toBe("idle");
   });
 
-  it("runs nothing where nothing is to be forgotten", async () => {
+  it("does not run without a limit or a ttl", async () => {
     let asked = 0;
     test = await openEngine(optionsOf(undefined));
     await test.engine.create("s", SCRIPTED);
@@ -150,7 +150,7 @@ describe("retention", () => {
     await until(async () => (await isGone("t")) && asked > 0);
   });
 
-  it("finds where a log may be cut", async () => {
+  it("finds the end of a log's trimmable part", async () => {
     test = await openEngine(optionsOf(undefined));
     const { engine, log } = test;
     await engine.create("s", SCRIPTED);

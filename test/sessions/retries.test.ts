@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { ofType, openEngine, readAll, runTurn, script, SCRIPTED } from "../support/engine.ts";
 import { expectLawful } from "../support/laws.ts";
 
-it("two failures of one turn with words between them are retried both", async () => {
+it("two failures of one turn with output in between are both retried", async () => {
   const test = await openEngine({ defaultSandbox: "local" });
   try {
     await test.engine.create("s", { ...SCRIPTED, retries: { tries: 3, backoffMs: 20 } });

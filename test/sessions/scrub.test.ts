@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { createRedact } from "../../src/sessions/redact.ts";
-import { createScrub } from "../../src/sessions/scrub.ts";
+import { createRedact } from "../../src/sessions/secrets/redact.ts";
+import { createScrub } from "../../src/sessions/secrets/scrub.ts";
 
-describe("what is scrubbed from a recording", () => {
+describe("scrubbing a recording", () => {
   const identity = {
     home: "/home/ada",
     user: "ada",
@@ -52,7 +52,7 @@ describe("what is scrubbed from a recording", () => {
     expect(scrub(clean)).toBe(clean);
   });
 
-  it("leaves words alone that only begin like a name, and the names that everybody has", () => {
+  it("leaves longer words and common names alone", () => {
     expect(scrub("adamant canada /home/adam")).toBe("adamant canada /home/adam");
     const plain = createScrub({
       identity: { home: "/root", user: "root", host: "localhost" },

@@ -2,12 +2,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { toStatus } from "../../src/dialects/anthropic/session.ts";
+import { toStatus } from "../../src/dialects/anthropic/resources/session.ts";
 import { createLocalProvider } from "../../src/sandbox/index.ts";
 import type { SandboxProvider } from "../../src/sandbox/port.ts";
 import { expectLawful } from "../support/laws.ts";
 import { ofType, openEngine, readAll, runTurn, say, waitFor, type TestEngine } from "../support/engine.ts";
-import { END, factAgent, tell } from "./factAgent.ts";
+import { END, factAgent, tell } from "./fact-agent.ts";
 
 const AT_ONCE = 2;
 const quick = factAgent(
@@ -16,7 +16,7 @@ const quick = factAgent(
 
 let test: TestEngine;
 let root: string;
-/** Nothing is made before it opens. */
+/** No sandbox is made before it opens. */
 let gate = closedGate();
 let making = 0;
 let most = 0;
@@ -59,7 +59,7 @@ it("sixty sessions at once start one after the other, and all of them finish", a
   expect(await test.engine.info("q-59")).toMatchObject({ status: "starting", queued: 1 });
   expect(toStatus(await test.engine.info("q-59"))).toBe("running");
 
-  // Whoever is stopped while it waits is taken out, and nothing of it was ever started.
+  // A start that is stopped in the queue leaves it, and nothing was started.
   expect(await test.engine.interrupt("q-30")).toMatchObject({ turnId: expect.any(String) });
   await test.engine.terminate("q-31");
   await test.engine.remove("q-32");
@@ -71,7 +71,7 @@ it("sixty sessions at once start one after the other, and all of them finish", a
     expect(ofType(events, "turn.ended").map(({ data }) => data.status)).toEqual(["interrupted"]);
     expect(ofType(events, "sandbox.boot")).toEqual([]);
   }
-  // One that waits with two messages gives up the first of them alone.
+  // A waiting session with two messages gives up the first alone.
   await say(test.engine, "q-40", "and again");
   await test.engine.interrupt("q-40");
 
@@ -90,7 +90,7 @@ it("sixty sessions at once start one after the other, and all of them finish", a
   await Promise.all(left.map((session) => test.engine.remove(session)));
 }, 180_000);
 
-it("a session that waits is let go of by a server that ends, and started by the next", async () => {
+it("a waiting start is withdrawn by a closing server, and made by the next", async () => {
   gate = closedGate();
   for (const session of ["a", "b", "c"]) {
     await test.engine.create(session, { agent: "facts", sandbox: "local" });
@@ -106,7 +106,7 @@ it("a session that waits is let go of by a server that ends, and started by the 
   }
 });
 
-it("a start that is under way is given up by an interrupt", async () => {
+it("an interrupt withdraws the message of a start that is under way", async () => {
   gate = closedGate();
   await test.engine.create("early", { agent: "facts", sandbox: "local" });
   const { turnId } = await say(test.engine, "early", "go");

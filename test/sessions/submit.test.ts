@@ -31,7 +31,7 @@ const turnsEnded = (count: number): Promise<unknown> => {
 };
 
 describe("submissions", () => {
-  it("are accepted together, in one transaction, each at its place", async () => {
+  it("are accepted in one transaction, in order", async () => {
     await open();
     const { after, accepted } = await test.engine.submit(
       "s",
@@ -46,7 +46,7 @@ describe("submissions", () => {
       expect(events[sequence - 1]).toMatchObject({ type: "input.accepted", data: { input_id: inputId } });
       expect(sequence).toBeGreaterThan(after);
     }
-    // A turn is told whole by its own events: the client's words stand in it again.
+    // The events of a turn are complete: they repeat the client's message.
     const [first, second] = ofType(events, "turn.started");
     expect(first?.data.inputs).toEqual([
       { input_id: accepted[0]?.inputId, sequence: accepted[0]?.sequence, payload: { mine: 1 } },
@@ -54,7 +54,7 @@ describe("submissions", () => {
     expect(second?.data).not.toHaveProperty("inputs");
   });
 
-  it("of which one is refused leave nothing of the others", async () => {
+  it("append nothing where one of them is refused", async () => {
     await open();
     await test.engine.submit("s", [message(script({ ask: { shell: "true" } }))], { via: "test" });
     const { data } = await waitFor(test.log, "s", "permission.requested");
@@ -71,7 +71,7 @@ describe("submissions", () => {
     expectLawful(await readAll(test.log, "s"));
   });
 
-  it("may stop a turn and start the next in one breath", async () => {
+  it("may stop a turn and start the next in one transaction", async () => {
     await open();
     await test.engine.submit("s", [message(script({ sleep: 60_000 }))], { via: "test" });
     await waitFor(test.log, "s", "turn.started");
@@ -93,7 +93,7 @@ describe("submissions", () => {
     expect(ofType(await readAll(test.log, "s"), "input.accepted")).toHaveLength(2);
   });
 
-  it("that answer a part of what is asked: the rest is told again", async () => {
+  it("that answer some requests: turn.waiting names the others again", async () => {
     await open();
     const asks = script({ parallel: [{ ask: { shell: "true" } }, { ask: { shell: "true" } }] });
     await test.engine.submit("s", [message(asks)], { via: "test" });

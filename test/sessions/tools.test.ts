@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { EventOf, SessionSpec, SluiceEvent } from "../../src/contract/index.ts";
-import { readKey } from "../../src/tools/key.ts";
+import { readKey } from "../../src/tools/server.ts";
 import { tokenOf } from "../../src/tools/token.ts";
 import {
   ofType,
@@ -15,7 +15,7 @@ import {
   waitFor,
   type TestEngine,
 } from "../support/engine.ts";
-import { factAgent } from "./factAgent.ts";
+import { factAgent } from "./fact-agent.ts";
 
 const WEATHER = {
   name: "weather",
@@ -135,7 +135,7 @@ describe.each(["local", "bwrap"])("an application's tools, in %s", (sandbox) => 
     expect((await runTurn(test, "s", script({ say: "on" }))).data.status).toBe("completed");
   });
 
-  it("fail in words that the agent can read where there is no such tool", async () => {
+  it("fail with a message for the agent where there is no such tool", async () => {
     const before = (await test.engine.info("s")).eventCount;
     await runTurn(test, "s", script({ mcp: { server: "sluice", tool: "nope", input: {} } }));
     const all = (await readAll(test.log, "s")).filter((event) => event.sequence > before);
@@ -143,7 +143,7 @@ describe.each(["local", "bwrap"])("an application's tools, in %s", (sandbox) => 
     expect(resultOf(all, callIdOf(callItems(all)[0]) ?? "")?.output).toBe('There is no tool "nope".');
   });
 
-  it("wait through a restart of the engine; an answer that came in between is not lost", async () => {
+  it("wait through a restart of the engine; an answer in between is not lost", async () => {
     const { after } = await say(test.engine, "s", script(call("Bern"), call("Basel")));
     const first = await waitFor(test.log, "s", "tool.requested", { after });
     await test.restart();
@@ -169,7 +169,7 @@ describe.each(["local", "bwrap"])("an application's tools, in %s", (sandbox) => 
     const { createdAt } = await test.engine.info("quiet");
     const run = { session: "quiet", createdAt, process: 1 };
     const token = tokenOf(await readKey(join(test.folder, "tools")), run);
-    // The agent and its server have it: else this test would look for nothing.
+    // The agent and its tool server have it, so the search below means something.
     expect((await processesWith(`SLUICE_TOOLS_TOKEN=${token}`)).length).toBeGreaterThan(0);
     expect(await commandLinesWith(token)).toEqual([]);
     expect(await filesWith(test.folder, token)).toEqual([]);
@@ -179,7 +179,7 @@ describe.each(["local", "bwrap"])("an application's tools, in %s", (sandbox) => 
     expect(JSON.stringify(await readAll(test.log, "quiet", true))).not.toContain(token);
   });
 
-  it("leave it out of events and diffs, where the agent itself prints it and writes it down", async () => {
+  it("keep it out of events and diffs that the agent prints or writes it into", async () => {
     await test.engine.create("leaky", SPEC);
     await runTurn(
       test,
@@ -198,7 +198,7 @@ describe.each(["local", "bwrap"])("an application's tools, in %s", (sandbox) => 
   });
 });
 
-it("an application's token is in no last words of a process that printed it and died", async () => {
+it("a token on stderr of a process that died is in no event", async () => {
   const agent = factAgent("echo ready; read hello; read prompt; echo token: $SLUICE_TOOLS_TOKEN >&2; exit 3");
   const test = await openEngine({ defaultSandbox: "local", harnesses: [agent] });
   await test.engine.create("f", { ...SPEC, agent: "facts" });
@@ -210,7 +210,7 @@ it("an application's token is in no last words of a process that printed it and 
 });
 
 describe("tools that no agent could call", () => {
-  it("are refused with the session", async () => {
+  it("are refused at the creation of the session", async () => {
     const test = await openEngine({ defaultSandbox: "local" });
     await expect(test.engine.create("n", { ...SPEC, network: "none" })).rejects.toMatchObject({
       code: "invalid_request",

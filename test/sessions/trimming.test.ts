@@ -2,10 +2,10 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { EventDraft, EventOf, SluiceEvent } from "../../src/contract/index.ts";
 import { createMemoryLog, type EventLog } from "../../src/log/index.ts";
-import { applyEvent, emptyFold, type SessionFold } from "../../src/sessions/fold.ts";
-import { startTurn } from "../../src/sessions/start.ts";
-import { trimSession } from "../../src/sessions/trimming.ts";
-import { SessionWriter } from "../../src/sessions/writer.ts";
+import { applyEvent, emptyFold, type SessionFold } from "../../src/sessions/fold/session-fold.ts";
+import { startTurn } from "../../src/sessions/turn/turn-start.ts";
+import { trimSession } from "../../src/sessions/upkeep/trimming.ts";
+import { SessionWriter } from "../../src/sessions/fold/writer.ts";
 import {
   ofType,
   openEngine,
@@ -17,7 +17,7 @@ import {
   waitFor,
 } from "../support/engine.ts";
 
-/** What one batch of a writer holds. */
+/** The content of one batch. */
 type Step = "accept" | "start" | "speak" | "change" | "ask" | "end" | "process";
 
 const STEPS: readonly Step[] = ["accept", "start", "speak", "change", "ask", "end", "process"];
@@ -76,7 +76,7 @@ function foldOf(events: readonly SluiceEvent[]): SessionFold {
   return fold;
 }
 
-it("whatever was done and wherever it is trimmed, a session opens with the fold of its whole log", async () => {
+it("a session opens with the fold of its whole log, wherever it was trimmed", async () => {
   const point = fc.nat({ max: 60 });
   const steps = fc.array(fc.constantFrom(...STEPS), { maxLength: 25 });
   await fc.assert(
@@ -138,7 +138,7 @@ describe("a session whose events were trimmed away without a snapshot of them", 
     const told = ofType(events, "error").filter(({ data }) => data.message?.includes("trimmed away"));
     expect(told).toHaveLength(1);
     expect(ofType(events, "session.started")).toEqual([]);
-    // The numbers of processes are names of folders: none is used twice.
+    // Process numbers are folder names: none is used twice.
     expect(ofType(events, "process.started").every(({ data }) => data.process > 1)).toBe(true);
   });
 });

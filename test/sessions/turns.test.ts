@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { EventDraft } from "../../src/contract/index.ts";
 import { assistantTexts, expectLawful } from "../support/laws.ts";
 import {
   ofType,
@@ -23,7 +24,7 @@ describe("turns", () => {
   });
   afterEach(() => test.close());
 
-  it("says what was said, in order, from session.started on", async () => {
+  it("has all output in order, from session.started on", async () => {
     const ended = await runTurn(test, "s", script({ say: "hello there" }));
     expect(ended.data).toMatchObject({ status: "completed", stop_reason: "end_turn" });
     const events = await readAll(test.log, "s");
@@ -76,7 +77,7 @@ describe("turns", () => {
     expect(assistantTexts(events)).toEqual(["one", "two", "three"]);
   });
 
-  it("takes a resend with the same key as the same message", async () => {
+  it("accepts a repeated message with the same key once", async () => {
     const first = await say(test.engine, "s", script({ say: "once" }), "key-1");
     const again = await say(test.engine, "s", script({ say: "once" }), "key-1");
     expect(again).toEqual({ ...first, duplicate: true });
@@ -150,7 +151,20 @@ describe("turns", () => {
     expectLawful(await readAll(test.log, "slow"));
   });
 
-  it("reports a refusal as the end that it is", async () => {
+  it("commits the agent's text before it looks for the file changes of the turn", async () => {
+    const commits: (readonly EventDraft[])[] = [];
+    await test.restart({ onCommit: (_session, events) => void commits.push(events) });
+    await runTurn(test, "s", script({ say: "first" }));
+    commits.length = 0;
+    // The agent writes the text and the end of this turn at once.
+    await runTurn(test, "s", script({ say: "second" }));
+    expect(commits.findIndex((events) => events.some(isText))).toBeLessThan(
+      commits.findIndex((events) => events.some(isEnd)),
+    );
+    expectLawful(await readAll(test.log, "s"));
+  });
+
+  it("reports a refusal as the turn's stop reason", async () => {
     const ended = await runTurn(test, "s", script({ refuse: "not that" }));
     expect(ended.data.stop_reason).toBe("refusal");
     expectLawful(await readAll(test.log, "s"));
@@ -164,3 +178,11 @@ describe("turns", () => {
     expect(text).toContain("[redacted:MY_API_KEY]");
   });
 });
+
+function isText(event: EventDraft): boolean {
+  return event.type === "item.completed" && event.source === "agent";
+}
+
+function isEnd(event: EventDraft): boolean {
+  return event.type === "turn.ended";
+}

@@ -12,10 +12,10 @@ beforeAll(async () => {
 });
 afterAll(() => test.close());
 
-it("a picture that cannot be stored is in the log of the server, and stays in that of the session", async () => {
+it("an image that cannot be stored is logged by the server, and stays in the session's log", async () => {
   await test.engine.create("s", { agent: "scripted" });
   await runTurn(test, "s", script({ say: "made" }));
-  // A file where their folder should be: nobody, root neither, can write below it.
+  // A file in place of the folder of images: not even root can write below it.
   await (await test.engine.files("s")).write("/mnt/session/uploads/.images", "in the way");
   const content = [{ type: "image", path: `data:image/png;base64,${PIXEL}` } as const];
   await test.engine.send("s", {

@@ -22,7 +22,7 @@ const open = async (tools?: ToolSettings): Promise<void> => {
 };
 
 describe("an update", () => {
-  it("tells only what really changed", async () => {
+  it("appends only the differences", async () => {
     await open();
     await test.engine.update("s", { title: "b", metadata: {} });
     await test.engine.update("s", { title: "b" });
@@ -32,7 +32,7 @@ describe("an update", () => {
     expect((await test.engine.info("s")).title).toBe("b");
   });
 
-  it("of the tools holds from the next turn on, and for the next life", async () => {
+  it("of the tools holds from the next turn on, and after a restart", async () => {
     await open();
     await runTurn(test, "s", script({ shell: "true" }));
     await test.engine.update("s", { settings: { tools: { rules: { bash: "ask" } } } });
@@ -71,7 +71,7 @@ describe("the rules of a session", () => {
     expect(JSON.stringify(results.at(-1)?.data.item.content)).toContain("not now");
   });
 
-  it("do not answer for a script that asks by itself", async () => {
+  it("do not answer a request of a script", async () => {
     await open({ rules: { bash: "allow" } });
     const { turnId } = await say(test.engine, "s", script({ ask: { shell: "true" } }));
     const asked = await waitFor(test.log, "s", "turn.waiting");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { EventDraft } from "../../src/contract/index.ts";
 import { createSqliteLog, type EventLog } from "../../src/log/index.ts";
-import { SessionWriter } from "../../src/sessions/writer.ts";
+import { SessionWriter } from "../../src/sessions/fold/writer.ts";
 import { readAll, SCRIPTED } from "../support/engine.ts";
 
 let folder: string;
@@ -20,13 +20,13 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-it("says of all that follows from a failed append why that one failed, and never that another took over", async () => {
+it("fails every append after a failed one with the first failure, and never as fenced", async () => {
   const writer = await writerOf("s");
   const busy = await writerOf("busy");
   const key = { key: "k", fingerprint: "f", answer: "{}" };
   await writer.commit(writer.drafts([said("first")]), { key });
 
-  // Another session's long commit is under way: what comes now waits together, and is answered together.
+  // During another session's long commit, these appends wait together and settle together.
   const long = busy.commit(busy.drafts(Array.from({ length: 2_000 }, () => said("x".repeat(100)))), {});
   const failing = writer.commit(writer.drafts([said("a key that was used before")]), { key });
   const following = writer.commit(writer.drafts([said("follows")]), {});

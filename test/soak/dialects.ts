@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { MANAGED_AGENTS_BETA } from "../../src/http/anthropic/beta.ts";
+import { MANAGED_AGENTS_BETA } from "../../src/http/anthropic/mount.ts";
 import type { TestServer } from "../support/server.ts";
 import type { Chance } from "./chance.ts";
 import { insist } from "./insist.ts";
-import { type Heard, Listener, type Stream } from "./listener.ts";
+import { type Frame, Listener, type Stream } from "./listener.ts";
 
 const PATIENCE_MS = 90_000;
 
-/** One session in one dialect: heard live through all faults, and read again from the log once it has ended. */
+/** One session in one dialect: read live through all faults, and again from the log after its end. */
 export interface DialectReader {
   readonly dialect: string;
   readonly live: Listener;
-  /** Fails where the log tells anything else than what was heard live. The session has ended. */
+  /** Fails where a replay from the log differs from the live frames. The session has ended. */
   readonly check: () => Promise<void>;
 }
 
@@ -24,7 +24,7 @@ export function readUniversal(
 ): DialectReader {
   const path = `/v1/sessions/${id}/events/sse?extensions=true&include_raw=true`;
   const stream: Stream = { path, onFrame: isClosing("session.ended") };
-  const onFrame = (frame: Heard): boolean => {
+  const onFrame = (frame: Frame): boolean => {
     onData(frame.data);
     return isClosing("session.ended")(frame);
   };
@@ -46,16 +46,16 @@ export function readAgUi(server: TestServer, id: string, agent: string, chance: 
     async check() {
       for (const deadline = Date.now() + PATIENCE_MS; ; await sleep(200)) {
         const again = await readOnce(server, path);
-        if (again.length > live.heard.length && Date.now() < deadline) continue;
+        if (again.length > live.frames.length && Date.now() < deadline) continue;
         live.stop();
         await live.ended;
-        return expect(live.heard, `${id} in ag-ui`).toEqual(again);
+        return expect(live.frames, `${id} in ag-ui`).toEqual(again);
       }
     },
   };
 }
 
-/** Live only: what was told before it came is in the list alone. */
+/** Live only: earlier events are in the list alone. */
 export function readAnthropic(server: TestServer, id: string, chance: Chance): DialectReader {
   const headers = { "anthropic-beta": MANAGED_AGENTS_BETA };
   const path = `/anthropic/v1/sessions/${id}/events`;
@@ -66,13 +66,13 @@ export function readAnthropic(server: TestServer, id: string, chance: Chance): D
     dialect: "anthropic",
     live,
     async check() {
-      const [first] = live.heard;
-      // A reader that saw nothing before the end has no place to come back to.
+      const [first] = live.frames;
+      // A reader without any frame before the end has no position to resume from.
       if (first?.id === undefined || onFrame(first)) return live.stop();
       const seen = { ...headers, "last-event-id": first.id };
       const again = new Listener(server, { ...stream, headers: seen });
       await sameAgain(live, again, `${id} in anthropic`, 1);
-      const told = live.heard.filter((frame) => frame.id?.endsWith("-queued") === false);
+      const told = live.frames.filter((frame) => frame.id?.endsWith("-queued") === false);
       const listed = await listEvents(server, `${path}?beta=true&limit=1000`, headers);
       const from = listed.findIndex((event) => event.id === told[0]?.id);
       expect(
@@ -86,7 +86,7 @@ export function readAnthropic(server: TestServer, id: string, chance: Chance): D
 /** One turn. */
 export function readNdjson(server: TestServer, id: string, turn: string, chance: Chance): DialectReader {
   const path = `/ndjson/chat/stream?conversation=${id}&turn=${turn}`;
-  const stream = { path, onFrame: ({ data }: Heard) => data === '{"type":"done"}' };
+  const stream = { path, onFrame: ({ data }: Frame) => data === '{"type":"done"}' };
   const live = new Listener(server, stream, chance);
   return {
     dialect: "ndjson",
@@ -96,7 +96,7 @@ export function readNdjson(server: TestServer, id: string, turn: string, chance:
 }
 
 /** Behind this type, or a deletion, nothing comes. */
-function isClosing(type: string): (frame: Heard) => boolean {
+function isClosing(type: string): (frame: Frame) => boolean {
   return ({ data }) => data.includes(`"type":"${type}"`) || data.includes('"type":"session.deleted"');
 }
 
@@ -110,23 +110,23 @@ async function sameAgain(live: Listener, again: Listener, what: string, from = 0
     const isLate = await Promise.race([listener.ended.then(() => false), late]);
     left.abort();
     listener.stop();
-    expect(isLate, `${what}, read ${name}, comes to its end behind ${listener.heard.at(-1)?.data}`).toBe(
+    expect(isLate, `${what}, read ${name}, comes to its end behind ${listener.frames.at(-1)?.data}`).toBe(
       false,
     );
   }
-  expect(live.heard.slice(from), what).toEqual(again.heard);
+  expect(live.frames.slice(from), what).toEqual(again.frames);
 }
 
 /** A whole answer, asked for again where it was cut. */
-function readOnce(server: TestServer, path: string): Promise<Heard[]> {
+function readOnce(server: TestServer, path: string): Promise<Frame[]> {
   return insist(async () => {
     const response = await server.fetch(path);
     if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`);
     return toFrames(await response.text());
-  }) as Promise<Heard[]>;
+  }) as Promise<Frame[]>;
 }
 
-function toFrames(text: string): Heard[] {
+function toFrames(text: string): Frame[] {
   return text.split("\n\n").flatMap((block) => {
     const [, data] = /^data: (.*)$/m.exec(block) ?? [];
     return data === undefined ? [] : [{ id: /^id: (.*)$/m.exec(block)?.[1], data }];

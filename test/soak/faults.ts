@@ -10,7 +10,7 @@ export interface Scene {
   readonly disk: Disk;
   /** Holds by how many milliseconds the server's clock is wrong. */
   readonly clock: string;
-  /** What happened, in order. */
+  /** The faults so far, in order. */
   readonly journal: string[];
 }
 
@@ -18,7 +18,7 @@ const HOUR_MS = 3_600_000;
 
 type Strike = (scene: Scene, chance: Chance) => Promise<boolean>;
 
-/** What happens to the server and its machine, one after the other, and how often. */
+/** Faults of the server and its machine, one after the other, with their share. */
 const TO_SERVER = {
   server: { share: 6, strike: (scene) => restart(scene, () => scene.server.kill()) },
   stop: { share: 1, strike: (scene) => restart(scene, () => scene.server.stop()) },
@@ -26,26 +26,26 @@ const TO_SERVER = {
   clock: { share: 1, strike: shiftClock },
 } satisfies Record<string, { share: number; strike: Strike }>;
 
-/** What happens to processes beside it, meanwhile. */
+/** Faults of the processes beside it, at the same time. */
 const TO_PROCESSES = {
   agent: { share: 5, strike: (scene, chance) => killOne(scene, "agent", chance) },
   wrapper: { share: 3, strike: (scene, chance) => killOne(scene, "wrapper", chance) },
   tail: { share: 5, strike: (scene, chance) => killOne(scene, "tail", chance) },
-  bridge: { share: 5, strike: (scene, chance) => killOne(scene, "bridge", chance) },
+  egress: { share: 5, strike: (scene, chance) => killOne(scene, "egress", chance) },
   caretaker: { share: 1, strike: (scene, chance) => killOne(scene, "caretaker", chance) },
 } satisfies Record<string, { share: number; strike: Strike }>;
 
 export type Fault = keyof typeof TO_SERVER | keyof typeof TO_PROCESSES;
 export type Counts = Partial<Record<Fault, number>>;
 
-/** Those that end a process without a word. */
-export const KILLS: readonly Fault[] = ["server", "agent", "wrapper", "tail", "bridge", "caretaker"];
+/** The faults that kill a process. */
+export const KILLS: readonly Fault[] = ["server", "agent", "wrapper", "tail", "egress", "caretaker"];
 
-/** Both kinds of faults, each repeatable by the seed, until it is over. */
+/** Causes both kinds of faults until it is over. The seed makes each sequence repeatable. */
 export async function strikeUntil(
   isOver: () => boolean,
   scene: Scene,
-  { seed, counts }: { seed: number; counts: Counts },
+  { seed, counts, doing }: { seed: number; counts: Counts; doing: Map<string, string> },
 ): Promise<void> {
   const strikeBy = async (
     faults: Record<string, { share: number; strike: Strike }>,
@@ -54,8 +54,10 @@ export async function strikeUntil(
     const lot = Object.entries(faults).flatMap(([name, { share }]) => Array<string>(share).fill(name));
     for (; !isOver(); await sleep(chance.below(pauseMs))) {
       const name = chance.pick(lot);
+      doing.set(`faults of ${lot[0]}`, name);
       if (await faults[name]?.strike(scene, chance)) counts[name as Fault] = (counts[name as Fault] ?? 0) + 1;
     }
+    doing.delete(`faults of ${lot[0]}`);
   };
   await Promise.all([
     strikeBy(TO_SERVER, { chance: new Chance(seed), pauseMs: 3_000 }),
@@ -84,7 +86,7 @@ async function killOne(scene: Scene, role: Role, chance: Chance): Promise<boolea
   return true;
 }
 
-/** For a moment; sometimes the server does not live to see it pass. */
+/** For a moment; sometimes the server is killed meanwhile. */
 async function fillDisk(scene: Scene, chance: Chance): Promise<boolean> {
   const { server, disk } = scene;
   if (!disk.canFill) return false;

@@ -4,7 +4,7 @@ import { SluiceClientError } from "../../src/client/index.ts";
 /** How long a fault may make itself felt. */
 export const SETTLE_MS = 180_000;
 
-/** What a client may be told of a session at any moment without anything being wrong. */
+/** Errors that a client may get at any moment of a soak. */
 export const ANY = [
   "session_busy",
   "session_ended",

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { TestServer } from "../support/server.ts";
 import type { Chance } from "./chance.ts";
 
-export interface Heard {
+export interface Frame {
   readonly id: string | undefined;
   readonly data: string;
 }
@@ -12,13 +12,13 @@ export interface Stream {
   readonly path: string;
   readonly headers?: Record<string, string>;
   /** Told of each frame; true says that it is the last. */
-  readonly onFrame?: (frame: Heard) => boolean | undefined;
+  readonly onFrame?: (frame: Frame) => boolean | undefined;
 }
 
-/** A client of an event stream that comes back behind what it saw, however often it is cut, and at times reads nothing for seconds. */
+/** A client of an event stream. It resumes after its last frame whenever it is cut, and at times reads nothing for seconds. */
 export class Listener {
-  readonly heard: Heard[] = [];
-  /** Resolves when it has heard the last frame, was stopped, or found that there is nothing more to hear. */
+  readonly frames: Frame[] = [];
+  /** Resolves at the last frame, when it was stopped, or when the stream has no more frames. */
   readonly ended: Promise<void>;
   readonly #server: TestServer;
   readonly #stream: Stream;
@@ -49,17 +49,17 @@ export class Listener {
   }
 
   async #read(signal: AbortSignal): Promise<void> {
-    const last = this.heard.at(-1)?.id;
+    const last = this.frames.at(-1)?.id;
     const headers = { ...this.#stream.headers, ...(last === undefined ? {} : { "last-event-id": last }) };
     const response = await this.#server.fetch(this.#stream.path, { headers, signal });
-    // Nothing is behind what was seen, or all of it is gone.
+    // There are no further frames, or all are gone.
     if (response.status === 204 || response.status === 404) this.#isOver = true;
     if (response.status !== 200 || response.body === null) return void (await response.body?.cancel());
     const decoder = new TextDecoder();
     const parser = createParser({
       onEvent: ({ id, data }) => {
         if (this.#isOver) return;
-        this.heard.push({ id, data });
+        this.frames.push({ id, data });
         this.#isOver = this.#stream.onFrame?.({ id, data }) ?? false;
       },
     });

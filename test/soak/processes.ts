@@ -2,18 +2,18 @@ import { readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestServer } from "../support/server.ts";
 
-/** What a process of the server under test is there for. */
-export type Role = "agent" | "wrapper" | "tail" | "bridge" | "caretaker";
+/** The role of a process of the server under test. */
+export type Role = "agent" | "wrapper" | "tail" | "egress" | "caretaker";
 
 export interface Found {
   readonly pid: number;
   readonly role: Role;
   readonly command: string;
-  /** Of which sandbox or spool it is, for whoever reads a finding. */
+  /** Its sandbox or spool, for the report of a finding. */
   readonly of: string;
 }
 
-/** Every process that names the server's data folder or one of its sandboxes, and who descends from one; but for the server. */
+/** Every process that names the server's data folder or one of its sandboxes, and its descendants, without the server. */
 export async function findProcesses(server: Pick<TestServer, "data" | "pid">): Promise<Found[]> {
   const sandboxes = await readdir(join(server.data, "sandboxes")).catch(() => []);
   const names = [server.data, ...sandboxes.filter((name) => name.startsWith("sbx_"))];
@@ -31,18 +31,18 @@ export async function findProcesses(server: Pick<TestServer, "data" | "pid">): P
       pid: row.pid,
       command: row.command,
       role: toRole(row.command),
-      of: toOwner(row, rows),
+      of: ownerOf(row, rows),
     }));
 }
 
-/** Named by itself, else by who started it. */
-function toOwner(row: Row, rows: readonly Row[]): string {
+/** Named by its own command line, else by its parent's. */
+function ownerOf(row: Row, rows: readonly Row[]): string {
   const named = /\/spools\/[^/\s]+|sbx_\w+/.exec(row.words)?.[0];
   const parent = rows.find(({ pid }) => pid === row.parent);
-  return named ?? (parent === undefined || parent.pid === 1 ? "" : toOwner(parent, rows));
+  return named ?? (parent === undefined || parent.pid === 1 ? "" : ownerOf(parent, rows));
 }
 
-/** Whatever is left of a run that broke off ends with it, by id. */
+/** Ends the remaining processes of an interrupted run, by id. */
 export async function endAll(data: string): Promise<void> {
   for (let found = await findProcesses({ data, pid: -1 }); found.length > 0;) {
     for (const { pid } of found) killIfThere(pid);
@@ -50,7 +50,7 @@ export async function endAll(data: string): Promise<void> {
   }
 }
 
-/** False where it has ended already. */
+/** False where the process has ended already. */
 export function killIfThere(pid: number): boolean {
   try {
     return process.kill(pid, "SIGKILL");
@@ -63,7 +63,7 @@ interface Row {
   readonly pid: number;
   readonly parent: number;
   readonly command: string;
-  /** All in which a folder can be named. */
+  /** The texts that can name a folder. */
   readonly words: string;
 }
 
@@ -86,7 +86,7 @@ async function look(pid: number): Promise<Row | undefined> {
 }
 
 function toRole(command: string): Role {
-  if (command.includes("bridge-host")) return "bridge";
+  if (command.includes("egress-host")) return "egress";
   if (/^(\/\S*\/)?(tail|cat)( |$)/.test(command) || command.includes("/relay ")) return "tail";
   if (command.includes("pid=$1 start=$2 look=$3") || command.includes("caretaker")) return "caretaker";
   return /^(\S*\/)?bwrap |\/run \//.test(command) ? "wrapper" : "agent";

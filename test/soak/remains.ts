@@ -7,19 +7,19 @@ import { findProcesses } from "./processes.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 250 };
 
-/** Sessions that nobody disturbs leave a server with the descriptors that it had before. */
+/** Undisturbed sessions leave a server with the same number of descriptors. */
 export async function checkDescriptors(server: TestServer, use: () => Promise<void>): Promise<void> {
   await server.stop();
   await server.start();
   const count = async (): Promise<number> => (await readdir(`/proc/${server.pid}/fd`)).length;
-  // Once for what is opened at its first use.
+  // The first session opens files that stay open.
   await use();
   const before = await count();
   await use();
   await expect.poll(count, { ...PATIENCE, message: "open descriptors" }).toBeLessThanOrEqual(before);
 }
 
-/** Each with what is in it, for whoever reads a finding. */
+/** Each with its content, for the report of a finding. */
 async function listWithin(folder: string): Promise<string[]> {
   const names = await readdir(folder).catch(() => []);
   return Promise.all(

@@ -10,7 +10,7 @@ import { ANY, insist } from "./insist.ts";
 /** How long a turn may take to come to its end, faults and other turns included. */
 const REST_MS = 120_000;
 
-/** One session of the soak: all that was promised to its client, and what its readers heard. */
+/** One session of the soak: the promises to its client, and the frames of its readers. */
 export class SoakedSession {
   readonly id: string;
   /** The turns of the inputs that were accepted. */
@@ -55,7 +55,7 @@ export class SoakedSession {
     this.#readers.push(readNdjson(this.#server, this.id, sent.turnId, this.#chance));
   }
 
-  /** What else its clients do: they interrupt, pause, run commands, upload. */
+  /** Other calls of its clients: interrupts, pauses, commands, uploads. */
   async meddle(): Promise<void> {
     const { client } = this.#server;
     const { id } = this;
@@ -80,7 +80,7 @@ export class SoakedSession {
     if (back !== undefined) expect(Buffer.compare(back, bytes), `${this.id}: what was uploaded`).toBe(0);
   }
 
-  /** In the middle of whatever it does. */
+  /** At any moment. */
   async remove(): Promise<void> {
     await insist(() => this.#server.client.sessions.delete(this.id), ["session_not_found"]);
     this.stop();
@@ -88,15 +88,19 @@ export class SoakedSession {
     expect(found, `${this.id} is deleted`).toBeUndefined();
   }
 
-  /** Lets it come to rest, closes it, and compares what every reader heard with the log. Answers that log, and how much was heard. */
-  async check(): Promise<{ events: readonly SluiceEvent[]; frames: Readonly<Record<string, number>> }> {
+  /** Waits until it is idle, closes it, and compares every reader's frames with the log. Returns the log and the counts. */
+  async check(
+    does: (what: string) => unknown,
+  ): Promise<{ events: readonly SluiceEvent[]; frames: Readonly<Record<string, number>> }> {
     const { client } = this.#server;
     const { id } = this;
     let status = "";
+    does("wait for rest");
     for (const deadline = Date.now() + REST_MS; !/^(idle|ended)$/.test(status); await sleep(150)) {
       status = (await insist(() => client.sessions.get(id)))?.status ?? "";
       if (Date.now() > deadline) throw new Error(`${id} does not come to rest: it is ${status}`);
     }
+    does("terminate");
     await insist(() => client.terminate(id), ["session_ended"]);
     const events = (await insist(() => client.getEvents(id, { extensions: true }))) ?? [];
     expectLawful(events);
@@ -112,8 +116,9 @@ export class SoakedSession {
     expect(inputs, `inputs of ${id}`).toBe(this.accepted.length);
     const frames: Record<string, number> = {};
     for (const { dialect, live, check } of this.#readers) {
+      does(`compare ${dialect}`);
       await check();
-      frames[dialect] = (frames[dialect] ?? 0) + live.heard.length;
+      frames[dialect] = (frames[dialect] ?? 0) + live.frames.length;
     }
     return { events, frames };
   }
@@ -122,7 +127,7 @@ export class SoakedSession {
     for (const { live } of this.#readers) live.stop();
   }
 
-  /** What happened to it, and the end of its log, for whoever reads a finding. */
+  /** Its history and the end of its log, for the report of a finding. */
   async tell(journal: readonly string[]): Promise<string> {
     const events: SluiceEvent[] = await this.#server.client
       .getEvents(this.id, { extensions: true })

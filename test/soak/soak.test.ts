@@ -23,7 +23,7 @@ const SEED = Number(process.env["SLUICE_SOAK_SEED"] ?? 1);
 const CLIENTS = ALONE_MINUTES === undefined ? { scripted: 3, real: 1 } : { scripted: 8, real: 2 };
 const REAL: readonly AgentId[] = ["claude", "codex", "opencode", "gemini"];
 
-// It finds in /proc what it kills. A CI cannot skip it.
+// It finds the processes to kill in /proc. CI never skips it.
 const isIsolated = spawnSync("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "true"]).status === 0;
 
 it.skipIf(!isIsolated && !IS_CI)(
@@ -46,6 +46,7 @@ it.skipIf(!isIsolated && !IS_CI)(
     const until = Date.now() + MINUTES * 60_000;
     const isOver = (): boolean => Date.now() > until;
     const journal: string[] = [];
+    const doing = new Map<string, string>();
     const agents = REAL.filter((id) => requireAgent(id).path !== undefined);
     if (agents.length < REAL.length)
       console.warn(`of the real CLIs only these are on PATH: ${agents.join()}`);
@@ -57,6 +58,7 @@ it.skipIf(!isIsolated && !IS_CI)(
       modelUrl: model.url,
       tally,
       journal,
+      doing,
       isOver,
     });
     const counts: Counts = {};
@@ -65,9 +67,13 @@ it.skipIf(!isIsolated && !IS_CI)(
       return `${kills} kills; ${tally.sessions} sessions, ${tally.inputs} inputs, ${tally.findings.length} findings; faults: ${JSON.stringify(counts)}; frames: ${JSON.stringify(tally.frames)}`;
     };
     const endProgress = showProgress(() => `${Math.ceil((until - Date.now()) / 1_000)} s: ${sum()}`);
+    const stuck = setTimeout(
+      () => console.log(`STUCK: ${JSON.stringify([...doing])}; ${sum()}; ${server.stderr().slice(-4_000)}`),
+      MINUTES * 60_000 + 2 * SETTLE_MS,
+    );
     try {
       const clients = Array.from({ length: CLIENTS.scripted + CLIENTS.real }, (_, n) => drive(toClient(n)));
-      await strikeUntil(isOver, { server, disk, clock, journal }, { seed: SEED, counts });
+      await strikeUntil(isOver, { server, disk, clock, journal }, { seed: SEED, counts, doing });
       await Promise.all(clients);
       endProgress();
       console.log(sum());
@@ -76,6 +82,7 @@ it.skipIf(!isIsolated && !IS_CI)(
       await checkDescriptors(server, () => driveOnce({ ...toClient(undisturbed++), agents: [] }));
       await checkNothingLeft(server, tally.sandboxes);
     } finally {
+      clearTimeout(stuck);
       await server.kill();
       await endAll(disk.data);
       await model.close();

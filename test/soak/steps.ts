@@ -1,6 +1,6 @@
 import type { Chance } from "./chance.ts";
 
-/** A turn of the scripted agent that ends by itself within a few seconds, if nobody kills it. */
+/** A turn of the scripted agent that ends by itself within a few seconds, unless it is killed. */
 export function toScript(chance: Chance): string {
   const steps = Array.from({ length: 1 + chance.below(5) }, () => toStep(chance));
   return `#script ${JSON.stringify([...steps, { say: "the end" }])}`;

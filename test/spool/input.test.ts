@@ -13,7 +13,7 @@ async function makeSpool(): Promise<Spool> {
   return createSpool(join(await makeFolder(), "s"));
 }
 
-describe("what is sent", () => {
+describe("input", () => {
   it("reaches the process in order, each id once, and ends with the input", async () => {
     const spool = await makeSpool();
     await spool.send({ id: "early", at: 0, text: "before the start\n" });
@@ -28,7 +28,7 @@ describe("what is sent", () => {
     await spool.closeInput();
   });
 
-  it("is known to the next one who opens the spool", async () => {
+  it("is known to the next opener of the spool", async () => {
     const spool = await makeSpool();
     await spool.send({ id: "a", at: 7, text: "täxt\n" });
     const again = (await openSpool(spool.folder))!;
@@ -37,7 +37,7 @@ describe("what is sent", () => {
     expect(await read(spool, "in")).toBe("täxt\n");
   });
 
-  it("is sent once, also by two who have it open", async () => {
+  it("is sent once, also by two openers", async () => {
     const one = await makeSpool();
     const other = (await openSpool(one.folder))!;
     expect(await one.send({ id: "a", at: 0, text: "a\n" })).toBe(true);
@@ -67,7 +67,7 @@ describe("what is sent", () => {
 });
 
 describe("repair", () => {
-  it("finishes any send that was left half done, once", async () => {
+  it("completes an interrupted send, once", async () => {
     const root = await makeFolder();
     let run = 0;
     const text = fc
@@ -98,7 +98,7 @@ describe("repair", () => {
     await fc.assert(property, { numRuns: 60 });
   });
 
-  it("hands the rest to a process that already waits for it", async () => {
+  it("sends the rest to a waiting process", async () => {
     const spool = await makeSpool();
     await start(spool, ["cat"]);
     const text = "an input with ünïcode\n";
@@ -113,7 +113,7 @@ describe("repair", () => {
 });
 
 describe("a full disk", () => {
-  it("is said, and a later send works", async () => {
+  it("fails with storage_full, and a later send works", async () => {
     const spool = await makeSpool();
     await spool.send({ id: "a", at: 0, text: "a\n" });
     const [sent, input] = [join(spool.folder, "sent"), join(spool.folder, "in")];

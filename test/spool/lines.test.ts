@@ -9,7 +9,7 @@ import { collect, followAll, makeFolder, texts } from "./workbench.ts";
 
 const sha256 = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
 
-/** The plainest way to say what the lines of some bytes are. */
+/** The simplest definition of the lines of some bytes. */
 function expectedLines(bytes: Buffer, maxLineBytes: number, from = 0): SpoolLine[] {
   const lines: SpoolLine[] = [];
   for (let at = from; at < bytes.length;) {
@@ -165,7 +165,7 @@ describe("the lines of a spool", () => {
     expect(last.offset).toBe(2 * long.length + 5);
   });
 
-  it("keep what is not UTF-8 countable", async () => {
+  it("keep their length and hash where they are not UTF-8", async () => {
     const spool = await withSpool({});
     const bad = Buffer.from([0x61, 0xff, 0xfe, 0x62]);
     await writeFile(
@@ -185,7 +185,7 @@ describe("the lines of a spool", () => {
     ]);
   });
 
-  it("are read only when asked for", async () => {
+  it("are read on demand only", async () => {
     const spool = await withSpool({});
     await writeFile(join(spool.folder, "out"), "first\n");
     const abort = new AbortController();

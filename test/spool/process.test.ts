@@ -84,7 +84,7 @@ describe("a spooled process", () => {
     expect(last.exit).toEqual({ code: 0 });
   });
 
-  it("is lost when its wrapper is killed, and says so with all output before it", async () => {
+  it("is lost when its wrapper is killed, and reports that behind all output", async () => {
     const spool = await createSpool(join(await makeFolder(), "s"));
     const pid = await start(spool, ["sh", "-c", "echo one; echo two; exec sleep 600"]);
     await waitFor(async () => (await spool.size()) >= 8);

@@ -22,7 +22,7 @@ async function isGone(pid: number): Promise<boolean> {
 }
 
 describe.skipIf(process.platform !== "linux")("a relay whose shell was killed (needs /proc)", () => {
-  it("loses nothing of what its process says and hears", async () => {
+  it("loses no input or output of its process", async () => {
     const spool = await createSpool(join(await makeFolder(), "s"));
     await start(spool, ["head", "-n", "2"]);
     await spool.send({ id: "1", at: 0, text: "one\n" });

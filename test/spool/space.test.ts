@@ -6,7 +6,7 @@ import { createSpool, openSpool } from "../../src/spool/index.ts";
 import { collect, followAll, makeFolder, texts } from "./workbench.ts";
 
 describe("forget", () => {
-  it("gives the disk space back and keeps what comes after", async () => {
+  it("frees the disk space and keeps the bytes behind it", async () => {
     const spool = await createSpool(join(await makeFolder(), "s"));
     const out = join(spool.folder, "out");
     const line = `${"x".repeat(99)}\n`;

@@ -10,14 +10,14 @@ import { isAlive, type Spool, type SpoolBatch, type WrappedStart } from "../../s
 const folders: string[] = [];
 const spools: string[] = [];
 
-/** A folder that is gone after the test, with whatever processes were started in the spools under it. */
+/** A folder that the test's end removes, with all processes of the spools in it. */
 export async function makeFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-spool-"));
   folders.push(folder);
   return folder;
 }
 
-/** Starts a command behind the spool, as a sandbox would, and answers the pid of its wrapper. */
+/** Starts a command behind the spool, as a sandbox would, and returns the pid of its wrapper. */
 export async function start(
   spool: Spool,
   command: readonly string[],

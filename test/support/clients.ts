@@ -33,12 +33,12 @@ export function requireClient(name: string): RequiredClient {
 
 function entryOf(folder: string, specifier: string): string {
   const [, name = "", entry = ""] = /^((?:@[^/]+\/)?[^/]+)(\/.*)?$/.exec(specifier) ?? [];
-  const place = join(folder, "node_modules", name);
-  const { exports = {} } = JSON.parse(readFileSync(join(place, "package.json"), "utf8")) as {
+  const target = join(folder, "node_modules", name);
+  const { exports = {} } = JSON.parse(readFileSync(join(target, "package.json"), "utf8")) as {
     exports?: Record<string, { import?: string | { default: string } }>;
   };
   const found = exports[`.${entry}`]?.import;
   const file = typeof found === "string" ? found : found?.default;
   if (file === undefined) throw new Error(`${name} has no entry ${specifier}`);
-  return pathToFileURL(join(place, file)).href;
+  return pathToFileURL(join(target, file)).href;
 }

@@ -8,7 +8,7 @@ const read = () => {
   try {
     shift = Number(readFileSync(file, "utf8")) || 0;
   } catch {
-    // Nobody has shifted it yet.
+    // Not shifted yet.
   }
 };
 if (file !== undefined) {

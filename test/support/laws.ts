@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { SluiceEvent, type Item } from "../../src/contract/index.ts";
 
-/** What holds for every log of an idle or ended session, whatever happened in it. */
+/** The rules of every log of an idle or ended session. */
 export function expectLawful(events: readonly SluiceEvent[]): void {
   expect(events.map((event) => event.sequence)).toEqual(events.map((_, index) => index + 1));
   expect(new Set(events.map((event) => event.event_id)).size).toBe(events.length);
@@ -27,7 +27,7 @@ export function expectTurnsEnd(events: readonly SluiceEvent[]): void {
   }
 }
 
-/** Whatever opened is closed, once, before its turn's end. */
+/** Every open item is closed once, before its turn's end. */
 export function expectItemsClose(events: readonly SluiceEvent[]): void {
   const open = new Map<string, string>();
   const seen = new Set<string>();

@@ -12,7 +12,7 @@ export interface Sample {
   readonly name: string;
   readonly language: string;
   readonly code: string;
-  /** What it imports, but for Node and ourselves. */
+  /** Its imports, without Node and this package. */
   readonly packages: readonly string[];
 }
 
@@ -25,9 +25,9 @@ export function readSamples(page: string): Sample[] {
   });
 }
 
-/** A project of its own, as whoever copies a sample has one: this package, and others from the given `node_modules`. */
+/** A project as a user who copies a sample has it: this package, and others from the given `node_modules`. */
 export interface SampleProject {
-  /** What a strict compiler says of the samples. */
+  /** The errors of a strict compiler for the samples. */
   check(samples: readonly Sample[]): Promise<string[]>;
   /** The sample as a program of a folder of its own, without its types; answers where it is. */
   write(sample: Sample): Promise<{ folder: string; file: string }>;
@@ -37,10 +37,10 @@ export interface SampleProject {
 export async function createSampleProject(modules = join(ROOT, "node_modules")): Promise<SampleProject> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-samples-"));
   const link = async (name: string, target: string): Promise<void> => {
-    const place = join(folder, "node_modules", name);
-    if (existsSync(place)) return;
-    await mkdir(dirname(place), { recursive: true });
-    await symlink(target, place);
+    const link = join(folder, "node_modules", name);
+    if (existsSync(link)) return;
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(target, link);
   };
   const linkAll = async (samples: readonly Sample[]): Promise<void> => {
     await link("sluice", ROOT);
@@ -65,12 +65,12 @@ export async function createSampleProject(modules = join(ROOT, "node_modules")):
     },
     async write(sample) {
       await linkAll([sample]);
-      const place = join(folder, `program${++count}`);
-      await mkdir(place);
-      const file = join(place, "program.mjs");
+      const own = join(folder, `program${++count}`);
+      await mkdir(own);
+      const file = join(own, "program.mjs");
       const untyped = ts.transpileModule(sample.code, { compilerOptions: OPTIONS, fileName: "program.mts" });
       await writeFile(file, untyped.outputText);
-      return { folder: place, file };
+      return { folder: own, file };
     },
     remove: () => rm(folder, { recursive: true, force: true }),
   };
@@ -92,7 +92,7 @@ const OPTIONS: ts.CompilerOptions = {
   paths: sourcesOfEntries(),
 };
 
-/** Each entry that the package names, as the source that it is built from: what is checked needs no build. */
+/** Each entry of the package, as its source file: the check needs no build. */
 function sourcesOfEntries(): Record<string, string[]> {
   const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
     exports: Record<string, string | { types: string }>;

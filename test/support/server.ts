@@ -33,7 +33,7 @@ export async function startServer(
     env?: Record<string, string>;
     /** Where its data lie, unless in a folder of their own. */
     data?: string;
-    /** Whom it runs as, where that is not who runs the tests. */
+    /** Its user, where that is not the user who runs the tests. */
     user?: { readonly uid: number; readonly gid: number } | undefined;
     /** Goes before its command line, such as limits. */
     prefix?: readonly string[];

@@ -7,7 +7,7 @@ import { requireAgent } from "../support/agents.ts";
 import { script } from "../support/engine.ts";
 import { LED_TO_MODEL } from "../support/model.ts";
 import { expectTellable } from "../dialects/ag-ui/oracle.ts";
-import { type AgUiBench, openAgUi, toTold } from "../http/ag-ui/agUiBench.ts";
+import { type AgUiBench, openAgUi, toTold } from "../http/ag-ui/ag-ui-bench.ts";
 
 let bench: AgUiBench;
 let model: ScriptedModel;

@@ -2,7 +2,7 @@ import { chat, type StreamChunk, toolDefinition } from "@tanstack/ai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { sluiceStream, sluiceText } from "../../src/tanstack/index.ts";
-import { type AgUiBench, openAgUi } from "../http/ag-ui/agUiBench.ts";
+import { type AgUiBench, openAgUi } from "../http/ag-ui/ag-ui-bench.ts";
 import { ofType, readAll, script } from "../support/engine.ts";
 import { type Chunk, collect, nameOf } from "./stack.ts";
 
@@ -33,8 +33,8 @@ const prompt = {
   content: script({ say: "before" }, { custom: { name: "risky", input: { what: "it" } } }, { say: "after" }),
 };
 
-describe("a tool that has to be allowed", () => {
-  it("ends the run, and its answer begins another one that every reader finds (TS-35)", async () => {
+describe("a tool that needs approval", () => {
+  it("ends the run, and the answer starts another run that every reader finds (TS-35)", async () => {
     const place = { baseUrl: bench.url, agent: "scripted" };
     const run = (runId: string, more: object): Promise<Chunk[]> =>
       collect(
@@ -53,7 +53,7 @@ describe("a tool that has to be allowed", () => {
     if (!approval) throw new Error("nothing was asked");
     expect(did).toEqual([]);
 
-    // It waits: a reader that knows the tools is not left waiting with it.
+    // The run waits, but its stream ends for a reader that knows the tools.
     const waiting = sluiceStream(place, { runId: "asks" }, { tools: [risky] });
     const seen = await collect(chunksOf(waiting.read("-1")));
     expect(seen.map(nameOf)).toEqual(first.map(nameOf).filter((name) => name !== "MESSAGES_SNAPSHOT"));
@@ -83,7 +83,7 @@ describe("a tool that has to be allowed", () => {
 
     const answered = sluiceStream(place, { runId: "answers" }, { tools: [risky] });
     const whole = await collect(chunksOf(answered.read("-1")));
-    // The engine's own words about the tool stand in no log.
+    // The engine's own chunks about the tool are in no log.
     const ours = second.filter(({ metadata }) => metadata?.sluice !== undefined);
     expect(whole.map(nameOf)).toEqual(ours.map(nameOf));
     expect(whole.at(-1)).toMatchObject({ type: "RUN_FINISHED", runId: "answers" });
@@ -92,11 +92,11 @@ describe("a tool that has to be allowed", () => {
     const middle = stored[2]?.offset ?? "";
     const rest = await collect(chunksOf(answered.read(middle)));
     expect(rest.map(nameOf)).toEqual(ours.map(nameOf).slice(3));
-    // What was asked reads the same as before.
+    // The replayed request equals the live one.
     expect((await collect(chunksOf(waiting.read("-1")))).map(nameOf)).toEqual(seen.map(nameOf));
   });
 
-  it("goes on within one call of chat() when the engine has the answer itself", async () => {
+  it("continues within one call of chat() if the engine has the answer", async () => {
     const place = { baseUrl: bench.url, agent: "scripted" };
     const adapter = sluiceText(place);
     const base = {

@@ -1,10 +1,10 @@
 import { delimiter, resolve } from "node:path";
 import { type AnyTool, chat, type StreamChunk, toolDefinition } from "@tanstack/ai";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { sluiceText } from "../../src/tanstack/index.ts";
+import { type AgUiBench, openAgUi } from "../http/ag-ui/ag-ui-bench.ts";
 import { ofType, readAll, script, waitFor } from "../support/engine.ts";
-import { type AgUiBench, openAgUi } from "../http/ag-ui/agUiBench.ts";
 import { createRepository } from "./repository.ts";
 
 let bench: AgUiBench;
@@ -52,7 +52,7 @@ describe("chat() with a coding agent", () => {
     expect(JSON.parse(args)).toEqual({ command: "echo hi" });
   });
 
-  it("runs the application's tools in this process, while the run goes on (TS-06, TS-07, TS-27)", async () => {
+  it("runs the application's tools in this process during the run (TS-06, TS-07, TS-27)", async () => {
     const told: string[] = [];
     let release: (() => void) | undefined;
     const released = new Promise<void>((resolve) => (release = resolve));
@@ -95,7 +95,7 @@ describe("chat() with a coding agent", () => {
     expect(logged).toEqual(names);
   });
 
-  it("gives every event of a tool a value, and what JSON cannot say fails the tool and not the run (AG-25)", async () => {
+  it("gives every event of a tool a value; a value without JSON fails the tool, not the run (AG-25)", async () => {
     const loop: Record<string, unknown> = {};
     loop["self"] = loop;
     const lookup = toolDefinition({
@@ -131,7 +131,7 @@ describe("chat() with a coding agent", () => {
     expect(logged.map(({ data }) => [data.name, data.value])).toEqual(told);
   });
 
-  it("tells the agent of a tool that fails", async () => {
+  it("reports a failed tool to the agent", async () => {
     const broken = toolDefinition({ name: "broken", description: "b", inputSchema: z.object({}) }).server(
       () => {
         throw new Error("it broke");
@@ -149,7 +149,7 @@ describe("chat() with a coding agent", () => {
     expect(chunks.at(-1)?.type).toBe("RUN_FINISHED");
   });
 
-  it("goes on with the agent's own session (TS-13)", async () => {
+  it("continues the agent's own session (TS-13)", async () => {
     const first = await collect(chat({ adapter: adapterOf(), messages: ask({ say: "a" }), threadId: "c4" }));
     const [named] = customs(first, "scripted.session-id") as { sessionId: string }[];
     const { sessionId = "" } = named ?? {};
@@ -169,7 +169,7 @@ describe("chat() with a coding agent", () => {
     expect(unknown.at(-1)).toMatchObject({ type: "RUN_ERROR", code: "session_not_found" });
   });
 
-  it("tells what came of the files, once, before the end (TS-16, TS-17, TS-18)", async () => {
+  it("emits the diff of the files once, before the end (TS-16, TS-17, TS-18)", async () => {
     const repository = await createRepository();
     removals.push(repository.remove);
     const session = { directory: repository.folder };
@@ -191,7 +191,7 @@ describe("chat() with a coding agent", () => {
     expect(customs(plain, "file.changed")).toEqual([]);
   });
 
-  it("tells of files as they change, while the agent is silent (TS-20, TS-21, TS-25)", async () => {
+  it("emits file changes while the agent is silent (TS-20, TS-21, TS-25)", async () => {
     const seen: string[] = [];
     const stream = chat({
       adapter: adapterOf(),
@@ -217,7 +217,7 @@ describe("chat() with a coding agent", () => {
     expect(seen.indexOf("result")).toBeGreaterThan(2);
   });
 
-  it("can be told not to watch (TS-23)", async () => {
+  it("can turn the watcher off (TS-23)", async () => {
     const chunks = await collect(
       chat({
         adapter: adapterOf(),
@@ -230,7 +230,7 @@ describe("chat() with a coding agent", () => {
     expect(chunks.at(-1)?.type).toBe("RUN_FINISHED");
   });
 
-  it("stops the agent when it is aborted", async () => {
+  it("stops the agent on abort", async () => {
     const abortController = new AbortController();
     const stream = chat({
       adapter: adapterOf(),
@@ -243,7 +243,7 @@ describe("chat() with a coding agent", () => {
     expect(ended.data.status).toBe("interrupted");
   });
 
-  it("gives an object that fits a schema, also where the agent puts it into a fence", async () => {
+  it("returns an object of the schema, also from a code fence", async () => {
     const replay = resolve(import.meta.dirname, "replay");
     vi.stubEnv("PATH", `${replay}${delimiter}${process.env["PATH"]}`);
     const ask = (threadId: string, tools: AnyTool[]) =>
@@ -268,7 +268,7 @@ describe("chat() with a coding agent", () => {
       told.push(inputs.map(({ data }) => JSON.stringify(data.content)));
     }
     vi.unstubAllEnvs();
-    // Without tools the engine has nothing else to ask; with some it asks first, and for the object afterwards.
+    // With tools the engine runs a first request and asks for the object afterwards.
     const [[only = ""] = [], [first = "", second = ""] = []] = told;
     expect(only).toMatch(/what is the sky like\?.*JSON Schema/);
     expect(first).toMatch(/what is the sky like\?/);
@@ -276,7 +276,7 @@ describe("chat() with a coding agent", () => {
     expect(told.map(({ length }) => length)).toEqual([1, 2]);
   });
 
-  it("says so when the agent answers with no such object", async () => {
+  it("fails if the agent's answer does not fit the schema", async () => {
     const refused = chat({
       adapter: adapterOf(),
       messages: [{ role: "user", content: "what is the sky like?" }],
@@ -284,28 +284,5 @@ describe("chat() with a coding agent", () => {
       threadId: "c11",
     });
     await expect(refused).rejects.toThrow("JSON");
-  });
-});
-
-describe("the seed's snippets (TS-28, TS-29)", () => {
-  afterEach(() => vi.restoreAllMocks());
-
-  it.each(["file-changed", "sandbox-file"])("%s prints what it should", async (name) => {
-    const repository = await createRepository();
-    removals.push(repository.remove);
-    vi.resetModules();
-    vi.stubEnv("SLUICE_TEST_URL", bench.url);
-    vi.stubEnv("SLUICE_TEST_FOLDER", repository.folder);
-    vi.stubEnv("SLUICE_TEST_PROMPT", script({ edit: { path: "a.txt", old: "two", new: "2" } }));
-    const log = vi.spyOn(console, "log").mockImplementation(() => {});
-    await import(`./snippets/${name}.ts`);
-    const [first] = log.mock.calls;
-    if (name === "file-changed") expect(first).toEqual([await repository.diff()]);
-    else
-      expect(first).toEqual([
-        "file event",
-        { type: "change", path: "/home/user/workspace/a.txt", timestamp: expect.any(Number) as number },
-      ]);
-    vi.unstubAllEnvs();
   });
 });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createMemoryCatalog } from "../../src/catalog/index.ts";
 import { createSandboxDebug, type LogLine } from "../../src/sessions/index.ts";
 import { sluiceText } from "../../src/tanstack/index.ts";
-import { type AppBench, openApp } from "../http/appBench.ts";
+import { type AppBench, openApp } from "../http/app-bench.ts";
 import { script } from "../support/engine.ts";
 import { startServer } from "../support/server.ts";
 import { collect, nameOf } from "./stack.ts";
@@ -37,8 +37,8 @@ const QUIET = {
   errors: false,
 };
 
-describe("debug logging of what happens to a sandbox (TS-30)", () => {
-  it("goes to the application's logger where chat() is asked for it, and never to its client", async () => {
+describe("debug logging of a sandbox (TS-30)", () => {
+  it("goes to the application's logger with chat()'s debug option, never to its client", async () => {
     const run = async (threadId: string, isOn: boolean) => {
       const { notes, logger } = createLogger();
       const chunks = await collect(
@@ -59,7 +59,7 @@ describe("debug logging of what happens to a sandbox (TS-30)", () => {
     const told = (type: string): string[] => noted.notes.filter((line) => line.includes(`sluice: ${type} `));
     for (const type of ["sandbox.boot", "sandbox.ready", "process.started"])
       expect(told(type)).toHaveLength(1);
-    // One write may be seen in halves.
+    // One write may cause two events.
     expect(told("file.changed").length).toBeGreaterThan(0);
     const again = await run("noted", true);
     expect(again.notes.filter((line) => line.includes("sluice: sandbox."))).toEqual([]);
@@ -67,7 +67,7 @@ describe("debug logging of what happens to a sandbox (TS-30)", () => {
     expect([...noted.notes, ...again.notes].join()).not.toContain("a-secret-text");
   });
 
-  it("goes to the server's own log where the server is asked for it", async () => {
+  it("goes to the server's own log with the server's debug option", async () => {
     const own = lines.filter(({ session }) => session === "plain");
     expect(own.map(({ message }) => message)).toEqual(
       expect.arrayContaining(["sandbox.boot", "sandbox.ready", "process.started", "file.changed"]),

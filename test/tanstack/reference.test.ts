@@ -5,7 +5,7 @@ import { chat } from "@tanstack/ai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { sluiceText } from "../../src/tanstack/index.ts";
 import { sluiceSandbox } from "../../src/tanstack/sandbox/index.ts";
-import { type AgUiBench, openAgUi } from "../http/ag-ui/agUiBench.ts";
+import { type AgUiBench, openAgUi } from "../http/ag-ui/ag-ui-bench.ts";
 import { createRepository } from "./repository.ts";
 import { type Chunk, collect, nameOf, requireStack } from "./stack.ts";
 
@@ -25,10 +25,10 @@ interface Difference {
   readonly ours: string;
 }
 
-/** Told by both in the same order, but for the place of `file.changed`. */
+/** Recordings with the same chunks in both, except for the position of `file.changed`. */
 const SAME = ["text", "thinking", "write", "edit", "parallel_tools", "mcp_tool"];
 
-/** What their stack tells otherwise, each time with what is wrong about it. */
+/** Recordings with other chunks in TanStack's stack, each with the defect there. */
 const DIFFERENT: readonly Difference[] = [
   {
     name: "todo",
@@ -112,7 +112,7 @@ afterAll(async () => {
 });
 
 describe("the same recording through TanStack's own adapter and through ours (TS-40)", () => {
-  it.for(SAME)("%s is told alike, but for a diff that comes before the end", async (name, { skip }) => {
+  it.for(SAME)("%s gives the same chunks, except for a diff before the end", async (name, { skip }) => {
     if (missing !== undefined) return skip(missing);
     const [reference, told] = await both(name);
     const sequence = toSequence(reference);
@@ -121,7 +121,7 @@ describe("the same recording through TanStack's own adapter and through ours (TS
     expect(toWords(told)).toEqual(toWords(reference));
   });
 
-  it.for(DIFFERENT)("$name is told otherwise: there $why", async ({ name, theirs, ours }, { skip }) => {
+  it.for(DIFFERENT)("$name differs: there $why", async ({ name, theirs, ours }, { skip }) => {
     if (missing !== undefined) return skip(missing);
     const [reference, told] = await both(name);
     expect(toSequence(reference)).toBe(theirs);
@@ -134,13 +134,13 @@ async function both(name: string): Promise<[Chunk[], Chunk[]]> {
   return [await theirs(prompt), await ours(prompt, name)];
 }
 
-/** Names in order; what comes in pieces counts once, and files are told when they change. */
+/** Names in order; deltas count once, and file events are left out. */
 function toSequence(chunks: readonly Chunk[]): string {
   const names = chunks.map(nameOf).filter((name) => name !== "sandbox.file");
   return names.filter((name, at) => name !== names[at - 1]).join(" ");
 }
 
-/** Everything that was said, called and answered, in order. */
+/** All texts, calls and results, in order. */
 function toWords(chunks: readonly Chunk[]): string[] {
   const words = new Map<string, string>();
   for (const [at, { type, messageId, toolCallId, toolCallName, delta = "", content }] of chunks.entries()) {
@@ -151,7 +151,7 @@ function toWords(chunks: readonly Chunk[]): string[] {
   }
   return [...words.values()].map((text) => {
     try {
-      // They tell a call when the CLI has read it and filled in what the model left out; we tell it as it is written.
+      // TanStack emits a call with the CLI's defaults filled in; we emit the model's own arguments.
       return JSON.stringify({ ...(JSON.parse(text) as object), replace_all: undefined });
     } catch {
       return text;

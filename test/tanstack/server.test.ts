@@ -11,7 +11,7 @@ import { ChatClient, fetchServerSentEvents, type UIMessage } from "@tanstack/ai-
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { sluiceStream, sluiceText } from "../../src/tanstack/index.ts";
 import { script, waitFor } from "../support/engine.ts";
-import { type AgUiBench, openAgUi } from "../http/ag-ui/agUiBench.ts";
+import { type AgUiBench, openAgUi } from "../http/ag-ui/ag-ui-bench.ts";
 
 let bench: AgUiBench;
 let server: Server;
@@ -77,12 +77,12 @@ describe("an application's own TanStack server", () => {
       ["assistant", "thinking", "text", "tool-call", "tool-result"],
     ]);
     expect(client.getMessages()[1]?.parts[2]).toMatchObject({ state: "complete", output: "hi\n" });
-    // The first one is the engine's own.
+    // The first chunk is the engine's own.
     expect(custom).toEqual(["run.accepted", "scripted.session-id"]);
     client.dispose();
   });
 
-  it("replays a run from our log to whoever comes back", async () => {
+  it("replays a run from our log to a returning client", async () => {
     const body = {
       threadId: "s2",
       runId: "s2-run",
@@ -117,7 +117,7 @@ describe("an application's own TanStack server", () => {
     ).toEqual([]);
   });
 
-  it("lets its ChatClient answer what the agent asks", async () => {
+  it("lets its ChatClient answer the agent's requests", async () => {
     const client = new ChatClient({ connection: fetchServerSentEvents(url), threadId: "s3" });
     await client.sendMessage(script({ ask: { shell: "echo allowed" } }, { say: "bye" }));
     const [interrupt] = client.getInterrupts();
@@ -133,7 +133,7 @@ function types(text: string): string[] {
   return (
     [...text.matchAll(/^data: ?(.*)$/gm)]
       .map(([, data]) => JSON.parse(data ?? "") as { type: string; name?: string })
-      // The engine's own, before the run begins: the log has none of it.
+      // The engine's own chunk before the run; the log does not have it.
       .filter(({ name }) => name !== "run.accepted")
       .map(({ type }) => type)
   );

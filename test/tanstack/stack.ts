@@ -1,7 +1,7 @@
 import type { TanStackHandle, TanStackProvider } from "../../src/tanstack/sandbox/index.ts";
 import { type RequiredClient, requireClient } from "../support/clients.ts";
 
-/** A chunk of either stack, by what is looked at. */
+/** The compared fields of a chunk of either stack. */
 export interface Chunk {
   readonly type: string;
   readonly name?: string;
@@ -44,7 +44,7 @@ export async function requireStack(): Promise<RequiredStack> {
   return { stack: Object.assign({}, ...modules) as Stack, folder: client.folder };
 }
 
-/** What a chunk is called in a sequence. */
+/** The name of a chunk in a sequence. */
 export function nameOf({ type, name = "" }: Chunk): string {
   return type === "CUSTOM" ? name : type;
 }

@@ -6,12 +6,12 @@ import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { SluiceError } from "../../src/contract/index.ts";
 import {
-  createToolBridge,
+  createToolServer,
   TOKEN_VARIABLE,
   URL_VARIABLE,
   type ToolAccess,
   type ToolAnswer,
-  type ToolBridge,
+  type ToolServer,
   type ToolCall,
   type ToolRun,
   type ToolRuns,
@@ -29,7 +29,7 @@ export const WEATHER = {
 
 export const LISTED = { ...WEATHER, _meta: { "anthropic/alwaysLoad": true } };
 
-/** An application behind the bridge: knows one run, keeps what was called, and answers when the test says so. */
+/** An application behind the tool server. It knows one run, records the calls, and answers when the test says so. */
 export class Application implements ToolRuns {
   readonly calls = new Map<string, ToolCall>();
   readonly cancelled: string[] = [];
@@ -66,7 +66,7 @@ export class Application implements ToolRuns {
     this.#tell();
   }
 
-  /** Waits until this holds of what was heard. */
+  /** Waits until this holds for the received messages. */
   async until(holds: () => boolean): Promise<void> {
     const signal = AbortSignal.timeout(20_000);
     while (!holds()) {
@@ -97,7 +97,7 @@ export class Application implements ToolRuns {
 export interface ToolBench {
   readonly folder: string;
   readonly application: Application;
-  bridge: ToolBridge;
+  server: ToolServer;
   /** Another engine on the same folder, as after a restart. */
   restart(): Promise<void>;
   close(): Promise<void>;
@@ -106,18 +106,18 @@ export interface ToolBench {
 export async function openBench(options: { patienceMs?: number } = {}): Promise<ToolBench> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-tools-"));
   const application = new Application();
-  const open = (): ToolBridge => createToolBridge({ folder, runs: application, ...options });
+  const open = (): ToolServer => createToolServer({ folder, runs: application, ...options });
   const bench: ToolBench = {
     folder,
     application,
-    bridge: open(),
+    server: open(),
     async restart() {
-      await bench.bridge.close();
-      bench.bridge = open();
-      await bench.bridge.reopen(RUN);
+      await bench.server.close();
+      bench.server = open();
+      await bench.server.reopen(RUN);
     },
     async close() {
-      await bench.bridge.close();
+      await bench.server.close();
       await rm(folder, { recursive: true, force: true });
     },
   };

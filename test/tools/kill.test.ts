@@ -6,7 +6,7 @@ import { startServer, type TestServer } from "../support/server.ts";
 
 const WEATHER = { name: "weather", description: "The weather of a city", inputSchema: { type: "object" } };
 
-/** In an isolated sandbox where there is one: the way to the listener has to be found again through its bridge. */
+/** In an isolated sandbox where this host has one: the connection to the listener is made again through the egress proxy. */
 describe("a call through kill -9 of the server", () => {
   let server: TestServer;
   beforeAll(async () => {
@@ -26,7 +26,7 @@ describe("a call through kill -9 of the server", () => {
       body: JSON.stringify({ output, events: [{ name: "seen", value: output }] }),
     });
 
-  it("is requested once, answered once, and the agent hears it once", async () => {
+  it("is requested once, answered once, and reaches the agent once", async () => {
     for (let round = 0; round < 4; round += 1) {
       const head = (await server.client.sessions.get("s")).eventCount;
       await server.client.sendMessage("s", script(call(`city ${round}`), { say: "after" }));

@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createToolBridge } from "../../src/tools/index.ts";
+import { createToolServer } from "../../src/tools/index.ts";
 import { openBench, RUN, LISTED, type ToolBench } from "./bench.ts";
 
 describe("the listener", () => {
@@ -11,19 +11,19 @@ describe("the listener", () => {
   });
   afterEach(() => bench.close());
 
-  it("listens on loopback alone, and only when somebody needs it", async () => {
+  it("listens only on loopback, and only when a run needs it", async () => {
     expect(await readdir(bench.folder)).toEqual([]);
-    const { url, host, token } = await bench.bridge.open(RUN);
+    const { url, host, token } = await bench.server.open(RUN);
     expect(host).toMatch(/^127\.0\.0\.1:\d+$/);
     expect(url.startsWith(`http://${host}/`)).toBe(true);
     const answer = await ask(`${url}/tools`, token);
     expect(await answer.json()).toEqual({ tools: [LISTED] });
   });
 
-  it("tells nobody anything without the run's own token", async () => {
-    const { url, token } = await bench.bridge.open(RUN);
-    const other = await bench.bridge.open({ ...RUN, process: 2 });
-    const older = await bench.bridge.open({ ...RUN, createdAt: 1 });
+  it("answers nothing without the run's own token", async () => {
+    const { url, token } = await bench.server.open(RUN);
+    const other = await bench.server.open({ ...RUN, process: 2 });
+    const older = await bench.server.open({ ...RUN, createdAt: 1 });
     const flipped = (token.startsWith("0") ? "1" : "0") + token.slice(1);
     const wrong = [undefined, "", "00", flipped, `${token}00`, token.slice(2), other.token, older.token];
     for (const given of wrong) {
@@ -43,8 +43,8 @@ describe("the listener", () => {
     expect(bench.application.calls.size).toBe(0);
   });
 
-  it("refuses what is no call, and what is too long for one", async () => {
-    const { url, token } = await bench.bridge.open(RUN);
+  it("refuses malformed and oversized calls", async () => {
+    const { url, token } = await bench.server.open(RUN);
     const put = (path: string, body: string): Promise<Response> =>
       ask(`${url}/${path}`, token, { method: "PUT", body });
     expect((await put("calls/12345678", "nonsense")).status).toBe(400);
@@ -58,10 +58,10 @@ describe("the listener", () => {
   });
 
   it("has the same port and takes the same tokens after a restart, and keeps none of them", async () => {
-    const before = await bench.bridge.open(RUN);
+    const before = await bench.server.open(RUN);
     await bench.restart();
     expect((await ask(`${before.url}/tools`, before.token)).status).toBe(200);
-    expect(await bench.bridge.open(RUN)).toEqual(before);
+    expect(await bench.server.open(RUN)).toEqual(before);
     const key = await stat(join(bench.folder, "key"));
     expect(key.mode & 0o777).toBe(0o600);
     for (const entry of await readdir(bench.folder, { recursive: true, withFileTypes: true })) {
@@ -74,12 +74,12 @@ describe("the listener", () => {
   });
 
   it("a second engine on the folder has a port of its own, and the first one's once that is free", async () => {
-    const first = await bench.bridge.open(RUN);
-    const second = createToolBridge({ folder: bench.folder, runs: bench.application });
+    const first = await bench.server.open(RUN);
+    const second = createToolServer({ folder: bench.folder, runs: bench.application });
     const own = await second.open(RUN);
     expect(own.host).not.toBe(first.host);
     expect(own.token).toBe(first.token);
-    await bench.bridge.close();
+    await bench.server.close();
     await expect(ask(`${first.url}/tools`, first.token)).rejects.toThrow();
     await second.reopen(RUN);
     expect((await ask(`${first.url}/tools`, first.token)).status).toBe(200);
@@ -88,13 +88,13 @@ describe("the listener", () => {
   });
 
   it("two that start together make one key", async () => {
-    const bridges = Array.from({ length: 4 }, () =>
-      createToolBridge({ folder: bench.folder, runs: bench.application }),
+    const servers = Array.from({ length: 4 }, () =>
+      createToolServer({ folder: bench.folder, runs: bench.application }),
     );
-    const tokens = await Promise.all(bridges.map(async (bridge) => (await bridge.open(RUN)).token));
+    const tokens = await Promise.all(servers.map(async (server) => (await server.open(RUN)).token));
     expect(new Set(tokens).size).toBe(1);
     expect(await readdir(join(bench.folder, "ports"))).toHaveLength(4);
-    await Promise.all(bridges.map((bridge) => bridge.close()));
+    await Promise.all(servers.map((server) => server.close()));
   });
 });
 

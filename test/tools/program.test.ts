@@ -19,7 +19,7 @@ describe("the MCP server in the sandbox", () => {
   const called = (): Promise<void> => bench.application.until(() => bench.application.calls.size > 0);
 
   it("greets in the client's version, lists the tools and knows no other method", async () => {
-    const client = startProgram(await bench.bridge.open(RUN));
+    const client = startProgram(await bench.server.open(RUN));
     const hello = await client.request("initialize", { protocolVersion: "2025-03-26", capabilities: {} });
     expect(hello.result).toMatchObject({ protocolVersion: "2025-03-26", capabilities: { tools: {} } });
     client.notify("notifications/initialized");
@@ -30,7 +30,7 @@ describe("the MCP server in the sandbox", () => {
   });
 
   it("carries a call and its answer: text, JSON and an image", async () => {
-    const client = startProgram(await bench.bridge.open(RUN));
+    const client = startProgram(await bench.server.open(RUN));
     const id = client.send("tools/call", { name: "weather", arguments: { city: "Bern" } });
     await called();
     expect([...bench.application.calls.values()]).toMatchObject([
@@ -56,7 +56,7 @@ describe("the MCP server in the sandbox", () => {
   });
 
   it("calls at the same time are answered each by its own", async () => {
-    const client = startProgram(await bench.bridge.open(RUN));
+    const client = startProgram(await bench.server.open(RUN));
     const ids = ["a", "b", "c"].map((city) =>
       client.send("tools/call", { name: "weather", arguments: { city } }),
     );
@@ -75,8 +75,8 @@ describe("the MCP server in the sandbox", () => {
     await client.end();
   });
 
-  it("gives signs of life to who asked for them", async () => {
-    const client = startProgram(await bench.bridge.open(RUN));
+  it("sends progress where the caller asked for it", async () => {
+    const client = startProgram(await bench.server.open(RUN));
     const id = client.send("tools/call", { name: "weather", _meta: { progressToken: "p1" } });
     const sign = await client.next(({ method }) => method === "notifications/progress");
     expect(sign.params).toEqual({ progressToken: "p1", progress: 1 });
@@ -85,8 +85,8 @@ describe("the MCP server in the sandbox", () => {
     await client.end();
   });
 
-  it("passes a cancellation on, and answers nothing to who has cancelled", async () => {
-    const client = startProgram(await bench.bridge.open(RUN));
+  it("passes a cancellation on, and answers no cancelled call", async () => {
+    const client = startProgram(await bench.server.open(RUN));
     const id = client.send("tools/call", { name: "weather" });
     await called();
     client.notify("notifications/cancelled", { requestId: id });
@@ -99,7 +99,7 @@ describe("the MCP server in the sandbox", () => {
 
   it("asks again by the same id where the engine's patience ends first", async () => {
     const short = await openBench({ patienceMs: 30 });
-    const client = startProgram(await short.bridge.open(RUN));
+    const client = startProgram(await short.server.open(RUN));
     const id = client.send("tools/call", { name: "weather" });
     await short.application.until(() => short.application.asked >= 3);
     expect(short.application.calls.size).toBe(1);
@@ -111,10 +111,10 @@ describe("the MCP server in the sandbox", () => {
   });
 
   it("waits for a server that is away, and is answered once it is back", async () => {
-    const client = startProgram(await bench.bridge.open(RUN));
+    const client = startProgram(await bench.server.open(RUN));
     const id = client.send("tools/call", { name: "weather" });
     await called();
-    await bench.bridge.close();
+    await bench.server.close();
     const call = onlyCall();
     bench.application.answer(call, { status: "completed", content: [TEXT] });
     const listed = client.send("tools/list");
@@ -127,7 +127,7 @@ describe("the MCP server in the sandbox", () => {
 
   it("finds its way in the agent's environment where it was given a clean one", async () => {
     const inner = `exec env -i ${process.execPath} ${PROGRAM}`;
-    const env = { PATH: process.env["PATH"] ?? "", ...toVariables(await bench.bridge.open(RUN)) };
+    const env = { PATH: process.env["PATH"] ?? "", ...toVariables(await bench.server.open(RUN)) };
     // The shell stays as the parent: it is the agent here.
     const child = spawn("/bin/sh", ["-c", `(${inner}); exit $?`], {
       env,
@@ -152,7 +152,7 @@ describe("the MCP server in the sandbox", () => {
   });
 
   it("tells the agent when its run is over", async () => {
-    const access = await bench.bridge.open({ ...RUN, process: 2 });
+    const access = await bench.server.open({ ...RUN, process: 2 });
     const client = startProgram(access);
     const { result } = await client.request("tools/call", { name: "weather" });
     expect(result).toMatchObject({ isError: true });

@@ -1,5 +1,8 @@
-import type { Bytes } from "../bytes/port.ts";
+import type { Driver, Row } from "../../sqlite/driver.ts";
+import type { Transactions } from "../../sqlite/transactions.ts";
+import { decrypt, encrypt } from "../encryption.ts";
 import type {
+  Bytes,
   Catalog,
   Change,
   CreateDocument,
@@ -8,15 +11,11 @@ import type {
   RemoveDocument,
   ReplaceDocument,
 } from "../port.ts";
-import { documentExists, documentNotFound, keyTaken, revisionMoved } from "../refusals.ts";
-import { seal, unseal } from "../seal.ts";
-import type { ByteRows } from "./byte-rows.ts";
-import type { Driver, Row } from "../../sqlite/driver.ts";
-import { Listing } from "./listing.ts";
-import type { Statements } from "./statements.ts";
-import type { Transactions } from "./transactions.ts";
+import { documentDamaged, documentExists, documentNotFound, keyTaken, revisionMoved } from "../refusals.ts";
+import type { ByteRows } from "./bytes.ts";
+import { Listing, type Statements } from "./statements.ts";
 
-export interface SqliteParts {
+interface SqliteParts {
   readonly driver: Driver;
   readonly sql: Statements;
   readonly transactions: Transactions;
@@ -40,33 +39,42 @@ export class SqliteCatalog implements Catalog {
     this.bytes = parts.bytes;
   }
 
-  async write(owner: string, changes: readonly Change[]): Promise<Document[]> {
+  async write(tenant: string, changes: readonly Change[]): Promise<Document[]> {
     return this.#parts.transactions.write(
-      () => changes.flatMap((change) => this.#apply(owner, change)),
+      () => changes.flatMap((change) => this.#apply(tenant, change)),
       () => this.#parts.byteRows.settle(),
     );
   }
 
-  async find(owner: string, kind: string, id: string): Promise<Document | undefined> {
-    const row = await this.#parts.transactions.read(() => this.#sql.find.get(owner, kind, id));
+  async find(tenant: string, kind: string, id: string): Promise<Document | undefined> {
+    const row = await this.#parts.transactions.read(() => this.#sql.find.get(tenant, kind, id));
     return row && toDocument(row);
   }
 
-  async ownersOf(kind: string, id: string): Promise<string[]> {
-    const rows = await this.#parts.transactions.read(() => this.#sql.ownersOf.all(kind, id));
+  async tenantsOf(kind: string, id: string): Promise<string[]> {
+    const rows = await this.#parts.transactions.read(() => this.#sql.tenantsOf.all(kind, id));
     return rows.map((row) => String(row["owner"]));
   }
 
-  async list(owner: string, query: ListQuery): Promise<Document[]> {
-    return (await this.#parts.transactions.read(() => this.#listing.read(owner, query))).map(toDocument);
+  /** Damaged documents are left out, so that one of them does not hide the others. */
+  async list(tenant: string, query: ListQuery): Promise<Document[]> {
+    const found: Document[] = [];
+    for (let { after } = query; ;) {
+      const limit = query.limit - found.length;
+      const page = { ...query, limit, after };
+      const rows = await this.#parts.transactions.read(() => this.#listing.read(tenant, page));
+      found.push(...rows.flatMap((row) => readDocument(row) ?? []));
+      if (rows.length < limit || found.length === query.limit) return found;
+      after = Number(rows.at(-1)?.["ordinal"]);
+    }
   }
 
-  async openSecret(owner: string, kind: string, id: string): Promise<string | undefined> {
+  async openSecret(tenant: string, kind: string, id: string): Promise<string | undefined> {
     return this.#parts.transactions.read(() => {
-      const sealed = this.#sql.secret.get(owner, kind, id)?.["sealed"];
-      return sealed === undefined
+      const encrypted = this.#sql.secret.get(tenant, kind, id)?.["sealed"];
+      return encrypted === undefined
         ? undefined
-        : unseal(this.#parts.key(), String(sealed), { owner, kind, id });
+        : decrypt(this.#parts.key(), String(encrypted), { tenant, kind, id });
     });
   }
 
@@ -74,32 +82,33 @@ export class SqliteCatalog implements Catalog {
     await this.#parts.transactions.close();
   }
 
-  #apply(owner: string, change: Change): Document[] {
+  #apply(tenant: string, change: Change): Document[] {
     if (change.op === "remove") {
-      this.#remove(owner, change);
+      this.#remove(tenant, change);
       return [];
     }
-    const ordinal = change.op === "create" ? this.#create(owner, change) : this.#replace(owner, change);
+    const ordinal = change.op === "create" ? this.#create(tenant, change) : this.#replace(tenant, change);
     const { kind, id, labels, secret, bytes } = change;
     if (labels) {
       this.#sql.dropLabels.run(ordinal);
       for (const [name, value] of Object.entries(labels))
-        this.#sql.addLabel.run(owner, kind, name, value, ordinal);
+        this.#sql.addLabel.run(tenant, kind, name, value, ordinal);
     }
     if (secret === null) this.#sql.dropSecret.run(ordinal);
     else if (secret !== undefined)
-      this.#sql.setSecret.run(ordinal, seal(this.#parts.key(), secret, { owner, kind, id }));
+      this.#sql.setSecret.run(ordinal, encrypt(this.#parts.key(), secret, { tenant, kind, id }));
     if (bytes) this.#parts.byteRows.use(ordinal, bytes);
-    return [toDocument(this.#mustFind(owner, kind, id))];
+    return [toDocument(this.#mustFind(tenant, kind, id))];
   }
 
-  #create(owner: string, change: CreateDocument): number {
+  #create(tenant: string, change: CreateDocument): number {
     const { kind, id, parent, archived, uniqueKey, labels, bytesUntil, body } = change;
-    if (this.#sql.find.get(owner, kind, id)) throw documentExists(kind, id);
-    this.#assertFree(owner, kind, uniqueKey);
-    const time = Math.max(this.#parts.now(), Number(this.#sql.newestTime.get()?.["created_at"] ?? 0));
+    if (this.#sql.find.get(tenant, kind, id)) throw documentExists(kind, id);
+    this.#assertFree(tenant, kind, uniqueKey);
+    const newest = Number(this.#sql.newestTime.get()?.["created_at"]);
+    const time = Math.max(this.#parts.now(), Number.isNaN(newest) ? 0 : newest);
     this.#sql.add.run(
-      owner,
+      tenant,
       kind,
       id,
       parent ?? null,
@@ -110,15 +119,15 @@ export class SqliteCatalog implements Catalog {
       bytesUntil ?? null,
       JSON.stringify(body),
     );
-    return Number(this.#mustFind(owner, kind, id)["ordinal"]);
+    return Number(this.#mustFind(tenant, kind, id)["ordinal"]);
   }
 
-  #replace(owner: string, change: ReplaceDocument): number {
+  #replace(tenant: string, change: ReplaceDocument): number {
     const { kind, id, expect, archived, uniqueKey, labels, bytesUntil, body } = change;
-    const row = this.#mustFind(owner, kind, id);
+    const row = this.#mustFind(tenant, kind, id);
     const [ordinal, revision] = [Number(row["ordinal"]), Number(row["revision"])];
     if (revision !== expect) throw revisionMoved(kind, id, expect, revision);
-    this.#assertFree(owner, kind, uniqueKey, ordinal);
+    this.#assertFree(tenant, kind, uniqueKey, ordinal);
     this.#sql.replace.run(
       this.#parts.now(),
       archived === undefined ? (row["archived"] ?? 0) : archived ? 1 : 0,
@@ -131,9 +140,9 @@ export class SqliteCatalog implements Catalog {
     return ordinal;
   }
 
-  #remove(owner: string, { kind, id, children }: RemoveDocument): void {
-    const rows = [this.#mustFind(owner, kind, id)];
-    if (children) rows.push(...this.#sql.children.all(owner, id));
+  #remove(tenant: string, { kind, id, children }: RemoveDocument): void {
+    const rows = [this.#mustFind(tenant, kind, id)];
+    if (children) rows.push(...this.#sql.children.all(tenant, id));
     for (const row of rows) {
       const ordinal = Number(row["ordinal"]);
       this.#sql.dropLabels.run(ordinal);
@@ -143,30 +152,45 @@ export class SqliteCatalog implements Catalog {
     }
   }
 
-  #assertFree(owner: string, kind: string, uniqueKey: string | null | undefined, ordinal?: number): void {
+  #assertFree(tenant: string, kind: string, uniqueKey: string | null | undefined, ordinal?: number): void {
     if (uniqueKey === undefined || uniqueKey === null) return;
-    const holder = this.#sql.keyHolder.get(owner, kind, uniqueKey)?.["ordinal"];
+    const holder = this.#sql.keyHolder.get(tenant, kind, uniqueKey)?.["ordinal"];
     if (holder !== undefined && holder !== ordinal) throw keyTaken(kind, uniqueKey);
   }
 
-  #mustFind(owner: string, kind: string, id: string): Row {
-    const row = this.#sql.find.get(owner, kind, id);
+  #mustFind(tenant: string, kind: string, id: string): Row {
+    const row = this.#sql.find.get(tenant, kind, id);
     if (!row) throw documentNotFound(kind, id);
     return row;
   }
 }
 
 function toDocument(row: Row): Document {
-  return {
-    kind: String(row["kind"]),
-    id: String(row["id"]),
-    parent: row["parent"] === null ? undefined : String(row["parent"]),
-    ordinal: Number(row["ordinal"]),
-    revision: Number(row["revision"]),
-    createdAt: Number(row["created_at"]),
-    updatedAt: Number(row["updated_at"]),
-    archived: row["archived"] === 1,
-    labels: JSON.parse(String(row["labels"])),
-    body: JSON.parse(String(row["body"])),
-  };
+  const document = readDocument(row);
+  if (document) return document;
+  throw documentDamaged(String(row["kind"]), String(row["id"]));
+}
+
+/** Undefined for a damaged row. */
+function readDocument(row: Row): Document | undefined {
+  const revision = Number(row["revision"]);
+  const createdAt = Number(row["created_at"]);
+  const updatedAt = Number(row["updated_at"]);
+  if ([revision, createdAt, updatedAt].some(Number.isNaN)) return undefined;
+  try {
+    return {
+      kind: String(row["kind"]),
+      id: String(row["id"]),
+      parent: row["parent"] === null ? undefined : String(row["parent"]),
+      ordinal: Number(row["ordinal"]),
+      revision,
+      createdAt,
+      updatedAt,
+      archived: row["archived"] === 1,
+      labels: JSON.parse(String(row["labels"])),
+      body: JSON.parse(String(row["body"])),
+    };
+  } catch {
+    return undefined;
+  }
 }

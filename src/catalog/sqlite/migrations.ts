@@ -1,12 +1,10 @@
 import { SluiceError } from "../../contract/index.ts";
-import type { Driver } from "../../sqlite/driver.ts";
-import type { Transact } from "../../sqlite/transact.ts";
+import type { Schema } from "../../sqlite/migrations.ts";
 
-/** "SLUC", in the file's header: tells a catalog from any other database. */
+/** "SLUC" in the file's header: identifies a catalog. */
 const APPLICATION_ID = 0x53_4c_55_43;
 
-/** Each step of the database's shape. A released one is never edited: the next change is a new one behind it. */
-const MIGRATIONS: readonly string[] = [
+const STEPS: readonly string[] = [
   `
     CREATE TABLE documents (
       ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -55,30 +53,16 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
-/** Fails where the file is not a catalog, or newer than this build; changes nothing then. */
-export function checkVersion(driver: Driver, folder: string): number {
-  const id = Number(driver.prepare("PRAGMA application_id").get()?.["application_id"] ?? 0);
-  const version = Number(driver.prepare("PRAGMA user_version").get()?.["user_version"] ?? 0);
-  const tables = Number(driver.prepare("SELECT count(*) AS count FROM sqlite_master").get()?.["count"] ?? 0);
-  if (id === 0 && tables === 0) return 0;
-  if (id !== APPLICATION_ID) throw notOurs(folder);
-  if (version > MIGRATIONS.length) throw newerVersion(folder, version);
-  return version;
-}
-
-/** Each step commits with its number, or not at all. */
-export function migrate(driver: Driver, transact: Transact, folder: string): void {
-  while (checkVersion(driver, folder) < MIGRATIONS.length) {
-    transact(() => {
-      // Another process may have come first.
-      const version = checkVersion(driver, folder);
-      const step = MIGRATIONS[version];
-      if (step === undefined) return;
-      driver.exec(step);
-      driver.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
-      driver.exec(`PRAGMA user_version = ${version + 1}`);
-    });
-  }
+/** The catalog's schema. Its version is the file's `user_version`. */
+export function toCatalogSchema(folder: string): Schema {
+  return {
+    applicationId: APPLICATION_ID,
+    migrations: STEPS.map((sql, index) => ({ version: index + 1, apply: (driver) => driver.exec(sql) })),
+    readVersion: (driver) => Number(driver.prepare("PRAGMA user_version").get()?.["user_version"] ?? 0),
+    writeVersion: (driver, version) => driver.exec(`PRAGMA user_version = ${version}`),
+    notOurs: () => notOurs(folder),
+    newerVersion: (found, known) => newerVersion(folder, found, known),
+  };
 }
 
 export function notOurs(folder: string, cause?: unknown): SluiceError {
@@ -86,8 +70,7 @@ export function notOurs(folder: string, cause?: unknown): SluiceError {
   return new SluiceError("data_version", detail, { folder }, { cause });
 }
 
-function newerVersion(folder: string, found: number): SluiceError {
-  const known = MIGRATIONS.length;
+function newerVersion(folder: string, found: number, known: number): SluiceError {
   const detail = `The catalog in ${folder} is of version ${found}; this build of sluice knows version ${known}. Use the newer sluice that wrote it, or another folder (--data). Nothing was changed.`;
   return new SluiceError("data_version", detail, { folder, found, known });
 }

@@ -1,37 +1,35 @@
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { ByteFiles } from "../bytes/files.ts";
-import { FileBytes } from "../bytes/stored.ts";
+import { createDriver, sqliteCode, toSluiceError, type Driver } from "../../sqlite/driver.ts";
+import { checkVersion, migrate } from "../../sqlite/migrations.ts";
+import { createTransact, Transactions } from "../../sqlite/transactions.ts";
+import { readEncryptionKey } from "../encryption.ts";
 import type { Catalog } from "../port.ts";
-import { readSealKey } from "../seal-key.ts";
-import { ByteRows } from "./byte-rows.ts";
+import { ByteFiles, ByteRows, FileBytes } from "./bytes.ts";
 import { SqliteCatalog } from "./catalog.ts";
-import { createDriver, type Driver, sqliteCode } from "../../sqlite/driver.ts";
-import { toSluiceError } from "../../sqlite/failures.ts";
-import { checkVersion, migrate, notOurs } from "./migrations.ts";
+import { notOurs, toCatalogSchema } from "./migrations.ts";
 import { prepareStatements } from "./statements.ts";
-import { Transactions } from "./transactions.ts";
-import { createTransact } from "../../sqlite/transact.ts";
 
 export interface CatalogOptions {
-  /** Created with its parents, closed to others. Holds `catalog.db`, `catalog.key` and `files/`. */
+  /** Created with its parents, closed to other users. Holds `catalog.db`, `catalog.key` and `files/`. */
   readonly folder: string;
   readonly now?: () => number;
 }
 
 /** A catalog in one SQLite database and a folder of files, which several processes may share. */
 export function createCatalog({ folder, now = Date.now }: CatalogOptions): Catalog {
+  const schema = toCatalogSchema(folder);
   let driver: Driver | undefined;
   try {
     driver = createDriver(createFile(folder));
     driver.exec("PRAGMA busy_timeout = 5000");
-    // Before anything is changed: the file may be somebody else's.
-    checkVersion(driver, folder);
+    // Before any change: the file may belong to another program.
+    checkVersion(driver, schema);
     driver.prepare("PRAGMA journal_mode = WAL").all();
     driver.exec("PRAGMA synchronous = FULL");
     driver.prepare("PRAGMA secure_delete = ON").all();
     const transact = createTransact(driver);
-    migrate(driver, transact, folder);
+    migrate(driver, schema);
     const sql = prepareStatements(driver);
     const files = new ByteFiles(folder);
     const transactions = new Transactions(driver, folder);
@@ -47,7 +45,7 @@ export function createCatalog({ folder, now = Date.now }: CatalogOptions): Catal
   }
 }
 
-/** SQLite gives its other files the mode of this one. */
+/** SQLite copies this file's mode to its other files. */
 function createFile(folder: string): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, "catalog.db");
@@ -57,5 +55,5 @@ function createFile(folder: string): string {
 
 function keyOnFirstUse(folder: string): () => Uint8Array {
   let key: Uint8Array | undefined;
-  return () => (key ??= readSealKey(folder));
+  return () => (key ??= readEncryptionKey(folder));
 }

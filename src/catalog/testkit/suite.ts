@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { type ErrorCode, SluiceError } from "../../contract/index.ts";
-import type { HeldBytes, StoredBytes } from "../bytes/port.ts";
-import type { Catalog, CreateDocument, Document, ListQuery } from "../port.ts";
+import { SluiceError, type ErrorCode } from "../../contract/index.ts";
+import type { Catalog, CreateDocument, Document, HeldBytes, ListQuery, StoredBytes } from "../port.ts";
 
 export interface CatalogUnderTest {
   readonly catalog: Catalog;
-  /** What the catalog takes for the time; the suite moves it. */
+  /** The catalog's clock, moved by the suite. */
   readonly clock: { now: number };
   /** Closes the catalog and opens the same facts again. Absent where nothing survives. */
   reopen?(): Promise<Catalog>;
-  /** Closes the newest catalog and removes all that it left. */
+  /** Closes the newest catalog and removes its files. */
   dispose(): Promise<void>;
 }
 
@@ -18,20 +17,22 @@ export interface Suite {
   it(name: string, body: (subject: CatalogUnderTest) => Promise<void>): void;
 }
 
-export const OWNER = "somebody";
+export const TENANT = "somebody";
 
 export async function create(
   catalog: Catalog,
   id: string,
   rest: Partial<Omit<CreateDocument, "op" | "id">> = {},
 ): Promise<Document> {
-  const [document] = await catalog.write(OWNER, [{ op: "create", kind: "thing", id, body: { id }, ...rest }]);
+  const [document] = await catalog.write(TENANT, [
+    { op: "create", kind: "thing", id, body: { id }, ...rest },
+  ]);
   assert.ok(document);
   return document;
 }
 
 export async function idsOf(catalog: Catalog, query: Partial<ListQuery> = {}): Promise<string[]> {
-  const documents = await catalog.list(OWNER, { kind: "thing", limit: 100, ...query });
+  const documents = await catalog.list(TENANT, { kind: "thing", limit: 100, ...query });
   return documents.map(({ id }) => id);
 }
 

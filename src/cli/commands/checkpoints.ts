@@ -1,16 +1,15 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { toSize } from "../amount.ts";
+import { toSize } from "../terminal/amount.ts";
 import type { Checkpoint } from "../../client/index.ts";
-import { CliFailure, EXIT } from "../failure.ts";
-import { locateSandboxes, type WhereOptions } from "../locate.ts";
-import type { CommandContext } from "../program.ts";
-import type { Screen } from "../screen.ts";
-import { toOneLine } from "../transcript/clean.ts";
-import { addWhereOptions } from "../where.ts";
+import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { addWhereOptions, locateSandboxes, type WhereOptions } from "../source/locate.ts";
+import type { CommandContext } from "../command-context.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { toOneLine } from "../transcript/pen.ts";
 
 const EXAMPLES = `
 A checkpoint keeps the workspace and the agent's own memory of the session, never its credentials.
-It can be made while no turn runs.
+It can be created while no turn runs.
 
 Examples:
   sluice checkpoints my-session
@@ -31,11 +30,11 @@ interface CheckpointsOptions extends WhereOptions {
 export function addCheckpoints(program: Command, { screen }: CommandContext): void {
   const command = program
     .command("checkpoints")
-    .description("List the checkpoints of a session, newest first, or make one.")
+    .description("List the checkpoints of a session, newest first, or create one.")
     .argument("<session>", "the session's id")
-    .option("--create", "make one")
-    .option("--comment <text>", "what to remember of it")
-    .option("--limit <count>", "list so many at most (default: 100)", parseLimit)
+    .option("--create", "create a checkpoint")
+    .option("--comment <text>", "a comment to keep with it")
+    .option("--limit <count>", "the maximum count (default: 100)", parseLimit)
     .option("--json", "one JSON object per line");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
@@ -82,7 +81,7 @@ function toTable(all: readonly Checkpoint[], screen: Screen): string {
   return [screen.page.paint.dim(toLine(headings)), ...rows.map(toLine), ""].join("\n");
 }
 
-/** In the zone of the log, to the second. */
+/** UTC, to the second. */
 export function toWhen(timestamp: string): string {
   return new Date(timestamp).toISOString().slice(0, 19).replace("T", " ");
 }

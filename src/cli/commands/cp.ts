@@ -1,24 +1,20 @@
 import type { Command } from "commander";
-import { toCount, toSize } from "../amount.ts";
-import { type Copied, copyPlanned } from "../copy/copy.ts";
-import { createLocalSide } from "../copy/localSide.ts";
-import { parsePlace, type Place, type SandboxPath } from "../copy/place.ts";
-import { type Plan, planCopy } from "../copy/plan.ts";
-import { createSandboxSide } from "../copy/sandboxSide.ts";
-import { CliFailure, EXIT } from "../failure.ts";
-import { unknownSession } from "../folderSource.ts";
-import { locateSandboxes, type WhereOptions } from "../locate.ts";
-import type { CommandContext } from "../program.ts";
-import type { Sandboxes } from "../sandboxes.ts";
-import type { Screen } from "../screen.ts";
-import { onInterrupt } from "../signals.ts";
-import { toOneLine } from "../transcript/clean.ts";
-import { addWhereOptions } from "../where.ts";
+import { SessionId } from "../../contract/index.ts";
+import { type Copied, copyPlanned, type Plan, planCopy } from "../copy/copy.ts";
+import { createLocalSide, createSandboxSide } from "../copy/sides.ts";
+import type { CommandContext } from "../command-context.ts";
+import { unknownSession } from "../source/folder.ts";
+import { addWhereOptions, locateSandboxes, type WhereOptions } from "../source/locate.ts";
+import type { Sandboxes } from "../source/port.ts";
+import { toCount, toSize } from "../terminal/amount.ts";
+import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { onInterrupt, type Screen } from "../terminal/screen.ts";
+import { toOneLine } from "../transcript/pen.ts";
 
 const EXAMPLES = `
 One side is SESSION:PATH, a path in the session's sandbox, absolute or relative to its workspace; the other
-is a local path. Folders are copied with all that is in them. A folder goes into a folder that is there
-already, under its own name; with /. behind it, only what is in it goes. Links are skipped, with a note.
+is a local path. Folders are copied with their contents. An existing target folder gets the source folder under its
+own name; a source that ends in /. gives its contents alone. Links are skipped, with a note.
 Contents are copied, not permission bits. A local path with a colon in it needs ./ in front.
 
 Examples:
@@ -39,8 +35,8 @@ export function addCp(program: Command, context: CommandContext): void {
   const command = program
     .command("cp")
     .description("Copy files and folders into a session's sandbox, or out of it.")
-    .argument("<src>", "a local path, or SESSION:PATH")
-    .argument("<dst>", "the other of the two")
+    .argument("<src>", "the source: a local path, or SESSION:PATH")
+    .argument("<dst>", "the destination, likewise; one of both is in a sandbox")
     .option("--json", "a summary as one JSON object");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
@@ -50,14 +46,14 @@ export function addCp(program: Command, context: CommandContext): void {
 }
 
 async function cp(src: string, dst: string, options: CpOptions, screen: Screen): Promise<number> {
-  const [from, to] = [parsePlace(src), parsePlace(dst)];
+  const [from, to] = [parseCopyEnd(src), parseCopyEnd(dst)];
   if (from.kind === to.kind) throw wrongSides(from.kind);
   const stop = new AbortController();
   const unhook = onInterrupt(() => stop.abort());
   const { signal } = stop;
   const sandboxes = await locateSandboxes(options);
   try {
-    const [source, target] = [await toEnd(from, sandboxes), await toEnd(to, sandboxes)];
+    const [source, target] = [await openEnd(from, sandboxes), await openEnd(to, sandboxes)];
     const progress = new Progress(screen);
     const plan = await planCopy(source, target, { signal, onFound: (files) => progress.found(files) });
     for (const { path, reason } of plan.skipped) screen.note(`sluice: skipped ${printable(path)}: ${reason}`);
@@ -90,18 +86,18 @@ async function report(
     screen.note(`Copied ${toCount(files, "file")}, ${toSize(bytes)}, to ${printable(to)}`);
 }
 
-async function toEnd(place: Place, sandboxes: Sandboxes) {
-  if (place.kind === "local") return { side: createLocalSide(place.path), path: place.path };
-  const { session, path } = await choose(place.readings, sandboxes);
+async function openEnd(end: CopyEnd, sandboxes: Sandboxes) {
+  if (end.kind === "local") return { side: createLocalSide(end.path), path: end.path };
+  const { session, path } = await findSession(end.readings, sandboxes);
   return { side: createSandboxSide(sandboxes.files(session), session), path };
 }
 
-async function choose(readings: readonly SandboxPath[], sandboxes: Sandboxes): Promise<SandboxPath> {
+async function findSession(readings: readonly SandboxPath[], sandboxes: Sandboxes): Promise<SandboxPath> {
   for (const reading of readings) if (await sandboxes.has(reading.session)) return reading;
   throw unknownSession(readings[0]?.session ?? "", sandboxes.where);
 }
 
-function wrongSides(kind: Place["kind"]): CliFailure {
+function wrongSides(kind: CopyEnd["kind"]): CliFailure {
   const why =
     kind === "local"
       ? "Neither side names a session. Write the one in the sandbox as SESSION:PATH."
@@ -109,7 +105,7 @@ function wrongSides(kind: Place["kind"]): CliFailure {
   return new CliFailure(why, EXIT.usage);
 }
 
-/** One line for whoever waits, a few times a second. */
+/** A status line, updated a few times a second. */
 class Progress {
   readonly #screen: Screen;
   #shown = 0;
@@ -139,4 +135,28 @@ class Progress {
 
 function printable(path: string): string {
   return toOneLine(path, 200);
+}
+
+/** One end of a copy, as a person names it. */
+export type CopyEnd =
+  | { readonly kind: "local"; readonly path: string }
+  /** An id may contain colons, so there may be several readings; the first existing session counts. */
+  | { readonly kind: "sandbox"; readonly readings: readonly SandboxPath[] };
+
+export interface SandboxPath {
+  readonly session: string;
+  readonly path: string;
+}
+
+/** `SESSION:PATH`, or a local path; `./a:b` is always local. */
+export function parseCopyEnd(text: string): CopyEnd {
+  if (text === "")
+    throw new CliFailure('A path is empty. "." is this folder, SESSION:. the workspace.', EXIT.usage);
+  const readings: SandboxPath[] = [];
+  for (let colon = text.indexOf(":"); colon > 0; colon = text.indexOf(":", colon + 1)) {
+    const session = text.slice(0, colon);
+    if (!SessionId.safeParse(session).success) break;
+    readings.push({ session, path: text.slice(colon + 1) || "." });
+  }
+  return readings.length > 0 ? { kind: "sandbox", readings } : { kind: "local", path: text };
 }

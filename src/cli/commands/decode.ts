@@ -2,12 +2,12 @@ import { readFileSync } from "node:fs";
 import { basename, extname } from "node:path";
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
-import { decodeEvents } from "../decode/decodeEvents.ts";
+import { decodeEvents } from "../decode-events.ts";
 import { findHarness } from "../../harness/index.ts";
-import { CliFailure } from "../failure.ts";
-import { createPrint, FORMAT_NAMES } from "../formats.ts";
-import type { CommandContext } from "../program.ts";
-import type { Screen } from "../screen.ts";
+import { CliFailure } from "../terminal/failure.ts";
+import { createPrint, FORMAT_NAMES } from "../transcript/formats.ts";
+import type { CommandContext } from "../command-context.ts";
+import type { Screen } from "../terminal/screen.ts";
 
 const EXAMPLES = `
 A recording is JSON Lines: {"t": ms, "dir": "meta"|"in"|"out"|"err"|"exit", "raw": "the line"}; "b64" instead of
@@ -30,7 +30,7 @@ export function addDecode(program: Command, { screen }: CommandContext): void {
     .command("decode")
     .description("Decode a recording of an agent's process into events, one JSON per line.")
     .argument("<file>", "the recording, or - for standard input")
-    .requiredOption("--agent <agent>", "whose recording it is")
+    .requiredOption("--agent <agent>", "the agent of the recording")
     .option("--as <format>", `the dialect of the events: ${FORMAT_NAMES}`, "universal")
     .addHelpText("after", EXAMPLES)
     .action((file: string, options: DecodeOptions) => decode(file, options, screen));

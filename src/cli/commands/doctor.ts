@@ -1,11 +1,9 @@
 import type { Command } from "commander";
-import type { AgentCheckup } from "../agentCheckup.ts";
-import { type Checkup, checkUp, type Finding } from "../checkup.ts";
-import { EXIT } from "../failure.ts";
-import type { WhereOptions } from "../locate.ts";
-import type { CommandContext } from "../program.ts";
+import { type AgentDiagnostics, type Diagnostics, diagnose, type Finding } from "../diagnostics.ts";
+import { EXIT } from "../terminal/failure.ts";
+import { addWhereOptions, type WhereOptions } from "../source/locate.ts";
+import type { CommandContext } from "../command-context.ts";
 import type { Page } from "../transcript/pen.ts";
-import { addWhereOptions } from "../where.ts";
 
 const EXAMPLES = `
 Examples:
@@ -18,24 +16,26 @@ Exit codes: 0 sluice can run here · 1 it cannot: Node, SQLite, data folder, age
 export function addDoctor(program: Command, { screen, exit }: CommandContext): void {
   const command = program
     .command("doctor")
-    .description("Say what works here: agents, isolation, data folder, server.")
+    .description("Check this machine: agents, isolation, data folder, server.")
     .option("--json", "as one JSON object");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
     .action(async (options: WhereOptions & { json?: boolean }) => {
-      const checkup = await checkUp(options);
-      await screen.line(options.json ? JSON.stringify(checkup, null, 2) : toReport(checkup, screen.page));
-      exit(canRun(checkup) ? EXIT.ok : EXIT.failed);
+      const diagnostics = await diagnose(options);
+      await screen.line(
+        options.json ? JSON.stringify(diagnostics, null, 2) : toReport(diagnostics, screen.page),
+      );
+      exit(canRun(diagnostics) ? EXIT.ok : EXIT.failed);
     });
 }
 
-/** Without a server everything but the server works. */
-function canRun({ node, sqlite, data, agents, defaultSandbox }: Checkup): boolean {
+/** Whether sluice can run here. It needs no server for that. */
+function canRun({ node, sqlite, data, agents, defaultSandbox }: Diagnostics): boolean {
   return node.ok && sqlite.ok && data.ok && agents.some(({ ok }) => ok) && defaultSandbox !== null;
 }
 
-function toReport(checkup: Checkup, page: Page): string {
-  const { version, node, sqlite, data, server, agents, sandboxes } = checkup;
+function toReport(diagnostics: Diagnostics, page: Page): string {
+  const { version, node, sqlite, data, server, agents, sandboxes } = diagnostics;
   const row = (finding: Finding, name: string, what = "") => toRow(page, finding, name, what);
   const sessions =
     data.sessions === undefined ? "" : `${data.sessions} session${data.sessions === 1 ? "" : "s"} so far`;
@@ -61,19 +61,19 @@ function toReport(checkup: Checkup, page: Page): string {
         sandbox.command === undefined ? [] : `${" ".repeat(13)}${sandbox.command}`,
       ),
     ),
-    checkup.defaultSandbox === null
+    diagnostics.defaultSandbox === null
       ? page.paint.yellow("✗ no isolation: sessions are refused unless --sandbox local")
-      : page.paint.dim(`${" ".repeat(13)}sessions that name none run in ${checkup.defaultSandbox}`),
+      : page.paint.dim(`${" ".repeat(13)}default sandbox: ${diagnostics.defaultSandbox}`),
   ].join("\n");
 }
 
-function toAgent({ title, version, credentials }: AgentCheckup): string {
+function toAgent({ title, version, credentials }: AgentDiagnostics): string {
   const key = credentials?.found.length ? `key: ${credentials.found.join(", ")}` : undefined;
   return [[title, version].filter(Boolean).join(" "), key].filter(Boolean).join(" · ");
 }
 
-/** What may be chosen of an agent that is here, as `sluice run` takes it. */
-function toChoices({ ok, choices }: AgentCheckup): string[] {
+/** The choices of an installed agent, as options of `sluice run`. */
+function toChoices({ ok, choices }: AgentDiagnostics): string[] {
   if (!ok || !choices) return [];
   const rows = [
     ["--mode", choices.modes],

@@ -1,10 +1,9 @@
 import type { Command } from "commander";
-import { createPrint, FORMAT_NAMES } from "../formats.ts";
-import { locateSource, type WhereOptions } from "../locate.ts";
-import type { CommandContext } from "../program.ts";
-import type { Screen } from "../screen.ts";
-import { tailEvents, warnOfTrimming } from "../source.ts";
-import { addWhereOptions } from "../where.ts";
+import { createPrint, FORMAT_NAMES } from "../transcript/formats.ts";
+import { addWhereOptions, locateSource, type WhereOptions } from "../source/locate.ts";
+import type { CommandContext } from "../command-context.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { tailEvents, warnOfTrimming } from "../source/tail.ts";
 
 const EXAMPLES = `
 Examples:

@@ -1,11 +1,12 @@
-import { createWriteStream } from "node:fs";
 import { once } from "node:events";
+import { createWriteStream } from "node:fs";
 import type { Writable } from "node:stream";
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { createScriptedModel, type ModelRequest } from "../../model/index.ts";
-import { CliFailure, EXIT } from "../failure.ts";
-import type { CommandContext } from "../program.ts";
-import { onInterrupt } from "../signals.ts";
+import type { CommandContext } from "../command-context.ts";
+import { parsePort } from "../terminal/amount.ts";
+import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { onInterrupt } from "../terminal/screen.ts";
 
 const EXAMPLES = `
 It answers Anthropic Messages, OpenAI Responses, Chat Completions and Gemini. The newest user text with a line that
@@ -56,9 +57,4 @@ async function openLog(path: string): Promise<Writable> {
     throw new CliFailure(`Cannot write the log: ${error.message}`, EXIT.failed, { cause: error });
   });
   return file;
-}
-
-function parsePort(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
-  throw new InvalidArgumentError("A port is a number from 0 to 65535.");
 }

@@ -4,23 +4,26 @@ import { createId, type SluiceEvent } from "../../contract/index.ts";
 import { findHarness, formatEntry, type RecordingEntry } from "../../harness/index.ts";
 import type { Harness } from "../../harness/port.ts";
 import { createRecorder, type Recorder, type Scrub } from "../../sessions/index.ts";
-import { addAgentOptions, type AgentOptions, splitCommand, toSpec } from "../agentOptions.ts";
-import { dataDirOf } from "../dataDir.ts";
-import { decodeEvents } from "../decode/decodeEvents.ts";
-import { CliFailure, EXIT } from "../failure.ts";
-import { createPrint } from "../formats.ts";
-import type { CommandContext } from "../program.ts";
-import { readPrompt } from "../prompt.ts";
-import type { Screen } from "../screen.ts";
-import { onInterrupt } from "../signals.ts";
-import { createTroubleNotes } from "../troubles.ts";
-import { TurnRun } from "../turnRun.ts";
-import { toWhereWords } from "../where.ts";
-import { openEngine } from "../wiring.ts";
+import {
+  addAgentOptions,
+  type AgentOptions,
+  readPrompt,
+  splitCommand,
+  toSpec,
+} from "../run/agent-options.ts";
+import { dataDirOf } from "../source/data-folder.ts";
+import { decodeEvents } from "../decode-events.ts";
+import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { createPrint } from "../transcript/formats.ts";
+import type { CommandContext } from "../command-context.ts";
+import { onInterrupt, type Screen } from "../terminal/screen.ts";
+import { createErrorPrinter, TurnRun } from "../run/turn-run.ts";
+import { toWhereWords } from "../source/locate.ts";
+import { openEngine } from "../source/engine.ts";
 
 const EXAMPLES = `
-The recording is what \`sluice decode\` reads: all that the agent's process was told and said, the CLI's version, and
-nothing that says whose it is: secrets, home paths, the names of the user and the machine are taken out.
+The recording is the input of \`sluice decode\`: the input and output of the agent's process and the CLI's version.
+Secrets, home paths and the names of the user and the machine are removed.
 
 Examples:
   sluice record --agent claude --out fix.jsonl "fix the failing test"
@@ -37,8 +40,8 @@ interface RecordOptions extends AgentOptions {
 export function addRecord(program: Command, context: CommandContext): void {
   const command = program
     .command("record")
-    .description("Run one turn, and keep all that the agent's process said as a recording.")
-    .argument("[prompt...]", "what to tell the agent")
+    .description("Run one turn, and record the input and output of the agent's process.")
+    .argument("[prompt...]", "the prompt for the agent")
     .option("--out <file>", "the recording (default: AGENT-DATE.jsonl in this folder)");
   addAgentOptions(command)
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
@@ -50,8 +53,8 @@ export function addRecord(program: Command, context: CommandContext): void {
 
 async function record(words: string[], options: RecordOptions, context: CommandContext): Promise<number> {
   const { screen, argv } = context;
-  const { said, command } = splitCommand(words, { agent: options.agent, argv });
-  const prompt = await readPrompt(said);
+  const { promptWords, command } = splitCommand(words, { agent: options.agent, argv });
+  const prompt = await readPrompt(promptWords);
   const spec = toSpec(options, command);
   const harness = findHarness(spec.agent);
   const { version } = await harness.detect({ withVersion: true });
@@ -62,7 +65,7 @@ async function record(words: string[], options: RecordOptions, context: CommandC
     try {
       if (!failure) writeSync(descriptor, formatEntry(entry));
     } catch (error) {
-      // The agent's work goes on; that its recording is not whole is told at the end.
+      // The turn continues; the incomplete recording is reported at the end.
       failure = error as Error;
     }
   };
@@ -72,7 +75,7 @@ async function record(words: string[], options: RecordOptions, context: CommandC
     code = await runTurn(prompt, { spec, recorder, screen, data: options.data });
   } finally {
     closeSync(descriptor);
-    tell(file, { harness, scrub: recorder.scrub, screen });
+    report(file, { harness, scrub: recorder.scrub, screen });
   }
   if (!failure) return code;
   throw new CliFailure(`The recording ${file} is not whole: ${failure.message}.`, EXIT.failed);
@@ -85,11 +88,11 @@ interface Run {
   readonly data: string | undefined;
 }
 
-/** One turn of a session of its own; its process has ended, and all of it is recorded, when this answers. */
+/** Runs one turn in a new session; resolves after the process's exit, when all is recorded. */
 async function runTurn(prompt: string, { spec, recorder, screen, data }: Run): Promise<number> {
   const engine = await openEngine(dataDirOf(data), () => ({
     recorder,
-    logger: createTroubleNotes(screen),
+    logger: createErrorPrinter(screen),
   }));
   let turn: TurnRun | undefined;
   const unhook = onInterrupt(() => turn?.interrupt());
@@ -106,13 +109,13 @@ async function runTurn(prompt: string, { spec, recorder, screen, data }: Run): P
   }
 }
 
-/** Reads the recording back: whoever gives it away should know what is in it. */
-function tell(
+/** Reads the recording back and reports texts to check before it is shared. */
+function report(
   file: string,
   { harness, scrub, screen }: { harness: Harness; scrub: Scrub; screen: Screen },
 ): void {
   const recording = readFileSync(file, "utf8");
-  // Nothing was started, and somebody else says why.
+  // Without a process there is no recording. The turn has reported why.
   if (recording === "") return rmSync(file);
   const events = [...decodeEvents(harness, recording, "recording")].map(
     ({ body }) => JSON.parse(body) as SluiceEvent,
@@ -121,11 +124,11 @@ function tell(
   const leaks = [...joinDeltas(events).values()].filter((text) => scrub(text) !== text).length;
   if (leaks > 0)
     screen.note(
-      `${leaks} of its texts still name something of this machine, in pieces: look before you share it.`,
+      `${leaks} of its texts still name something of this machine, split over several lines. Check them before you share it.`,
     );
 }
 
-/** A text that came in pieces may hold what none of its pieces does. */
+/** The texts of the items: a whole text may contain a secret that no single delta contains. */
 function joinDeltas(events: readonly SluiceEvent[]): Map<string, string> {
   const texts = new Map<string, string>();
   for (const event of events) {

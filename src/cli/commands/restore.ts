@@ -1,19 +1,18 @@
+import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
-import { toSize } from "../amount.ts";
-import { confirm, isAtTerminal } from "../confirm.ts";
-import { CliFailure } from "../failure.ts";
-import { locateSandboxes, type WhereOptions } from "../locate.ts";
-import type { CommandContext } from "../program.ts";
-import type { Sandboxes } from "../sandboxes.ts";
-import type { Screen } from "../screen.ts";
-import { toOneLine } from "../transcript/clean.ts";
-import { addWhereOptions } from "../where.ts";
+import type { CommandContext } from "../command-context.ts";
+import { addWhereOptions, locateSandboxes, type WhereOptions } from "../source/locate.ts";
+import type { Sandboxes } from "../source/port.ts";
+import { toSize } from "../terminal/amount.ts";
+import { CliFailure } from "../terminal/failure.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { toOneLine } from "../transcript/pen.ts";
 import { toWhen } from "./checkpoints.ts";
 
 const EXAMPLES = `
-The files of the session become what the checkpoint kept: newer ones are overwritten, and those that it does
-not have are removed. The agent goes on from there with the next message. A checkpoint of another session
-can be restored too, if that session runs the same agent. At a terminal it asks first.
+The files of the session become those of the checkpoint: newer files are overwritten, and files that it does not
+have are removed. The agent continues from there with the next message. A checkpoint of another session can be
+restored too, if that session runs the same agent. At a terminal, a confirmation comes first.
 
 Examples:
   sluice restore my-session latest
@@ -31,10 +30,10 @@ interface RestoreOptions extends WhereOptions {
 export function addRestore(program: Command, { screen }: CommandContext): void {
   const command = program
     .command("restore")
-    .description("Make the files of a session what a checkpoint kept.")
+    .description("Restore the files of a session from a checkpoint.")
     .argument("<session>", "the session's id")
     .argument("<checkpoint>", "the checkpoint's id, or latest")
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "restore without a confirmation")
     .option("--json", "the checkpoint as one JSON object");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
@@ -51,8 +50,8 @@ async function restore(
 ): Promise<void> {
   const sandboxes = await locateSandboxes(options);
   try {
-    const isAsked = !options.yes && isAtTerminal();
-    const chosen = isAsked ? await ask(sandboxes, session, checkpoint, screen) : checkpoint;
+    const mustConfirm = !options.yes && isAtTerminal();
+    const chosen = mustConfirm ? await confirmCheckpoint(sandboxes, session, checkpoint, screen) : checkpoint;
     screen.status("restoring …");
     const restored = await sandboxes.restore(session, chosen);
     screen.status("");
@@ -67,8 +66,8 @@ async function restore(
   }
 }
 
-/** Answers which one was agreed to: `latest` may be another a moment later. */
-async function ask(
+/** Asks for a confirmation. Returns the checkpoint's own id, because `latest` may change meanwhile. */
+async function confirmCheckpoint(
   sandboxes: Sandboxes,
   session: string,
   checkpoint: string,
@@ -82,4 +81,25 @@ async function ask(
   const question = `Overwrite the files of ${session} with ${chosen}${when}${comment}?`;
   if (await confirm(question, { signal: screen.closed })) return chosen;
   throw new CliFailure("Nothing was changed.");
+}
+
+/** Whether a person can be asked. */
+function isAtTerminal(): boolean {
+  return Boolean(process.stdin.isTTY && process.stderr.isTTY);
+}
+
+async function confirm(question: string, options: { signal: AbortSignal }): Promise<boolean> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const stop = new AbortController();
+  lines.on("SIGINT", () => stop.abort());
+  lines.on("close", () => stop.abort());
+  try {
+    const signal = AbortSignal.any([stop.signal, options.signal]);
+    return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `, { signal })).trim());
+  } catch (error) {
+    if (stop.signal.aborted || options.signal.aborted) return false;
+    throw error;
+  } finally {
+    lines.close();
+  }
 }

@@ -1,21 +1,25 @@
 import type { Command } from "commander";
 import { createId, SluiceError } from "../../contract/index.ts";
 import type { Engine } from "../../sessions/port.ts";
-import { addAgentOptions, type AgentOptions, splitCommand, toSpec } from "../agentOptions.ts";
-import { dataDirOf } from "../dataDir.ts";
-import { CliFailure, EXIT } from "../failure.ts";
-import { createPrint, FORMAT_NAMES, formatOf } from "../formats.ts";
-import type { CommandContext } from "../program.ts";
-import { readPrompt } from "../prompt.ts";
-import { onInterrupt } from "../signals.ts";
-import { createTroubleNotes } from "../troubles.ts";
-import { TurnRun } from "../turnRun.ts";
-import { toWhereWords } from "../where.ts";
-import { openEngine } from "../wiring.ts";
+import {
+  addAgentOptions,
+  type AgentOptions,
+  readPrompt,
+  splitCommand,
+  toSpec,
+} from "../run/agent-options.ts";
+import { dataDirOf } from "../source/data-folder.ts";
+import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { createPrint, FORMAT_NAMES, formatOf } from "../transcript/formats.ts";
+import type { CommandContext } from "../command-context.ts";
+import { onInterrupt } from "../terminal/screen.ts";
+import { createErrorPrinter, TurnRun } from "../run/turn-run.ts";
+import { toWhereWords } from "../source/locate.ts";
+import { openEngine } from "../source/engine.ts";
 
 const EXAMPLES = `
 The prompt "-", or none while something is piped in, is read from standard input.
-Ctrl-C interrupts the turn; the session lives on. Twice kills the session.
+Ctrl-C interrupts the turn; the session stays. A second Ctrl-C kills the session.
 
 Examples:
   sluice run "list the files here and say what they are"
@@ -39,11 +43,11 @@ export function addRun(program: Command, context: CommandContext): void {
   const command = program
     .command("run")
     .description("Run one turn here, without a server, and watch it live.")
-    .argument("[prompt...]", "what to tell the agent");
+    .argument("[prompt...]", "the prompt for the agent");
   addAgentOptions(command)
     .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
     .option("--json", "the same as --as universal")
-    .option("--session <id>", "continue this session, or make it if there is none")
+    .option("--session <id>", "continue this session, or create it")
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
     .addHelpText("after", EXAMPLES)
     .action(async (words: string[], options: RunOptions) => {
@@ -52,10 +56,10 @@ export function addRun(program: Command, context: CommandContext): void {
 }
 
 async function run(words: string[], options: RunOptions, { screen, argv }: CommandContext): Promise<number> {
-  const { said, command } = splitCommand(words, { agent: options.agent, argv });
+  const { promptWords, command } = splitCommand(words, { agent: options.agent, argv });
   const print = createPrint(formatOf(options), { ...screen.page, where: toWhereWords(options) });
-  const prompt = await readPrompt(said);
-  const engine = await openEngine(dataDirOf(options.data), () => ({ logger: createTroubleNotes(screen) }));
+  const prompt = await readPrompt(promptWords);
+  const engine = await openEngine(dataDirOf(options.data), () => ({ logger: createErrorPrinter(screen) }));
   let turn: TurnRun | undefined;
   let isStopped = false;
   const unhook = onInterrupt(() => {
@@ -69,7 +73,7 @@ async function run(words: string[], options: RunOptions, { screen, argv }: Comma
     return await turn.run(prompt);
   } finally {
     unhook();
-    // Ends the idle process too: nothing of a command stays behind when it is over.
+    // Ends the idle agent too, so that no process outlives the command.
     await engine.drain({ graceMs: 0 });
     await engine.log.close();
   }

@@ -1,10 +1,9 @@
 import type { Command } from "commander";
 import type { SessionInfo } from "../../contract/index.ts";
-import { locateSource, type WhereOptions } from "../locate.ts";
-import type { CommandContext } from "../program.ts";
-import type { Screen } from "../screen.ts";
-import { toOneLine } from "../transcript/clean.ts";
-import { addWhereOptions } from "../where.ts";
+import { addWhereOptions, locateSource, type WhereOptions } from "../source/locate.ts";
+import type { CommandContext } from "../command-context.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { toOneLine } from "../transcript/pen.ts";
 
 const EXAMPLES = `
 Examples:

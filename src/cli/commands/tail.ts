@@ -1,11 +1,9 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { createPrint, FORMAT_NAMES, formatOf, remembers } from "../formats.ts";
-import { locateSource, type WhereOptions } from "../locate.ts";
-import type { CommandContext } from "../program.ts";
-import type { Screen } from "../screen.ts";
-import { type Following, tailEvents, warnOfTrimming } from "../source.ts";
-import { onInterrupt } from "../signals.ts";
-import { addWhereOptions, toWhereWords } from "../where.ts";
+import { createPrint, FORMAT_NAMES, formatOf, needsEarlierEvents } from "../transcript/formats.ts";
+import { addWhereOptions, locateSource, toWhereWords, type WhereOptions } from "../source/locate.ts";
+import type { CommandContext } from "../command-context.ts";
+import { onInterrupt, type Screen } from "../terminal/screen.ts";
+import { type Following, tailEvents, warnOfTrimming } from "../source/tail.ts";
 
 const EXAMPLES = `
 By default the log is printed, and followed for as long as a turn is running or queued.
@@ -29,13 +27,13 @@ interface TailOptions extends WhereOptions {
 export function addTail(program: Command, { screen }: CommandContext): void {
   const command = program
     .command("tail")
-    .description("Print a session from its log, and what happens in it live.")
+    .description("Print the log of a session, and follow it live.")
     .argument("<session>", "the session's id")
-    .option("--after <sequence>", "print only what is behind this sequence", parseSequence)
+    .option("--after <sequence>", "print only the events after this sequence", parseSequence)
     .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
     .option("--json", "the same as --as universal")
     .option("-f, --follow", "wait for more, until the session ends or Ctrl-C")
-    .option("--no-follow", "print what is there and end");
+    .option("--no-follow", "print the events so far and exit");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
     .action((session: string, options: TailOptions) => tail(session, options, screen));
@@ -49,7 +47,7 @@ async function tail(session: string, options: TailOptions, screen: Screen): Prom
   const signal = AbortSignal.any([stop.signal, screen.closed]);
   try {
     const following = toFollowing(options.follow);
-    const after = remembers(formatOf(options)) ? undefined : options.after;
+    const after = needsEarlierEvents(formatOf(options)) ? undefined : options.after;
     const reading = { after, following, signal, onTrimmed: warnOfTrimming };
     for await (const event of tailEvents(source, session, reading)) {
       const text = print(event);

@@ -1,12 +1,13 @@
 import type { Colors } from "picocolors/types.js";
 
-/** Where the cursor of the transcript stands: all that has to be remembered between two events. */
+/** The position at the end of the transcript. */
 export interface Cursor {
   readonly column: number;
-  /** The line above is empty, or there is none. */
+  /** Whether the line above is empty or missing. */
   readonly blank: boolean;
-  /** Held back until it is whole, so that a word is never broken and never moves after it was printed. */
+  /** White space that is printed with the next word, if that word fits on the line. */
   readonly gap: string;
+  /** The unprinted word so far. It is printed whole, because a printed word cannot move to the next line. */
   readonly word: string;
 }
 
@@ -14,17 +15,17 @@ export const HOME: Cursor = { column: 0, blank: true, gap: "", word: "" };
 
 export interface Page {
   readonly paint: Colors;
-  /** Infinity in a pipe: lines are then never wrapped. */
+  /** Infinity in a pipe, where lines are not wrapped. */
   readonly width: number;
-  /** The options with which `sluice tail` finds what is shown here. */
+  /** The options that make `sluice tail` read this source, for hints. */
   readonly where?: string;
-  /** The words by which this program can be started again. */
+  /** The command that starts this program, for hints. */
   readonly command?: string;
 }
 
 type Style = (text: string) => string;
 
-/** Writes onto the end of a transcript; collects the text, and knows the cursor behind it. */
+/** Appends to a transcript: collects text and moves the cursor. */
 export class Pen {
   readonly paint: Colors;
   readonly width: number;
@@ -60,14 +61,14 @@ export class Pen {
     return { column: this.#column, blank: this.#blank, gap: this.#gap, word: this.#word };
   }
 
-  /** Ends the line that is being written, if there is one. */
+  /** Ends the current line, if there is one. */
   endLine(style: Style = String): void {
     this.#flush("", style);
     this.#gap = "";
     if (this.#column > 0) this.#newline();
   }
 
-  /** An empty line before what comes, unless there is one already. */
+  /** Ensures an empty line above the next text. */
   space(): void {
     this.endLine();
     if (!this.#blank) this.#newline();
@@ -79,7 +80,7 @@ export class Pen {
     this.#blank = text === "";
   }
 
-  /** Running text, as it comes: wrapped between words, with the spaces that code lines start with kept. */
+  /** Prints running text, wrapped between words. The leading spaces of code stay. */
   flow(text: string, indent: string, style: Style = String): void {
     for (const [token] of text.matchAll(/\n|[^\S\n]+|\S+/g)) {
       if (token === "\n") {
@@ -122,4 +123,30 @@ export class Pen {
     this.#column = 0;
     this.#text += "\n";
   }
+}
+
+// oxlint-disable-next-line no-control-regex
+const SEQUENCES = /\u001B(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001B]*(?:\u0007|\u001B\\)?|[@-Z\\^_])/g;
+// oxlint-disable-next-line no-control-regex
+const CONTROLS = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E\u2066-\u2069]/g;
+
+/** Removes escape sequences and control characters except newline and tab: an agent must not control the terminal. */
+export function toPrintable(text: string): string {
+  return text.replaceAll(SEQUENCES, "").replaceAll(/\r\n?/g, "\n").replaceAll(CONTROLS, "");
+}
+
+/** Text as one line of at most `width` characters. */
+export function toOneLine(text: string, width: number): string {
+  return cut(
+    toPrintable(text)
+      .trim()
+      .replaceAll(/\s*\n\s*/g, " ⏎ "),
+    width,
+  );
+}
+
+export function cut(line: string, width: number): string {
+  if (line.length <= width) return line;
+  // A cut inside a surrogate pair would print half a character.
+  return `${line.slice(0, Math.max(0, width - 1)).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }

@@ -1,28 +1,29 @@
 import type { Item, PlanEntry } from "../../contract/index.ts";
 import { type Cursor, HOME, type Page } from "./pen.ts";
 
-/** What the transcript remembers between two events. Never changed in place. */
+/** The transcript's state between two events; immutable. */
 export interface TranscriptState {
   readonly page: Page;
   readonly cursor: Cursor;
-  /** The item or call whose block stands at the end of the screen. */
-  readonly owner: string | undefined;
+  /** The last block on the screen: an item's id, "status" for any status item, or the type of an event. */
+  readonly last: string | undefined;
   readonly items: Readonly<Record<string, OpenItem>>;
-  /** Each call by its item and by its call id, so that a result which comes late can be told apart. */
+  /** Each call twice, by its item's id and by its call id: a late result has one of them. */
   readonly calls: Readonly<Record<string, KnownCall>>;
   /** The plan as it was last shown. */
   readonly plan: readonly PlanEntry[];
   readonly turnStarted: string | undefined;
-  /** How many lines of the agent's could not be read in this turn. */
+  /** The count of unreadable lines of the agent in this turn. */
   readonly unread: number;
-  /** A plain item that repeats what an extension has just shown is not shown again. */
+  /** Labels of status items that repeat a printed event. Such items are not printed. */
   readonly shadowed: readonly string[];
 }
 
 export interface KnownCall {
+  /** The id of its item. */
   readonly item: string;
   readonly header: string;
-  /** Those that were shown with it. */
+  /** The diffs that were printed with the call. */
   readonly diffs: readonly string[];
 }
 
@@ -31,12 +32,12 @@ export interface OpenItem {
   readonly role: Item["role"];
   readonly reasoning: boolean;
   readonly streamed: boolean;
-  /** The item of the call that a result belongs to. */
+  /** For a result: the item id of its call. */
   readonly call: string | undefined;
   readonly output: Output;
 }
 
-/** The lines of a tool's output: the first are shown as they come, the last are kept for the case that it failed. */
+/** A tool's output: the first lines are printed as they come, the last ones only after a failure. */
 export interface Output {
   readonly shown: number;
   readonly total: number;
@@ -50,7 +51,7 @@ export function initialTranscript(page: Page): TranscriptState {
   return {
     page,
     cursor: HOME,
-    owner: undefined,
+    last: undefined,
     items: {},
     calls: {},
     plan: [],

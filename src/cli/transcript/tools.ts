@@ -1,28 +1,30 @@
-import { parseOthersJson } from "../../contract/index.ts";
-import type { Pen } from "./pen.ts";
-import { cut, toOneLine, toPrintable } from "./clean.ts";
+import { parseJsonOr } from "../../contract/index.ts";
+import { cut, type Pen, toOneLine, toPrintable } from "./pen.ts";
 import type { Output } from "./state.ts";
 
+/** The count of an output's first lines that are printed. */
 const LINES_SHOWN = 8;
-const LINES_OF_FAILURE = 4;
-const LONGEST = 400;
+/** The count of its last lines that are printed after a failure. */
+const FAILURE_LINES = 4;
+const WIDTH_LIMIT = 400;
+const DIFF_LINES = 24;
 
 /** `● shell  ls -la` */
 export function toCallHeader(pen: Pen, call: { name: string; arguments: string }): string {
   const name = toOneLine(call.name, 40);
-  const what = toOneLine(toSubject(call.arguments), Math.min(pen.width, LONGEST) - name.length - 4);
-  return `${pen.paint.cyan("●")} ${pen.paint.bold(name)}${what && `  ${what}`}`;
+  const subject = toOneLine(toSubject(call.arguments), Math.min(pen.width, WIDTH_LIMIT) - name.length - 4);
+  return `${pen.paint.cyan("●")} ${pen.paint.bold(name)}${subject && `  ${subject}`}`;
 }
 
-/** Shows what is new of an output, in whole lines, until enough is shown. */
+/** Prints new output in whole lines, up to the limit. */
 export function writeOutput(pen: Pen, output: Output, text: string, indent: string): Output {
   const lines = (output.partial + toPrintable(text)).split("\n");
-  // Nobody sees more of a line than its beginning.
-  const partial = (lines.pop() ?? "").slice(0, 10 * LONGEST);
+  // The rest of a long line is never printed, so it is not kept.
+  const partial = (lines.pop() ?? "").slice(0, 10 * WIDTH_LIMIT);
   return lines.reduce((sofar, line) => writeLine(pen, sofar, line, indent), { ...output, partial });
 }
 
-/** Shows what is left to say once the output is complete. */
+/** Prints the end of an output: its last line, the count of hidden lines and, after a failure, some of them. */
 export function endOutput(
   pen: Pen,
   output: Output,
@@ -30,26 +32,25 @@ export function endOutput(
 ): void {
   const whole = writeOutput(pen, output, "", end.indent);
   const all = whole.partial === "" ? whole : writeLine(pen, whole, whole.partial, end.indent);
-  const tail = end.failed ? all.last.slice(-Math.min(LINES_OF_FAILURE, all.total - all.shown)) : [];
+  const tail = end.failed ? all.last.slice(-Math.min(FAILURE_LINES, all.total - all.shown)) : [];
   const hidden = all.total - all.shown - tail.length;
   if (hidden > 0) {
     const lines = hidden === 1 ? "1 more line" : `${hidden.toLocaleString("en")} more lines`;
-    const how = `${pen.replayOf(end.session)} --as universal shows all`;
-    pen.line(pen.paint.dim(`${end.indent}… ${lines}, ${how}`));
+    const hint = `${pen.replayOf(end.session)} --as universal shows all`;
+    pen.line(pen.paint.dim(`${end.indent}… ${lines}, ${hint}`));
   }
   for (const line of tail) pen.line(pen.paint.dim(fit(pen, line, end.indent)));
 }
 
 export function writeDiff(pen: Pen, diff: string, indent: string, session: string): void {
   const lines = toPrintable(diff).replace(/\n$/, "").split("\n");
-  const most = 24;
-  for (const line of lines.slice(0, most)) pen.line(paintDiffLine(pen, line, fit(pen, line, indent)));
-  if (lines.length <= most) return;
-  const rest = `${lines.length - most} more lines, ${pen.replayOf(session)} --as universal shows all`;
+  for (const line of lines.slice(0, DIFF_LINES)) pen.line(paintDiffLine(pen, line, fit(pen, line, indent)));
+  if (lines.length <= DIFF_LINES) return;
+  const rest = `${lines.length - DIFF_LINES} more lines, ${pen.replayOf(session)} --as universal shows all`;
   pen.line(pen.paint.dim(`${indent}… ${rest}`));
 }
 
-/** The one argument that says most: a command, a path; else all of them. */
+/** The most telling argument, such as a command or a path; else all arguments. */
 export function toSubject(args: string): string {
   const parsed = parseArguments(args);
   if (parsed === undefined) return args;
@@ -61,25 +62,21 @@ export function toSubject(args: string): string {
 }
 
 function parseArguments(args: string): Record<string, unknown> | undefined {
-  try {
-    const parsed: unknown = parseOthersJson(args || "{}");
-    return typeof parsed === "object" && parsed !== null ? (parsed as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
+  const parsed = parseJsonOr(args || "{}", undefined);
+  return typeof parsed === "object" && parsed !== null ? (parsed as Record<string, unknown>) : undefined;
 }
 
 function writeLine(pen: Pen, output: Output, line: string, indent: string): Output {
   const total = output.total + 1;
   if (output.shown >= LINES_SHOWN) {
-    return { ...output, total, last: [...output.last.slice(1 - LINES_OF_FAILURE), line] };
+    return { ...output, total, last: [...output.last.slice(1 - FAILURE_LINES), line] };
   }
   pen.line(pen.paint.dim(fit(pen, line, indent)));
   return { ...output, total, shown: output.shown + 1 };
 }
 
 function fit(pen: Pen, line: string, indent: string): string {
-  return indent + cut(line.replaceAll("\t", "  "), Math.min(pen.width, LONGEST) - indent.length);
+  return indent + cut(line.replaceAll("\t", "  "), Math.min(pen.width, WIDTH_LIMIT) - indent.length);
 }
 
 function paintDiffLine(pen: Pen, line: string, text: string): string {

@@ -1,7 +1,6 @@
-import { isRecord } from "./payload.ts";
-import { isFailed, type Told } from "./told.ts";
+import { isRecord } from "../../contract/index.ts";
 
-/** A message as clients of this dialect keep it. */
+/** A message in the form of AG-UI clients. */
 export interface AgUiMessage {
   readonly id: string;
   readonly role: "user" | "assistant" | "tool" | "reasoning" | "activity";
@@ -19,18 +18,18 @@ export interface AgUiToolCall {
   readonly function: { readonly name: string; arguments: string };
 }
 
-/** What a client that had heard all of this would have: the same messages under the same ids. */
-export function toMessages(told: Iterable<object>): AgUiMessage[] {
-  const book = new Book();
-  for (const event of told) apply(book, event as Told);
-  return book.messages;
+/** The messages that a client builds from these events, under the same ids. */
+export function toMessages(events: Iterable<object>): AgUiMessage[] {
+  const list = new MessageList();
+  for (const event of events) apply(list, event as AgUiEvent);
+  return list.messages;
 }
 
-/** The messages in their order, each found by its id and by the calls that it made. */
-class Book {
+/** Messages in order, found by id or by the id of a call in them. */
+class MessageList {
   readonly messages: AgUiMessage[] = [];
   readonly #byId = new Map<string, AgUiMessage>();
-  readonly #calls = new Map<string, { owner: AgUiMessage; call: AgUiToolCall }>();
+  readonly #calls = new Map<string, { message: AgUiMessage; call: AgUiToolCall }>();
 
   find(id: string): AgUiMessage | undefined {
     return this.#byId.get(id);
@@ -48,62 +47,84 @@ class Book {
     return this.#calls.get(id)?.call;
   }
 
-  addCall(owner: AgUiMessage, call: AgUiToolCall): void {
-    owner.toolCalls = [...(owner.toolCalls ?? []), call];
-    this.#calls.set(call.id, { owner, call });
+  addCall(message: AgUiMessage, call: AgUiToolCall): void {
+    message.toolCalls = [...(message.toolCalls ?? []), call];
+    this.#calls.set(call.id, { message, call });
   }
 
-  /** Behind its call, and behind the results that stand there already. */
+  /** Inserts a result after its call and after earlier results. */
   addResult(result: AgUiMessage, callId: string): void {
-    const owner = this.#calls.get(callId)?.owner;
-    let at = owner ? this.messages.lastIndexOf(owner) + 1 : this.messages.length;
+    const message = this.#calls.get(callId)?.message;
+    let at = message ? this.messages.lastIndexOf(message) + 1 : this.messages.length;
     while (this.messages[at]?.role === "tool") at += 1;
     this.messages.splice(at, 0, result);
   }
 }
 
-function apply(book: Book, event: Told): void {
+function apply(list: MessageList, event: AgUiEvent): void {
   const { messageId = "", toolCallId = "", delta = "" } = event;
   const by = event.subagentRunId === undefined ? {} : { subagentRunId: event.subagentRunId };
   switch (event.type) {
     case "TEXT_MESSAGE_START": {
       const role = event.role === "user" ? "user" : "assistant";
-      book.ensure({ id: messageId, role, content: "", ...by });
+      list.ensure({ id: messageId, role, content: "", ...by });
       return;
     }
     case "REASONING_MESSAGE_START":
-      book.ensure({ id: messageId, role: "reasoning", content: "", ...by });
+      list.ensure({ id: messageId, role: "reasoning", content: "", ...by });
       return;
     case "TEXT_MESSAGE_CONTENT":
     case "REASONING_MESSAGE_CONTENT": {
-      const found = book.find(messageId);
+      const found = list.find(messageId);
       if (found) found.content = `${String(found.content ?? "")}${delta}`;
       return;
     }
     case "TOOL_CALL_START": {
-      if (book.findCall(toolCallId)) return;
-      const owner = book.ensure({ id: event.parentMessageId ?? toolCallId, role: "assistant", ...by });
+      if (list.findCall(toolCallId)) return;
+      const message = list.ensure({ id: event.parentMessageId ?? toolCallId, role: "assistant", ...by });
       const name = event.toolCallName ?? "";
-      book.addCall(owner, { id: toolCallId, type: "function", function: { name, arguments: "" } });
+      list.addCall(message, { id: toolCallId, type: "function", function: { name, arguments: "" } });
       return;
     }
     case "TOOL_CALL_ARGS": {
-      const call = book.findCall(toolCallId);
+      const call = list.findCall(toolCallId);
       if (call) call.function.arguments += delta;
       return;
     }
     case "TOOL_CALL_RESULT": {
       const content = String(event.content ?? "");
       const error = isFailed(event.metadata) ? { error: content } : {};
-      book.addResult({ id: messageId, role: "tool", toolCallId, content, ...error, ...by }, toolCallId);
+      list.addResult({ id: messageId, role: "tool", toolCallId, content, ...error, ...by }, toolCallId);
       return;
     }
     case "ACTIVITY_SNAPSHOT": {
       const { activityType = "", content } = event;
-      const found = book.ensure({ id: messageId, role: "activity", activityType, ...by });
+      const found = list.ensure({ id: messageId, role: "activity", activityType, ...by });
       if (isRecord(content)) found.content = content;
       return;
     }
     default:
   }
+}
+
+/** The fields of the events that make messages, as read back from frames. */
+export interface AgUiEvent {
+  readonly type: string;
+  readonly timestamp?: number;
+  readonly messageId?: string;
+  readonly toolCallId?: string;
+  readonly toolCallName?: string;
+  readonly parentMessageId?: string;
+  readonly subagentRunId?: string;
+  readonly activityType?: string;
+  readonly role?: string;
+  readonly delta?: string;
+  readonly content?: unknown;
+  readonly metadata?: unknown;
+}
+
+/** Whether a result's metadata marks the call as failed. */
+export function isFailed(metadata: unknown): boolean {
+  const extras = isRecord(metadata) ? metadata["tanstack"] : undefined;
+  return isRecord(extras) && extras["state"] === "output-error";
 }

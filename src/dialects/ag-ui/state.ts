@@ -1,47 +1,45 @@
-import type { Usage } from "../../contract/index.ts";
-import type { RunPayload } from "./payload.ts";
-import type { AgUiView } from "./view.ts";
+import { isRecord, type Usage } from "../../contract/index.ts";
 
-/** What is open at this place of the log. Nothing of it outlives its turn but what the agent is called. */
+/** The open runs, messages and calls at a position of the log. Only the agent's name outlives the turn. */
 export interface AgUiState {
   readonly view: AgUiView;
   readonly agent: string | null;
   readonly turn: string | null;
-  /** The run that is open. A turn that waits for its application has none. */
+  /** The open run; null while the turn waits for an answer. */
   readonly run: RunState | null;
-  /** How many runs this turn had. */
+  /** The count of this turn's runs. */
   readonly runs: number;
-  /** What the client calls the run that comes next. */
+  /** The next run, if a client has named it. */
   readonly next: RunPayload | null;
-  /** What the client keeps as the agent's state. */
+  /** The client's own keys of the shared state. */
   readonly clientState: Readonly<Record<string, unknown>>;
-  /** What was told of us in it, by this turn's last snapshot and what changed since. */
+  /** Our part of the shared state as the client has it; null before this turn's first snapshot. */
   readonly shared: Shared | null;
-  /** The user's items that the client has itself, with the ids that it gave them. */
+  /** The client's ids of the messages that it sent, by the id of the user's item. */
   readonly sent: Readonly<Record<string, string>>;
-  /** Messages and thoughts that are not complete, by item id. */
+  /** Incomplete messages and thoughts by item id. */
   readonly texts: Readonly<Record<string, OpenText>>;
   /** Every call of this turn, by call id. */
   readonly calls: Readonly<Record<string, Call>>;
-  /** The message that a call made now would belong to, by whose it is. */
+  /** The message that a new call belongs to, by sub-agent. */
   readonly speaking: Readonly<Record<string, string>>;
-  /** What is asked and not answered, by its id. */
+  /** Open requests by id. */
   readonly asks: Readonly<Record<string, Ask>>;
-  /** Told as soon as there is a run to tell it in. */
+  /** Events that wait for a run. */
   readonly held: readonly object[];
-  /** What the files have come to; told when the agent has finished. */
+  /** The diff of the workspace, for the end of the run. */
   readonly diff: { readonly path: string; readonly diff: string } | null;
-  /** The native line that was told last: several events may come from one. */
+  /** The last native line that was emitted: several events may come from one. */
   readonly line: string | null;
 }
 
 export interface RunState {
   readonly id: string;
-  /** Whether its `<harness>.session-id` was told. */
+  /** Whether the run's `<harness>.session-id` is emitted. */
   readonly named: boolean;
-  /** The version that its frames are told in. */
+  /** The protocol version of its frames. */
   readonly protocol?: string;
-  /** Sub-agents that were told of in this run, by the item of their call. */
+  /** Sub-agents of this run by the item of their call. */
   readonly subagents: Readonly<Record<string, Subagent>>;
   readonly usage: Readonly<Record<string, Usage>>;
 }
@@ -55,27 +53,27 @@ export interface OpenText {
   readonly kind: "text" | "reasoning";
   readonly role: "assistant" | "user";
   readonly messageId: string;
-  /** What was told of it. */
+  /** The text that was emitted. */
   readonly text: string;
   readonly isOpen: boolean;
-  /** The sub-agent whose it is: the item that stands for it, and once it is told, what it is called on the wire. */
+  /** Its sub-agent: the item of the sub-agent's call, and the run id on the wire. */
   readonly parent?: string;
-  readonly owner?: string;
+  readonly subagent?: string;
 }
 
 export interface Call {
   readonly itemId: string;
   readonly name: string;
   readonly arguments: string;
-  /** Its arguments are still being told. */
+  /** Whether the arguments are incomplete. */
   readonly isOpen: boolean;
   readonly isAnswered: boolean;
-  /** The sub-agent that made it: the item that stands for it, and what it is called on the wire. */
+  /** Its sub-agent: the item of the sub-agent's call, and the run id on the wire. */
   readonly parent?: string;
-  readonly owner?: string;
-  /** Known only by the request for it: the agent's own item of it has not come. */
+  readonly subagent?: string;
+  /** Whether the call is known only from a tool request, without the agent's item. */
   readonly isRequest?: boolean;
-  /** Told already, under the id of the request for it. */
+  /** The id under which a tool request has already shown this call. */
   readonly alias?: string;
 }
 
@@ -91,14 +89,14 @@ export interface Ask {
   readonly callId?: string;
   readonly options?: readonly string[];
   readonly input?: unknown;
-  readonly owner?: string;
+  readonly subagent?: string;
 }
 
 export function initialState(view: AgUiView): AgUiState {
   return { view, agent: view.agent ?? null, turn: null, ...CLEAN };
 }
 
-/** A turn's end is a clean cut. */
+/** The state between turns. */
 export const CLEAN = {
   run: null,
   runs: 0,
@@ -115,8 +113,63 @@ export const CLEAN = {
   line: null,
 } as const satisfies Partial<AgUiState>;
 
-export function without<T>(record: Readonly<Record<string, T>>, key: string): Readonly<Record<string, T>> {
-  if (!Object.hasOwn(record, key)) return record;
-  const { [key]: _, ...rest } = record;
-  return rest;
+/** One reader's options. */
+export interface AgUiView {
+  /** The session's agent, for the name of `<harness>.session-id`. */
+  readonly agent?: string;
+  /** The client's name of the session (default: the session id). */
+  readonly thread?: string;
+  /** Only this run; the stream ends with its terminal event. */
+  readonly run?: string;
+  /** The client's protocol version; clients before 1.0 send none. */
+  readonly protocol?: string;
+  /** Adds `RAW` events: the agent's own lines. */
+  readonly raw?: boolean;
+  /** `false` leaves `sandbox.file` events out. */
+  readonly fileEvents?: boolean;
+  /** The client answers its tools during the run, so a wait for them does not end the run. */
+  readonly bridged?: boolean;
+  /** Adds users' messages and client tools' results, for a reader that did not send them. */
+  readonly inputs?: boolean;
+  /** The stream ends with the first terminal event at or after this sequence. */
+  readonly until?: number;
+  /** The last frame that a returning reader saw of an event with several frames. */
+  readonly behind?: { readonly sequence: number; readonly index: number };
+}
+
+/** Clients before 1.0 refuse the outcomes and fields of 1.0. */
+export function isProtocolOne({ protocol }: { readonly protocol?: string | undefined }): boolean {
+  return protocol !== undefined && Number.parseInt(protocol, 10) >= 1;
+}
+
+/** A client's names for a run; the log keeps them with the input or the answer that starts the run. */
+export interface RunPayload {
+  readonly runId: string;
+  readonly parentRunId?: string;
+  /** The client's protocol version, also for readers of the run that name none. */
+  readonly protocol?: string;
+  /** The agent's state as the client keeps it; each snapshot repeats it. */
+  readonly state?: Readonly<Record<string, unknown>>;
+  /** The client's id of its message. */
+  readonly messageId?: string;
+  /** The run ends when its client disconnects. */
+  readonly cancelOnDisconnect?: true;
+}
+
+const PAYLOAD_KEY = "ag-ui";
+
+/** The custom event that names the run of an answer: the events of answers have no such field. */
+export const RUN_EVENT = "ag-ui.run";
+
+export function toPayload(run: RunPayload): Record<string, unknown> {
+  return { [PAYLOAD_KEY]: run };
+}
+
+export function fromPayload(payload: unknown): RunPayload | undefined {
+  const run = isRecord(payload) ? payload[PAYLOAD_KEY] : undefined;
+  return isRun(run) ? run : undefined;
+}
+
+export function isRun(value: unknown): value is RunPayload {
+  return isRecord(value) && typeof value["runId"] === "string";
 }

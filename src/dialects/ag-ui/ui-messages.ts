@@ -1,7 +1,7 @@
-import { parseOthersJson } from "../../contract/index.ts";
-import { isFailed, type Told } from "./told.ts";
+import { parseJsonOr } from "../../contract/index.ts";
+import { type AgUiEvent, isFailed } from "./messages.ts";
 
-/** A message as TanStack's client paints it: all that belongs to it as parts, in the order in which it came. */
+/** A message as TanStack's client shows it: its parts in order of arrival. */
 export interface UiMessage {
   readonly id: string;
   readonly role: "user" | "assistant";
@@ -31,23 +31,23 @@ export interface UiCall {
   output?: unknown;
 }
 
-/** What the client's own hand would have painted of a turn, had it heard it. Plans have no part of theirs. */
-export function toUiMessages(told: Iterable<object>): UiMessage[] {
-  const painting = new Painting();
-  for (const event of told) painting.paint(event as Told);
-  return painting.messages;
+/** The messages that TanStack's client builds from a turn's events. It has no part for plans. */
+export function toUiMessages(events: Iterable<object>): UiMessage[] {
+  const list = new UiMessageList();
+  for (const event of events) list.apply(event as AgUiEvent);
+  return list.messages;
 }
 
-type Sketch = Omit<UiMessage, "id"> & { id: string };
+type MutableMessage = Omit<UiMessage, "id"> & { id: string };
 
-class Painting {
-  readonly messages: Sketch[] = [];
-  readonly #calls = new Map<string, { message: Sketch; call: UiCall }>();
-  #active: Sketch | undefined;
-  /** The active message began without words of its own: the first ones give it their id. */
+class UiMessageList {
+  readonly messages: MutableMessage[] = [];
+  readonly #calls = new Map<string, { message: MutableMessage; call: UiCall }>();
+  #active: MutableMessage | undefined;
+  /** Whether the active message began without text. Its first text then gives it its id. */
   #isUnnamed = false;
 
-  paint(event: Told): void {
+  apply(event: AgUiEvent): void {
     const { messageId = "", toolCallId = "", delta = "" } = event;
     switch (event.type) {
       case "RUN_STARTED":
@@ -80,7 +80,8 @@ class Painting {
       }
       case "TOOL_CALL_END": {
         const call = this.#calls.get(toolCallId)?.call;
-        if (call) Object.assign(call, { input: parse(call.arguments), state: "input-complete" });
+        if (call)
+          Object.assign(call, { input: parseJsonOr(call.arguments, undefined), state: "input-complete" });
         return;
       }
       case "TOOL_CALL_RESULT":
@@ -89,7 +90,7 @@ class Painting {
     }
   }
 
-  #speak(event: Told, messageId: string): void {
+  #speak(event: AgUiEvent, messageId: string): void {
     const known = this.messages.find(({ id }) => id === messageId);
     if (known) this.#active = known;
     else if (this.#active && this.#isUnnamed) this.#active.id = messageId;
@@ -97,7 +98,7 @@ class Painting {
     this.#isUnnamed = false;
   }
 
-  #call(event: Told, id: string): void {
+  #call(event: AgUiEvent, id: string): void {
     if (this.#calls.has(id)) return;
     const parent = event.parentMessageId;
     const message = this.messages.find((one) => one.id === parent) ?? this.#ensure(event, id);
@@ -107,34 +108,26 @@ class Painting {
     this.#calls.set(id, { message, call });
   }
 
-  #answer({ content: given, metadata }: Told, toolCallId: string): void {
+  #answer({ content: given, metadata }: AgUiEvent, toolCallId: string): void {
     const known = this.#calls.get(toolCallId);
     if (!known) return;
     const content = String(given ?? "");
     const state = isFailed(metadata) ? "error" : "complete";
-    Object.assign(known.call, { state, output: parse(content) ?? content });
+    Object.assign(known.call, { state, output: parseJsonOr(content, undefined) ?? content });
     const error = state === "error" && content !== "" ? { error: content } : {};
     known.message.parts.push({ type: "tool-result", toolCallId, content, state, ...error });
   }
 
-  #ensure(event: Told, id: string): Sketch {
+  #ensure(event: AgUiEvent, id: string): MutableMessage {
     if (this.#active) return this.#active;
     this.#isUnnamed = true;
     this.#active = this.#add(event, id, "assistant");
     return this.#active;
   }
 
-  #add({ timestamp = 0 }: Told, id: string, role: UiMessage["role"]): Sketch {
-    const message: Sketch = { id, role, parts: [], createdAt: new Date(timestamp).toISOString() };
+  #add({ timestamp = 0 }: AgUiEvent, id: string, role: UiMessage["role"]): MutableMessage {
+    const message: MutableMessage = { id, role, parts: [], createdAt: new Date(timestamp).toISOString() };
     this.messages.push(message);
     return message;
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseOthersJson(text) as unknown;
-  } catch {
-    return undefined;
   }
 }

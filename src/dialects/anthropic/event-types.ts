@@ -1,4 +1,4 @@
-/** Every type that a list can be filtered by, also those that are never told here. */
+/** The types that a list can be filtered by, including types that sluice never emits. */
 export const EVENT_TYPES = [
   "user.message",
   "user.interrupt",
@@ -44,6 +44,6 @@ export const EVENT_TYPES = [
   "workflow_run.phase_ended",
 ] as const;
 
-/** The events that can be previewed as they grow. */
+/** The types with previews. */
 export const DELTA_TYPES = ["agent.message", "agent.thinking"] as const;
 export type DeltaType = (typeof DELTA_TYPES)[number];

@@ -1,6 +1,6 @@
 /** The package entry `sluice/dialects/anthropic`. */
-export { anthropic } from "./dialect.ts";
+export { anthropic } from "./project.ts";
 export { DELTA_TYPES, type DeltaType, EVENT_TYPES } from "./event-types.ts";
 export { fromEventId, fromSessionId, toEventId, toSessionId, toThreadId } from "./ids.ts";
-export { SendEvents, type Sendable } from "./sendable.ts";
-export { type AnthropicState, type AnthropicView } from "./state.ts";
+export { type Sendable, SendEvents } from "./parse.ts";
+export type { AnthropicState, AnthropicView } from "./state.ts";

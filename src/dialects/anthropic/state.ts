@@ -1,44 +1,58 @@
 import type { DeltaType } from "./event-types.ts";
 
 export interface AnthropicView {
-  /** A stored history: each event once, where it was processed, and nothing that is still queued. */
+  /** The stored history: each event once, at its processing, without queued events. */
   readonly list?: boolean;
-  /** Previews of these, as they grow. */
+  /** The event types to preview as they grow. */
   readonly deltas?: readonly DeltaType[];
-  /** SDKs before 0.136 read only events of this one name. */
+  /** For SDKs before 0.136, which read only SSE events named `message`. */
   readonly legacy?: boolean;
-  /** A reader that was cut between two frames of one event has these of it already. */
+  /** The frames of one event that a returning reader saw. */
   readonly seen?: { readonly sequence: number; readonly frames: number };
 }
 
-/** What is open at this place of the log. Nothing of it outlives its turn but what was said between turns. */
+/** The open calls, requests and messages at a position of the log. Only inputs between turns outlive a turn. */
 export interface AnthropicState {
   readonly view: AnthropicView;
   readonly turn: string | null;
-  /** Accepted while no turn was running: told when a turn starts. */
+  /** Inputs accepted between turns; the next turn's start shows them. */
   readonly arrived: readonly Arrived[];
-  /** The user's items whose words were told in the client's own form already, by item id. */
+  /** The user's items that were echoed in the client's own form. */
   readonly echoed: readonly string[];
-  /** In the model's order: calls of which nothing is known yet but that they were made, and request ends behind them. */
+  /** Calls whose permission is not known yet, and the ends of model requests after them, in the model's order. */
   readonly held: readonly Held[];
-  /** Told calls without their result, by call id. */
+  /** Emitted calls without a result, by call id. */
   readonly calls: Readonly<Record<string, Call>>;
-  /** A permission that was just asked for: the next event says whether anybody has to decide. */
+  /** A permission request; the next event shows whether a person has to decide. */
   readonly asked: Asked | null;
-  /** Open requests by their id. */
+  /** Open requests by id. */
   readonly requests: Readonly<Record<string, Request>>;
-  /** Messages and thoughts that have begun: the id that they will have. */
+  /** The client's own form of an answer. The next event is the answer itself. */
+  readonly sent: { readonly sequence: number; readonly payload: unknown } | null;
+  /** Open messages and thoughts with their future event ids. */
   readonly opened: Readonly<Record<string, Opened>>;
-  /** Model requests without their end: the id of the span's start. */
+  /** Open model requests with the event id of the span's start. */
   readonly models: Readonly<Record<string, string>>;
-  /** Failures that the turn's end may tell of itself. */
+  /** Failures that the turn's end may report itself. */
   readonly failures: readonly {
     readonly code?: string;
     readonly message: string;
     readonly sequence: number;
   }[];
-  /** The session is about to end, and was said to. */
-  readonly doomed: boolean;
+  /** Whether the last turn ended with a terminal error, so that the session's end follows. */
+  readonly isEnding: boolean;
+}
+
+/** The fields of `span.model_request_end`. */
+export interface SpanEnd {
+  readonly model_request_start_id: string;
+  readonly is_error: boolean;
+  readonly model_usage: {
+    readonly input_tokens: number;
+    readonly output_tokens: number;
+    readonly cache_read_input_tokens: number;
+    readonly cache_creation_input_tokens: number;
+  };
 }
 
 export interface Arrived {
@@ -55,12 +69,12 @@ export type Held =
       readonly input: unknown;
       readonly sequence: number;
     }
-  | { readonly kind: "span"; readonly sequence: number; readonly fields: Record<string, unknown> };
+  | { readonly kind: "span"; readonly sequence: number; readonly fields: SpanEnd };
 
 export interface Call {
   readonly eventId: string;
   readonly kind: "toolset" | "mcp" | "custom";
-  /** The application runs it, and what it answers is the result. */
+  /** Whether the application runs the call. Its answer is then the result. */
   readonly client?: boolean;
 }
 
@@ -84,16 +98,17 @@ export interface Opened {
 }
 
 export function initialState(view: AnthropicView): AnthropicState {
-  return { view, ...CLEAN, turn: null, arrived: [], doomed: false };
+  return { view, ...CLEAN, turn: null, arrived: [], isEnding: false };
 }
 
-/** A turn's end is a clean cut. */
+/** The state between turns. */
 export const CLEAN = {
   echoed: [],
   held: [],
   calls: {},
   asked: null,
   requests: {},
+  sent: null,
   opened: {},
   models: {},
   failures: [],

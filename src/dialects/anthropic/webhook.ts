@@ -1,9 +1,11 @@
+import type { BetaWebhookEvent, BetaWebhookEventData } from "@anthropic-ai/sdk/resources/beta/webhooks";
 import type { EventType, SluiceEvent } from "../../contract/index.ts";
 import { toSessionId } from "./ids.ts";
-import { isTerminal } from "./turn-frames.ts";
+import { isTerminal } from "./turns.ts";
 
-/** What a webhook can tell of a session; the names are not those of the stream. */
-export type WebhookType =
+/** The types of webhooks; they differ from the stream's. */
+export type WebhookType = Extract<
+  BetaWebhookEventData["type"],
   | "session.created"
   | "session.updated"
   | "session.status_run_started"
@@ -12,9 +14,10 @@ export type WebhookType =
   | "session.requires_action"
   | "session.status_terminated"
   | "session.archived"
-  | "session.deleted";
+  | "session.deleted"
+>;
 
-/** The events that a webhook may come of. */
+/** The event types that may cause a webhook. */
 export const WEBHOOK_EVENTS: ReadonlySet<EventType> = new Set<EventType>([
   "session.updated",
   "session.ended",
@@ -49,17 +52,17 @@ export function toWebhookTypes(event: SluiceEvent): readonly WebhookType[] {
   }
 }
 
-/** Thin: who wants to know more asks for the session. The same fact gives the same text. */
+/** A webhook has only ids; a receiver retrieves the session. The same event gives the same text. */
 export function toWebhookBody(webhook: {
   id: string;
   type: WebhookType;
   session: string;
   time: string;
-  /** The name of the session's workspace. */
+  /** The name of a workspace in the sense of the Claude API; not the folder of the session. */
   workspace: string;
 }): string {
   const { id, type, session, time, workspace } = webhook;
-  return JSON.stringify({
+  const event: BetaWebhookEvent = {
     type: "event",
     id,
     created_at: time,
@@ -69,5 +72,6 @@ export function toWebhookBody(webhook: {
       organization_id: "org_sluice",
       workspace_id: `wrkspc_${workspace}`,
     },
-  });
+  };
+  return JSON.stringify(event);
 }

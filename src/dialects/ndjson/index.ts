@@ -1,14 +1,17 @@
 export {
+  type Asked,
   type ChatMessage,
   type ChatTurn,
+  Dispatch,
   fromReplay,
+  type NdjsonCursor,
+  parseLastEventId,
   type Replay,
   REPLAY_TURN_LIMIT,
+  toAsked,
   toReplay,
   toTurns,
-} from "./conversation.ts";
-export { type NdjsonCursor, parseLastEventId } from "./cursor.ts";
-export { type Asked, Dispatch, toAsked } from "./dispatch.ts";
+} from "./parse.ts";
 export {
   type AssistantSandboxNDJSONLine,
   ErrorLine,
@@ -22,6 +25,6 @@ export {
 export { MAX_LINE_BYTES } from "./line-splitter.ts";
 export { createNdjsonParser, type NdjsonParserOptions } from "./parser.ts";
 export { ndjson } from "./project.ts";
-export type { NdjsonState, NdjsonView } from "./state.ts";
+export type { NdjsonState, NdjsonView } from "./projection.ts";
 export { createNdjsonTap, type NdjsonTap, RunError } from "./tap.ts";
 export { DONE, ndjsonToSse, type NdjsonToSseOptions } from "./to-sse.ts";

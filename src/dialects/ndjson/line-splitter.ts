@@ -1,19 +1,20 @@
-/** A line without its newline, or what of it is left to say why it is none. */
+/** A line without its newline; with a fault, only the beginning of the line. */
 export type SplitLine =
   | { readonly text: string; readonly fault?: undefined }
   | { readonly text: string; readonly fault: string };
 
-/** What a reader takes at most for one line unless it is told otherwise. */
+/** The default maximum size of a line. */
 export const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 const LF = 0x0a;
+/** How many bytes of an invalid line are kept for its error. */
 const SHOWN = 1_000;
 
-/** Cuts a stream at its line feeds, wherever its chunks are cut. Holds at most one line, and of that at most the limit. */
-export class LineSplitter {
+/** Splits a stream into lines. It keeps at most one line in memory, up to the limit. */
+export class NdjsonLineSplitter {
   readonly #limit: number;
   readonly #encoder = new TextEncoder();
-  // A mark at the very beginning of a stream says only that it is UTF-8.
+  /** Decodes the first line, without a byte order mark. Later lines use `LATER_DECODER`. */
   #decoder = new TextDecoder("utf-8", { fatal: true });
   #pieces: Uint8Array[] = [];
   #size = 0;
@@ -32,18 +33,18 @@ export class LineSplitter {
       if (line) yield line;
       from = at + 1;
     }
-    // A chunk is its sender's: what is kept of it is a copy.
+    // The rest is copied: the sender may reuse the memory of its chunk.
     this.#add(bytes.slice(from));
   }
 
-  /** The last line may lack its newline. */
+  /** Yields the last line if it lacks its newline. */
   *end(): Generator<SplitLine> {
     if (this.#surrogate !== "") this.#add(this.#encoder.encode(this.#surrogate));
     const line = this.#take();
     if (line) yield line;
   }
 
-  // A text may be cut between the two halves of one character.
+  /** Holds back half of a surrogate pair: a chunk of text may end inside one. */
   #encode(text: string): Uint8Array {
     const whole = this.#surrogate + text;
     const isCut = /[\ud800-\udbff]$/.test(whole);
@@ -54,7 +55,7 @@ export class LineSplitter {
   #add(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
     this.#size += bytes.length;
-    // What is too long is told by its beginning; the rest of it is only counted.
+    // Only the beginning of a line over the limit is kept.
     if (this.#size > this.#limit && this.#pieces.length > 0) return;
     this.#pieces.push(this.#size > this.#limit ? bytes.slice(0, SHOWN) : bytes);
   }
@@ -75,12 +76,12 @@ export class LineSplitter {
     } catch {
       return { text: toShown(bytes), fault: "it is not UTF-8" };
     } finally {
-      this.#decoder = PLAIN;
+      this.#decoder = LATER_DECODER;
     }
   }
 }
 
-const PLAIN = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const LATER_DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 function join(pieces: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(pieces.reduce((size, piece) => size + piece.length, 0));

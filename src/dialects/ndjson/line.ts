@@ -1,7 +1,7 @@
-import { parseOthersJson } from "../../contract/index.ts";
 import { z } from "zod";
+import { parseOthersJson } from "../../contract/index.ts";
 
-/** The four lines of the envelope, as its page defines them. What a line has beyond them is not looked at. */
+// The four types of lines. Unknown fields are ignored.
 
 const ts = z.number().nonnegative().optional().describe("Unix epoch milliseconds");
 
@@ -37,7 +37,7 @@ export type AssistantSandboxNDJSONLine = LogLine | StepLine | ResultLine | Error
 
 const TYPES: ReadonlySet<unknown> = new Set(["log", "step", "result", "error"]);
 
-/** One line without its newline. Whatever the page does not define is refused, and the refusal says why. */
+/** Parses one line without its newline; throws `NdjsonError` with the reason for any other text. */
 export function parseLine(text: string): AssistantSandboxNDJSONLine {
   let value: unknown;
   try {
@@ -56,13 +56,14 @@ export function parseLine(text: string): AssistantSandboxNDJSONLine {
   throw new NdjsonError(faults.join("; "), text);
 }
 
+/** How many characters of an invalid line its error shows. */
 const SHOWN = 1_000;
 
-/** A line, or a place in the stream, that breaks the envelope's rules. */
+/** The error of an invalid line. */
 export class NdjsonError extends Error {
   readonly code = "protocol_error";
   readonly reason: string;
-  /** The beginning of the line as it came. */
+  /** The beginning of the line. */
   readonly line: string;
 
   constructor(reason: string, line: string) {

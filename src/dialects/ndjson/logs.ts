@@ -1,10 +1,10 @@
 import type { EventOf, PlanEntry, SluiceEvent } from "../../contract/index.ts";
 import type { LogLine } from "./line.ts";
 
-type Said = Pick<LogLine, "level" | "message">;
+type Log = Pick<LogLine, "level" | "message">;
 
-/** What an event is to somebody who reads a run's trace; undefined for what other lines tell, or nobody needs. */
-export function toLog(event: SluiceEvent): Said | undefined {
+/** An event as a log line; undefined for events that other lines show and for unimportant ones. */
+export function toLog(event: SluiceEvent): Log | undefined {
   switch (event.type) {
     case "sandbox.boot":
     case "sandbox.ready":
@@ -43,21 +43,21 @@ export function toLog(event: SluiceEvent): Said | undefined {
   }
 }
 
-function sandboxLog(type: string, { provider, sandbox_id, message }: EventOf<"sandbox.ready">["data"]): Said {
-  const said = `sandbox ${type.slice("sandbox.".length)}: ${provider} ${sandbox_id}`;
+function sandboxLog(type: string, { provider, sandbox_id, message }: EventOf<"sandbox.ready">["data"]): Log {
+  const text = `sandbox ${type.slice("sandbox.".length)}: ${provider} ${sandbox_id}`;
   const level = type === "sandbox.error" ? "error" : "info";
-  return { level, message: message === undefined ? said : `${said}: ${message}` };
+  return { level, message: message === undefined ? text : `${text}: ${message}` };
 }
 
-function processLog({ exit_code, signal, reason, stderr }: EventOf<"process.ended">["data"]): Said {
+function processLog({ exit_code, signal, reason, stderr }: EventOf<"process.ended">["data"]): Log {
   const how = signal ?? (exit_code === undefined ? reason : `exit code ${exit_code}`);
   const last = stderr?.tail ?? stderr?.head;
   const level = reason === "lost" || (reason === "exited" && exit_code !== 0) ? "warn" : "info";
   return { level, message: `the agent's process ended: ${how}${last ? `\n${last}` : ""}` };
 }
 
-// What is tried again is told as that.
-function errorLog({ code, message, details }: EventOf<"error">["data"]): Said | undefined {
+/** Undefined for the error of a retry: `turn.retrying` has a log line of its own. */
+function errorLog({ code, message, details }: EventOf<"error">["data"]): Log | undefined {
   if ((details as { retrying?: unknown } | undefined)?.retrying !== undefined) return undefined;
   return { level: "error", message: code === undefined ? message : `${code}: ${message}` };
 }
@@ -66,5 +66,5 @@ function toEntry({ content, status }: PlanEntry): string {
   return `[${status === "completed" ? "x" : status === "in_progress" ? ">" : " "}] ${content}`;
 }
 
-const info = (message: string): Said => ({ level: "info", message });
-const warn = (message: string): Said => ({ level: "warn", message });
+const info = (message: string): Log => ({ level: "info", message });
+const warn = (message: string): Log => ({ level: "warn", message });

@@ -1,18 +1,18 @@
+import { NdjsonLineSplitter, type SplitLine } from "./line-splitter.ts";
 import { type AssistantSandboxNDJSONLine, NdjsonError, parseLine } from "./line.ts";
-import { LineSplitter, type SplitLine } from "./line-splitter.ts";
 
 export interface NdjsonParserOptions {
-  /** A line that breaks the rules fails the stream; `false` drops it and goes on. */
+  /** Whether an invalid line fails the stream (default) or is dropped. */
   readonly strict?: boolean;
-  /** What one line may have at most; more is a line that breaks the rules. */
+  /** The maximum size of a line; a longer line is invalid. */
   readonly maxLineBytes?: number;
-  /** Told of every line that was refused. */
+  /** Called for each invalid line. */
   readonly onRejected?: (error: NdjsonError) => void;
   /** Fails the stream when it aborts. */
   readonly signal?: AbortSignal;
 }
 
-/** Bytes or text in, lines of the envelope out: `response.body.pipeThrough(createNdjsonParser())`. */
+/** A stream from bytes or text to parsed lines: `response.body.pipeThrough(createNdjsonParser())`. */
 export function createNdjsonParser(
   options: NdjsonParserOptions = {},
 ): TransformStream<Uint8Array | string, AssistantSandboxNDJSONLine> {
@@ -32,17 +32,17 @@ export function createNdjsonParser(
 }
 
 export interface LineTransform<Out> {
-  /** True once nothing more counts: the stream ends, and what is left of its chunk is still shown here. */
+  /** Returns true to end the stream. Further lines of the same chunk still come here. */
   line(line: SplitLine, controller: TransformStreamDefaultController<Out>): boolean | void;
   end?(controller: TransformStreamDefaultController<Out>): void;
 }
 
-/** What all transforms of lines have in common: where lines begin and end, and when to stop. */
+/** A stream that splits its input into lines and handles the end and the abort signal. */
 export function createLineTransform<Out>(
   { maxLineBytes, signal }: Pick<NdjsonParserOptions, "maxLineBytes" | "signal">,
   { line, end }: LineTransform<Out>,
 ): TransformStream<Uint8Array | string, Out> {
-  const splitter = new LineSplitter(maxLineBytes);
+  const splitter = new NdjsonLineSplitter(maxLineBytes);
   let unhook: (() => void) | undefined;
   return new TransformStream<Uint8Array | string, Out>({
     start(controller) {
@@ -57,7 +57,7 @@ export function createLineTransform<Out>(
       for (const split of splitter.push(chunk)) if (line(split, controller)) isOver = true;
       if (!isOver) return;
       unhook?.();
-      // Whoever still sends is told to stop.
+      // Cancels the input too.
       controller.terminate();
     },
     flush(controller) {

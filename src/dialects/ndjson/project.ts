@@ -1,107 +1,117 @@
-import type { EventOf, Item, SluiceEvent } from "../../contract/index.ts";
+import type { EventData, EventOf, Item, SluiceEvent } from "../../contract/index.ts";
 import type { Dialect, Frame, Projected } from "../port.ts";
-import { hasResult, toError } from "./ending.ts";
+import { NO_FRAMES } from "../shared/projection.ts";
+import { toText } from "../shared/text.ts";
 import { toLog } from "./logs.ts";
-import { NO_TURN, type NdjsonState, type NdjsonView, type OpenTurn } from "./state.ts";
-import { endSteps, tellCall, tellResult, tellToolAnswer, tellToolRequest } from "./steps.ts";
-import { Teller } from "./teller.ts";
+import { NdjsonProjection, type NdjsonState, type NdjsonView, NO_TURN, type OpenTurn } from "./projection.ts";
+import { endSteps, projectCall, projectResult, projectToolAnswer, projectToolRequest } from "./steps.ts";
 import { DONE } from "./to-sse.ts";
 
-/**
- * The log as lines of the envelope. A turn's lines are all between its `turn.started` and its `turn.ended`, so that
- * the lines of a session are those of its turns, one after the other.
- */
+/** The log as NDJSON lines. All lines of a turn come from the events between `turn.started` and `turn.ended`. */
 export const ndjson: Dialect<NdjsonState, NdjsonView> = {
   id: "ndjson",
   memory: "turn",
   initial: (view) => ({ view, ...NO_TURN }),
   project(state, stored) {
-    // The many: a text shows when it is whole.
+    // Most events are deltas; this dialect shows whole texts.
     if (stored.type === "item.delta" || stored.type === "input.accepted") return { state, frames: NO_FRAMES };
     const event = JSON.parse(stored.body) as SluiceEvent;
     if (event.type === "session.deleted") return { state, frames: NO_FRAMES, last: true };
     if (event.turn_id === undefined) return { state: hold(state, event), frames: NO_FRAMES };
     if (state.view.turn !== undefined && state.view.turn !== event.turn_id)
       return { state: state.held.length === 0 ? state : { ...state, held: [] }, frames: NO_FRAMES };
-    return tell(state, event, event.turn_id);
+    return projectTurn(state, event, event.turn_id);
   },
 };
 
-const NO_FRAMES: readonly Frame[] = [];
-
+/** Keeps the log line of an event between turns; the next turn shows it. */
 function hold(state: NdjsonState, event: SluiceEvent): NdjsonState {
-  const said = state.view.form === "sse" ? undefined : toLog(event);
-  if (!said) return state;
-  const line = JSON.stringify({ type: "log", ...said, ts: Date.parse(event.time) });
+  const log = state.view.form === "sse" ? undefined : toLog(event);
+  if (!log) return state;
+  const line = JSON.stringify({ type: "log", ...log, ts: Date.parse(event.time) });
   return { ...state, held: [...state.held, line] };
 }
 
-function tell(state: NdjsonState, event: SluiceEvent, turnId: string): Projected<NdjsonState> {
+function projectTurn(state: NdjsonState, event: SluiceEvent, turnId: string): Projected<NdjsonState> {
   const held = state.held.map((data): Frame => ({ event: "log", data }));
   const turn: OpenTurn = state.turn?.id === turnId ? state.turn : { id: turnId, steps: {}, text: null };
-  const teller = new Teller(state, turn, event);
-  tellEvent(teller, event);
-  const frames = numbered(state.view, event.sequence, [...held, ...teller.frames]);
+  const projection = new NdjsonProjection(state, turn, event);
+  projectEvent(projection, event);
+  const frames = numbered(state.view, event.sequence, [...held, ...projection.frames]);
   const isOver = event.type === "turn.ended";
   return {
-    state: { view: state.view, held: [], turn: isOver ? null : teller.turn },
+    state: { view: state.view, held: [], turn: isOver ? null : projection.turn },
     frames,
     last: isOver && state.view.turn === turnId,
   };
 }
 
-function tellEvent(teller: Teller, event: SluiceEvent): void {
+function projectEvent(projection: NdjsonProjection, event: SluiceEvent): void {
   switch (event.type) {
     case "item.completed":
-      return tellItem(teller, event.data.item, event.parent_id);
+      return projectItem(projection, event.data.item, event.parent_id);
     case "tool.requested":
-      return tellToolRequest(teller, event);
+      return projectToolRequest(projection, event);
     case "tool.resolved":
-      return tellToolAnswer(teller, event);
+      return projectToolAnswer(projection, event);
     case "turn.ended":
-      return tellEnd(teller, event);
+      return projectEnd(projection, event);
     default: {
-      const said = toLog(event);
-      if (said) teller.log(said.level, said.message);
+      const log = toLog(event);
+      if (log) projection.log(log.level, log.message);
     }
   }
 }
 
-function tellItem(teller: Teller, item: Item, parent: string | undefined): void {
-  if (item.kind === "tool_call") return tellCall(teller, item);
-  if (item.kind === "tool_result") return tellResult(teller, item);
+function projectItem(projection: NdjsonProjection, item: Item, parent: string | undefined): void {
+  if (item.kind === "tool_call") return projectCall(projection, item);
+  if (item.kind === "tool_result") return projectResult(projection, item);
   if (item.kind !== "message" || item.role !== "assistant") return;
   const thought = item.content.find((part) => part.type === "reasoning");
-  if (thought) return thought.visibility === "public" ? teller.log("debug", thought.text) : undefined;
-  const text = item.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("");
+  if (thought) return thought.visibility === "public" ? projection.log("debug", thought.text) : undefined;
+  const text = toText(item.content);
   if (text === "") return;
-  // A sub-agent's words, and a message that broke off, are never the turn's own last ones.
-  if (parent !== undefined || item.status === "failed") return teller.log("debug", text);
-  if (teller.turn.text !== null) teller.log("debug", teller.turn.text);
-  teller.setText(text);
+  // A sub-agent's message and an incomplete message are never the turn's result.
+  if (parent !== undefined || item.status === "failed") return projection.log("debug", text);
+  if (projection.turn.text !== null) projection.log("debug", projection.turn.text);
+  projection.change({ text });
 }
 
-function tellEnd(teller: Teller, { data }: EventOf<"turn.ended">): void {
-  endSteps(teller);
-  const { ts } = teller;
-  const { text } = teller.turn;
+function projectEnd(projection: NdjsonProjection, { data }: EventOf<"turn.ended">): void {
+  endSteps(projection);
+  const { ts } = projection;
+  const { text } = projection.turn;
   if (hasResult(data, text ?? undefined)) {
-    teller.say({ type: "result", message: text ?? "", ts });
+    projection.emit({ type: "result", message: text ?? "", ts });
   } else {
-    if (text !== null) teller.log("debug", text);
-    teller.say({ type: "error", ...toError(data), ts });
+    if (text !== null) projection.log("debug", text);
+    projection.emit({ type: "error", ...toError(data), ts });
   }
-  if (teller.isSse) teller.frames.push({ event: "done", data: DONE });
+  if (projection.isSse) projection.frames.push({ event: "done", data: DONE });
 }
 
-/**
- * Each frame of one event is a place to resume behind: `N.1`, `N.2`, and `N` for the last, behind which the reader has
- * seen all of it.
- */
+/** Numbers the frames of event N as `N.1`, `N.2` and, for the last, `N`: a reader can resume after any of them. */
 function numbered({ form, seen }: NdjsonView, sequence: number, frames: readonly Frame[]): readonly Frame[] {
   if (form !== "sse") return frames;
   const named = frames.map((frame, index) =>
     index === frames.length - 1 ? frame : { ...frame, id: `${sequence}.${index + 1}` },
   );
   return seen?.sequence === sequence ? named.slice(seen.frames) : named;
+}
+
+type Ended = EventData<"turn.ended">;
+
+/** Whether a turn ends with a result. A turn that its model cut off (refusal, limit) before any text ends with an error. */
+export function hasResult({ status, stop_reason }: Ended, text: string | undefined): boolean {
+  return status === "completed" && (stop_reason === "end_turn" || text !== undefined);
+}
+
+function toError({ status, stop_reason, error, details }: Ended): { code: string; message: string } {
+  if (status === "interrupted") {
+    const what = stop_reason === "terminated" ? "The session was terminated." : "The run was cancelled.";
+    return { code: "cancelled", message: what };
+  }
+  const { reason } = (details ?? {}) as { reason?: unknown };
+  const known = error?.message ?? (typeof reason === "string" && reason !== "" ? reason : undefined);
+  return { code: error?.code ?? stop_reason, message: known ?? `The run failed: ${stop_reason}.` };
 }

@@ -1,93 +1,91 @@
-import { own } from "../../contract/ownKeys.ts";
-import { parseOthersJson } from "../../contract/index.ts";
-import type { ContentPart, EventOf, Item } from "../../contract/index.ts";
-import type { OpenStep } from "./state.ts";
-import type { Teller } from "./teller.ts";
+import { type ContentPart, type EventOf, type Item, own, parseJsonOr } from "../../contract/index.ts";
+import { parseArguments, toText } from "../shared/text.ts";
+import type { NdjsonProjection, OpenStep } from "./projection.ts";
 
-/** A call is a step from when its arguments are whole. */
-export function tellCall(teller: Teller, item: Item): void {
+/** Starts a step for a call, whose arguments are complete. */
+export function projectCall(projection: NdjsonProjection, item: Item): void {
   const call = item.content.find((part) => part.type === "tool_call");
   if (!call) return;
-  start(teller, item.item_id, {
+  start(projection, item.item_id, {
     name: call.name,
     args: parseArguments(call.arguments),
     callId: call.call_id,
   });
 }
 
-/** What came back ends the step. */
-export function tellResult(teller: Teller, item: Item): void {
+/** Ends the step of a tool result. */
+export function projectResult(projection: NdjsonProjection, item: Item): void {
   const result = item.content.find((part) => part.type === "tool_result");
-  const key = keyOf(teller, item, result?.call_id);
-  const step = key === undefined ? undefined : own(teller.turn.steps, key);
+  const key = keyOf(projection, item, result?.call_id);
+  const step = key === undefined ? undefined : own(projection.turn.steps, key);
   if (!step || key === undefined) return;
   const output = result?.output ?? toText(item.content);
-  if (item.status !== "failed") return end(teller, key, { result: toValue(output) });
-  end(teller, key, { error: output === "" ? toExit(item.content) : output });
+  if (item.status !== "failed") return end(projection, key, { result: toValue(output) });
+  end(projection, key, { error: output === "" ? toExit(item.content) : output });
 }
 
-/** A tool that the application runs and the agent has no item for; the others are steps already. */
-export function tellToolRequest(teller: Teller, { data }: EventOf<"tool.requested">): void {
+/** Starts a step for a tool request, unless the agent's own call has started it. */
+export function projectToolRequest(projection: NdjsonProjection, { data }: EventOf<"tool.requested">): void {
   const { call_id: callId, name, input, request_id } = data;
-  if (callId !== undefined && findCall(teller, callId) !== undefined) return;
-  start(teller, request_id, { name, args: input, callId: undefined });
+  if (callId !== undefined && findCall(projection, callId) !== undefined) return;
+  start(projection, request_id, { name, args: input, callId: undefined });
 }
 
-export function tellToolAnswer(teller: Teller, { data }: EventOf<"tool.resolved">): void {
-  if (!Object.hasOwn(teller.turn.steps, data.request_id)) return;
+export function projectToolAnswer(projection: NdjsonProjection, { data }: EventOf<"tool.resolved">): void {
+  if (!Object.hasOwn(projection.turn.steps, data.request_id)) return;
   const text = toText(data.content);
   const { status } = data;
   end(
-    teller,
+    projection,
     data.request_id,
     status === "completed" ? { result: toValue(text) } : { error: text || status },
   );
 }
 
-/** Nothing of a turn is open at its end; what a log without its beginning left open is closed here. */
-export function endSteps(teller: Teller): void {
-  for (const key of Object.keys(teller.turn.steps)) end(teller, key, { error: "interrupted" });
+/** Ends the steps that are still open at the turn's end. */
+export function endSteps(projection: NdjsonProjection): void {
+  for (const key of Object.keys(projection.turn.steps)) end(projection, key, { error: "interrupted" });
 }
 
 function start(
-  teller: Teller,
+  projection: NdjsonProjection,
   key: string,
   { name, args, callId }: { name: string; args: unknown; callId: string | undefined },
 ): void {
   const id = `step_${key.replace(/^[a-z]+_/, "")}`;
-  const { ts } = teller;
-  teller.open(key, { id, name, callId, since: ts });
-  teller.say({ type: "step", id, name, status: "running", args, ts });
+  const { ts } = projection;
+  projection.open(key, { id, name, callId, since: ts });
+  projection.emit({ type: "step", id, name, status: "running", args, ts });
 }
 
-function end(teller: Teller, key: string, outcome: { result: unknown } | { error: string }): void {
-  const { id, name, since } = own(teller.turn.steps, key) as OpenStep;
-  const { ts } = teller;
+function end(
+  projection: NdjsonProjection,
+  key: string,
+  outcome: { result: unknown } | { error: string },
+): void {
+  const { id, name, since } = own(projection.turn.steps, key) as OpenStep;
+  const { ts } = projection;
   const durationMs = ts - since;
-  teller.close(key);
+  projection.close(key);
   if ("error" in outcome) {
     const { error } = outcome;
-    return teller.say({ type: "step", id, name, status: "failed", error, durationMs, ts });
+    return projection.emit({ type: "step", id, name, status: "failed", error, durationMs, ts });
   }
-  teller.say({ type: "step", id, name, status: "succeeded", result: outcome.result, durationMs, ts });
+  projection.emit({ type: "step", id, name, status: "succeeded", result: outcome.result, durationMs, ts });
 }
 
-function keyOf(teller: Teller, item: Item, callId: string | undefined): string | undefined {
-  const { steps } = teller.turn;
+function keyOf(projection: NdjsonProjection, item: Item, callId: string | undefined): string | undefined {
+  const { steps } = projection.turn;
   if (item.parent_id !== undefined && Object.hasOwn(steps, item.parent_id)) return item.parent_id;
-  return findCall(teller, callId ?? item.native_item_id);
+  return findCall(projection, callId ?? item.native_item_id);
 }
 
-function findCall(teller: Teller, callId: string | undefined): string | undefined {
+function findCall(projection: NdjsonProjection, callId: string | undefined): string | undefined {
   if (callId === undefined) return undefined;
-  return Object.entries(teller.turn.steps).find(([, step]) => step.callId === callId)?.[0];
+  return Object.entries(projection.turn.steps).find(([, step]) => step.callId === callId)?.[0];
 }
 
-function toText(content: readonly ContentPart[]): string {
-  return content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("");
-}
-
-/** A command that fails may say nothing but its exit code. */
+/** The error of a failed command without output: its exit code. */
 function toExit(content: readonly ContentPart[]): string {
   const codes = content.map((part) =>
     part.type === "json" ? (part.json as { exit_code?: unknown } | null)?.exit_code : undefined,
@@ -96,21 +94,7 @@ function toExit(content: readonly ContentPart[]): string {
   return code === undefined ? "failed" : `exit code ${code}`;
 }
 
-/** What a tool returned: the log has its text, and a text that is an object or a list is that value. */
+/** A tool's output as a value: JSON objects and lists are parsed, other text stays text. */
 function toValue(text: string): unknown {
-  if (!/^\s*[[{]/.test(text)) return text;
-  try {
-    return parseOthersJson(text);
-  } catch {
-    return text;
-  }
-}
-
-function parseArguments(text: string): unknown {
-  if (text === "") return {};
-  try {
-    return parseOthersJson(text);
-  } catch {
-    return text;
-  }
+  return /^\s*[[{]/.test(text) ? parseJsonOr(text, text) : text;
 }

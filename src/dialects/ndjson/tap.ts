@@ -1,21 +1,21 @@
+import { NdjsonLineSplitter } from "./line-splitter.ts";
 import { parseLine } from "./line.ts";
-import { LineSplitter } from "./line-splitter.ts";
 import type { NdjsonParserOptions } from "./parser.ts";
 
-/** Passes the bytes on as they are, and knows the run's response once it has gone by. */
+/** Passes bytes through unchanged and reads the run's response from them. */
 export interface NdjsonTap extends TransformStream<Uint8Array, Uint8Array> {
   /** The message of the run's `result`. Rejects with a `RunError` for its `error`, or when the stream ends before either. */
   readonly response: Promise<string>;
 }
 
-/** A workflow forwards a run's lines and surfaces its response: `body.pipeThrough(tap)`, `await tap.response`. */
+/** Forwards a run's lines and gives its response: `body.pipeThrough(tap)`, `await tap.response`. */
 export function createNdjsonTap({
   maxLineBytes,
   signal,
 }: Pick<NdjsonParserOptions, "maxLineBytes" | "signal"> = {}): NdjsonTap {
-  const splitter = new LineSplitter(maxLineBytes);
+  const splitter = new NdjsonLineSplitter(maxLineBytes);
   const { promise, resolve, reject } = defer<string>();
-  // Whoever only forwards never looks at it.
+  // A caller that only forwards the bytes never awaits the response: its rejection must not be unhandled.
   promise.catch(() => {});
   const abort = (): void => reject(signal?.reason);
   signal?.addEventListener("abort", abort, { once: true });
@@ -25,18 +25,18 @@ export function createNdjsonTap({
     signal?.removeEventListener("abort", abort);
     how();
   };
-  const see = (text: string): void => {
+  const inspect = (text: string): void => {
     const line = read(text);
     if (line?.type === "result") settle(() => resolve(line.message));
     if (line?.type === "error") settle(() => reject(new RunError(line.code, line.message)));
   };
   const stream = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
-      for (const { text, fault } of splitter.push(chunk)) if (fault === undefined) see(text);
+      for (const { text, fault } of splitter.push(chunk)) if (fault === undefined) inspect(text);
       controller.enqueue(chunk);
     },
     flush() {
-      for (const { text, fault } of splitter.end()) if (fault === undefined) see(text);
+      for (const { text, fault } of splitter.end()) if (fault === undefined) inspect(text);
       const truncated = new RunError("stream_truncated", "The run's stream ended before its result.");
       settle(() => reject(truncated));
     },

@@ -1,6 +1,7 @@
 import type { ContentPart } from "../../contract/index.ts";
-import { isRecord, type Params } from "../rpc.ts";
-import { toUnifiedDiff } from "../scripted/agent/unified-diff.ts";
+import { isRecord } from "../fields.ts";
+import type { Params } from "../rpc.ts";
+import { toUnifiedDiff } from "../../text/unified-diff.ts";
 
 /** A content block of ACP as parts of an item. */
 export function toParts(block: Params): ContentPart[] {
@@ -21,7 +22,7 @@ export function toParts(block: Params): ContentPart[] {
   return type === "audio" ? [{ type: "json", json: { type, mimeType } }] : [];
 }
 
-/** What a tool's content says in words, whole as every update repeats it. */
+/** The text of a tool's content. Every update repeats it whole. */
 export function textOf(content: unknown): string {
   return blocksOf(content)
     .map(({ text }) => (typeof text === "string" ? text : ""))
@@ -29,14 +30,14 @@ export function textOf(content: unknown): string {
     .join("\n");
 }
 
-/** What a tool's content shows beside words. */
+/** The images and other parts of a tool's content. */
 export function imagesOf(content: unknown): ContentPart[] {
   return blocksOf(content)
     .filter((block) => block["type"] !== "text")
     .flatMap(toParts);
 }
 
-/** The files that a tool's content changes. */
+/** References to the files that a tool's content changes. */
 export function filesOf(content: unknown): ContentPart[] {
   if (!Array.isArray(content)) return [];
   return content.filter(isRecord).flatMap((entry): ContentPart[] => {
@@ -58,4 +59,77 @@ function blocksOf(content: unknown): Params[] {
   return content
     .filter(isRecord)
     .flatMap(({ type, content: block }) => (type === "content" && isRecord(block) ? [block] : []));
+}
+
+export interface Outcome {
+  readonly output: string;
+  readonly failed: boolean;
+  readonly content: readonly ContentPart[];
+}
+
+/** The outcome of a call, from its last update. */
+export function toOutcome(fields: Params): Outcome {
+  const { status, content, rawOutput } = fields;
+  const code = exitCode(rawOutput);
+  const hasFailed = code !== undefined && code !== 0;
+  return {
+    output: outputOf(content, rawOutput),
+    failed: status === "failed" || hasFailed,
+    content: [
+      ...imagesOf(content),
+      ...(hasFailed ? [{ type: "json" as const, json: { exit_code: code } }] : []),
+    ],
+  };
+}
+
+export function outputOf(content: unknown, raw: unknown): string {
+  if (typeof raw === "string") return raw;
+  const shown = textOf(content);
+  if (shown !== "") return shown;
+  return rawText(raw);
+}
+
+/** Fields in which agents return a text. */
+const TEXT_KEYS = [
+  "formatted_output",
+  "aggregated_output",
+  "tool_output_for_prompt",
+  "summary_for_prompt",
+  "output",
+  "stdout",
+  "text",
+  "message",
+  "error",
+];
+
+function rawText(raw: unknown): string {
+  if (Array.isArray(raw))
+    return raw.map((part) => (isRecord(part) ? String(part["text"] ?? "") : "")).join("\n");
+  if (!isRecord(raw)) return "";
+  return textIn(raw) ?? (Array.isArray(raw["content"]) ? rawText(raw["content"]) : JSON.stringify(raw));
+}
+
+/** The text of a structured result, up to a depth of 3: `{"MCP":{"output":{"OkayOutput":"…"}}}`. */
+function textIn(record: Params, depth = 0): string | undefined {
+  for (const key of TEXT_KEYS) {
+    const value = record[key];
+    if (typeof value === "string" && value !== "") return value;
+  }
+  const nested = Object.values(record).filter(isRecord);
+  for (const value of depth < 3 ? nested : []) {
+    const words = textIn(value, depth + 1) ?? onlyText(value);
+    if (words !== undefined) return words;
+  }
+  return undefined;
+}
+
+function onlyText(record: Params): string | undefined {
+  const [value, ...others] = Object.values(record);
+  return typeof value === "string" && others.length === 0 ? value : undefined;
+}
+
+function exitCode(raw: unknown): number | undefined {
+  if (!isRecord(raw)) return undefined;
+  const code = raw["exit_code"] ?? (isRecord(raw["metadata"]) ? raw["metadata"]["exit"] : undefined);
+  return typeof code === "number" && Number.isInteger(code) ? code : undefined;
 }

@@ -1,98 +1,192 @@
 import type { SpoolLine } from "../../contract/index.ts";
 import type { Decoded } from "../port.ts";
-import { isRecord, type Params, type RpcError, type RpcMessage, toRpcMessage } from "../rpc.ts";
+import { isRecord } from "../fields.ts";
+import { type Params, type RpcError, type RpcMessage, toRpcMessage, toRefusal } from "../rpc.ts";
 import { own, without } from "../transcript.ts";
-import { parseObject, unparsedFact } from "../unparsed.ts";
-import type { AcpDialect } from "./dialect.ts";
-import { endPrompt, failPrompt } from "./ending.ts";
-import { Hand } from "./hand.ts";
-import { failHandshake, hearHandshake, isHandshake } from "./handshake.ts";
-import { askPermission } from "./permission.ts";
-import { toRefusal } from "./request.ts";
-import { hearSent } from "./sent.ts";
-import { endSpeech } from "./speech.ts";
+import { parseObject, unparsedFact } from "../line.ts";
+import { type AcpDialect, AcpReading } from "./dialect.ts";
+import { endPrompt, failPrompt } from "./turns.ts";
 import type { AcpState } from "./state.ts";
-import { hearUpdate, placeOf } from "./updates.ts";
+import { failHandshake, readHandshake, isHandshake } from "./handshake.ts";
+import { askPermission } from "./asks.ts";
+import { noteSent } from "./sent.ts";
+import { endSpeech, childAnchor, readChunk, MAIN, parentOf } from "./messages.ts";
+import { toEntries, readTool } from "./tools.ts";
 
 /** One line of an ACP agent as facts. Never throws, whatever the bytes. */
 export function decodeAcp(dialect: AcpDialect, state: AcpState, line: SpoolLine): Decoded<AcpState> {
-  if (line.dir === "in") return { state: hearSent(dialect, state, line), facts: [] };
+  if (line.dir === "in") return { state: noteSent(dialect, state, line), facts: [] };
   if (line.dir !== "out") return { state, facts: [] };
   const value = parseObject(line);
   const message = typeof value === "string" ? undefined : toRpcMessage(value);
   if (typeof value === "string") return { state, facts: [unparsedFact(line, value)] };
-  const hand = new Hand(dialect, state);
+  const reading = new AcpReading(dialect, state);
   if (!message) {
-    const trouble = hearPrinted(hand, value);
-    if (trouble !== undefined) hand.scribe.unparsed(line, trouble);
-    return hand.done();
+    const trouble = readPrinted(reading, value);
+    if (trouble !== undefined) reading.scribe.unparsed(line, trouble);
+    return reading.decoded();
   }
-  dialect.before?.(hand, message);
-  const trouble = hear(hand, message);
-  if (trouble !== undefined) hand.scribe.unparsed(line, trouble);
-  return hand.done();
+  dialect.before?.(reading, message);
+  const trouble = readMessage(reading, message);
+  if (trouble !== undefined) reading.scribe.unparsed(line, trouble);
+  return reading.decoded();
 }
 
-/** A line of a mode without a protocol: recordings have them. */
-function hearPrinted(hand: Hand, value: Params): string | undefined {
-  const form = hand.dialect.forms?.find((form) => form.isOf(value));
-  return form ? form.hear(hand, value) : "the line is no JSON-RPC message";
+/** A printed line of a mode without a protocol, as recordings have it. */
+function readPrinted(reading: AcpReading, value: Params): string | undefined {
+  const form = reading.dialect.forms?.find((form) => form.isOf(value));
+  return form ? form.read(reading, value) : "the line is no JSON-RPC message";
 }
 
-function hear(hand: Hand, message: RpcMessage): string | undefined {
+function readMessage(reading: AcpReading, message: RpcMessage): string | undefined {
   switch (message.kind) {
     case "notification":
-      if (message.method === "session/update") return hearUpdate(hand, message.params);
-      if (hand.dialect.extension?.(hand, message)) return undefined;
-      // `$/…` belongs to the transport, `_…` to a private agreement that nobody made with us.
+      if (message.method === "session/update") return readUpdate(reading, message.params);
+      if (reading.dialect.extension?.(reading, message)) return undefined;
+      // `$/…` belongs to the transport, `_…` to extensions that are not ours.
       return /^[$_]/.test(message.method)
         ? undefined
         : `an unknown notification: ${message.method.slice(0, 60)}`;
     case "request":
-      return hearRequest(hand, message);
+      return readRequest(reading, message);
     case "result":
-      return hearResult(hand, message.id, message.result);
+      return readResult(reading, message.id, message.result);
     case "error":
-      return hearError(hand, message.id, message.error);
+      return readRefusal(reading, message.id, message.error);
   }
 }
 
-function hearRequest(hand: Hand, message: Extract<RpcMessage, { kind: "request" }>): string | undefined {
+function readRequest(
+  reading: AcpReading,
+  message: Extract<RpcMessage, { kind: "request" }>,
+): string | undefined {
   const { id, method, params } = message;
   if (method === "session/request_permission") {
-    const place = placeOf(hand, params);
-    endSpeech(hand, place);
-    if (askPermission(hand, id, { params, place })) return undefined;
-    hand.replies.push(toRefusal(id, "the request could not be read"));
+    const origin = originOf(reading, params);
+    endSpeech(reading, origin);
+    if (askPermission(reading, id, { params, origin })) return undefined;
+    reading.replies.push(toRefusal(id, "the request could not be read"));
     return "a malformed session/request_permission";
   }
-  if (hand.dialect.extension?.(hand, message)) return undefined;
-  hand.replies.push(toRefusal(id, `${method} is not offered`));
+  if (reading.dialect.extension?.(reading, message)) return undefined;
+  reading.replies.push(toRefusal(id, `${method} is not offered`));
   return /^(fs|terminal)\//.test(method) ? undefined : `an unknown request: ${method.slice(0, 60)}`;
 }
 
-function hearResult(hand: Hand, id: string | number, result: unknown): string | undefined {
-  const method = answered(hand, id);
+function readResult(reading: AcpReading, id: string | number, result: unknown): string | undefined {
+  const method = answered(reading, id);
   if (method === undefined) return undefined;
-  if (method === "session/prompt") endPrompt(hand, String(id), isRecord(result) ? result : NOTHING);
-  if (isHandshake(hand, method)) hearHandshake(hand, method, result);
+  if (method === "session/prompt") endPrompt(reading, String(id), isRecord(result) ? result : NOTHING);
+  if (isHandshake(reading, method)) readHandshake(reading, method, result);
   return undefined;
 }
 
-function hearError(hand: Hand, id: string | number, error: RpcError): string | undefined {
-  const method = answered(hand, id);
+function readRefusal(reading: AcpReading, id: string | number, error: RpcError): string | undefined {
+  const method = answered(reading, id);
   if (method === undefined) return undefined;
-  if (method === "session/prompt") failPrompt(hand, error);
-  if (isHandshake(hand, method)) failHandshake(hand, method, error);
+  if (method === "session/prompt") failPrompt(reading, error);
+  if (isHandshake(reading, method)) failHandshake(reading, method, error);
   return undefined;
 }
 
 const NOTHING: Params = {};
 
-/** What we had asked; a second answer to the same request is none. */
-function answered(hand: Hand, id: string | number): string | undefined {
+/** The method of our request. A second answer to it is ignored. */
+function answered(reading: AcpReading, id: string | number): string | undefined {
   const key = String(id);
-  const method = own(hand.state.sent, key);
-  if (method !== undefined) hand.note({ sent: without(hand.state.sent, key) });
+  const method = own(reading.state.sent, key);
+  if (method !== undefined) reading.change({ sent: without(reading.state.sent, key) });
   return method;
+}
+
+/** Updates that the log does not need: the agent's abilities and settings. */
+const NOISE = new Set([
+  "user_message_chunk",
+  "available_commands_update",
+  "current_mode_update",
+  "config_option_update",
+  "session_info_update",
+  "compaction_summary_chunk",
+  "plan_removed",
+  "subagent_update",
+  "session_message",
+  "session_message_chunk",
+]);
+
+/** One `session/update`. A text says why it has no meaning. */
+export function readUpdate(reading: AcpReading, params: Params): string | undefined {
+  const { update } = params;
+  if (!isRecord(update)) return "a session/update without an update";
+  const { sessionUpdate: type } = update;
+  if (reading.state.isReplaying || reading.dialect.ignores?.(reading, update)) return undefined;
+  const origin = originOf(reading, params);
+  const isRead = readKind(reading, { type, update, origin });
+  return isRead ? undefined : `a session/update of an unknown kind: ${JSON.stringify(type)?.slice(0, 60)}`;
+}
+
+/** The origin of an update: the agent itself, or one of its sub-agents. */
+export function originOf(reading: AcpReading, params: Params): string {
+  const { sessionId } = params;
+  if (!reading.dialect.hasChildren || typeof sessionId !== "string") return MAIN;
+  if (reading.state.session === undefined || sessionId === reading.state.session) return MAIN;
+  return childAnchor(sessionId) in reading.scribe.transcript.calls ? sessionId : MAIN;
+}
+
+function readKind(
+  reading: AcpReading,
+  { type, update, origin }: { type: unknown; update: Params; origin: string },
+): boolean {
+  switch (type) {
+    case "agent_message_chunk":
+      return readChunk(reading, update, { kind: "text", origin });
+    case "agent_thought_chunk":
+      return readChunk(reading, update, { kind: "reasoning", origin });
+    case "tool_call":
+      return readTool(reading, update, { origin, isUpdate: false });
+    case "tool_call_update":
+      return readTool(reading, update, { origin, isUpdate: true });
+    case "plan":
+    case "plan_update":
+      return readPlan(reading, update, origin);
+    case "usage_update":
+      return readCost(reading, update);
+    case "notice":
+      reading.scribe.status("notice", { detail: noticeOf(update), parent: parentOf(origin) });
+      return true;
+    case "compaction_update":
+      return readCompaction(reading, update, origin);
+    default:
+      return typeof type === "string" && NOISE.has(type);
+  }
+}
+
+function readPlan(reading: AcpReading, update: Params, origin: string): boolean {
+  const entries = Array.isArray(update["entries"]) ? toEntries(update["entries"]) : undefined;
+  if (!entries) return false;
+  endSpeech(reading, origin);
+  reading.scribe.plan(entries, { parent: parentOf(origin) });
+  return true;
+}
+
+/** An update has the session's total cost. */
+function readCost(reading: AcpReading, { cost }: Params): boolean {
+  const amount = isRecord(cost) && cost["currency"] === "USD" ? cost["amount"] : undefined;
+  if (typeof amount === "number" && amount > 0) {
+    reading.change({ cost: { ...reading.state.cost, total: amount } });
+  }
+  return true;
+}
+
+function readCompaction(reading: AcpReading, { status, summary, trigger }: Params, origin: string): boolean {
+  if (status === "in_progress" || status === "pending" || status === "failed") return true;
+  endSpeech(reading, origin);
+  reading.scribe.compacted({
+    ...(typeof trigger === "string" ? { trigger } : {}),
+    ...(typeof summary === "string" ? { summary } : {}),
+  });
+  return true;
+}
+
+function noticeOf({ message, text, title }: Params): string {
+  return [message, text, title].find((words) => typeof words === "string") ?? "";
 }

@@ -1,28 +1,38 @@
 import type { EventData, Usage } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
 import type { Params, RpcMessage } from "../rpc.ts";
-import type { Hand } from "./hand.ts";
+import { LineReading } from "../scribe.ts";
 import type { AcpAsk, AcpState, Wishes } from "./state.ts";
 
-/** What one agent adds to the protocol, or does in its own way. All of it is pure. */
+/** One line of an ACP agent while it is read. */
+export class AcpReading extends LineReading<AcpState, AcpAsk> {
+  readonly dialect: AcpDialect;
+
+  constructor(dialect: AcpDialect, state: AcpState) {
+    super(state);
+    this.dialect = dialect;
+  }
+}
+
+/** An agent's additions to the protocol, and its deviations. All of it is pure. */
 export interface AcpDialect {
   /** A tool's own name and arguments, where an update hides them. */
-  tool?(fields: Params, hand: Hand): NamedTool | undefined;
-  /** What was used, from the answer to a prompt. */
-  usage?(result: Params, hand: Hand): readonly ModelUsage[];
-  /** What must be set once the session is open; a text is the reason why it cannot be. */
+  tool?(fields: Params, reading: AcpReading): NamedTool | undefined;
+  /** The usage in the answer to a prompt. */
+  usage?(result: Params, reading: AcpReading): readonly ModelUsage[];
+  /** The settings of an open session; a text says why one is impossible. */
   settings?(wishes: Wishes, offer: Params): readonly Setting[] | string;
-  /** Whether it should not be prompted yet, though its session is open. */
+  /** Whether the open session is not ready for a prompt yet. */
   awaits?(state: AcpState): boolean;
-  /** A call's arguments are all there. */
-  settled?(hand: Hand, call: string, tool: NamedTool): void;
-  /** The agent's own requests and notifications. False: it does not know this one. */
-  extension?(hand: Hand, message: Extract<RpcMessage, { method: string }>): boolean;
-  /** The result that carries an answer to one of its own requests. */
+  /** A call's arguments are complete. */
+  settled?(reading: AcpReading, call: string, tool: NamedTool): void;
+  /** The agent's own requests and notifications. False for an unknown one. */
+  extension?(reading: AcpReading, message: Extract<RpcMessage, { method: string }>): boolean;
+  /** The result for one of its own requests. */
   answer?(ask: AcpAsk, command: Answer): unknown;
-  /** The way back from `answer`. */
-  hear?(ask: AcpAsk, result: Params): NamelessAnswer | undefined;
-  /** The line that carries more words into a running turn, and the way back from it. */
+  /** The inverse of `answer`. */
+  fromAnswer?(ask: AcpAsk, result: Params): NamelessAnswer | undefined;
+  /** The request for a message into a running turn, and its inverse. */
   steer?: {
     readonly method: string;
     params(session: string, text: string): Params;
@@ -30,25 +40,25 @@ export interface AcpDialect {
   };
   /** Updates of another session id are those of a sub-agent. */
   readonly hasChildren?: boolean;
-  /** A turn is over: what the dialect noted of it may be forgotten. */
-  ended?(hand: Hand): void;
-  /** Updates that it tells better in another way. */
-  ignores?(hand: Hand, update: Params): boolean;
-  /** Looks at a message before it is understood. */
-  before?(hand: Hand, message: RpcMessage): void;
-  /** Whether more of a finished call's outcome is about to come. */
-  holds?(hand: Hand): boolean;
-  /** It tells its plan as plan updates, so its to-do tool need not be read. */
-  readonly tellsPlans?: boolean;
-  /** Continuing a session as another one, where the protocol's own way is not offered. */
+  /** The turn has ended: the dialect may forget its notes. */
+  ended?(reading: AcpReading): void;
+  /** Updates that another message replaces. */
+  ignores?(reading: AcpReading, update: Params): boolean;
+  /** Sees a message before it is read. */
+  before?(reading: AcpReading, message: RpcMessage): void;
+  /** Whether more of a finished call's outcome will follow. */
+  holds?(reading: AcpReading): boolean;
+  /** It sends plan updates, so its to-do tool need not be read. */
+  readonly reportsPlans?: boolean;
+  /** Forks a session, where the protocol's own way is not offered. */
   fork?: {
     readonly method: string;
     params(wishes: Wishes): Params;
     session(result: Params): string | undefined;
   };
-  /** What it prints in its other modes, for reading recordings. */
+  /** The lines of its other modes, for reading recordings. */
   readonly forms?: readonly PrintedForm[];
-  /** More facts of a turn's end, such as why it was cancelled. */
+  /** Details of a turn's end, such as why it was cancelled. */
   endDetails?(result: Params): EventData<"turn.ended">["details"];
 }
 
@@ -73,12 +83,12 @@ type Question = Extract<HarnessCommand, { type: "question" }>;
 
 export type Answer = Permission | Question;
 
-/** An answer without our id of what it answers. */
+/** An answer without our id of the ask. */
 export type NamelessAnswer = Omit<Permission, "id"> | Omit<Question, "id">;
 
-/** The lines that a CLI prints when it runs without a protocol. */
+/** The printed lines of a CLI without a protocol. */
 export interface PrintedForm {
   isOf(line: Params): boolean;
-  /** What a line means; the text says why it means nothing. */
-  hear(hand: Hand, line: Params): string | undefined;
+  /** Reads a line; a text says why it has no meaning. */
+  read(reading: AcpReading, line: Params): string | undefined;
 }

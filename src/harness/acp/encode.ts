@@ -1,12 +1,12 @@
 import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
-import { toResult } from "./answers.ts";
+import { toResult } from "./asks.ts";
 import type { AcpDialect } from "./dialect.ts";
-import { partText } from "../partText.ts";
-import { toBlocks } from "./prompt.ts";
-import { toNotification, toRequest, toResponse } from "./request.ts";
-import { isRunning } from "./sent.ts";
-import type { AcpState } from "./state.ts";
+import { partText, fromPartText } from "../part-text.ts";
+import { isRecord } from "../fields.ts";
+import { toNotification, toRequest, toResponse } from "../rpc.ts";
+import { type AcpState, isRunning } from "./state.ts";
+import type { ContentPart } from "../../contract/index.ts";
 
 /** The lines that carry a command to the agent. */
 export function encodeAcp(
@@ -52,4 +52,32 @@ function interruption({ transcript }: AcpState, session: string): string[] {
     toNotification("session/cancel", { sessionId: session }),
     ...open.map(({ rpc }) => toResponse(rpc, { outcome: { outcome: "cancelled" } })),
   ];
+}
+
+type Block = Readonly<Record<string, unknown>>;
+
+/** A message as ACP's content blocks. Parts other than texts and inline images are named by their path. */
+export function toBlocks(content: readonly ContentPart[]): Block[] {
+  return content.map((part) => {
+    if (part.type !== "image") return { type: "text", text: partText(part) };
+    const data = /^data:([^;,]*);base64,(.*)$/s.exec(part.path);
+    if (!data) return { type: "text", text: partText(part) };
+    return { type: "image", mimeType: part.mime ?? data[1], data: data[2] };
+  });
+}
+
+/** The inverse of `toBlocks`, for reading recordings. */
+export function fromBlocks(blocks: unknown): ContentPart[] {
+  if (!Array.isArray(blocks)) return [];
+  return blocks.filter(isRecord).map((block): ContentPart => {
+    const { type, text, mimeType, data, uri } = block;
+    if (type === "image" && typeof data === "string") {
+      const mime = typeof mimeType === "string" ? mimeType : "image/png";
+      return { type: "image", path: `data:${mime};base64,${data}`, mime };
+    }
+    if (typeof uri === "string")
+      return { type: "file_ref", path: uri.replace(/^file:\/\//, ""), action: "read" };
+    if (typeof text !== "string") return { type: "json", json: block };
+    return fromPartText(text);
+  });
 }

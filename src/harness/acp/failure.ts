@@ -1,8 +1,9 @@
 import { parseOthersJson } from "../../contract/index.ts";
 import { codeOfStatus, type Failure, isTransient, stopReasonOf } from "../failure.ts";
-import { isRecord, type RpcError } from "../rpc.ts";
+import { isRecord } from "../fields.ts";
+import type { RpcError } from "../rpc.ts";
 
-/** Why an agent could not answer, in the words of one table for all of them. */
+/** The failure of an ACP error, in the codes of all adapters. */
 export function toFailure(error: Pick<RpcError, "code" | "message" | "data">): Failure {
   const message = messageOf(error);
   if (/max_tokens/.test(message)) {
@@ -12,12 +13,12 @@ export function toFailure(error: Pick<RpcError, "code" | "message" | "data">): F
   return { error: { code, message, retryable: isTransient(code) }, stopReason: stopReasonOf(code) };
 }
 
-/** The same for agents that only have a text for it. */
+/** The failure of an agent that has only a text for it. */
 export function toTextFailure(text: string): Failure {
   return toFailure({ code: 0, message: text });
 }
 
-/** JSON-RPC's own code for an agent that wants somebody to log in. */
+/** ACP's error code for a required login. */
 const AUTH_REQUIRED = -32000;
 
 function codeOf(status: number | undefined, message: string, rpcCode: number): string {
@@ -32,7 +33,7 @@ function codeOf(status: number | undefined, message: string, rpcCode: number): s
     return "billing";
   if (status === 429 || /rate.?limit|RESOURCE_EXHAUSTED/i.test(message)) return "rate_limited";
   if (/overloaded/i.test(message)) return "overloaded";
-  // An agent may give a cut stream a status that no server sent.
+  // Some agents give a cut stream a status that no server sent.
   if (CUT.test(message) && (status === undefined || status === 500)) return "network";
   if (status !== undefined && status >= 400) return codeOfStatus(status);
   if (/authentication required|unauthori[sz]ed|api key/i.test(message)) return "unauthorized";
@@ -58,7 +59,7 @@ function messageOf({ message, data }: Pick<RpcError, "message" | "data">): strin
   return innerMessage(words) ?? words;
 }
 
-/** Providers' JSON in a message says the same in more letters. */
+/** The message inside a provider's JSON. */
 function innerMessage(text: string): string | undefined {
   const start = text.indexOf('{"error"');
   if (start < 0) return undefined;

@@ -1,13 +1,12 @@
-import { isRecord, type Params, type RpcError } from "../rpc.ts";
+import { isRecord } from "../fields.ts";
+import { type Params, type RpcError, toRequest } from "../rpc.ts";
 import { without } from "../transcript.ts";
-import { failTurn } from "./ending.ts";
+import { failTurn } from "./turns.ts";
 import { toFailure } from "./failure.ts";
-import type { Hand } from "./hand.ts";
-import { toRequest } from "./request.ts";
-import { offeredSettings } from "./settings.ts";
 import type { AgentOffer, Wishes } from "./state.ts";
+import type { AcpReading, Setting } from "./dialect.ts";
 
-/** The first words: neither files nor terminals are offered, since the agent has its own. */
+/** The first line. Files and terminals are not offered, since the agent has its own. */
 export function greet(): readonly string[] {
   const params = {
     protocolVersion: 1,
@@ -17,9 +16,9 @@ export function greet(): readonly string[] {
   return [toRequest("initialize", "initialize", params)];
 }
 
-/** The methods whose answers open a session, one after the other. */
-export function isHandshake(hand: Hand, method: string): boolean {
-  return STEPS.has(method) || OPENING.has(method) || method === hand.dialect.fork?.method;
+/** Whether a method belongs to the opening of a session. */
+export function isHandshake(reading: AcpReading, method: string): boolean {
+  return STEPS.has(method) || OPENING.has(method) || method === reading.dialect.fork?.method;
 }
 
 const STEPS = new Set([
@@ -31,26 +30,26 @@ const STEPS = new Set([
 ]);
 const OPENING = new Set(["session/new", "session/load", "session/resume", "session/fork"]);
 
-export function hearHandshake(hand: Hand, method: string, result: unknown): void {
+export function readHandshake(reading: AcpReading, method: string, result: unknown): void {
   const given = isRecord(result) ? result : {};
-  if (method === "initialize") return hearOffer(hand, given);
-  if (method === "authenticate") return open(hand);
-  if (method === hand.dialect.fork?.method) return openFork(hand, hand.dialect.fork.session(given));
-  if (OPENING.has(method)) return hearOpened(hand, given);
-  settle(hand);
+  if (method === "initialize") return readOffer(reading, given);
+  if (method === "authenticate") return open(reading);
+  if (method === reading.dialect.fork?.method) return openFork(reading, reading.dialect.fork.session(given));
+  if (OPENING.has(method)) return readOpened(reading, given);
+  settle(reading);
 }
 
-export function failHandshake(hand: Hand, method: string, error: RpcError): void {
-  if (OPENING.has(method) && error.code === AUTH_REQUIRED && tryAuth(hand)) return;
-  hand.note({ phase: "failed", isReplaying: undefined });
+export function failHandshake(reading: AcpReading, method: string, error: RpcError): void {
+  if (OPENING.has(method) && error.code === AUTH_REQUIRED && tryAuth(reading)) return;
+  reading.change({ phase: "failed", isReplaying: undefined });
   const failure = toFailure(error);
   const message = `the agent refused ${method}: ${failure.error.message}`;
-  failTurn(hand, { error: { ...failure.error, message }, stopReason: "model_error" });
+  failTurn(reading, { error: { ...failure.error, message }, stopReason: "model_error" });
 }
 
 const AUTH_REQUIRED = -32000;
 
-function hearOffer(hand: Hand, result: Params): void {
+function readOffer(reading: AcpReading, result: Params): void {
   const capabilities = isRecord(result["agentCapabilities"]) ? result["agentCapabilities"] : {};
   const sessions = isRecord(capabilities["sessionCapabilities"]) ? capabilities["sessionCapabilities"] : {};
   const [method] = Array.isArray(result["authMethods"]) ? result["authMethods"].filter(isRecord) : [];
@@ -60,29 +59,29 @@ function hearOffer(hand: Hand, result: Params): void {
     canFork: isRecord(sessions["fork"]),
     ...(typeof method?.["id"] === "string" ? { auth: method["id"] } : {}),
   };
-  hand.note({ agent, phase: "opening" });
-  open(hand);
+  reading.change({ agent, phase: "opening" });
+  open(reading);
 }
 
-function open(hand: Hand): void {
-  const { wishes, agent } = hand.state;
+function open(reading: AcpReading): void {
+  const { wishes, agent } = reading.state;
   if (!wishes || !agent) return;
-  if (wishes.resume !== undefined && wishes.fork && hand.dialect.fork) {
-    const { method, params } = hand.dialect.fork;
-    return void hand.replies.push(toRequest("fork", method, params(wishes)));
+  if (wishes.resume !== undefined && wishes.fork && reading.dialect.fork) {
+    const { method, params } = reading.dialect.fork;
+    return void reading.replies.push(toRequest("fork", method, params(wishes)));
   }
   const step = opening(wishes, agent);
-  if (typeof step === "string") return refuse(hand, step);
-  hand.replies.push(toRequest("open", step.method, step.params));
+  if (typeof step === "string") return refuse(reading, step);
+  reading.replies.push(toRequest("open", step.method, step.params));
 }
 
 /** The copy is opened like any earlier session. */
-function openFork(hand: Hand, session: string | undefined): void {
-  const { wishes } = hand.state;
-  if (!wishes || session === undefined) return refuse(hand, "the agent did not name the forked session");
+function openFork(reading: AcpReading, session: string | undefined): void {
+  const { wishes } = reading.state;
+  if (!wishes || session === undefined) return refuse(reading, "the agent did not name the forked session");
   const { fork: _, ...rest } = wishes;
-  hand.note({ wishes: { ...rest, resume: session } });
-  open(hand);
+  reading.change({ wishes: { ...rest, resume: session } });
+  open(reading);
 }
 
 function opening(wishes: Wishes, agent: AgentOffer): { method: string; params: Params } | string {
@@ -90,44 +89,115 @@ function opening(wishes: Wishes, agent: AgentOffer): { method: string; params: P
   if (resume === undefined) return { method: "session/new", params: { cwd, mcpServers } };
   const params = { sessionId: resume, cwd, mcpServers };
   if (fork) return agent.canFork ? { method: "session/fork", params } : "the agent cannot fork a session";
-  // Resuming says nothing again; loading replays all that was said.
+  // Resuming replays nothing; loading replays the whole conversation.
   if (agent.canResume) return { method: "session/resume", params };
   return agent.canLoad ? { method: "session/load", params } : "the agent cannot continue an earlier session";
 }
 
-function hearOpened(hand: Hand, result: Params): void {
-  const { wishes, session: asked } = hand.state;
+function readOpened(reading: AcpReading, result: Params): void {
+  const { wishes, session: asked } = reading.state;
   const session = typeof result["sessionId"] === "string" ? result["sessionId"] : (asked ?? wishes?.resume);
-  hand.note({ session, wishes: undefined, isReplaying: undefined, phase: "tuning" });
+  reading.change({ session, wishes: undefined, isReplaying: undefined, phase: "tuning" });
   if (session !== undefined) {
-    hand.scribe.add({ type: "session.started", native_session_id: session, data: {} });
+    reading.scribe.add({ type: "session.started", native_session_id: session, data: {} });
   }
-  if (!wishes) return settle(hand);
-  const settings = (hand.dialect.settings ?? offeredSettings)(wishes, { ...result, sessionId: session });
-  if (typeof settings === "string") return refuse(hand, settings);
-  for (const { id, method, params } of settings) hand.replies.push(toRequest(id, method, params));
-  hand.note({ aside: { ...hand.state.aside, tuning: String(settings.length) } });
-  if (settings.length === 0) settle(hand);
+  if (!wishes) return settle(reading);
+  const settings = (reading.dialect.settings ?? offeredSettings)(wishes, { ...result, sessionId: session });
+  if (typeof settings === "string") return refuse(reading, settings);
+  for (const { id, method, params } of settings) reading.replies.push(toRequest(id, method, params));
+  reading.change({ aside: { ...reading.state.aside, tuning: String(settings.length) } });
+  if (settings.length === 0) settle(reading);
 }
 
 /** Ready when every setting has been confirmed. */
-function settle(hand: Hand): void {
-  const left = Number(hand.state.aside["tuning"] ?? 0) - 1;
-  if (left > 0) return hand.note({ aside: { ...hand.state.aside, tuning: String(left) } });
-  hand.note({ phase: "ready", aside: without(hand.state.aside, "tuning") });
+function settle(reading: AcpReading): void {
+  const left = Number(reading.state.aside["tuning"] ?? 0) - 1;
+  if (left > 0) return reading.change({ aside: { ...reading.state.aside, tuning: String(left) } });
+  reading.change({ phase: "ready", aside: without(reading.state.aside, "tuning") });
 }
 
-/** Once: an agent whose key is in its environment may still want to be told to use it. */
-function tryAuth(hand: Hand): boolean {
-  const { agent, wishes } = hand.state;
+/** Authenticates once: some agents use the key of their environment only on request. */
+function tryAuth(reading: AcpReading): boolean {
+  const { agent, wishes } = reading.state;
   if (agent?.auth === undefined || !wishes) return false;
   const { auth, ...rest } = agent;
-  hand.note({ agent: rest });
-  hand.replies.push(toRequest("authenticate", "authenticate", { methodId: auth }));
+  reading.change({ agent: rest });
+  reading.replies.push(toRequest("authenticate", "authenticate", { methodId: auth }));
   return true;
 }
 
-function refuse(hand: Hand, why: string): void {
-  hand.note({ phase: "failed" });
-  failTurn(hand, { error: { code: "invalid_request", message: why }, stopReason: "model_error" });
+function refuse(reading: AcpReading, why: string): void {
+  reading.change({ phase: "failed" });
+  failTurn(reading, { error: { code: "invalid_request", message: why }, stopReason: "model_error" });
+}
+
+/** How the permission modes of a session are called by agents that have them. */
+const MODES: Readonly<Record<string, readonly string[]>> = {
+  plan: ["plan", "read-only", "readonly", "architect"],
+  acceptEdits: ["acceptEdits", "autoEdit", "auto_edit", "auto-edit"],
+};
+
+/** The session's wishes as settings that the agent offers; a text says which required one is missing. */
+export function offeredSettings(wishes: Wishes, offer: Params): readonly Setting[] | string {
+  const session = String(offer["sessionId"]);
+  const wanted = [modeSetting(wishes, offer), modelSetting(wishes, offer), effortSetting(wishes, offer)];
+  const missing = wanted.find((setting) => typeof setting === "string");
+  if (missing !== undefined) return missing;
+  return wanted
+    .filter((setting) => typeof setting === "object")
+    .map(({ id, method, params }) => ({ id, method, params: { sessionId: session, ...params } }));
+}
+
+type Wanted = Setting | string | undefined;
+
+function modeSetting({ agentMode, permissionMode }: Wishes, offer: Params): Wanted {
+  const candidates = agentMode === undefined ? (MODES[permissionMode ?? ""] ?? []) : [agentMode];
+  if (candidates.length === 0) return undefined;
+  const modes = idsOf(offer["modes"], { list: "availableModes", id: "id" });
+  const mode = candidates.find((name) => modes.includes(name));
+  if (mode !== undefined) return { id: "mode", method: "session/set_mode", params: { modeId: mode } };
+  const option = findOption(offer, "mode");
+  const value = candidates.find((name) => option?.values.includes(name));
+  if (option && value !== undefined) return toOption("mode", option.id, value);
+  // Without such a mode the session's own policy accepts edits; a plan needs the agent's mode.
+  if (agentMode === undefined && permissionMode === "acceptEdits") return undefined;
+  return `the agent has no mode "${candidates[0]}"; it has: ${listed(modes, option?.values)}`;
+}
+
+function modelSetting({ model }: Wishes, offer: Params): Wanted {
+  if (model === undefined) return undefined;
+  const models = idsOf(offer["models"], { list: "availableModels", id: "modelId" });
+  if (models.includes(model)) return { id: "model", method: "session/set_model", params: { modelId: model } };
+  const option = findOption(offer, "model");
+  if (option?.values.includes(model)) return toOption("model", option.id, model);
+  return `the agent has no model "${model}"; it has: ${listed(models, option?.values)}`;
+}
+
+function effortSetting({ variant }: Wishes, offer: Params): Wanted {
+  if (variant === undefined) return undefined;
+  const option = findOption(offer, "thought_level");
+  if (option?.values.includes(variant)) return toOption("effort", option.id, variant);
+  return `the agent has no variant "${variant}"; it has: ${listed([], option?.values)}`;
+}
+
+function toOption(id: string, configId: string, value: string): Setting {
+  return { id, method: "session/set_config_option", params: { configId, value } };
+}
+
+function findOption(offer: Params, category: string): { id: string; values: string[] } | undefined {
+  const options = Array.isArray(offer["configOptions"]) ? offer["configOptions"].filter(isRecord) : [];
+  const found = options.find((option) => option["category"] === category);
+  if (!found) return undefined;
+  return { id: String(found["id"]), values: idsOf(found, { list: "options", id: "value" }) };
+}
+
+function idsOf(holder: unknown, { list, id }: { list: string; id: string }): string[] {
+  const entries = isRecord(holder) ? holder[list] : undefined;
+  if (!Array.isArray(entries)) return [];
+  return entries.filter(isRecord).flatMap((entry) => (typeof entry[id] === "string" ? [entry[id]] : []));
+}
+
+function listed(...lists: (readonly string[] | undefined)[]): string {
+  const all = [...new Set(lists.flatMap((list) => list ?? []))];
+  return all.length === 0 ? "none" : all.join(", ");
 }

@@ -4,8 +4,7 @@ import type { AcpDialect } from "./dialect.ts";
 import { encodeAcp } from "./encode.ts";
 import { greet } from "./handshake.ts";
 import { check, detect, launch } from "./launch.ts";
-import { overhearAcp } from "./overhear.ts";
-import { sample } from "./sample.ts";
+import { toAcpCommand } from "./sent.ts";
 import { type AcpState, initialState } from "./state.ts";
 
 type Speech = Pick<Harness<AcpState>, "initial" | "greet" | "decode" | "encode" | "overhear">;
@@ -17,7 +16,7 @@ export function speakAcp(dialect: AcpDialect): Speech {
     greet,
     decode: (state, line) => decodeAcp(dialect, state, line),
     encode: (state, command) => encodeAcp(dialect, state, command),
-    overhear: (state, line) => overhearAcp(dialect, state, line),
+    overhear: (state, line) => toAcpCommand(dialect, state, line),
   };
 }
 
@@ -29,5 +28,5 @@ export const acp: Harness<AcpState> = {
   check,
   launch,
   ...speakAcp({}),
-  sample,
+  lacks: ["questions", "subagents", "retries"],
 };

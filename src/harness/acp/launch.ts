@@ -1,19 +1,19 @@
 import { isAbsolute } from "node:path";
 import { type Launch, type SessionSpec, SluiceError } from "../../contract/index.ts";
-import { findCli } from "../cli.ts";
-import { hostOf, mcpHosts } from "../hosts.ts";
+import { findCli } from "../launch/cli.ts";
+import { hostOf, mcpHosts } from "../launch/hosts.ts";
 import type { Detected, LaunchContext } from "../port.ts";
 
-/** Base URLs under the names that agents know: the way to them is opened. */
+/** Names of variables with a base URL, whose host is allowed. */
 const BASE_URL = /_(BASE_URL|API_BASE|ENDPOINT|HOST)$/;
 
-/** The command of the session, with its environment and nothing else. */
+/** The session's command with its environment. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const program = check(spec);
   return {
     argv: [program.path, ...(spec.command ?? []).slice(1)],
     env: { ...spec.env, HOME: context.home },
-    // Most agents are Node programs, whose first line asks for `node`.
+    // Most agents are scripts of Node.
     needs: [...program.needs, process.execPath],
     hosts: [...baseHosts(spec), ...mcpHosts(spec)],
   };
@@ -31,7 +31,7 @@ export function check(spec: SessionSpec): { path: string; needs: readonly string
   return find(name);
 }
 
-/** The protocol has no words for these, and where an agent of unknown make looks for them nobody knows. */
+/** The protocol has no field for these, and an unknown agent's files for them are unknown too. */
 function refuseUntold({ systemPrompt, instructions, skills }: SessionSpec): void {
   const given = Object.entries({ systemPrompt, instructions, skills }).find(
     ([, value]) => value !== undefined,
@@ -43,7 +43,7 @@ function refuseUntold({ systemPrompt, instructions, skills }: SessionSpec): void
   );
 }
 
-/** Whether there is an agent depends on the command, which only a session names. */
+/** Only a session names the command, so the agent counts as installed. */
 export async function detect(): Promise<Detected> {
   return { installed: true };
 }

@@ -1,13 +1,17 @@
 import type { SpoolLine } from "../../contract/index.ts";
-import { isRecord, type Params, type RpcId, toRpcMessage } from "../rpc.ts";
+import { isRecord } from "../fields.ts";
+import { type Params, type RpcId, toRpcMessage } from "../rpc.ts";
 import { without } from "../transcript.ts";
-import { parseObject } from "../unparsed.ts";
-import { toAnswer } from "./answers.ts";
+import { parseObject } from "../line.ts";
+import { toAnswer } from "./asks.ts";
 import type { AcpDialect } from "./dialect.ts";
-import type { AcpAsk, AcpState } from "./state.ts";
+import { type AcpAsk, type AcpState, isRunning } from "./state.ts";
+import type { HarnessCommand } from "../port.ts";
+import { FEEDBACK } from "./turns.ts";
+import { fromBlocks } from "./encode.ts";
 
-/** What was said to the agent, noted so that its answers can be understood. */
-export function hearSent(dialect: AcpDialect, state: AcpState, line: SpoolLine): AcpState {
+/** The state after a line to the agent, for reading its answers. */
+export function noteSent(dialect: AcpDialect, state: AcpState, line: SpoolLine): AcpState {
   const value = parseObject(line);
   const message = typeof value === "string" ? undefined : toRpcMessage(value);
   if (!message) return state;
@@ -23,10 +27,6 @@ export function hearSent(dialect: AcpDialect, state: AcpState, line: SpoolLine):
     case "error":
       return noteAnswer(dialect, state, { rpc: message.id, result: undefined });
   }
-}
-
-export function isRunning({ sent }: AcpState): boolean {
-  return Object.values(sent).includes("session/prompt");
 }
 
 /** Our id of the ask that an answer is for. */
@@ -72,4 +72,33 @@ function noteAnswer(
 function serversOf({ mcpServers }: Params): string[] {
   if (!Array.isArray(mcpServers)) return [];
   return mcpServers.filter(isRecord).flatMap(({ name }) => (typeof name === "string" ? [name] : []));
+}
+
+/** The command of a line on stdin: the inverse of `encode`. */
+export function toAcpCommand(
+  dialect: AcpDialect,
+  state: AcpState,
+  line: SpoolLine,
+): HarnessCommand | undefined {
+  const value = parseObject(line);
+  const message = typeof value === "string" ? undefined : toRpcMessage(value);
+  if (!message) return undefined;
+  if (message.kind === "notification") {
+    return message.method === "session/cancel" ? { type: "interrupt" } : undefined;
+  }
+  if (message.kind === "request") {
+    const { id, method, params } = message;
+    const inputId = String(id);
+    if (method === dialect.steer?.method) {
+      return { type: "steer", inputId, content: [{ type: "text", text: dialect.steer.text(params) }] };
+    }
+    if (method !== "session/prompt" || inputId.endsWith(FEEDBACK)) return undefined;
+    return { type: "prompt", inputId, content: fromBlocks(params["prompt"]) };
+  }
+  const found = findAsk(state, message.id);
+  if (!found) return undefined;
+  const [id, ask] = found;
+  const result = message.kind === "result" && isRecord(message.result) ? message.result : {};
+  const answer = toAnswer(dialect, ask, result);
+  return answer === undefined ? undefined : ({ ...answer, id } as HarnessCommand);
 }

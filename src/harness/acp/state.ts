@@ -2,34 +2,34 @@ import type { ContentPart } from "../../contract/index.ts";
 import type { DecodeContext } from "../port.ts";
 import type { RpcId } from "../rpc.ts";
 import { emptyTranscript, type Transcript } from "../transcript.ts";
-import { type AcpMcpServer, toMcpServers } from "./mcp.ts";
+import { type McpForm, toMcpServers } from "../launch/mcp.ts";
 
-/** What the decoder of an ACP agent remembers from line to line. Plain JSON, never changed in place. */
+/** The decoder's state of an ACP agent. Plain JSON, never changed in place. */
 export interface AcpState {
   readonly transcript: Transcript<AcpAsk>;
   readonly phase: "greeting" | "opening" | "tuning" | "ready" | "failed";
-  /** What the session is to be; forgotten once it is open. */
+  /** The settings of the session, until it is open. */
   readonly wishes?: Wishes;
   readonly agent?: AgentOffer;
   readonly session?: string;
   /** Requests to the agent that wait for its answer: id and method. */
   readonly sent: Readonly<Record<string, string>>;
-  /** A session is being loaded: what it replays was told before. */
+  /** A session is being loaded. Its replay is in the log already. */
   readonly isReplaying?: boolean;
-  /** Somebody asked the running turn to stop. */
+  /** The running turn was interrupted. */
   readonly isCancelled?: boolean;
-  /** Said with a rejection: the agent hears it when its turn is over. */
+  /** Messages of rejections. The agent gets them after its turn. */
   readonly words: readonly string[];
-  /** The names of the MCP servers, for agents that melt them into their tools' names. */
+  /** The names of the MCP servers, for agents that join them with the names of tools. */
   readonly servers: readonly string[];
-  /** The text that streams at each place: "" is the agent itself, else a sub-agent's session. */
+  /** The open text of each origin: "" is the agent itself, else a sub-agent's session. */
   readonly speaking: Readonly<Record<string, Speech>>;
   readonly tools: Readonly<Record<string, ToolNotes>>;
-  /** Calls that were denied, and whose end has not been told. */
+  /** Denied calls without a result. */
   readonly denied: readonly string[];
-  /** A call that is over, while the agent may still tell more of its outcome. */
+  /** A finished call of whose outcome more may follow. */
   readonly held?: { readonly call: string; readonly fields: Readonly<Record<string, unknown>> };
-  /** What the session has cost so far, and how much of that earlier turns have told. */
+  /** The session's cost so far, and the part that earlier turns reported. */
   readonly cost: { readonly total: number; readonly told: number };
   /** A dialect's own notes. */
   readonly aside: Readonly<Record<string, string>>;
@@ -46,7 +46,7 @@ export interface Wishes {
   readonly variant?: string;
 }
 
-/** What an agent said that it can do, as far as opening a session needs it. */
+/** The agent's abilities, as far as opening a session needs them. */
 export interface AgentOffer {
   readonly canLoad: boolean;
   readonly canResume: boolean;
@@ -67,13 +67,13 @@ export interface ToolNotes {
   readonly input?: unknown;
   readonly isSettled?: boolean;
   readonly isDone?: boolean;
-  /** What of its output has been told. */
+  /** The reported part of its output. */
   readonly shown: string;
-  /** The files that it changes, as its updates name them. */
+  /** The files that its updates name. */
   readonly files: readonly ContentPart[];
 }
 
-/** A request of the agent that somebody has to answer. */
+/** A request of the agent to a person. */
 export interface AcpAsk {
   readonly rpc: RpcId;
   readonly kind: "permission" | "question" | "plan";
@@ -98,11 +98,16 @@ export function initialState(context: DecodeContext): AcpState {
   };
 }
 
+/** Whether a prompt waits for its answer. */
+export function isRunning({ sent }: AcpState): boolean {
+  return Object.values(sent).includes("session/prompt");
+}
+
 function toWishes({ spec, workspace, resume, fork }: DecodeContext): Wishes {
   const { agentMode, permissionMode, model, variant } = spec;
   return {
     cwd: workspace,
-    mcpServers: toMcpServers(spec.mcp ?? {}),
+    mcpServers: Object.values(toMcpServers(spec.mcp, MCP_FORM)),
     ...(resume === undefined ? {} : { resume }),
     ...(fork === true ? { fork } : {}),
     ...(agentMode === undefined ? {} : { agentMode }),
@@ -110,4 +115,16 @@ function toWishes({ spec, workspace, resume, fork }: DecodeContext): Wishes {
     ...(model === undefined ? {} : { model }),
     ...(variant === undefined ? {} : { variant }),
   };
+}
+
+/** An MCP server as ACP's `session/new` names it. Inherited variables have no field: the agent hands them on. */
+type AcpMcpServer = Readonly<Record<string, unknown>>;
+
+const MCP_FORM: McpForm<AcpMcpServer> = {
+  remote: ({ type, url, headers }, name) => ({ type, name, url, headers: toPairs(headers) }),
+  local: ({ command, args = [], env }, name) => ({ name, command, args, env: toPairs(env) }),
+};
+
+function toPairs(map: Readonly<Record<string, string>> | undefined): { name: string; value: string }[] {
+  return Object.entries(map ?? {}).map(([name, value]) => ({ name, value }));
 }

@@ -1,81 +1,80 @@
-import type { ContentPart } from "../../contract/index.ts";
-import { isRecord, type Params } from "../rpc.ts";
+import type { ContentPart, PlanEntry } from "../../contract/index.ts";
+import { isRecord } from "../fields.ts";
+import type { Params } from "../rpc.ts";
 import { own } from "../transcript.ts";
-import { filesOf, pathsOf, textOf } from "./content.ts";
-import type { Hand } from "./hand.ts";
-import { toOutcome } from "./outcome.ts";
-import { callPlace, endSpeech, parentOf } from "./speech.ts";
+import { filesOf, pathsOf, textOf, toOutcome } from "./content.ts";
 import type { ToolNotes } from "./state.ts";
-import { readTodos } from "./todos.ts";
-import { nameTool } from "./tool-name.ts";
+import { callOrigin, endSpeech, parentOf } from "./messages.ts";
+import type { AcpReading, NamedTool } from "./dialect.ts";
+import { toMcpName } from "../launch/mcp.ts";
 
-export interface ToolSighting {
-  readonly place: string;
-  /** A first word on a call, or a later one. */
+export interface ToolContext {
+  readonly origin: string;
+  /** Whether it is a later message on the call. */
   readonly isUpdate: boolean;
 }
 
-/** A call as any message of the agent shows it: announced, asked for, running, or over. */
-export function seeTool(hand: Hand, fields: Params, { place, isUpdate }: ToolSighting): boolean {
+/** A call in any message of the agent: announced, asked for, running, or ended. */
+export function readTool(reading: AcpReading, fields: Params, { origin, isUpdate }: ToolContext): boolean {
   const id = fields["toolCallId"];
   if (typeof id !== "string") return false;
-  const before = own(hand.state.tools, id);
+  const before = own(reading.state.tools, id);
   if (before?.isDone) return true;
-  if (!before) endSpeech(hand, place);
-  const notes = merge(hand, before, fields);
-  keep(hand, id, notes);
-  const parent = parentOf(place);
-  if (!hand.scribe.hasCall(id)) hand.scribe.startCall(id, { name: notes.name, parent });
+  if (!before) endSpeech(reading, origin);
+  const notes = merge(reading, before, fields);
+  keep(reading, id, notes);
+  const parent = parentOf(origin);
+  if (!reading.scribe.hasCall(id)) reading.scribe.startCall(id, { name: notes.name, parent });
   const { status } = fields;
-  if (isKnown(fields, notes, isUpdate)) settleTool(hand, id, place);
-  if (status === "in_progress") run(hand, id, isUpdate ? textOf(fields["content"]) : "");
+  if (isKnown(fields, notes, isUpdate)) settleTool(reading, id, origin);
+  if (status === "in_progress") run(reading, id, isUpdate ? textOf(fields["content"]) : "");
   if (status !== "completed" && status !== "failed") return true;
-  if (hand.dialect.holds?.(hand)) hand.note({ held: { call: id, fields } });
-  else finish(hand, id, fields);
+  if (reading.dialect.holds?.(reading)) reading.change({ held: { call: id, fields } });
+  else finish(reading, id, fields);
   return true;
 }
 
 /** The call's arguments are all there. */
-export function settleTool(hand: Hand, id: string, place: string): void {
-  const notes = own(hand.state.tools, id);
+export function settleTool(reading: AcpReading, id: string, origin: string): void {
+  const notes = own(reading.state.tools, id);
   if (!notes || notes.isSettled) return;
   const input = notes.input ?? {};
-  hand.scribe.call(id, { name: notes.name, input, parent: parentOf(place) });
-  keep(hand, id, { ...notes, isSettled: true });
-  hand.dialect.settled?.(hand, id, { name: notes.name, input });
-  const todos = hand.dialect.tellsPlans ? undefined : readTodos(notes.name, input);
-  if (todos) hand.scribe.plan(todos, { parent: parentOf(place) });
+  reading.scribe.call(id, { name: notes.name, input, parent: parentOf(origin) });
+  keep(reading, id, { ...notes, isSettled: true });
+  reading.dialect.settled?.(reading, id, { name: notes.name, input });
+  const todos = reading.dialect.reportsPlans ? undefined : readTodos(notes.name, input);
+  if (todos) reading.scribe.plan(todos, { parent: parentOf(origin) });
 }
 
-/** A call that was held back ends, with whatever more is known by now. */
-export function finishHeld(hand: Hand, more: Params = {}): void {
-  const { held } = hand.state;
+/** Ends the held call, with the outcome known by now. */
+export function finishHeld(reading: AcpReading, more: Params = {}): void {
+  const { held } = reading.state;
   if (!held) return;
-  hand.note({ held: undefined });
-  finish(hand, held.call, { ...held.fields, ...more });
+  reading.change({ held: undefined });
+  finish(reading, held.call, { ...held.fields, ...more });
 }
 
-/** Nothing more will be heard of these calls: they were denied. */
-export function closeDenied(hand: Hand): void {
-  for (const id of hand.state.denied) {
-    const notes = own(hand.state.tools, id);
+/** Ends the denied calls, of which the agent reports nothing more. */
+export function closeDenied(reading: AcpReading): void {
+  for (const id of reading.state.denied) {
+    const notes = own(reading.state.tools, id);
     if (!notes || notes.isDone) continue;
-    hand.scribe.result(id, { output: "Denied by the user.", failed: true });
-    keep(hand, id, { ...notes, isDone: true });
+    reading.scribe.result(id, { output: "Denied by the user.", failed: true });
+    keep(reading, id, { ...notes, isDone: true });
   }
-  hand.note({ denied: [] });
+  reading.change({ denied: [] });
 }
 
-function merge(hand: Hand, before: ToolNotes | undefined, fields: Params): ToolNotes {
-  const named = hand.dialect.tool?.(fields, hand) ?? nameTool(fields, hand.state.servers);
+function merge(reading: AcpReading, before: ToolNotes | undefined, fields: Params): ToolNotes {
+  const named = reading.dialect.tool?.(fields, reading) ?? nameTool(fields, reading.state.servers);
   const title = text(fields["title"]) ?? before?.title ?? "";
   const kind = text(fields["kind"]) ?? before?.kind ?? "other";
   const raw = named.input ?? inputOf(fields);
-  // The first arguments are the model's own; later ones may be the agent's rendering of them.
+  // The first arguments are the model's own. Later ones may be the agent's rendering.
   const input = before?.isSettled || isEmpty(raw) ? before?.input : raw;
   const files = filesIn(fields, kind);
   return {
-    // A name that an agent gave once is not replaced by a guess from a later title.
+    // The first name stays: a later title is only a guess.
     name: before?.name ?? named.name,
     kind,
     title,
@@ -93,23 +92,23 @@ function isKnown(fields: Params, notes: ToolNotes, isUpdate: boolean): boolean {
   return isUpdate || status === undefined;
 }
 
-function run(hand: Hand, id: string, whole: string): void {
-  hand.scribe.startResult(id);
-  const notes = own(hand.state.tools, id);
+function run(reading: AcpReading, id: string, whole: string): void {
+  reading.scribe.startResult(id);
+  const notes = own(reading.state.tools, id);
   if (!notes || whole.length <= notes.shown.length || !whole.startsWith(notes.shown)) return;
-  hand.scribe.output(id, whole.slice(notes.shown.length));
-  keep(hand, id, { ...notes, shown: whole });
+  reading.scribe.output(id, whole.slice(notes.shown.length));
+  keep(reading, id, { ...notes, shown: whole });
 }
 
-function finish(hand: Hand, id: string, fields: Params): void {
-  const notes = own(hand.state.tools, id);
+function finish(reading: AcpReading, id: string, fields: Params): void {
+  const notes = own(reading.state.tools, id);
   if (!notes) return;
   const outcome = toOutcome(fields);
-  if (notes.shown !== "") run(hand, id, outcome.output);
-  closeNested(hand, id);
+  if (notes.shown !== "") run(reading, id, outcome.output);
+  closeNested(reading, id);
   const content: ContentPart[] = [...outcome.content, ...(outcome.failed ? [] : notes.files)];
-  hand.scribe.result(id, { ...outcome, content });
-  keep(hand, id, {
+  reading.scribe.result(id, { ...outcome, content });
+  keep(reading, id, {
     name: notes.name,
     kind: notes.kind,
     title: notes.title,
@@ -117,14 +116,14 @@ function finish(hand: Hand, id: string, fields: Params): void {
     files: [],
     isDone: true,
   });
-  hand.note({ denied: hand.state.denied.filter((denied) => denied !== id) });
+  reading.change({ denied: reading.state.denied.filter((denied) => denied !== id) });
 }
 
-/** What a sub-agent left open ends with the call that it ran in. */
-function closeNested(hand: Hand, id: string): void {
-  endSpeech(hand, callPlace(id));
-  const nested = Object.keys(hand.scribe.transcript.calls).filter((native) => native.startsWith(`${id}/`));
-  for (const native of nested) hand.scribe.result(native, { output: "" });
+/** Ends a sub-agent's open items with its call. */
+function closeNested(reading: AcpReading, id: string): void {
+  endSpeech(reading, callOrigin(id));
+  const nested = Object.keys(reading.scribe.transcript.calls).filter((native) => native.startsWith(`${id}/`));
+  for (const native of nested) reading.scribe.result(native, { output: "" });
 }
 
 function filesIn({ content, locations }: Params, kind: string): ContentPart[] {
@@ -133,7 +132,7 @@ function filesIn({ content, locations }: Params, kind: string): ContentPart[] {
   return pathsOf(locations).map((path) => ({ type: "file_ref", path, action: "read" }));
 }
 
-/** Where an agent does not tell the arguments, what it tells of the call stands for them. */
+/** The arguments of a call. Without them its title and path take their place. */
 function inputOf(fields: Params): unknown {
   const { rawInput, title, kind, locations } = fields;
   if (rawInput !== undefined && rawInput !== null) return rawInput;
@@ -148,10 +147,60 @@ function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || (isRecord(value) && Object.keys(value).length === 0);
 }
 
-function keep(hand: Hand, id: string, notes: ToolNotes): void {
-  hand.note({ tools: { ...hand.state.tools, [id]: notes } });
+function keep(reading: AcpReading, id: string, notes: ToolNotes): void {
+  reading.change({ tools: { ...reading.state.tools, [id]: notes } });
 }
 
 function text(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+/** A tool's name, from the fields in which agents keep it. The protocol itself has only titles. */
+export function nameTool(fields: Params, servers: readonly string[]): NamedTool {
+  const { title, kind, name, rawInput, _meta: meta } = fields;
+  if (isRecord(rawInput) && typeof rawInput["server"] === "string" && typeof rawInput["tool"] === "string") {
+    return { name: `mcp__${rawInput["server"]}__${rawInput["tool"]}`, input: rawInput["arguments"] };
+  }
+  const own = typeof name === "string" ? name : ownName(meta);
+  if (own !== undefined) return { name: toMcpName(own, servers, "_") ?? own };
+  const said = typeof title === "string" ? title : "";
+  // A title of one word is the tool's name; a longer one describes the call.
+  if (/^[A-Za-z_][\w.-]*$/.test(said)) return { name: toMcpName(said, servers, "_") ?? said };
+  if (isRecord(rawInput) && rawInput["command"] !== undefined) return { name: "execute" };
+  return { name: typeof kind === "string" && kind !== "other" ? kind : said || "tool" };
+}
+
+/** `_meta` of the known adapters: `{"claudeCode":{"toolName":"Bash"}}`. */
+function ownName(meta: unknown): string | undefined {
+  if (!isRecord(meta)) return undefined;
+  for (const value of Object.values(meta)) {
+    if (isRecord(value) && typeof value["toolName"] === "string") return value["toolName"];
+  }
+  return undefined;
+}
+
+/** The plan in a to-do tool's arguments; undefined for any other call. */
+export function readTodos(name: string, input: unknown): PlanEntry[] | undefined {
+  if (!/todo/i.test(name) || !isRecord(input) || !Array.isArray(input["todos"])) return undefined;
+  return toEntries(input["todos"]);
+}
+
+/** Plan entries of ACP, or of a similar tool. */
+export function toEntries(list: readonly unknown[]): PlanEntry[] | undefined {
+  const entries = list.filter(isRecord).flatMap((entry): PlanEntry[] => {
+    const content = entry["content"] ?? entry["description"];
+    if (typeof content !== "string") return [];
+    return [{ content, status: toStatus(entry["status"]), priority: toPriority(entry["priority"]) }];
+  });
+  return entries.length === list.length ? entries : undefined;
+}
+
+function toStatus(status: unknown): PlanEntry["status"] {
+  // A cancelled entry is settled, like a completed one.
+  if (status === "completed" || status === "cancelled") return "completed";
+  return status === "in_progress" ? "in_progress" : "pending";
+}
+
+function toPriority(priority: unknown): PlanEntry["priority"] {
+  return priority === "high" || priority === "low" ? priority : "medium";
 }

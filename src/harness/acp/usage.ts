@@ -1,21 +1,21 @@
 import type { Usage } from "../../contract/index.ts";
-import { isRecord, type Params } from "../rpc.ts";
-import type { ModelUsage } from "./dialect.ts";
-import type { Hand } from "./hand.ts";
+import { isRecord } from "../fields.ts";
+import type { Params } from "../rpc.ts";
+import type { AcpReading, ModelUsage } from "./dialect.ts";
 
-/** Told once, at the turn's end, where an agent only counts whole turns. */
-export function tellUsage(hand: Hand, result: Params): void {
-  const told = hand.dialect.usage?.(result, hand) ?? turnUsage(result);
-  const cost = costOfTurn(hand);
+/** Reports the usage of a turn, for agents that count whole turns. */
+export function reportUsage(reading: AcpReading, result: Params): void {
+  const told = reading.dialect.usage?.(result, reading) ?? turnUsage(result);
+  const cost = costOfTurn(reading);
   const all = cost === undefined ? told : withCost(told, cost);
   for (const [index, { model, usage }] of all.entries()) {
     const native = `turn-${index}`;
-    hand.scribe.startModel(native, { model });
-    hand.scribe.endModel(native, { usage });
+    reading.scribe.startModel(native, { model });
+    reading.scribe.endModel(native, { usage });
   }
 }
 
-/** Counts under whatever name, where they are more than nothing. */
+/** The counts above zero; undefined without any. */
 export function toUsage(counts: { readonly [K in keyof Usage]?: unknown }): Usage | undefined {
   const entries = Object.entries(counts).filter(
     (entry): entry is [string, number] => typeof entry[1] === "number" && entry[1] > 0,
@@ -36,12 +36,12 @@ function turnUsage(result: Params): ModelUsage[] {
   return counts === undefined ? [] : [{ usage: counts }];
 }
 
-/** The session's cost so far, less what earlier turns had cost. */
-function costOfTurn(hand: Hand): number | undefined {
-  const { total, told } = hand.state.cost;
+/** The turn's cost: the session's, less that of earlier turns. */
+function costOfTurn(reading: AcpReading): number | undefined {
+  const { total, told } = reading.state.cost;
   if (total <= told) return undefined;
-  hand.note({ cost: { total, told: total } });
-  // Sums of decimal fractions must not grow digits that nobody counted.
+  reading.change({ cost: { total, told: total } });
+  // The difference of decimal fractions gets no spurious digits.
   return Number((total - told).toFixed(9));
 }
 

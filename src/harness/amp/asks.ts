@@ -1,23 +1,16 @@
-import type { SpoolLine } from "../../contract/index.ts";
-import { isRecord } from "../rpc.ts";
-import type { Scribe } from "../scribe.ts";
-import type { AmpAsk, AmpState } from "./state.ts";
+import { type Fields, isRecord } from "../fields.ts";
+import type { Reading } from "./state.ts";
 import { kindOf } from "./tools.ts";
 
-/** The gate's question whether a tool may run. It knows the tool and its arguments, not the call's id. */
-export function decodeAsk(
-  state: AmpState,
-  line: SpoolLine,
-  { value, scribe }: { value: Readonly<Record<string, unknown>>; scribe: Scribe<AmpAsk> },
-): AmpState {
+/** The gate's question whether a tool may run. It names the tool and its arguments, not the call's id. */
+export function readAsk(reading: Reading, value: Fields): string | undefined {
+  const { scribe } = reading;
+  const { calls } = reading.state;
   const { id, tool } = value;
-  if (typeof id !== "string" || typeof tool !== "string") {
-    scribe.unparsed(line, "a malformed permission.asked");
-    return state;
-  }
+  if (typeof id !== "string" || typeof tool !== "string") return "a malformed permission.asked";
   const input = isRecord(value["input"]) ? value["input"] : {};
   const text = JSON.stringify(input);
-  const found = Object.entries(state.calls).find(
+  const found = Object.entries(calls).find(
     ([, call]) => !call.asked && call.name === tool && call.input === text,
   );
   const callId = found?.[0] ?? id;
@@ -25,11 +18,12 @@ export function decodeAsk(
   const metadata = { call_id: callId, name: tool, input, kind: kindOf(tool) };
   scribe.askPermission({ native: id, tool }, { action: tool, metadata });
   const call = { name: tool, input: text, asked: true, ...(found ? {} : { madeUp: true }) };
-  return { ...state, calls: { ...state.calls, [callId]: call } };
+  reading.change({ calls: { ...calls, [callId]: call } });
+  return undefined;
 }
 
-/** Amp has given the call up while somebody was still thinking about it. */
-export function withdrawAsk({ id: native }: Readonly<Record<string, unknown>>, scribe: Scribe<AmpAsk>): void {
+/** Amp has given the call up before an answer came. */
+export function withdrawAsk({ scribe }: Reading, { id: native }: Fields): void {
   const id = scribe.findAsk((ask) => ask.native === native);
   const ask = id === undefined ? undefined : scribe.transcript.asks[id];
   if (id === undefined || !ask) return;

@@ -1,107 +1,87 @@
 import type { SpoolLine } from "../../contract/index.ts";
+import { parseObject } from "../line.ts";
 import type { Decoded } from "../port.ts";
-import { isRecord } from "../rpc.ts";
-import { Scribe } from "../scribe.ts";
-import { parseObject } from "../unparsed.ts";
-import { decodeAsk, withdrawAsk } from "./asks.ts";
-import { endByResult, failTurn } from "./ends.ts";
+import { LineReading } from "../scribe.ts";
+import { isRecord } from "../fields.ts";
+import { readAsk, withdrawAsk } from "./asks.ts";
 import { toFailure } from "./failure.ts";
-import { decodeAssistant, decodeUser } from "./messages.ts";
-import { overhear } from "./overhear.ts";
-import { type AmpAsk, type AmpState, atTurnsEdge } from "./state.ts";
+import { readAssistant, readUser } from "./messages.ts";
+import { noteSent } from "./sent.ts";
+import { AFTER_TURN, type AmpState, type Reading } from "./state.ts";
+import { endByResult, failTurn } from "./turns.ts";
 
 /** One line of Amp, or to it, as facts. Never throws, whatever the bytes. */
 export function decode(state: AmpState, line: SpoolLine): Decoded<AmpState> {
-  const scribe = new Scribe<AmpAsk>(state.transcript);
-  const next = see(state, line, scribe);
-  return { state: { ...next, transcript: scribe.transcript }, facts: scribe.facts };
-}
-
-function see(state: AmpState, line: SpoolLine, scribe: Scribe<AmpAsk>): AmpState {
+  const reading: Reading = new LineReading(state);
   switch (line.dir) {
-    case "out":
-      return seeOut(state, line, scribe);
+    case "out": {
+      const problem = readOutput(reading, line);
+      if (problem !== undefined) reading.scribe.unparsed(line, problem);
+      break;
+    }
     case "in":
     case "meta":
-      return seeTold(state, line, scribe);
+      return { state: noteSent(state, line), facts: [] };
     case "err":
-      return seeTrouble(state, line, scribe);
+      readStderr(reading, line.text);
+      break;
     case "exit":
-      return seeExit(state, scribe);
-    default:
-      return state;
+      readExit(reading);
   }
+  return reading.decoded();
 }
 
-function seeOut(state: AmpState, line: SpoolLine, scribe: Scribe<AmpAsk>): AmpState {
-  if (line.text.trim() === "" && !line.damage) return state;
+function readOutput(reading: Reading, line: SpoolLine): string | undefined {
+  if (line.text.trim() === "" && !line.damage) return undefined;
   const value = parseObject(line);
-  if (typeof value === "string") return seePlainText(state, line, { scribe, why: value });
+  if (typeof value === "string") return readPlainText(reading, line.text, value);
   const { type, session_id: thread } = value;
   if (typeof thread === "string" && thread !== "") {
-    scribe.add({ type: "session.started", native_session_id: thread, data: {} });
+    reading.scribe.add({ type: "session.started", native_session_id: thread, data: {} });
   }
   switch (type) {
     case "system":
-      if (value["subtype"] !== "init")
-        scribe.unparsed(line, `unknown system message ${shown(value["subtype"])}`);
-      return state;
+      return value["subtype"] === "init" ? undefined : `unknown system message ${shown(value["subtype"])}`;
     case "assistant":
-      return decodeAssistant(state, line, { value, scribe });
+      return readAssistant(reading, line, value);
     case "user":
-      return decodeUser(state, line, { value, scribe });
+      return readUser(reading, line, value);
     case "result":
-      return endByResult(state, value, scribe);
+      return void endByResult(reading, value);
     case "permission.asked":
-      return decodeAsk(state, line, { value, scribe });
+      return readAsk(reading, value);
     case "permission.withdrawn":
-      withdrawAsk(value, scribe);
-      return state;
+      return void withdrawAsk(reading, value);
     default:
-      scribe.unparsed(line, `unknown type ${shown(type)}`);
-      return state;
+      return `unknown type ${shown(type)}`;
   }
 }
 
-/** Without a key it asks for a login in plain text, and would wait for it for ever. */
-function seePlainText(
-  state: AmpState,
-  line: SpoolLine,
-  { scribe, why }: { scribe: Scribe<AmpAsk>; why: string },
-): AmpState {
-  if (line.text.startsWith("No API key found")) {
-    const message = "Amp has no API key: set AMP_API_KEY, or log in with `amp login`";
-    const failed = failTurn(state, toFailure(message), scribe);
-    return { ...failed, loggingIn: true };
+/** Without a key Amp asks for a login in plain text, and would wait for it for ever. */
+function readPlainText(reading: Reading, text: string, problem: string): string | undefined {
+  if (text.startsWith("No API key found")) {
+    failTurn(reading, toFailure("Amp has no API key: set AMP_API_KEY, or log in with `amp login`"));
+    return void reading.change({ loggingIn: true });
   }
-  // What follows is its login page's address, with a token in it.
-  if (!state.loggingIn) scribe.unparsed(line, why);
-  return state;
+  // The next lines are the address of its login page, with a token in it.
+  return reading.state.loggingIn ? undefined : problem;
 }
 
-/** What was sent: a prompt begins a turn, an answer needs no translation any more. */
-function seeTold(state: AmpState, line: SpoolLine, scribe: Scribe<AmpAsk>): AmpState {
-  const command = overhear(state, line);
-  if (command?.type === "prompt") return { ...state, ...atTurnsEdge, owed: state.owed, settled: false };
-  if (command?.type === "steer") return { ...state, steering: state.steering + 1 };
-  if (command?.type === "permission") scribe.forgetAsk(command.id);
-  return state;
+function readStderr(reading: Reading, text: string): void {
+  const trouble = /^Error: (.+)$/.exec(text)?.[1];
+  if (trouble === undefined || reading.state.settled || reading.state.trouble !== undefined) return;
+  const { code, message } = toFailure(trouble).error;
+  reading.scribe.add({ type: "error", data: { code, message } });
+  reading.change({ trouble });
 }
 
-function seeTrouble(state: AmpState, { text }: SpoolLine, scribe: Scribe<AmpAsk>): AmpState {
-  const message = /^Error: (.+)$/.exec(text)?.[1];
-  if (message === undefined || state.settled || state.trouble !== undefined) return state;
-  const { code, message: words } = toFailure(message).error;
-  scribe.add({ type: "error", data: { code, message: words } });
-  return { ...state, trouble: message };
-}
-
-/** Only a recording holds stderr; a live process's end is told by the engine, with its stderr. */
-function seeExit(state: AmpState, scribe: Scribe<AmpAsk>): AmpState {
-  if (state.settled || state.trouble === undefined) return state;
-  const { error, stopReason } = toFailure(state.trouble);
-  scribe.endTurn({ status: "failed", stop_reason: stopReason, error });
-  return { ...state, ...atTurnsEdge, settled: true };
+/** Decodes stderr at the exit of a recording. The exit of a live process, with its stderr, is reported by the engine. */
+function readExit(reading: Reading): void {
+  const { settled, trouble } = reading.state;
+  if (settled || trouble === undefined) return;
+  const { error, stopReason } = toFailure(trouble);
+  reading.scribe.endTurn({ status: "failed", stop_reason: stopReason, error });
+  reading.change({ ...AFTER_TURN, settled: true });
 }
 
 function shown(value: unknown): string {

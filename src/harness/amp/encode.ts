@@ -2,9 +2,9 @@ import type { ContentPart } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
 import type { AmpState } from "./state.ts";
-import { partText } from "../partText.ts";
+import { partText } from "../part-text.ts";
 
-/** The line that carries a command to Amp, or to the gate in front of it. */
+/** The line that carries a command to Amp, or to its gate. */
 export function encode(state: AmpState, command: HarnessCommand): readonly string[] | undefined {
   switch (command.type) {
     case "prompt":

@@ -1,6 +1,6 @@
 import { type Failure, stopReasonOf } from "../failure.ts";
 
-/** Amp tells its errors in words; these are the words that say what a later message can mend. */
+/** Patterns of Amp's error texts. Amp has no error codes. */
 const KINDS: readonly (readonly [RegExp, code: string])[] = [
   [
     /no api key|\b40[13]\b|unauthori[sz]ed|forbidden|invalid (api )?(key|token)|not logged in|amp login/i,

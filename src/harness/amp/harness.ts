@@ -2,11 +2,10 @@ import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { choices, credentials, detect, launch, SKILLS_FOLDER } from "./launch.ts";
-import { overhear } from "./overhear.ts";
-import { sample } from "./sample.ts";
+import { toCommand } from "./sent.ts";
 import { type AmpState, initialState } from "./state.ts";
 
-/** Amp by its stream-json: one process serves many turns, and a thread is continued by its id. */
+/** Amp by its stream-json: one process serves many turns, and its id continues a thread. */
 export const amp: Harness<AmpState> = {
   id: "amp",
   title: "Amp",
@@ -19,6 +18,6 @@ export const amp: Harness<AmpState> = {
   initial: ({ idPrefix }) => initialState(idPrefix),
   decode,
   encode,
-  overhear,
-  sample,
+  overhear: toCommand,
+  lacks: ["questions", "compaction", "retries"],
 };

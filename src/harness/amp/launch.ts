@@ -1,12 +1,12 @@
 import { dirname, join } from "node:path";
 import { type Launch, type SessionSpec, SluiceError } from "../../contract/index.ts";
-import { detectCli, requireCli } from "../cli.ts";
-import { hostOf, mcpHosts } from "../hosts.ts";
+import { detectCli, requireCli } from "../launch/cli.ts";
+import { mcpHosts } from "../launch/hosts.ts";
 import type { Choices, Credential, Detected, LaunchContext } from "../port.ts";
-import { findExecutable } from "../scripted/executable.ts";
-import { lendLogin } from "./login.ts";
-import { toSettings } from "./settings.ts";
-import { skillFiles } from "../skills.ts";
+import { findOwnProgram } from "../launch/own-program.ts";
+import { hostsOf, lendLogin } from "./provider.ts";
+import { toSettings } from "./config.ts";
+import { skillFiles } from "../launch/skills.ts";
 
 export const SKILLS_FOLDER = ".config/agents/skills";
 
@@ -15,7 +15,7 @@ const GATE = "sluice-amp-gate";
 const GATE_FOLDER = ".sluice/amp";
 const CONFIG = ".config/amp";
 
-/** Amp's mode picks its model and its effort alike. The older CLI calls them by other names. */
+/** Amp's mode picks both model and effort. An older CLI has other names for them. */
 export const choices: Choices = {
   modes: ["default", "smart", "rush", "deep"],
   variants: ["low", "medium", "high", "ultra"],
@@ -26,13 +26,13 @@ export const credentials: readonly Credential[] = [
   { file: ".local/share/amp/secrets.json", lend: lendLogin },
 ];
 
-/** How Amp is started: behind the gate, which carries its questions and our interrupts. */
+/** Starts Amp behind the gate, which carries Amp's permission requests and our interrupts. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const { resume, home } = context;
   if (context.fork)
     throw new SluiceError("capability_missing", "Amp cannot fork a thread; start a new session instead.");
   const cli = requireCli("amp", { title: "Amp", install: INSTALL, context });
-  const gate = join(dirname(findExecutable().path), "amp-gate.js");
+  const gate = join(dirname(findOwnProgram().path), "amp-gate.js");
   const folder = join(home, GATE_FOLDER);
   return {
     argv: [
@@ -61,20 +61,16 @@ export function detect(options: { withVersion?: boolean } = {}): Promise<Detecte
   return detectCli("amp", { install: INSTALL, ...options });
 }
 
-/** The model is Amp's own choice: a session's `model` has no flag to go to. */
+/** Amp chooses the model: it has no flag for a session's `model`. */
 function modeOf({ agentMode, variant }: SessionSpec): string[] {
   const mode = variant ?? (agentMode === "default" ? undefined : agentMode);
   return mode === undefined ? [] : ["--mode", mode];
 }
 
-function hostsOf(url: string | undefined): string[] {
-  return url === undefined ? ["ampcode.com", "*.ampcode.com"] : hostOf(url);
-}
-
 function filesOf(spec: SessionSpec, folder: string, gate: string): NonNullable<Launch["files"]> {
   const words = [spec.systemPrompt, spec.instructions].filter((text) => text !== undefined).join("\n\n");
   return [
-    // Settings hold the headers and environments of MCP servers.
+    // The settings hold headers and environments of MCP servers.
     {
       path: `${CONFIG}/settings.json`,
       content: JSON.stringify(toSettings(spec, { gate: GATE })),
@@ -86,7 +82,7 @@ function filesOf(spec: SessionSpec, folder: string, gate: string): NonNullable<L
   ];
 }
 
-/** What Amp's permission rule names: a program without arguments. */
+/** The program of Amp's permission rule, which gets no arguments. */
 function gateScript(folder: string, gate: string): string {
   const words = [process.execPath, gate, "ask", folder].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
   return `#!/bin/sh\nexec ${words.join(" ")}\n`;

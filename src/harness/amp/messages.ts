@@ -1,120 +1,103 @@
 import type { SpoolLine } from "../../contract/index.ts";
-import { isRecord } from "../rpc.ts";
-import type { Scribe } from "../scribe.ts";
+import { type Fields, isRecord } from "../fields.ts";
 import { own, without } from "../transcript.ts";
-import { endByStop } from "./ends.ts";
-import { toOutcome } from "./outcome.ts";
-import type { AmpAsk, AmpState } from "./state.ts";
-import { planOf } from "./tools.ts";
-import { toUsage } from "./usage.ts";
+import type { Reading } from "./state.ts";
+import { planOf, toOutcome } from "./tools.ts";
+import { endByStop, toUsage } from "./turns.ts";
 
-type Block = Readonly<Record<string, unknown>>;
-
-interface Message {
-  readonly value: Block;
-  readonly scribe: Scribe<AmpAsk>;
+/** A whole message of the model: texts, thoughts and tool calls, with the usage of its request. */
+export function readAssistant(reading: Reading, line: SpoolLine, value: Fields): string | undefined {
+  const { scribe } = reading;
+  const { message } = value;
+  if (!isRecord(message) || !Array.isArray(message["content"])) return "a malformed assistant";
+  const parent = parentOf(reading, value);
+  // Amp does not always name a message; the name in its place is the same live and in a recording.
+  const id = typeof message["id"] === "string" ? message["id"] : `message ${scribe.transcript.count}`;
+  reading.change({ heard: true });
+  for (const block of message["content"].filter(isRecord)) {
+    if (!readBlock(reading, block, { native: `${id}/${scribe.transcript.count}`, parent }))
+      scribe.unparsed(line, `unknown content ${String(block["type"]).slice(0, 60)}`);
+  }
+  countUsage(reading, message, { native: id, parent });
+  if (parent === undefined) endByStop(reading, message["stop_reason"]);
+  return undefined;
 }
 
-interface Spot {
-  readonly scribe: Scribe<AmpAsk>;
+/** The model's input: an echo of the prompt, and the results of tools. */
+export function readUser(reading: Reading, line: SpoolLine, value: Fields): string | undefined {
+  const { message } = value;
+  const { heard, steering } = reading.state;
+  const content = isRecord(message) ? message["content"] : undefined;
+  if (typeof content !== "string" && !Array.isArray(content)) return "a malformed user";
+  const blocks = typeof content === "string" ? [] : content.filter(isRecord);
+  const results = blocks.filter((block) => block["type"] === "tool_result");
+  const isPrompt = results.length === 0 && (value["parent_tool_use_id"] ?? null) === null;
+  // The first echo of a turn is its prompt's; every later one belongs to a message that was sent meanwhile.
+  reading.change({ heard: true, steering: isPrompt && heard ? Math.max(0, steering - 1) : steering });
+  for (const block of results) endCall(reading, block, line);
+  return undefined;
+}
+
+interface Named {
   readonly native: string;
   readonly parent: string | undefined;
 }
 
-/** What the model said, whole: texts, thoughts and tool calls, with the usage of its request. */
-export function decodeAssistant(state: AmpState, line: SpoolLine, { value, scribe }: Message): AmpState {
-  const message = value["message"];
-  if (!isRecord(message) || !Array.isArray(message["content"])) {
-    scribe.unparsed(line, "a malformed assistant");
-    return state;
-  }
-  const parent = parentOf(state, value);
-  // Amp names no message, or not always; what stands in for the name is the same live and in a recording.
-  const id = typeof message["id"] === "string" ? message["id"] : `message ${scribe.transcript.count}`;
-  let next: AmpState = { ...state, heard: true };
-  for (const block of message["content"].filter(isRecord)) {
-    const known = sayBlock(next, block, { scribe, native: `${id}/${scribe.transcript.count}`, parent });
-    if (known) next = known;
-    else scribe.unparsed(line, `unknown content ${String(block["type"]).slice(0, 60)}`);
-  }
-  next = countUsage(next, message, { scribe, native: id, parent });
-  return parent === undefined ? endByStop(next, message["stop_reason"], scribe) : next;
-}
-
-/** What was said to the model: the prompt again, and what its tools came to. */
-export function decodeUser(state: AmpState, line: SpoolLine, { value, scribe }: Message): AmpState {
-  const message = value["message"];
-  const content = isRecord(message) ? message["content"] : undefined;
-  if (typeof content !== "string" && !Array.isArray(content)) {
-    scribe.unparsed(line, "a malformed user");
-    return state;
-  }
-  const blocks = typeof content === "string" ? [] : content.filter(isRecord);
-  const results = blocks.filter((block) => block["type"] === "tool_result");
-  const isPrompt = results.length === 0 && (value["parent_tool_use_id"] ?? null) === null;
-  // The first echo of a turn is its prompt's; every other is of a message that was sent meanwhile.
-  const steering = isPrompt && state.heard ? Math.max(0, state.steering - 1) : state.steering;
-  return results.reduce((next, block) => endCall(next, block, { line, scribe }), {
-    ...state,
-    heard: true,
-    steering,
-  } as AmpState);
-}
-
-function sayBlock(state: AmpState, block: Block, { scribe, native, parent }: Spot): AmpState | undefined {
+/** False for a block of unknown content. */
+function readBlock(reading: Reading, block: Fields, { native, parent }: Named): boolean {
   const { type, text, thinking } = block;
   if (type === "text" && typeof text === "string") {
-    if (text !== "") scribe.sayWhole(native, text, { parent });
-    return state;
+    if (text !== "") reading.scribe.sayWhole(native, text, { parent });
+    return true;
   }
   if (type === "thinking" && typeof thinking === "string") {
-    if (thinking !== "") scribe.sayWhole(native, thinking, { kind: "reasoning", parent });
-    return state;
+    if (thinking !== "") reading.scribe.sayWhole(native, thinking, { kind: "reasoning", parent });
+    return true;
   }
-  if (type === "redacted_thinking") return state;
-  return type === "tool_use" ? startCall(state, block, { scribe, native, parent }) : undefined;
+  if (type === "redacted_thinking") return true;
+  return type === "tool_use" && startCall(reading, block, parent);
 }
 
-function startCall(state: AmpState, block: Block, { scribe, parent }: Spot): AmpState | undefined {
+function startCall(reading: Reading, block: Fields, parent: string | undefined): boolean {
   const { id, name, input } = block;
-  if (typeof id !== "string" || typeof name !== "string") return undefined;
+  const { calls, aliases } = reading.state;
+  if (typeof id !== "string" || typeof name !== "string") return false;
   const text = JSON.stringify(input ?? {});
-  const madeUp = Object.entries(state.calls).find(
+  const madeUp = Object.entries(calls).find(
     ([, call]) => call.madeUp && call.name === name && call.input === text,
   );
   if (madeUp) {
     const [known, { madeUp: _, ...call }] = madeUp;
-    return { ...state, calls: { ...state.calls, [known]: call }, aliases: { ...state.aliases, [id]: known } };
+    reading.change({ calls: { ...calls, [known]: call }, aliases: { ...aliases, [id]: known } });
+    return true;
   }
-  if (!scribe.call(id, { name, input: input ?? {}, parent })) return state;
+  if (!reading.scribe.call(id, { name, input: input ?? {}, parent })) return true;
   const plan = planOf(name, input);
-  if (plan) scribe.plan(plan, { parent });
-  return { ...state, calls: { ...state.calls, [id]: { name, input: text } } };
+  if (plan) reading.scribe.plan(plan, { parent });
+  reading.change({ calls: { ...calls, [id]: { name, input: text } } });
+  return true;
 }
 
-function endCall(
-  state: AmpState,
-  block: Block,
-  { line, scribe }: { line: SpoolLine; scribe: Scribe<AmpAsk> },
-): AmpState {
-  const { tool_use_id: told } = block;
-  const id = typeof told === "string" ? (own(state.aliases, told) ?? told) : "";
-  const isKnown = scribe.result(id, toOutcome(own(state.calls, id), block));
-  if (!isKnown)
-    scribe.unparsed(line, `a result of ${JSON.stringify(told) ?? "nothing"}, which was not called`);
-  return isKnown ? { ...state, calls: without(state.calls, id) } : state;
+function endCall(reading: Reading, block: Fields, line: SpoolLine): void {
+  const { calls, aliases } = reading.state;
+  const { tool_use_id: named } = block;
+  const id = typeof named === "string" ? (own(aliases, named) ?? named) : "";
+  if (reading.scribe.result(id, toOutcome(own(calls, id), block)))
+    return reading.change({ calls: without(calls, id) });
+  const shown = JSON.stringify(named) ?? "nothing";
+  reading.scribe.unparsed(line, `a result of ${shown}, which was not called`);
 }
 
-/** Once per message, in however many lines it comes. */
-function countUsage(state: AmpState, message: Block, { scribe, native, parent }: Spot): AmpState {
-  const usage = state.message === native ? undefined : toUsage(message["usage"]);
-  if (!usage) return state;
+/** Once per message, though a message may come in several lines. */
+function countUsage(reading: Reading, message: Fields, { native, parent }: Named): void {
+  const usage = reading.state.message === native ? undefined : toUsage(message["usage"]);
+  if (!usage) return;
   const { model } = message;
-  scribe.startModel(native, { parent, ...(typeof model === "string" ? { model } : {}) });
-  scribe.endModel(native, { usage });
-  return { ...state, message: native, counted: true };
+  reading.scribe.startModel(native, { parent, ...(typeof model === "string" ? { model } : {}) });
+  reading.scribe.endModel(native, { usage });
+  reading.change({ message: native, counted: true });
 }
 
-function parentOf(state: AmpState, { parent_tool_use_id: parent }: Block): string | undefined {
+function parentOf({ state }: Reading, { parent_tool_use_id: parent }: Fields): string | undefined {
   return typeof parent === "string" && parent !== "" ? (own(state.aliases, parent) ?? parent) : undefined;
 }

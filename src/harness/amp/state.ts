@@ -1,31 +1,32 @@
+import type { LineReading } from "../scribe.ts";
 import { emptyTranscript, type Transcript } from "../transcript.ts";
 
-/** What the decoder must remember from line to line. Plain JSON, never changed in place. */
+/** The decoder's state. Plain JSON, never changed in place. */
 export interface AmpState {
   readonly transcript: Transcript<AmpAsk>;
-  /** The prompt that was given last has had its end. */
+  /** The turn of the last prompt has ended. */
   readonly settled: boolean;
-  /** Amp has begun to work on that prompt. */
+  /** Amp has begun that prompt. */
   readonly heard: boolean;
-  /** The turn ended with the model's last words; the `result` that may follow ends nothing. */
+  /** The turn ended with the model's last message. A later `result` ends nothing. */
   readonly owed: boolean;
-  /** Messages that were sent into the running turn and that Amp has not taken up yet. */
+  /** Messages into the running turn that Amp has not taken up. */
   readonly steering: number;
-  /** Whether the turn's usage was told message by message. */
+  /** Whether the turn's usage was reported message by message. */
   readonly counted: boolean;
   /** The model's last message, which may come in several lines. */
   readonly message?: string;
-  /** Tool calls without a result, by native id: what the gate asks about is found among them. */
+  /** Tool calls without a result, by native id. The gate's requests are matched with them. */
   readonly calls: Readonly<Record<string, PlainCall>>;
-  /** Calls that were made up from an ask, by the id that Amp gave them later. */
+  /** Calls that were derived from an ask, by the later id of Amp. */
   readonly aliases: Readonly<Record<string, string>>;
-  /** It wants somebody to log in, and says so in plain text. */
+  /** Amp asks for a login in plain text. */
   readonly loggingIn: boolean;
-  /** What stderr said, where a recording has it. */
+  /** The error on stderr in a recording. */
   readonly trouble?: string;
 }
 
-/** What the gate asks about, and the gate's own id of it. */
+/** A request of the gate: its own id, and the tool. */
 export interface AmpAsk {
   readonly native: string;
   readonly tool: string;
@@ -35,23 +36,26 @@ export interface PlainCall {
   readonly name: string;
   /** The arguments as JSON text. */
   readonly input: string;
-  /** The gate has asked about it. */
+  /** The gate has asked for its permission. */
   readonly asked?: boolean;
-  /** It is known from the gate alone. */
+  /** Only the gate has named it. */
   readonly madeUp?: boolean;
 }
+
+/** One line of Amp while it is read. */
+export type Reading = LineReading<AmpState, AmpAsk>;
 
 export function initialState(idPrefix: string): AmpState {
   return {
     transcript: emptyTranscript(idPrefix),
     settled: false,
-    ...atTurnsEdge,
+    ...AFTER_TURN,
     loggingIn: false,
   };
 }
 
-/** A turn's end is a clean cut. */
-export const atTurnsEdge = {
+/** The fields of a new turn. */
+export const AFTER_TURN = {
   heard: false,
   owed: false,
   steering: 0,

@@ -1,48 +1,44 @@
 import type { SpoolLine } from "../../contract/index.ts";
+import { type Fields, toText } from "../fields.ts";
+import { parseObject } from "../line.ts";
 import type { Decoded } from "../port.ts";
-import { Scribe } from "../scribe.ts";
+import { LineReading } from "../scribe.ts";
 import { without } from "../transcript.ts";
-import { parseObject } from "../unparsed.ts";
-import { readCancel, readControl, readControlResponse } from "./controls.ts";
-import { readAssistant } from "./assistant.ts";
-import { type Fields, toText } from "./fields.ts";
-import { hear } from "./hear.ts";
-import { NOISE } from "./noise.ts";
-import type { Reader } from "./reading.ts";
-import { readResult } from "./result.ts";
-import type { Ask, ClaudeState } from "./state.ts";
-import { readStreamEvent } from "./stream.ts";
-import { readSystem } from "./system.ts";
-import { readUser } from "./user.ts";
+import { readCancel, readControl, readControlResponse } from "./asks.ts";
+import { readAssistant, readStreamEvent } from "./messages.ts";
+import { noteSent } from "./sent.ts";
+import { type ClaudeState, nextPhase, type Reader, type Reading, restoreState } from "./state.ts";
+import { NOISE, readSystem } from "./system.ts";
+import { readUser } from "./tools.ts";
+import { readResult } from "./turns.ts";
 
 /** One line of Claude Code's stream-json as facts. Never throws, whatever the bytes. */
-export function decode(state: ClaudeState, line: SpoolLine): Decoded<ClaudeState> {
-  if (line.dir === "in") return { state: hear(state, line), facts: [] };
+export function decode(saved: ClaudeState, line: SpoolLine): Decoded<ClaudeState> {
+  const state = restoreState(saved);
+  if (line.dir === "in") return { state: noteSent(state, line), facts: [] };
   if (line.dir === "exit") return { state: { ...state, isOver: true }, facts: [] };
   if (line.dir !== "out") return { state, facts: [] };
-  const scribe = new Scribe<Ask>(state.transcript);
-  const replies: string[] = [];
+  const reading: Reading = new LineReading(state);
   const value = parseObject(line);
-  const next = typeof value === "string" ? value : read(state, value, { scribe, replies });
-  if (typeof next === "string") scribe.unparsed(line, next);
-  return {
-    state: { ...(typeof next === "string" ? state : next), transcript: scribe.transcript },
-    facts: scribe.facts,
-    ...(replies.length === 0 ? {} : { replies }),
-  };
+  const problem = typeof value === "string" ? value : read(reading, value);
+  if (problem === undefined) return reading.decoded();
+  reading.scribe.unparsed(line, problem);
+  // A line without a meaning changes nothing but the transcript.
+  return { ...reading.decoded(), state: { ...state, transcript: reading.scribe.transcript } };
 }
 
-const read: Reader = (state, line, reading) => {
+const read: Reader = (reading, line) => {
   const type = toText(line["type"]);
-  if (NOISE.has(type)) return state;
+  if (NOISE.has(type)) return undefined;
   const reader = Object.hasOwn(READERS, type) ? READERS[type] : undefined;
   if (!reader) return `unknown type ${JSON.stringify(line["type"]) ?? "none"}`.slice(0, 80);
-  const begun = BEGINS.has(type) && !state.isBegun ? { ...state, isBegun: true } : state;
-  return reader(settled(begun, line, reading), line, reading);
+  if (WORK.has(type)) reading.change({ phase: nextPhase(reading.state.phase, "begun") });
+  reportCompaction(reading, line);
+  return reader(reading, line);
 };
 
-/** What an agent says only when it works on a prompt; that it began is said by `system` `init`. */
-const BEGINS: ReadonlySet<string> = new Set(["stream_event", "assistant", "control_request"]);
+/** Types that only an agent at work prints. `system` `init` says so itself. */
+const WORK: ReadonlySet<string> = new Set(["stream_event", "assistant", "control_request"]);
 
 const READERS: Readonly<Record<string, Reader>> = {
   stream_event: readStreamEvent,
@@ -53,21 +49,25 @@ const READERS: Readonly<Record<string, Reader>> = {
   control_request: readControl,
   control_cancel_request: readCancel,
   control_response: readControlResponse,
-  command_lifecycle(state, line) {
-    const next = { ...state, tellsQueue: true };
-    if (line["state"] === "queued") return next;
-    return { ...next, waiting: without(state.waiting, toText(line["command_uuid"])) };
+  command_lifecycle(reading, line) {
+    const { waiting } = reading.state;
+    const isQueued = line["state"] === "queued";
+    reading.change({
+      tellsQueue: true,
+      waiting: isQueued ? waiting : without(waiting, toText(line["command_uuid"])),
+    });
+    return undefined;
   },
-  tool_progress(state, line, { scribe }) {
+  tool_progress({ scribe }, line) {
     scribe.startResult(toText(line["tool_use_id"]));
-    return state;
+    return undefined;
   },
 };
 
-/** A compaction is told with its summary, which stands in the line behind it; where it does not, without. */
-function settled(state: ClaudeState, line: Fields, { scribe }: Parameters<Reader>[2]): ClaudeState {
-  const { compaction, ...rest } = state;
-  if (!compaction || line["isSynthetic"] === true) return state;
-  scribe.compacted(compaction);
-  return rest;
+/** A compaction is reported with its summary. The summary is the next line; any other line means that there is none. */
+function reportCompaction(reading: Reading, line: Fields): void {
+  const { compaction } = reading.state;
+  if (!compaction || line["isSynthetic"] === true) return;
+  reading.scribe.compacted(compaction);
+  reading.change({ compaction: undefined });
 }

@@ -2,17 +2,13 @@ import { createHash } from "node:crypto";
 import type { ContentPart } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
-import { answerPlan } from "./plan-approval.ts";
-import { toResponse } from "./response.ts";
-import type { Ask, AskedQuestion, ClaudeState } from "./state.ts";
-import { partText } from "../partText.ts";
+import { answerPlan } from "./plan.ts";
+import { type Ask, type AskedQuestion, type ClaudeState, restoreState } from "./state.ts";
+import { partText } from "../part-text.ts";
 
 type Answer = Extract<HarnessCommand, { type: "permission" | "question" }>;
 
-/**
- * The first words: sub-agents are heard too, which they are not by themselves, and a conversation that is resumed has
- * the system prompt of today, not the one that it began with.
- */
+/** The first line. It turns on the text of sub-agents, and gives a resumed conversation today's system prompt. */
 export function greet(): readonly string[] {
   const request = {
     subtype: "initialize",
@@ -24,13 +20,15 @@ export function greet(): readonly string[] {
 }
 
 /** The lines that carry a command to Claude Code. */
-export function encode(state: ClaudeState, command: HarnessCommand): readonly string[] | undefined | "later" {
+export function encode(saved: ClaudeState, command: HarnessCommand): readonly string[] | undefined | "later" {
+  const state = restoreState(saved);
+  const { phase } = state;
   switch (command.type) {
     case "prompt":
     case "steer":
-      return state.isReady ? [toUserLine(command)] : "later";
+      return phase === "greeting" ? "later" : [toUserLine(command)];
     case "interrupt":
-      return state.isReady && (state.isBegun || !state.inTurn) ? toInterrupt(state) : "later";
+      return phase === "greeting" || phase === "prompted" ? "later" : toInterrupt(state);
     case "permission":
     case "question":
       return toAnswer(own(state.transcript.asks, command.id), command);
@@ -55,7 +53,7 @@ function toUserLine({ inputId, content }: { inputId: string; content: readonly C
   });
 }
 
-/** A name for the message by which the CLI tells what becomes of it: the same for the same input. */
+/** The message's id in the CLI's reports. It is derived from the input's id. */
 function toUuid(inputId: string): string {
   const hash = createHash("sha256").update(inputId).digest("hex");
   return hash.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, "$1-$2-4$3-8$4-$5");
@@ -69,7 +67,7 @@ function toBlock(part: ContentPart): unknown {
 
 const DATA_URL = /^data:([^;,]+);base64,(.*)$/s;
 
-/** Stops the main agent, what waits to be heard by it, and the sub-agents that go on without it. */
+/** Stops the main agent, its queued messages and its background sub-agents. */
 function toInterrupt(state: ClaudeState): readonly string[] {
   const number = state.interruptCount + 1;
   const tasks = Object.values(state.background).filter((task) => task !== "");
@@ -93,7 +91,7 @@ function decide(ask: PermissionAsk, { reply, message }: Extract<Answer, { type: 
   return reply === "once" ? allowed : { ...allowed, updatedPermissions: toRules(ask) };
 }
 
-/** The CLI's own rules would be written into the workspace's settings: they are kept for the session only. */
+/** The CLI would write its rules into the workspace's settings. Here they hold for the session only. */
 function toRules(ask: PermissionAsk): unknown[] {
   if (ask.rules.length > 0) return ask.rules.map((rule) => ({ ...(rule as object), destination: "session" }));
   return [{ type: "addRules", rules: [{ toolName: ask.tool }], behavior: "allow", destination: "session" }];
@@ -111,4 +109,12 @@ function reply(ask: Ask, answers: readonly (readonly string[])[] | undefined): u
 
 function control(id: string, request: Record<string, unknown>): string {
   return JSON.stringify({ type: "control_request", request_id: id, request });
+}
+
+/** The answer to a request of the CLI. */
+export function toResponse(id: string, response: unknown): string {
+  return JSON.stringify({
+    type: "control_response",
+    response: { subtype: "success", request_id: id, response },
+  });
 }

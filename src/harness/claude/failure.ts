@@ -1,9 +1,15 @@
-import { own } from "../../contract/ownKeys.ts";
+import type { EventError, StopReason } from "../../contract/index.ts";
+import { own } from "../../contract/own-keys.ts";
 import { codeOfStatus, isTransient, stopReasonOf } from "../failure.ts";
-import { type Fields, toCount, toText } from "./fields.ts";
-import type { Ending } from "./ending.ts";
+import { type Fields, toCount, toText } from "../fields.ts";
 
-/** What a result's end means, whatever the result calls itself: an API failure is a "success" with `is_error`. */
+export interface Ending {
+  readonly status: "completed" | "failed" | "interrupted";
+  readonly stop_reason: StopReason;
+  readonly error?: EventError;
+}
+
+/** The ending of a result. Its subtype is no guide: an API failure is a "success" with `is_error`. */
 export function toEnding(result: Fields, kind = ""): Ending {
   const terminal = toText(result["terminal_reason"]);
   const stop = toText(result["stop_reason"]);
@@ -13,7 +19,7 @@ export function toEnding(result: Fields, kind = ""): Ending {
   if (stop === "refusal") return { status: "completed", stop_reason: "refusal" };
   if (stop === "max_tokens") return { status: "completed", stop_reason: "max_tokens" };
   if (result["is_error"] !== true) return { status: "completed", stop_reason: "end_turn" };
-  // It goes on by itself a few times, and then calls it an error.
+  // The CLI continues a few times by itself, and then reports an error.
   if ([kind, result["api_error"]].includes("max_output_tokens")) {
     return { status: "completed", stop_reason: "max_tokens" };
   }
@@ -33,7 +39,7 @@ export function toEnding(result: Fields, kind = ""): Ending {
   };
 }
 
-/** One word for a failure, from the HTTP status where there is one and else from the CLI's own word. */
+/** The code of a failure: by the HTTP status if there is one, else by the CLI's own name for it. */
 export function toCode(failure: {
   status: number;
   kind: string;
@@ -50,7 +56,7 @@ export function toCode(failure: {
 
 const CONTEXT = new Set(["prompt_too_long", "blocking_limit", "rapid_refill_breaker"]);
 
-/** The CLI's words; "unknown" is what it calls a connection that broke. */
+/** The CLI's names of failures. It calls a broken connection "unknown". */
 const KINDS: Readonly<Record<string, string>> = {
   authentication_failed: "unauthorized",
   authentication_error: "unauthorized",

@@ -1,12 +1,10 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode, greet } from "./encode.ts";
-import { cloudOf, toModelHosts } from "./hosts.ts";
+import { cloudOf, toModelHosts, lendLogin } from "./provider.ts";
 import { detect, launch, SKILLS_FOLDER } from "./launch.ts";
-import { lendLogin } from "./login.ts";
-import { planVerdict } from "./plan-approval.ts";
-import { overhear } from "./overhear.ts";
-import { sample } from "./sample.ts";
+import { planVerdict } from "./plan.ts";
+import { toCommand } from "./sent.ts";
 import { type ClaudeState, initialState } from "./state.ts";
 
 /** Claude Code, by its stream-json with the control protocol. */
@@ -27,7 +25,7 @@ export const claude: Harness<ClaudeState> = {
     { env: "CLAUDE_CODE_OAUTH_TOKEN" },
     { file: ".claude/.credentials.json", lend: lendLogin },
   ],
-  // A cloud's own credentials are the session's to give.
+  // A session brings its cloud credentials itself.
   credentialsFor: ({ env }) => (cloudOf(env ?? {}) === undefined ? (claude.credentials ?? []) : []),
   addresses: ["ANTHROPIC_BASE_URL"],
   detect,
@@ -41,6 +39,6 @@ export const claude: Harness<ClaudeState> = {
   greet,
   decode,
   encode,
-  overhear,
-  sample,
+  overhear: toCommand,
+  lacks: [],
 };

@@ -1,6 +1,7 @@
 import { own, without } from "../transcript.ts";
-import type { PlanEntry } from "../../contract/index.ts";
-import { type Fields, toFields, toList, toText } from "./fields.ts";
+import type { PlanEntry, SessionSpec } from "../../contract/index.ts";
+import { type Fields, toFields, toList, toText } from "../fields.ts";
+import { ruleOf } from "../../contract/tool-rule.ts";
 
 const PLAN_TOOLS = new Set(["TodoWrite", "TaskCreate", "TaskUpdate", "TaskList"]);
 
@@ -10,7 +11,7 @@ export function isPlanTool(name: string): boolean {
 
 export type Plan = Readonly<Record<string, PlanEntry>>;
 
-/** The plan after a tool has changed it; undefined where it says nothing of it. */
+/** The plan after a tool call; undefined where the call does not change it. */
 export function changePlan(
   plan: Plan,
   tool: { name: string; input: unknown; result: unknown },
@@ -56,4 +57,59 @@ function toPlan(entries: readonly Fields[], words: "content" | "subject"): Plan 
 function toEntry(content: string, status: unknown): PlanEntry {
   const isKnown = status === "in_progress" || status === "completed";
   return { content, status: isKnown ? status : "pending", priority: "medium" };
+}
+
+/** The tool by which Claude leaves plan mode. Its approval is a question with the plan and the possible answers. */
+export const EXIT_PLAN_MODE = "ExitPlanMode";
+
+const APPROVE = "approve";
+const APPROVE_WITH_EDITS = "approve and accept edits";
+const REJECT = "reject";
+
+const REFUSED = "The user rejected the plan. Stay in plan mode, and ask what should change.";
+export const PLANS_ARE_OFF = `The tool "${EXIT_PLAN_MODE}" is switched off in this session.`;
+
+/** The verdict on plans, where the session's rules or its permission mode decide without a person. */
+export function planVerdict({ tools, permissionMode }: SessionSpec): { plans?: "allow" | "deny" } {
+  const rule = ruleOf(tools, EXIT_PLAN_MODE) ?? (permissionMode === "bypass" ? "allow" : "ask");
+  return rule === "ask" ? {} : { plans: rule };
+}
+
+export function toPlanPrompt(plan: string): { prompt: string; options: string[] } {
+  return { prompt: plan === "" ? "Approve the plan?" : plan, options: [APPROVE, APPROVE_WITH_EDITS, REJECT] };
+}
+
+/** An option, or a free text, which refuses the plan and says what should change. No answer refuses it too. */
+export function answerPlan(input: Fields, answers: readonly (readonly string[])[] | undefined): unknown {
+  const answer = (answers ?? []).flat().join("\n").trim();
+  switch (answer.toLowerCase()) {
+    case APPROVE:
+      return approvePlan(input);
+    case APPROVE_WITH_EDITS:
+      return {
+        ...approvePlan(input),
+        updatedPermissions: [{ type: "setMode", mode: "acceptEdits", destination: "session" }],
+      };
+    case REJECT:
+    case "":
+      return refusePlan(REFUSED);
+    default:
+      return refusePlan(answer);
+  }
+}
+
+/** The inverse of `answerPlan`, for reading recordings. */
+export function fromPlanAnswer(response: Fields): readonly (readonly string[])[] | undefined {
+  if (response["behavior"] === "allow")
+    return [[response["updatedPermissions"] === undefined ? APPROVE : APPROVE_WITH_EDITS]];
+  const message = toText(response["message"]);
+  return [[message === "" || message === REFUSED ? REJECT : message]];
+}
+
+export function approvePlan(input: Fields): object {
+  return { behavior: "allow", updatedInput: input };
+}
+
+export function refusePlan(message: string): object {
+  return { behavior: "deny", message };
 }

@@ -1,60 +1,57 @@
 import type { PlanEntry, ToolSettings, Usage } from "../../contract/index.ts";
+import { type Fields, toText } from "../fields.ts";
+import type { LineReading } from "../scribe.ts";
 import { emptyTranscript, type Transcript } from "../transcript.ts";
-import type { Totals } from "./usage.ts";
 
-/** What the decoder must remember from line to line. Plain JSON, never changed in place. */
+/** Tokens and dollars, in the names of our log. */
+export type Totals = Usage;
+
+/** The decoder's state. Plain JSON, never changed in place. */
 export interface ClaudeState {
   readonly transcript: Transcript<Ask>;
-  /** Whether the CLI has answered our greeting: before that, it takes no message. */
-  readonly isReady: boolean;
-  /** Whether the process has ended: nobody hears what is said to it. */
+  readonly phase: Phase;
+  /** Whether the process has exited and no longer reads its stdin. */
   readonly isOver: boolean;
-  /** Whether anybody has said a word to it on its input; where nobody has, the prompt was an argument. */
-  readonly isAddressed: boolean;
-  /** Whether a prompt waits for its result. */
-  readonly inTurn: boolean;
-  /** Whether the CLI has taken the prompt up: before that, an interrupt would drop it without a word. */
-  readonly isBegun: boolean;
-  /** Whether the main agent has stopped while the turn still waits for what it left running. */
+  /** Whether the main agent has stopped, though the turn may wait for its background work. */
   readonly isIdle: boolean;
-  /** Whether the main agent has said anything since the prompt. */
+  /** Whether the main agent has written any text since the prompt. */
   readonly hasSpoken: boolean;
   /** Messages that stream or have last streamed, by the native id of the sub-agent's call; "" is the main agent. */
   readonly streams: Readonly<Record<string, Stream>>;
-  /** The main agent's last request: what it cost is said with the result. */
+  /** The main agent's last request. The result tells its cost. */
   readonly unpriced?: { readonly request: string; readonly usage: Usage };
-  /** What the requests since the last result have used, and what the CLI had counted up to it. */
+  /** Usage of the requests since the last result, and the CLI's own count up to that result. */
   readonly told: Totals;
   readonly counted: Totals;
-  /** Messages that the CLI has not begun to answer, by uuid: what the turn began with, and what was said into it. */
+  /** Messages that the CLI has not begun to answer, by uuid: the turn's prompt, or a later message. */
   readonly waiting: Readonly<Record<string, "prompt" | "steer">>;
-  /** Whether this version tells what becomes of a message. */
+  /** Whether this version reports the state of queued messages. */
   readonly tellsQueue: boolean;
-  /** Sub-agents that work in the background: their call, and the CLI's name for them. */
+  /** Background sub-agents: the id of the call, and the CLI's name of the agent. */
   readonly background: Readonly<Record<string, string>>;
-  /** What of a call's input its result needs. */
+  /** Parts of a call's input that its result needs. */
   readonly inputs: Readonly<Record<string, KeptInput>>;
   /** The plan, by the CLI's task ids. */
   readonly tasks: Readonly<Record<string, PlanEntry>>;
-  /** Interrupts that were sent and not acknowledged, by request id, and how many there ever were. */
+  /** Interrupts without an acknowledgement, by request id, and the count of all interrupts. */
   readonly interrupts: readonly string[];
   readonly interruptCount: number;
   /** A compaction whose summary is in the next line. */
   readonly compaction?: { readonly trigger?: string };
-  /** The CLI's word for the failure that the next result tells of. */
+  /** The CLI's name of the failure that the next result reports. */
   readonly failure?: string;
-  /** MCP servers that were told to have failed. */
+  /** MCP servers whose failure was reported. */
   readonly failedServers: readonly string[];
   /** The session's rules of its tools. */
   readonly rules?: ToolSettings["rules"];
-  /** What becomes of a plan where nobody is to be asked. */
+  /** The verdict on a plan, where no person decides. */
   readonly plans?: "allow" | "deny";
 }
 
 export interface Stream {
   readonly message: string;
   readonly usage: Usage;
-  /** Why the model stopped, once it has said so. */
+  /** The model's stop reason, once it is known. */
   readonly stop?: string;
   readonly blocks: Readonly<Record<string, Block>>;
 }
@@ -73,7 +70,7 @@ export interface KeptInput {
   readonly value?: unknown;
 }
 
-/** What waits for an answer, and what the answer must repeat. */
+/** An open ask, with the data that its answer must repeat. */
 export type Ask =
   | {
       readonly kind: "permission";
@@ -103,14 +100,56 @@ export interface AskedQuestion {
   readonly takesMany: boolean;
 }
 
+/** One line of Claude Code while it is read. */
+export type Reading = LineReading<ClaudeState, Ask>;
+
+/** Reads one parsed line; a text says why the line has no meaning. */
+export type Reader = (reading: Reading, line: Fields) => string | undefined;
+
+/**
+ * How far the conversation with the CLI is:
+ * - `greeting`: the CLI has not answered yet, and takes no message.
+ * - `ready`: nothing was sent on stdin. A prompt may have come as an argument, so output belongs to a turn.
+ * - `prompted`: a prompt was sent that the CLI has not begun. An interrupt would drop it without a word.
+ * - `running`: the CLI works on the prompt.
+ * - `resting`: the turn has ended; output belongs to no turn.
+ */
+export type Phase = "greeting" | "ready" | "prompted" | "running" | "resting";
+
+export const PHASES: Readonly<Record<Phase, Partial<Record<PhaseStep, Phase>>>> = {
+  greeting: { answered: "ready", prompted: "prompted" },
+  ready: { prompted: "prompted" },
+  prompted: { begun: "running", ended: "resting" },
+  running: { ended: "resting" },
+  resting: { prompted: "prompted" },
+};
+
+export type PhaseStep = "answered" | "prompted" | "begun" | "ended";
+
+export function nextPhase(phase: Phase, step: PhaseStep): Phase {
+  return PHASES[phase][step] ?? phase;
+}
+
+/** Whether a prompt of stdin waits for its result. */
+export function isInTurn({ phase }: ClaudeState): boolean {
+  return phase === "prompted" || phase === "running";
+}
+
+/** Whether output belongs to a turn. */
+export function isServing({ phase }: ClaudeState): boolean {
+  return phase !== "resting";
+}
+
+/** The native id of the sub-agent's call that a line comes from. */
+export function parentOf(line: Fields): string | undefined {
+  return toText(line["parent_tool_use_id"]) || undefined;
+}
+
 export function initialState(idPrefix: string): ClaudeState {
   return {
     transcript: emptyTranscript(idPrefix),
-    isReady: false,
+    phase: "greeting",
     isOver: false,
-    isAddressed: false,
-    inTurn: false,
-    isBegun: false,
     isIdle: true,
     hasSpoken: false,
     streams: {},
@@ -127,17 +166,11 @@ export function initialState(idPrefix: string): ClaudeState {
   };
 }
 
-/** A turn's end is a clean cut: the plan, the counts and the handshake go on. */
-export function atTurnsEdge(state: ClaudeState): ClaudeState {
-  const { unpriced: _, failure: __, ...rest } = state;
-  return {
-    ...rest,
-    inTurn: false,
-    isIdle: true,
-    hasSpoken: false,
-    streams: {},
-    waiting: {},
-    background: {},
-    inputs: {},
-  };
+/** The state that version 0.1.0 saved has flags in place of the phase. */
+export function restoreState(saved: ClaudeState): ClaudeState {
+  if (saved.phase in PHASES) return saved;
+  const { isReady, isAddressed, inTurn, isBegun } = saved as unknown as Readonly<Record<string, boolean>>;
+  if (inTurn) return { ...saved, phase: isBegun ? "running" : "prompted" };
+  if (isAddressed) return { ...saved, phase: "resting" };
+  return { ...saved, phase: isReady ? "ready" : "greeting" };
 }

@@ -1,8 +1,45 @@
 import type { Usage } from "../../contract/index.ts";
-import { type Fields, toCount, toFields } from "./fields.ts";
+import { type Fields, toCount, toFields } from "../fields.ts";
+import type { Reading, Stream, Totals } from "./state.ts";
 
-/** Tokens and dollars, in the names of our log. */
-export type Totals = Usage;
+/** The end of a model request, with its usage. */
+export function endRequest(reading: Reading, { message, usage }: Stream): void {
+  if (reading.scribe.endModel(message, { usage })) reading.change({ told: add(reading.state.told, usage) });
+}
+
+/** Ends the main agent's last request. Only the turn's last one gets a cost. */
+export function settleRequest(reading: Reading, cost = 0): void {
+  const { unpriced, told } = reading.state;
+  if (!unpriced) return;
+  const { request, usage } = unpriced;
+  reading.scribe.endModel(request, { usage: cost > 0 ? { ...usage, cost_usd: cost } : usage });
+  reading.change({ unpriced: undefined, told: add(told, usage) });
+}
+
+/**
+ * A result counts everything since the last result, with sub-agents and compaction. The part that no request of ours
+ * had is reported as one more request, so that a turn's requests add up to the CLI's own count.
+ */
+export function settleUsage(reading: Reading, result: Fields): void {
+  const { state, scribe } = reading;
+  const counted = toTotals(result["modelUsage"]);
+  const since = result["model_usage_since_last_result"];
+  const spent = since === undefined ? subtract(counted, state.counted) : toTotals(since);
+  for (const stream of Object.values(state.streams))
+    if (stream.message !== state.unpriced?.request) endRequest(reading, stream);
+  const isPriced = state.unpriced !== undefined;
+  settleRequest(reading, spent.cost_usd);
+  const { cost_usd: cost, ...tokens } = subtract(spent, reading.state.told);
+  if (hasTokens(tokens) || (!isPriced && cost !== undefined)) {
+    const [model, ...others] = Object.keys(toFields(since ?? result["modelUsage"]));
+    const request = `rest of ${String(result["uuid"] ?? result["result_index"] ?? "the turn")}`;
+    scribe.startModel(request, { model: others.length === 0 ? model : undefined });
+    scribe.endModel(request, {
+      usage: isPriced || cost === undefined ? tokens : { ...tokens, cost_usd: cost },
+    });
+  }
+  reading.change({ told: {}, counted });
+}
 
 const TOKENS = [
   "input_tokens",
@@ -12,7 +49,7 @@ const TOKENS = [
   "reasoning_tokens",
 ] as const;
 
-/** The usage of one request, as the model's own stream says it; what a later part leaves out stays. */
+/** The usage of one request in the model's stream. A field that a later event leaves out keeps its value. */
 export function toUsage(usage: Fields, before: Usage = {}): Usage {
   const thinking = toFields(usage["output_tokens_details"])["thinking_tokens"];
   return withoutZeros({
@@ -25,7 +62,7 @@ export function toUsage(usage: Fields, before: Usage = {}): Usage {
 }
 
 /** The CLI's count per model, added up. */
-export function toTotals(perModel: unknown): Totals {
+function toTotals(perModel: unknown): Totals {
   let totals: Totals = {};
   for (const value of Object.values(toFields(perModel))) {
     const count = toFields(value);
@@ -41,16 +78,16 @@ export function toTotals(perModel: unknown): Totals {
   return totals;
 }
 
-export function add(a: Totals, b: Totals): Totals {
+function add(a: Totals, b: Totals): Totals {
   return combine(a, b, (x, y) => x + y);
 }
 
-/** What is left of `a` without `b`; never less than nothing. */
-export function subtract(a: Totals, b: Totals): Totals {
+/** `a` less `b`, never below zero. */
+function subtract(a: Totals, b: Totals): Totals {
   return combine(a, b, (x, y) => Math.max(0, x - y));
 }
 
-export function hasTokens(totals: Totals): boolean {
+function hasTokens(totals: Totals): boolean {
   return TOKENS.some((name) => (totals[name] ?? 0) > 0);
 }
 
@@ -71,7 +108,7 @@ function toWhole(value: unknown): number {
   return Math.round(toCount(value));
 }
 
-/** Input and output are always told; the others where there is something to tell. */
+/** Input and output are always included; the other counts only above zero. */
 function withoutZeros(usage: Usage & { input_tokens: number; output_tokens: number }): Usage {
   const { input_tokens, output_tokens, ...rest } = usage;
   return { input_tokens, output_tokens, ...combine(rest, {}, (count) => count) };

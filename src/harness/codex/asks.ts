@@ -1,14 +1,21 @@
-import { isRecord, type Params, type RpcId } from "../rpc.ts";
+import { isRecord } from "../fields.ts";
+import type { Params, RpcId } from "../rpc.ts";
 import type { PermissionMetadata } from "../scribe.ts";
 import { own } from "../transcript.ts";
-import { type Asker, askPermission, askQuestion, refuseOutsideTurn } from "./ask.ts";
-import { askForServer } from "./elicitation.ts";
-import { ensureModel, placeOf, type Reading, say } from "./reading.ts";
-import type { AskedPermission } from "./state.ts";
-import { asThread } from "./texts.ts";
+import {
+  ensureModel,
+  originOf,
+  type Reading,
+  toLine,
+  type AskedPermission,
+  isMain,
+  type AskOfCodex,
+  asThread,
+} from "./state.ts";
+import { declineLine } from "./encode.ts";
 
-/** A request of Codex to us. False where we have no words for it: it is refused, since Codex waits. */
-export function hearRequest(reading: Reading, id: RpcId, method: string, params: Params): boolean {
+/** A request of Codex to us. False for an unknown one, which is refused because Codex waits for an answer. */
+export function readRequest(reading: Reading, id: RpcId, method: string, params: Params): boolean {
   const thread = asThread(params["threadId"]) ?? reading.state.thread ?? "";
   if (reading.state.prompted) ensureModel(reading, thread);
   switch (method) {
@@ -25,18 +32,18 @@ export function hearRequest(reading: Reading, id: RpcId, method: string, params:
     case "item/tool/call":
       return askForTool(reading, { id, thread }, params);
     default:
-      reading.replies.push(say({ id, error: { code: -32601, message: `${method} is not supported` } }));
+      reading.replies.push(toLine({ id, error: { code: -32601, message: `${method} is not supported` } }));
       return false;
   }
 }
 
-/** Codex does not wait for the answer any more; where nobody gave one, it took the question back. */
-export function hearResolved(reading: Reading, params: Params): void {
+/** Codex does not wait for the answer any more. Without an answer it has withdrawn the request. */
+export function readResolved(reading: Reading, params: Params): void {
   const { scribe } = reading;
   const found = scribe.findAsk((ask) => ask.kind !== "plan" && ask.id === params["requestId"]);
   const ask = found === undefined ? undefined : own(scribe.transcript.asks, found);
   if (found === undefined || ask === undefined || ask.kind === "plan") return;
-  const place = placeOf(reading, ask.thread);
+  const origin = originOf(reading, ask.thread);
   scribe.forgetAsk(found);
   if (ask.kind === "tool") {
     const data = {
@@ -46,12 +53,12 @@ export function hearResolved(reading: Reading, params: Params): void {
       content: [],
       by: "agent",
     };
-    return scribe.add({ type: "tool.resolved", data }, place);
+    return scribe.add({ type: "tool.resolved", data }, origin);
   }
   if ("prompt" in ask) {
     const { prompt, options } = ask.prompt;
     const data = { question_id: found, prompt, options: [...options], status: "rejected" as const };
-    return scribe.add({ type: "question.resolved", data }, place);
+    return scribe.add({ type: "question.resolved", data }, origin);
   }
   const { action, metadata } = ask.permission;
   const data = {
@@ -60,7 +67,7 @@ export function hearResolved(reading: Reading, params: Params): void {
     status: "denied" as const,
     metadata: { ...metadata, by: "agent" },
   };
-  scribe.add({ type: "permission.resolved", data }, place);
+  scribe.add({ type: "permission.resolved", data }, origin);
 }
 
 function askForCommand(reading: Reading, asker: Asker, params: Params): boolean {
@@ -69,7 +76,7 @@ function askForCommand(reading: Reading, asker: Asker, params: Params): boolean 
   const input = { command, ...(typeof cwd === "string" ? { cwd } : {}) };
   const call = typeof itemId === "string" ? itemId : `ask:${asker.id}`;
   if (!reading.scribe.hasCall(call))
-    reading.scribe.call(call, { name, input, ...placeOf(reading, asker.thread) });
+    reading.scribe.call(call, { name, input, ...originOf(reading, asker.thread) });
   const metadata: PermissionMetadata = {
     call_id: call,
     name,
@@ -93,7 +100,7 @@ function askForPatch(reading: Reading, asker: Asker, params: Params): boolean {
   const call = typeof itemId === "string" ? itemId : `ask:${asker.id}`;
   const input = own(reading.state.calls, call)?.input ?? {};
   if (!reading.scribe.hasCall(call))
-    reading.scribe.call(call, { name, input, ...placeOf(reading, asker.thread) });
+    reading.scribe.call(call, { name, input, ...originOf(reading, asker.thread) });
   const metadata: PermissionMetadata = {
     call_id: call,
     name,
@@ -131,13 +138,100 @@ function askQuestions(reading: Reading, asker: Asker, params: Params): boolean {
 function askForTool(reading: Reading, asker: Asker, params: Params): boolean {
   const { callId, tool, arguments: input } = params;
   const name = String(tool ?? "");
-  const place = placeOf(reading, asker.thread);
+  const origin = originOf(reading, asker.thread);
   const call = typeof callId === "string" ? callId : `ask:${asker.id}`;
-  if (!reading.scribe.hasCall(call)) reading.scribe.call(call, { name, input: input ?? {}, ...place });
+  if (!reading.scribe.hasCall(call)) reading.scribe.call(call, { name, input: input ?? {}, ...origin });
   if (refuseOutsideTurn(reading, { kind: "tool", ...asker, name })) return true;
   reading.scribe.askTool(
     { kind: "tool", ...asker, name },
-    { name, input: input ?? {}, callId: call, ...place },
+    { name, input: input ?? {}, callId: call, ...origin },
   );
   return true;
+}
+
+/** Whose request it is, and in which thread. */
+export interface Asker {
+  readonly id: RpcId;
+  readonly thread: string;
+}
+
+type Permitting = Extract<AskOfCodex, { permission: AskedPermission }>;
+
+export function askPermission(reading: Reading, asked: Permitting): boolean {
+  if (refuseOutsideTurn(reading, asked)) return true;
+  reading.scribe.askPermission(asked, { ...asked.permission, ...originOf(reading, asked.thread) });
+  return true;
+}
+
+export function askQuestion(reading: Reading, asked: Extract<AskOfCodex, { prompt: unknown }>): boolean {
+  if (refuseOutsideTurn(reading, asked)) return true;
+  reading.scribe.askQuestion(asked, { ...asked.prompt, ...originOf(reading, asked.thread) });
+  return true;
+}
+
+/** A sub-agent may go on after its turn, but only a running turn can get an answer. */
+export function refuseOutsideTurn(reading: Reading, asked: AskOfCodex): boolean {
+  if (reading.state.prompted || isMain(reading, asked.thread)) return false;
+  reading.replies.push(declineLine(asked));
+  const message = "a sub-agent asked for something when its turn had ended, and was refused";
+  const data = { code: "permission_denied", message };
+  reading.scribe.add({ type: "error", data }, originOf(reading, asked.thread));
+  return true;
+}
+
+/** An MCP server's question: mostly Codex's own, whether a tool may run; now and then a form. */
+export function askForServer(reading: Reading, asker: Asker, params: Params): boolean {
+  const { serverName, message, requestedSchema: schema, _meta: meta, url } = params;
+  const properties =
+    isRecord(schema) && isRecord(schema["properties"]) ? Object.entries(schema["properties"]) : [];
+  if (properties.length > 0) return askForForm(reading, asker, String(message ?? ""), properties);
+  const known = openCall(reading, asker.thread, params);
+  const name = known?.name ?? `mcp__${String(serverName)}`;
+  const metadata: PermissionMetadata = {
+    ...(known === undefined ? {} : { call_id: known.id }),
+    name,
+    input: known?.input ?? (isRecord(meta) ? meta["tool_params"] : undefined) ?? {},
+    kind: "mcp",
+    ...(typeof message === "string" ? { reason: message } : {}),
+    ...(typeof url === "string" ? { url } : {}),
+  };
+  return askPermission(reading, { kind: "elicitation", ...asker, permission: { action: name, metadata } });
+}
+
+/** The request names the server and quotes the tool, but not the call. */
+function openCall(
+  { state }: Reading,
+  thread: string,
+  params: Params,
+): { id: string; name: string; input: unknown } | undefined {
+  const prefix = `mcp__${String(params["serverName"])}__`;
+  const meta = isRecord(params["_meta"]) ? params["_meta"] : {};
+  const wanted = JSON.stringify(meta["tool_params"]);
+  const open = Object.entries(state.calls)
+    .filter(([, call]) => call.name.startsWith(prefix) && call.thread === thread)
+    .map(([id, { name, input }]) => ({ id, name, input }));
+  const quoted = (call: { name: string }): boolean =>
+    String(params["message"] ?? "").includes(`"${call.name.slice(prefix.length)}"`);
+  const exact = open.findLast((call) => quoted(call) && JSON.stringify(call.input) === wanted);
+  return exact ?? open.findLast(quoted) ?? open.at(-1);
+}
+
+function askForForm(
+  reading: Reading,
+  asker: Asker,
+  message: string,
+  properties: [string, unknown][],
+): boolean {
+  const fields = properties.map(([name, schema]) => ({
+    name,
+    type: isRecord(schema) && typeof schema["type"] === "string" ? schema["type"] : "string",
+  }));
+  const titles = properties.map(([name, schema]) =>
+    isRecord(schema) && typeof schema["title"] === "string" ? schema["title"] : name,
+  );
+  const options = properties.flatMap(([, schema]) =>
+    isRecord(schema) && Array.isArray(schema["enum"]) ? schema["enum"].map(String) : [],
+  );
+  const prompt = { prompt: [message, ...titles].join("\n"), options };
+  return askQuestion(reading, { kind: "form", ...asker, prompt, fields });
 }

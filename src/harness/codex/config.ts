@@ -1,6 +1,7 @@
-import type { McpServer, SessionSpec } from "../../contract/index.ts";
+import type { SessionSpec } from "../../contract/index.ts";
+import { toMcpServers } from "../launch/mcp.ts";
 import type { LaunchContext } from "../port.ts";
-import { type TomlTable, toToml } from "./toml.ts";
+import { type TomlTable, toToml } from "../launch/toml.ts";
 
 export const KEYS = ["OPENAI_API_KEY", "CODEX_API_KEY"] as const;
 
@@ -18,16 +19,16 @@ export function toConfig(spec: SessionSpec, context: LaunchContext): string {
     feedback: { enabled: false },
     otel: { exporter: "none", metrics_exporter: "none" },
     history: { persistence: "none" },
-    // Switched off by default, though its clients have a place for both: the plan, and questions outside of plan mode.
+    // Off by default: the plan, and questions outside of plan mode.
     tools: { update_plan: { enabled: true } },
     suppress_unstable_features_warning: true,
-    // Plugins and apps call home; a goal makes Codex go on when nobody has asked it anything.
+    // Plugins and apps call home; a goal makes Codex go on without a prompt.
     features: {
       plugins: false,
       apps: false,
       goals: false,
       default_mode_request_user_input: true,
-      // It would write its whole environment into a file, and with it every secret that it was given there.
+      // It would write its whole environment, and every secret in it, into a file.
       shell_snapshot: false,
       ...withoutShell(spec),
     },
@@ -35,12 +36,15 @@ export function toConfig(spec: SessionSpec, context: LaunchContext): string {
   });
 }
 
-/** Where its application runs them, its commands are tools of the bridge; a patch it asks for, and is refused. */
+/**
+ * Without Codex's own shell, where the application runs the commands through the tool server. Codex asks before a
+ * patch, and is refused.
+ */
 function withoutShell({ tools }: SessionSpec): TomlTable {
   return tools?.client?.includes("bash") ? { shell_tool: false, unified_exec: false } : {};
 }
 
-/** The session's own: every try of a request is one that Codex tells of, as many as the budget has. */
+/** The session's own provider. Codex reports every attempt at a request, and makes as many as the budget allows. */
 function toProvider(spec: SessionSpec, context: LaunchContext): TomlTable {
   const retries = spec.retries === undefined ? {} : { stream_max_retries: spec.retries.tries - 1 };
   const given = KEYS.find((key) => spec.env?.[key] !== undefined || spec.secrets?.[key] !== undefined);
@@ -51,7 +55,7 @@ function toProvider(spec: SessionSpec, context: LaunchContext): TomlTable {
     base_url: base,
     wire_api: "responses",
     env_key: given,
-    // Without a key the login in auth.json is used; a model of one's own may need none.
+    // Without a key Codex uses the login in auth.json; a model at another address may need none.
     requires_openai_auth: given === undefined && (found || base === undefined) ? true : undefined,
     request_max_retries: 0,
     stream_max_retries: DEFAULT_TRIES - 1,
@@ -62,19 +66,17 @@ function toProvider(spec: SessionSpec, context: LaunchContext): TomlTable {
 const DEFAULT_TRIES = 4;
 
 function toServers({ mcp, permissionMode }: SessionSpec): TomlTable {
-  // In the mode that asks for nothing Codex would refuse what it may not ask for.
+  // In the mode that asks for nothing Codex would refuse a call that it may not ask for.
   const approval = permissionMode === "bypass" ? "approve" : undefined;
-  return Object.fromEntries(
-    Object.entries(mcp ?? {}).map(([name, server]) => [
-      name,
-      { ...toServer(server), default_tools_approval_mode: approval },
-    ]),
-  );
-}
-
-function toServer(server: McpServer): TomlTable {
-  if ("url" in server) return { url: server.url, http_headers: server.headers };
-  const { command, args, env, inherit, timeoutMs } = server;
-  const seconds = timeoutMs === undefined ? undefined : Math.ceil(timeoutMs / 1000);
-  return { command, args, env, env_vars: inherit, tool_timeout_sec: seconds };
+  return toMcpServers<TomlTable>(mcp, {
+    remote: ({ url, headers }) => ({ url, http_headers: headers, default_tools_approval_mode: approval }),
+    local: ({ command, args, env, inherit, timeoutMs }) => ({
+      command,
+      args,
+      env,
+      env_vars: inherit,
+      tool_timeout_sec: timeoutMs === undefined ? undefined : Math.ceil(timeoutMs / 1000),
+      default_tools_approval_mode: approval,
+    }),
+  });
 }

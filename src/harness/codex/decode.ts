@@ -1,51 +1,201 @@
 import type { SpoolLine } from "../../contract/index.ts";
 import type { Decoded } from "../port.ts";
-import { toRpcMessage } from "../rpc.ts";
-import { Scribe } from "../scribe.ts";
-import { parseObject } from "../unparsed.ts";
-import { hearRequest } from "./asks.ts";
-import { hearExec } from "./exec.ts";
-import { hearNotification } from "./notifications.ts";
-import type { Reading } from "./reading.ts";
-import { hearRefusal, hearResult } from "./responses.ts";
+import { isRecord } from "../fields.ts";
+import { toRpcMessage, type Params } from "../rpc.ts";
+import { LineReading } from "../scribe.ts";
+import { parseObject } from "../line.ts";
+import { readRequest, readResolved } from "./asks.ts";
+import { readExecLine } from "./forms.ts";
+import { asThread, type Reading, type CodexState, originOf } from "./state.ts";
+import { readRefusal, readResult } from "./handshake.ts";
 import { noteSent } from "./sent.ts";
-import type { Ask, CodexState } from "./state.ts";
+import { endItem, startItem, addPart, addText } from "./items.ts";
+import { updatePlan, endTurn, readError, startTurn } from "./turns.ts";
+import { readRawItem } from "./tools.ts";
+import { countTokens } from "./usage.ts";
 
 /** One line of Codex as facts: of the app-server, or of `codex exec --json`. Never throws, whatever the bytes. */
 export function decode(state: CodexState, line: SpoolLine): Decoded<CodexState> {
   if (line.dir === "in") return { state: noteSent(state, line), facts: [] };
   if (line.dir !== "out") return { state, facts: [] };
-  const scribe = new Scribe<Ask>(state.transcript);
-  const reading: Reading = { state, scribe, replies: [] };
+  const reading: Reading = new LineReading(state);
   const value = parseObject(line);
-  const why = typeof value === "string" ? value : hear(reading, value);
-  if (why !== undefined) scribe.unparsed(line, why);
-  const next = { ...reading.state, transcript: scribe.transcript };
-  return {
-    state: next,
-    facts: scribe.facts,
-    ...(reading.replies.length === 0 ? {} : { replies: reading.replies }),
-  };
+  const why = typeof value === "string" ? value : readMessage(reading, value);
+  if (why !== undefined) reading.scribe.unparsed(line, why);
+  return reading.decoded();
 }
 
-/** Undefined, or why nothing could be made of it. */
-function hear(reading: Reading, value: Readonly<Record<string, unknown>>): string | undefined {
+/** A text says why the message has no meaning. */
+function readMessage(reading: Reading, value: Readonly<Record<string, unknown>>): string | undefined {
   const message = toRpcMessage(value);
   if (message === undefined)
-    return typeof value["type"] === "string" ? hearExec(reading, value) : "no message of Codex";
+    return typeof value["type"] === "string" ? readExecLine(reading, value) : "no message of Codex";
   switch (message.kind) {
     case "notification":
-      return hearNotification(reading, message.method, message.params);
+      return readNotification(reading, message.method, message.params);
     case "request":
-      if (hearRequest(reading, message.id, message.method, message.params)) return undefined;
+      if (readRequest(reading, message.id, message.method, message.params)) return undefined;
       return `an unknown request ${message.method}`;
     case "result":
-      return hearResult(reading, message.id, message.result)
+      return readResult(reading, message.id, message.result)
         ? undefined
         : "an answer to nothing that was asked";
     case "error":
-      return hearRefusal(reading, message.id, message.error)
+      return readRefusal(reading, message.id, message.error)
         ? undefined
         : "an answer to nothing that was asked";
   }
 }
+
+/** A notification of Codex. A text says why it has no meaning. */
+export function readNotification(reading: Reading, method: string, params: Params): string | undefined {
+  switch (method) {
+    case "item/agentMessage/delta":
+    case "item/plan/delta":
+      return unless(addText(reading, params, "text"), method);
+    case "item/reasoning/summaryTextDelta":
+    case "item/reasoning/textDelta":
+      return unless(addText(reading, params, "reasoning"), method);
+    case "item/reasoning/summaryPartAdded":
+      return unless(addPart(reading, params), method);
+    case "item/commandExecution/outputDelta":
+    case "item/fileChange/outputDelta":
+      return addOutput(reading, params, method);
+    case "item/mcpToolCall/progress":
+      return addProgress(reading, params);
+    case "item/started":
+      return withItem(params, (item) => startItem(reading, item, asThread(params["threadId"])));
+    case "item/completed":
+      return withItem(params, (item) => endItem(reading, item, asThread(params["threadId"])));
+    case "rawResponseItem/completed":
+      return void readRawItem(reading, params);
+    case "turn/started":
+      return void startTurn(reading, params);
+    case "turn/completed":
+      return void endTurn(reading, params);
+    case "turn/plan/updated":
+      return unless(updatePlan(reading, params), method);
+    case "thread/tokenUsage/updated":
+      return void countTokens(reading, params);
+    case "serverRequest/resolved":
+      return void readResolved(reading, params);
+    case "error":
+      return void readError(reading, params);
+    case "mcpServer/startupStatus/updated":
+      return void readServerStatus(reading, params);
+    case "warning":
+    case "guardianWarning":
+    case "configWarning":
+      return void warn(reading, params);
+    case "model/rerouted":
+      return void reroute(reading, params);
+    default:
+      return SILENT.has(method) ? undefined : `an unknown notification ${method}`;
+  }
+}
+
+function unless(understood: boolean, method: string): string | undefined {
+  return understood ? undefined : `a malformed ${method}`;
+}
+
+function withItem(params: Params, read: (item: Params) => string | undefined): string | undefined {
+  const { item } = params;
+  return isRecord(item) ? read(item) : "an item notification without an item";
+}
+
+function addOutput({ scribe }: Reading, { itemId, delta }: Params, method: string): string | undefined {
+  if (typeof itemId !== "string" || typeof delta !== "string") return `a malformed ${method}`;
+  // A command may outlive its turn; its result is closed then.
+  scribe.output(itemId, delta);
+  return undefined;
+}
+
+function addProgress({ scribe }: Reading, { itemId, message }: Params): undefined {
+  if (typeof itemId === "string" && typeof message === "string") scribe.output(itemId, `${message}\n`);
+}
+
+function readServerStatus(reading: Reading, { name, status, error }: Params): void {
+  if (status !== "failed") return;
+  const why = typeof error === "string" ? error : "it could not be started";
+  const message = `the MCP server "${String(name)}" is not there: ${why}`;
+  // Only the text tells the two apart.
+  const isRefused = /\b401\b|unauthorized|auth(entication|orization)? (is )?required|not logged in/i.test(
+    why,
+  );
+  const code = isRefused ? "mcp_authentication_failed" : "mcp_connection_failed";
+  reading.scribe.add({ type: "error", data: { code, message, details: { server: String(name) } } });
+}
+
+function warn(reading: Reading, params: Params): void {
+  const { message, summary, threadId } = params;
+  const detail = typeof message === "string" ? message : typeof summary === "string" ? summary : undefined;
+  if (reading.state.prompted)
+    reading.scribe.status("warning", { detail, ...originOf(reading, asThread(threadId)) });
+}
+
+function reroute(reading: Reading, { toModel, threadId, reason }: Params): void {
+  const detail = `${String(toModel)}: ${typeof reason === "string" ? reason : JSON.stringify(reason)}`;
+  if (reading.state.prompted)
+    reading.scribe.status("model changed", { detail, ...originOf(reading, asThread(threadId)) });
+}
+
+/**
+ * Notifications besides the conversation: names, queues, limits, files, reviews. The log needs none of them: the items
+ * tell the conversation. Voice (`thread/realtime/`) is never switched on.
+ */
+export const SILENT: ReadonlySet<string> = new Set([
+  "thread/started",
+  "thread/status/changed",
+  "thread/readState/changed",
+  "thread/archived",
+  "thread/deleted",
+  "thread/unarchived",
+  "thread/closed",
+  "thread/reverted",
+  "thread/name/updated",
+  "thread/attachment/updated",
+  "thread/goal/updated",
+  "thread/goal/cleared",
+  "thread/prediction/updated",
+  "thread/queue/changed",
+  "thread/project/updated",
+  "thread/environment/connected",
+  "thread/environment/disconnected",
+  "thread/settings/updated",
+  "thread/compacted",
+  "turn/diff/updated",
+  "turn/moderationMetadata",
+  "item/autoApprovalReview/started",
+  "item/autoApprovalReview/completed",
+  "autoApprovalReview/strictReviewRequired",
+  "item/commandExecution/terminalInteraction",
+  "item/fileChange/patchUpdated",
+  "rawResponse/completed",
+  "command/exec/outputDelta",
+  "process/outputDelta",
+  "process/exited",
+  "mcpServer/oauthLogin/completed",
+  "mcpServer/event/stream/notification",
+  "model/verification",
+  "model/safetyBuffering/updated",
+  "modelProvider/authRecoveryStarted",
+  "modelProvider/authRecoveryCompleted",
+  "account/updated",
+  "account/login/completed",
+  "account/gatewayOAuth/changed",
+  "account/rateLimits/updated",
+  "app/list/updated",
+  "project/changed",
+  "skills/changed",
+  "remoteControl/status/changed",
+  "externalAgentConfig/import/progress",
+  "externalAgentConfig/import/completed",
+  "fs/changed",
+  "hook/started",
+  "hook/completed",
+  "fuzzyFileSearch/sessionUpdated",
+  "fuzzyFileSearch/sessionCompleted",
+  "windows/worldWritableWarning",
+  "windowsSandbox/setupCompleted",
+  "deprecationNotice",
+]);

@@ -1,14 +1,12 @@
 import type { ContentPart } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
-import { permissionLine, questionLine, toolLine } from "./answers.ts";
-import { toInput } from "./input.ts";
+import { isRecord } from "../fields.ts";
 import type { Params } from "../rpc.ts";
-import { say } from "./reading.ts";
-import { NOTHING } from "./responses.ts";
-import type { AskOfCodex, CodexState } from "./state.ts";
+import { toLine, type AskOfCodex, type CodexState } from "./state.ts";
+import { fromPartText, partText } from "../part-text.ts";
 
-/** The lines that carry a command to Codex. Our requests' ids say what they are for, so that they can be overheard. */
+/** The lines that carry a command to Codex. A request's id names its purpose, so that a recording can be read. */
 export function encode(state: CodexState, command: HarnessCommand): readonly string[] | undefined | "later" {
   switch (command.type) {
     case "prompt":
@@ -28,17 +26,20 @@ export function encode(state: CodexState, command: HarnessCommand): readonly str
   }
 }
 
-/** Said before anything else. */
+/** The first line. */
 export function greet(): readonly string[] {
   const clientInfo = { name: "sluice", title: "sluice", version: "1" };
   return [
-    say({
+    toLine({
       id: "initialize",
       method: "initialize",
       params: { clientInfo, capabilities: { experimentalApi: true } },
     }),
   ];
 }
+
+/** A request without effect. Where Codex has nothing to end, its response ends our turn. */
+export const NOTHING = "thread/loaded/list";
 
 export const COMPACT = "/compact";
 
@@ -51,7 +52,11 @@ function prompt(
   const [only] = content.length === 1 ? content : [];
   if (only?.type === "text" && only.text === COMPACT) {
     return [
-      say({ id: `turn:${inputId}`, method: "thread/compact/start", params: { threadId: threadOf(state) } }),
+      toLine({
+        id: `turn:${inputId}`,
+        method: "thread/compact/start",
+        params: { threadId: threadOf(state) },
+      }),
     ];
   }
   return [startTurn(state, `turn:${inputId}`, toInput(content), state.opening.plans ? "plan" : undefined)];
@@ -65,9 +70,9 @@ function startTurn(
 ): string {
   const { plans, effort, params, amended } = state.opening;
   const settings = { model: state.model ?? "", reasoning_effort: effort, developer_instructions: null };
-  // What could only read while it planned may now write.
+  // Planning could only read; the implementation may write.
   const isReleased = mode === "default" && plans && params["sandbox"] === "read-only";
-  return say({
+  return toLine({
     id,
     method: "turn/start",
     params: {
@@ -95,7 +100,7 @@ const WRITING = {
   excludeSlashTmp: false,
 };
 
-/** A conversation that could not be opened is asked for all the same: its refusal is what ends the turn. */
+/** Without an open conversation the request still goes out: its refusal ends the turn. */
 function threadOf({ thread, opening }: CodexState): unknown {
   return thread ?? opening.params["threadId"] ?? "00000000-0000-0000-0000-000000000000";
 }
@@ -103,14 +108,14 @@ function threadOf({ thread, opening }: CodexState): unknown {
 function steer(state: CodexState, id: string, input: readonly Params[]): readonly string[] | "later" {
   const { thread, turn, prompted } = state;
   if (thread === undefined || turn === undefined || !prompted) return "later";
-  return [say({ id, method: "turn/steer", params: { threadId: thread, expectedTurnId: turn, input } })];
+  return [toLine({ id, method: "turn/steer", params: { threadId: thread, expectedTurnId: turn, input } })];
 }
 
-/** Stops the conversation's turn, and the sub-agents that it has started. */
+/** Stops the conversation's turn, and its sub-agents. */
 function interrupt(state: CodexState): readonly string[] | "later" {
   const { thread, turn, prompted } = state;
   if (state.halted || Object.values(state.transcript.asks).some((ask) => ask.kind === "plan")) {
-    return [say({ id: "halt:", method: NOTHING, params: {} })];
+    return [toLine({ id: "halt:", method: NOTHING, params: {} })];
   }
   if (turn === undefined) return prompted ? "later" : [];
   const running = Object.entries(state.agents).flatMap(([agent, { turn }]) =>
@@ -120,7 +125,7 @@ function interrupt(state: CodexState): readonly string[] | "later" {
 }
 
 function interruptLine(threadId: string, turnId: string): string {
-  return say({ id: `interrupt:${turnId}`, method: "turn/interrupt", params: { threadId, turnId } });
+  return toLine({ id: `interrupt:${turnId}`, method: "turn/interrupt", params: { threadId, turnId } });
 }
 
 function permit(
@@ -132,15 +137,15 @@ function permit(
   if (ask.kind === "plan") return [planLine(state, command)];
   const line = permissionLine(ask, command);
   if (command.message === undefined || command.reply !== "reject") return [line];
-  // A refusal has no room for words: they follow as a message into the turn that was refused.
+  // A refusal has no field for a message, so the message follows into the same turn.
   const turn = ask.thread === state.thread ? state.turn : own(state.agents, ask.thread)?.turn;
   if (turn === undefined) return [line];
   const input = toInput([{ type: "text", text: command.message }]);
   const params = { threadId: ask.thread, expectedTurnId: turn, input };
-  return [line, say({ id: `words:${command.id}`, method: "turn/steer", params })];
+  return [line, toLine({ id: `words:${command.id}`, method: "turn/steer", params })];
 }
 
-/** Codex's own client says the same words when somebody wants its plan carried out. */
+/** The text of Codex's own client for an approved plan. */
 function planLine(
   state: CodexState,
   { id, reply, message }: Extract<HarnessCommand, { type: "permission" }>,
@@ -148,11 +153,108 @@ function planLine(
   const name = `plan:${reply}:${id}`;
   if (reply !== "reject")
     return startTurn(state, name, toInput([{ type: "text", text: "Implement the plan." }]), "default");
-  if (message === undefined) return say({ id: name, method: NOTHING, params: {} });
+  if (message === undefined) return toLine({ id: name, method: NOTHING, params: {} });
   return startTurn(state, name, toInput([{ type: "text", text: message }]), "plan");
 }
 
 function answered(state: CodexState, id: string, toLine: (ask: AskOfCodex) => string): readonly string[] {
   const ask = own(state.transcript.asks, id);
   return ask === undefined || ask.kind === "plan" ? [] : [toLine(ask)];
+}
+
+type Permission = Extract<HarnessCommand, { type: "permission" }>;
+
+/** The response to a permission request. */
+export function permissionLine(ask: AskOfCodex, { reply, message }: Permission): string {
+  // Codex reads only the decision. The message is kept for readers of the transcript.
+  const words = message === undefined ? {} : { message };
+  switch (ask.kind) {
+    case "elicitation": {
+      const action = reply === "reject" ? "decline" : "accept";
+      const content = reply === "reject" ? null : {};
+      const meta = reply === "always" ? { persist: "session" } : null;
+      return respond(ask, { action, content, _meta: meta, ...words });
+    }
+    case "grant": {
+      const permissions = reply === "reject" ? {} : ask.permissions;
+      return respond(ask, { permissions, scope: reply === "always" ? "session" : "turn", ...words });
+    }
+    default:
+      return respond(ask, { decision: DECISIONS[reply], ...words });
+  }
+}
+
+export const DECISIONS = { once: "accept", always: "acceptForSession", reject: "decline" } as const;
+
+/** The response to a question. No answer is a refusal. */
+export function questionLine(ask: AskOfCodex, answers: readonly (readonly string[])[] | undefined): string {
+  if (ask.kind === "form") {
+    if (answers === undefined) return respond(ask, { action: "decline", content: null, _meta: null });
+    const values = ask.fields.map(({ name, type }, index) => [name, toValue(type, answers[index] ?? [])]);
+    return respond(ask, { action: "accept", content: Object.fromEntries(values), _meta: null });
+  }
+  const names = ask.kind === "question" ? ask.questions : [];
+  const given = (answers ?? []).flatMap((answer, index) => {
+    const name = names[index];
+    return name === undefined ? [] : [[name, { answers: answer }]];
+  });
+  return respond(ask, { answers: Object.fromEntries(given) });
+}
+
+export function toolLine(ask: AskOfCodex, content: readonly ContentPart[], isError: boolean): string {
+  return respond(ask, { contentItems: content.map(toContentItem), success: !isError });
+}
+
+/** The refusal of any request. */
+export function declineLine(ask: AskOfCodex): string {
+  if (ask.kind === "tool") return toolLine(ask, [{ type: "text", text: "Nobody runs this tool now." }], true);
+  if (ask.kind === "question" || ask.kind === "form") return questionLine(ask, undefined);
+  return permissionLine(ask, { type: "permission", id: "", reply: "reject" });
+}
+
+function respond({ id }: AskOfCodex, result: Readonly<Record<string, unknown>>): string {
+  return toLine({ id, result });
+}
+
+function toValue(type: string, answer: readonly string[]): unknown {
+  const [first = ""] = answer;
+  if (type === "array") return answer;
+  if (type === "boolean") return /^(true|yes|y|1)$/i.test(first);
+  const number = Number(first);
+  return (type === "number" || type === "integer") && Number.isFinite(number) ? number : first;
+}
+
+function toContentItem(part: ContentPart): Readonly<Record<string, unknown>> {
+  if (part.type === "image" && part.path.startsWith("data:"))
+    return { type: "inputImage", imageUrl: part.path };
+  const text = part.type === "text" ? part.text : JSON.stringify(part);
+  return { type: "inputText", text };
+}
+
+/** A message in Codex's form: images by their bytes or their path, other files by name. */
+export function toInput(content: readonly ContentPart[]): readonly Readonly<Record<string, unknown>>[] {
+  return content.map((part) => {
+    if (part.type === "image") {
+      return part.path.startsWith("data:")
+        ? { type: "image", url: part.path }
+        : { type: "localImage", path: part.path };
+    }
+    return { type: "text", text: partText(part), text_elements: [] };
+  });
+}
+
+/** The inverse of `toInput`. */
+export function fromInput(input: unknown): ContentPart[] {
+  return (Array.isArray(input) ? input : []).filter(isRecord).flatMap((part): ContentPart[] => {
+    const { type, text, url, path } = part;
+    if (type === "image" && typeof url === "string") return [toImage(url)];
+    if (type === "localImage" && typeof path === "string") return [{ type: "image", path }];
+    if (type !== "text" || typeof text !== "string") return [];
+    return [fromPartText(text)];
+  });
+}
+
+function toImage(url: string): ContentPart {
+  const mime = /^data:([^;,]+)/.exec(url)?.[1];
+  return { type: "image", path: url, ...(mime === undefined ? {} : { mime }) };
 }

@@ -1,13 +1,13 @@
 import { parseOthersJson } from "../../contract/index.ts";
 import { codeOfStatus, type Failure, isTransient, stopReasonOf } from "../failure.ts";
-import { isRecord } from "../rpc.ts";
+import { isRecord } from "../fields.ts";
 
-/** A failure with what Codex tells besides its message. */
+/** A failure with Codex's details. */
 export interface CodexFailure extends Failure {
   readonly details?: unknown;
 }
 
-/** Codex's own error: `{message, codexErrorInfo, additionalDetails}`, of which `exec` tells only the message. */
+/** An error of Codex: `{message, codexErrorInfo, additionalDetails}`. `exec` has only the message. */
 export function toFailure(value: unknown): CodexFailure {
   const error = isRecord(value) ? value : {};
   const text = typeof error["message"] === "string" ? error["message"] : "Codex failed without a word";
@@ -59,11 +59,11 @@ function codeOf(told: {
   const byName = Object.hasOwn(CODES, name) ? CODES[name] : undefined;
   if (byName !== undefined) return byName;
   if (status !== undefined) return codeOfStatus(status);
-  // What Codex says of a 5xx once it has given up, and all that `exec` passes on.
+  // Codex's text for a 5xx after its last attempt. `exec` passes on nothing else.
   if (/experiencing high demand/.test(text)) return "server_error";
   if (NETWORK.has(name) || /stream (disconnected|closed)|network error|error sending request/i.test(text))
     return "network";
-  // A provider's 400 has no name of its own in Codex; whatever else has none is rare at the end of a turn.
+  // A provider's 400 has no name in Codex. Other nameless failures are rare at a turn's end.
   return name === "other" || providerCode === "invalid_request_error" ? "invalid_request" : "internal";
 }
 
@@ -87,7 +87,7 @@ function statusIn(text: string): number | undefined {
   return found === undefined ? undefined : Number(found);
 }
 
-/** A provider's refusal is passed on as the JSON text that it sent. */
+/** Codex passes a provider's refusal on as the JSON text of its body. */
 function providerError(text: string): { message?: string; code?: string } {
   const start = text.indexOf("{");
   if (start < 0) return {};

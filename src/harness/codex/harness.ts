@@ -1,11 +1,9 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode, greet } from "./encode.ts";
-import { launch, SKILLS_FOLDER } from "./launch.ts";
-import { lendLogin } from "./login.ts";
-import { overhear } from "./overhear.ts";
-import { detect } from "./program.ts";
-import { sample } from "./sample.ts";
+import { launch, SKILLS_FOLDER, detect } from "./launch.ts";
+import { lendLogin } from "./provider.ts";
+import { toCommand } from "./sent.ts";
 import { type CodexState, initialState } from "./state.ts";
 
 /** OpenAI's Codex CLI, through its app-server: JSON-RPC, one message a line. */
@@ -42,6 +40,6 @@ export const codex: Harness<CodexState> = {
   greet,
   decode,
   encode,
-  overhear,
-  sample,
+  overhear: toCommand,
+  lacks: [],
 };

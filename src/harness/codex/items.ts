@@ -1,38 +1,38 @@
-import { isRecord, type Params } from "../rpc.ts";
-import { own, without } from "../transcript.ts";
-import { toOutcome } from "./outcome.ts";
-import { change, changeAgent, ensureModel, isMain, placeOf, type Reading } from "./reading.ts";
-import { endText } from "./texts.ts";
+import { isRecord } from "../fields.ts";
+import type { Params } from "../rpc.ts";
+import { own, without, type TextKind } from "../transcript.ts";
+import { toOutcome } from "./tools.ts";
+import { asThread, changeAgent, ensureModel, isMain, originOf, type Reading } from "./state.ts";
 
-/** An item of a thread has begun. Undefined, or why the item says nothing to us. */
+/** Reads the start of an item. A text says why the item has no meaning. */
 export function startItem(reading: Reading, item: Params, thread: string | undefined): string | undefined {
   const { id, type } = item;
   if (typeof id !== "string") return "an item without an id";
   if (SILENT.has(String(type)) || WHOLE.has(String(type))) return undefined;
   if (type === "agentMessage" || type === "plan") {
     ensureModel(reading, thread);
-    reading.scribe.startText(id, placeOf(reading, thread));
+    reading.scribe.startText(id, originOf(reading, thread));
     return undefined;
   }
   const name = toolName(item);
   if (name === undefined) return `an unknown kind of item ${String(type)}`;
   ensureModel(reading, thread);
-  const place = placeOf(reading, thread);
+  const origin = originOf(reading, thread);
   if (LATE.has(String(type))) {
-    reading.scribe.startCall(id, { name, ...place });
+    reading.scribe.startCall(id, { name, ...origin });
     return undefined;
   }
-  reading.scribe.call(id, { name, input: inputOf(item), ...place });
+  reading.scribe.call(id, { name, input: inputOf(item), ...origin });
   if (type === "commandExecution" && typeof item["processId"] === "string") reading.scribe.startResult(id);
   if (type === "collabAgentToolCall") noteSpawn(reading, item);
   if (type === "fileChange" || type === "mcpToolCall") {
     const call = { name, input: inputOf(item), thread: thread ?? "" };
-    change(reading, { calls: { ...reading.state.calls, [id]: call } });
+    reading.change({ calls: { ...reading.state.calls, [id]: call } });
   }
   return undefined;
 }
 
-/** An item is complete. What was closed already, by a turn's end say, stays closed. */
+/** Reads a complete item. A closed one, such as by the turn's end, stays closed. */
 export function endItem(reading: Reading, item: Params, thread: string | undefined): string | undefined {
   const { id, type } = item;
   if (typeof id !== "string") return "an item without an id";
@@ -43,7 +43,7 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
       const text = typeof item["text"] === "string" ? item["text"] : "";
       const isOpen = own(scribe.transcript.texts, id) !== undefined;
       if (isOpen || isMain(reading, thread)) endText(reading, id, text, "text", thread);
-      if (type === "plan" && isMain(reading, thread)) change(reading, { plan: text });
+      if (type === "plan" && isMain(reading, thread)) reading.change({ plan: text });
       return undefined;
     }
     case "reasoning": {
@@ -52,17 +52,17 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
       return undefined;
     }
     case "contextCompaction":
-      scribe.compacted({ trigger: state.compacting ? "manual" : "auto" }, placeOf(reading, thread));
+      scribe.compacted({ trigger: state.compacting ? "manual" : "auto" }, originOf(reading, thread));
       return undefined;
     case "enteredReviewMode":
     case "exitedReviewMode":
       scribe.status(type === "enteredReviewMode" ? "review started" : "review ended", {
         detail: typeof item["review"] === "string" ? item["review"] : undefined,
-        ...placeOf(reading, thread),
+        ...originOf(reading, thread),
       });
       return undefined;
     case "subAgentActivity":
-      hearActivity(reading, item, thread);
+      readActivity(reading, item, thread);
       return undefined;
   }
   if (SILENT.has(String(type))) return undefined;
@@ -70,16 +70,16 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
   if (name === undefined) return `an unknown kind of item ${String(type)}`;
   const isLate = !scribe.hasCall(id) && (!isMain(reading, thread) || !state.prompted);
   if (isLate && !LATE.has(String(type))) return undefined;
-  scribe.call(id, { name, input: inputOf(item), ...placeOf(reading, thread) });
+  scribe.call(id, { name, input: inputOf(item), ...originOf(reading, thread) });
   if (type === "collabAgentToolCall") noteSpawn(reading, item);
   scribe.result(id, toOutcome(item));
-  if (own(state.calls, id)) change(reading, { calls: without(reading.state.calls, id) });
+  if (own(state.calls, id)) reading.change({ calls: without(reading.state.calls, id) });
   return undefined;
 }
 
-/** Echoes of what was said to Codex, and the machinery of its hooks. */
+/** Echoes of our messages, and the machinery of hooks. */
 const SILENT = new Set(["userMessage", "hookPrompt", "sleep"]);
-/** Told when they are over. */
+/** Reported when they are complete. */
 const WHOLE = new Set([
   "reasoning",
   "contextCompaction",
@@ -90,7 +90,7 @@ const WHOLE = new Set([
 /** Tools whose arguments are known only when they are done. */
 const LATE = new Set(["webSearch", "imageGeneration", "functionCallOutput"]);
 
-/** The name by which the model calls the tool, as far as the item gives it away. */
+/** The model's name of the tool, as far as the item shows it. */
 function toolName(item: Params): string | undefined {
   switch (item["type"]) {
     case "commandExecution":
@@ -143,12 +143,12 @@ function thoughtOf({ summary, content }: Params): string {
   return parts.filter((part) => typeof part === "string").join("\n\n");
 }
 
-/** A sub-agent speaks under a thread of its own; the call that made it is its parent. */
+/** A sub-agent has a thread of its own; its parent is the call that made it. */
 function noteSpawn(reading: Reading, item: Params): void {
   if (!/spawn/i.test(String(item["tool"]))) return;
   const parent = reading.scribe.callItem(String(item["id"]));
   if (parent === undefined) return;
-  change(reading, { spawning: parent });
+  reading.change({ spawning: parent });
   const { receiverThreadIds: receivers, agentsStates: states } = item;
   const made = [
     ...(Array.isArray(receivers) ? receivers : []),
@@ -157,18 +157,18 @@ function noteSpawn(reading: Reading, item: Params): void {
   for (const thread of made) if (typeof thread === "string") adopt(reading, thread, parent);
 }
 
-/** What newer versions tell of a sub-agent in place of the call that made it. */
-function hearActivity(reading: Reading, item: Params, thread: string | undefined): void {
+/** A newer version's report of a sub-agent, in place of the call that made it. */
+function readActivity(reading: Reading, item: Params, thread: string | undefined): void {
   const { id, kind, agentThreadId: agent, agentPath } = item;
   if (typeof agent !== "string") return;
   const { scribe, state } = reading;
   const asked = own(state.unanswered ?? {}, String(id));
   if (kind === "started" && (asked !== undefined || state.spawning === undefined)) {
     const { name, input } = asked ?? { name: "spawn_agent", input: { agentPath } };
-    scribe.call(String(id), { name, input, ...placeOf(reading, thread) });
+    scribe.call(String(id), { name, input, ...originOf(reading, thread) });
     adopt(reading, agent, scribe.callItem(String(id)));
     if (asked === undefined) scribe.result(String(id), { output: String(agentPath ?? "") });
-    else change(reading, { unanswered: { ...state.unanswered, [String(id)]: { ...asked, told: true } } });
+    else reading.change({ unanswered: { ...state.unanswered, [String(id)]: { ...asked, told: true } } });
     return;
   }
   adopt(reading, agent, state.spawning);
@@ -177,4 +177,40 @@ function hearActivity(reading: Reading, item: Params, thread: string | undefined
 function adopt(reading: Reading, thread: string, item: string | undefined): void {
   const known = own(reading.state.agents, thread);
   if (known?.item === undefined && item !== undefined) changeAgent(reading, thread, { item });
+}
+
+/** A delta of a message, a thought or a plan. False for a malformed one. */
+export function addText(reading: Reading, params: Params, kind: TextKind): boolean {
+  const { itemId, delta, threadId } = params;
+  if (typeof itemId !== "string" || typeof delta !== "string") return false;
+  const { scribe } = reading;
+  if (scribe.delta(itemId, delta)) return true;
+  // A thought starts with its first text, since many have none. A sub-agent's message may outlive its turn.
+  scribe.startText(itemId, { kind, ...originOf(reading, asThread(threadId)) });
+  return scribe.delta(itemId, delta);
+}
+
+/** The next part of a summary is a paragraph of its own. */
+export function addPart(reading: Reading, params: Params): boolean {
+  const { itemId, summaryIndex } = params;
+  if (typeof itemId !== "string") return false;
+  const open = own(reading.scribe.transcript.texts, itemId);
+  if (open && open.text !== "" && summaryIndex !== 0) reading.scribe.delta(itemId, "\n\n");
+  return true;
+}
+
+export function endText(
+  reading: Reading,
+  id: string,
+  text: string,
+  kind: TextKind,
+  thread: string | undefined,
+): void {
+  const { scribe } = reading;
+  const open = own(scribe.transcript.texts, id);
+  if (open) {
+    scribe.endText(id, text.startsWith(open.text) ? text : undefined);
+    return;
+  }
+  if (text !== "") scribe.sayWhole(id, text, { kind, ...originOf(reading, thread) });
 }

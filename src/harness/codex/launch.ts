@@ -1,18 +1,20 @@
-import { join } from "node:path";
+import { join, dirname } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
-import { hostOf, mcpHosts } from "../hosts.ts";
-import type { LaunchContext } from "../port.ts";
+import { mcpHosts } from "../launch/hosts.ts";
+import type { LaunchContext, Detected } from "../port.ts";
 import { KEYS, toConfig } from "./config.ts";
-import { isKeyLogin } from "./login.ts";
-import { findProgram } from "./program.ts";
-import { skillFiles } from "../skills.ts";
+import { modelHosts } from "./provider.ts";
+import { skillFiles } from "../launch/skills.ts";
+import { existsSync, readdirSync } from "node:fs";
+import { detectCli, requireCli } from "../launch/cli.ts";
+import { packageRoot } from "../launch/npm-package.ts";
 
 const FOLDER = ".codex";
 export const SKILLS_FOLDER: string = `${FOLDER}/skills`;
-/** Codex refuses to work from a home that lies in the folder for temporary files. */
+/** Codex refuses a home inside the folder for temporary files. */
 const TEMPORARY = ".cache/codex-tmp";
 
-/** How the app-server is started. What it shall do is said to it later, when the conversation is opened. */
+/** Starts the app-server. Its settings follow when the conversation is opened. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const { argv, needs } = findProgram(context);
   const { home } = context;
@@ -40,10 +42,39 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   };
 }
 
-/** A key is for the API, a login for ChatGPT's own host. Nothing inside renews a login, so it goes nowhere for that. */
-function modelHosts({ env, secrets }: SessionSpec, context: LaunchContext): string[] {
-  const base = env?.["OPENAI_BASE_URL"];
-  if (base !== undefined) return hostOf(base);
-  const hasKey = KEYS.some((name) => (context.env?.[name] ?? env?.[name] ?? secrets?.[name]) !== undefined);
-  return hasKey || isKeyLogin(context.login) ? ["api.openai.com"] : ["chatgpt.com"];
+export const INSTALL = "npm install -g @openai/codex";
+
+/** The program of Codex, and the paths that it needs. */
+export interface Program {
+  readonly argv: readonly string[];
+  readonly needs: readonly string[];
+}
+
+export function detect(options: { withVersion?: boolean } = {}): Promise<Detected> {
+  return detectCli("codex", { install: INSTALL, ...options });
+}
+
+export function findProgram(context: LaunchContext): Program {
+  const cli = requireCli("codex", { title: "Codex", install: INSTALL, context });
+  if (!cli.path.endsWith(".js")) return { argv: [cli.path], needs: cli.needs };
+  // npm's launcher only starts the binary beside it. It would be one more process to end.
+  const native = findNative(cli.path);
+  if (native) return native;
+  return { argv: [process.execPath, cli.path], needs: [...cli.needs, process.execPath] };
+}
+
+/** `@openai/codex-<platform>-<arch>/vendor/<target>/bin/codex`, next to the launcher's package or inside of it. */
+function findNative(launcher: string): Program | undefined {
+  const root = packageRoot(launcher);
+  if (root === undefined) return undefined;
+  const name = `codex-${process.platform}-${process.arch}`;
+  const folders = [join(dirname(root), name), join(root, "node_modules", "@openai", name), root];
+  for (const folder of folders) {
+    const vendor = join(folder, "vendor");
+    for (const target of existsSync(vendor) ? readdirSync(vendor) : []) {
+      const path = join(vendor, target, "bin", "codex");
+      if (existsSync(path)) return { argv: [path], needs: [join(vendor, target)] };
+    }
+  }
+  return undefined;
 }

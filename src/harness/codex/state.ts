@@ -1,13 +1,13 @@
+import type { SessionSpec } from "../../contract/index.ts";
 import type { Params, RpcId } from "../rpc.ts";
-import type { PermissionMetadata } from "../scribe.ts";
-import { emptyTranscript, type Transcript } from "../transcript.ts";
+import type { LineReading, PermissionMetadata } from "../scribe.ts";
+import { emptyTranscript, type Transcript, type Origin, own } from "../transcript.ts";
 import type { DecodeContext } from "../port.ts";
-import { toOpening, type Opening } from "./opening.ts";
 
-/** What the decoder must remember from line to line. Plain JSON, never changed in place. */
+/** The decoder's state. Plain JSON, never changed in place. */
 export interface CodexState {
   readonly transcript: Transcript<Ask>;
-  /** How the conversation is opened once the server has introduced itself. */
+  /** The request that opens the conversation after `initialize`. */
   readonly opening: Opening;
   /** Our requests that wait for their response: id → method. */
   readonly requests: Readonly<Record<string, string>>;
@@ -16,30 +16,43 @@ export interface CodexState {
   readonly model?: string;
   /** Why there is no conversation. */
   readonly broken?: { readonly code: string; readonly message: string };
-  /** Whether it is we who talk to it; a recording may hold any client. */
+  /** Whether sluice is the client; a recording may have another. */
   readonly driven: boolean;
-  /** A prompt was sent whose end has not been told. */
+  /** A prompt was sent whose turn has not ended. */
   readonly prompted: boolean;
   /** The prompt was to compact the context. */
   readonly compacting: boolean;
-  /** The model failed and Codex has given up: it stands still until it is told to try again. */
+  /** The model failed and Codex has stopped. It waits for a retry. */
   readonly halted: boolean;
   /** The CLI's id of the turn that runs. */
   readonly turn?: string;
   /** The plan that the running turn proposed. */
   readonly plan?: string;
-  /** The call that stands for a plan that was decided on, until what follows has begun. */
+  /** The call of a plan after the decision, until the next turn begins. */
   readonly decided?: { readonly call: string; readonly approved: boolean };
-  /** Calls that may be asked about by a request that does not repeat them, by item. */
+  /** Calls whose permission requests do not repeat them, by item. */
   readonly calls: Readonly<Record<string, KnownCall>>;
-  /** Calls that the model made and has no answer to yet, by their id. */
+  /** The model's calls without a result, by id. */
   readonly unanswered?: Readonly<Record<string, UnansweredCall>>;
   /** The item of the newest call that makes a sub-agent. */
   readonly spawning?: string;
   /** Sub-agents, by their thread. */
   readonly agents: Readonly<Record<string, SubAgent>>;
-  /** What each thread had used at its last report. */
+  /** Usage of each thread at its last report. */
   readonly used: Readonly<Record<string, TokenCounts>>;
+}
+
+/** The request that opens the conversation, and the mode that every turn of it is in. */
+export interface Opening {
+  readonly method: "thread/start" | "thread/resume" | "thread/fork";
+  readonly params: Params;
+  /** Codex plans first and changes nothing. */
+  readonly plans: boolean;
+  /** Whether a person approves the plan before it is carried out. */
+  readonly asksForPlan: boolean;
+  readonly effort: string | null;
+  /** A resumed conversation keeps its first developer message, so today's instructions go with each turn. */
+  readonly amended?: string;
 }
 
 export interface KnownCall {
@@ -49,7 +62,7 @@ export interface KnownCall {
 }
 
 export interface UnansweredCall extends KnownCall {
-  /** It was told as an item that only its answer closes. */
+  /** It was reported as an item that only its result closes. */
   readonly told?: true;
 }
 
@@ -67,7 +80,7 @@ export interface TokenCounts {
   readonly reasoning: number;
 }
 
-/** What is needed to carry an answer: the CLI's request, and how it wants to be answered. */
+/** The data for an answer: Codex's request, and the form of its response. */
 export type Ask = AskOfCodex | PlanAsk;
 
 interface Asked {
@@ -84,7 +97,7 @@ export type AskOfCodex = Asked &
     | { readonly kind: "tool"; readonly name: string }
   );
 
-/** Our own question: Codex ends the turn with its plan and leaves the rest to its client. */
+/** Our own request: Codex ends the turn with its plan and leaves the approval to its client. */
 export interface PlanAsk {
   readonly kind: "plan";
   readonly call: string;
@@ -118,4 +131,77 @@ export function initialState(context: DecodeContext): CodexState {
     agents: {},
     used: {},
   };
+}
+
+export function toOpening(context: DecodeContext): Opening {
+  const { spec, workspace, resume, fork } = context;
+  const params = {
+    cwd: workspace,
+    ...policyOf(context),
+    ...(spec.model === undefined ? {} : { model: spec.model }),
+    ...(spec.systemPrompt === undefined ? {} : { baseInstructions: spec.systemPrompt }),
+    ...(spec.instructions === undefined ? {} : { developerInstructions: spec.instructions }),
+    // Without them a refused call would not be reported.
+    experimentalRawEvents: true,
+  };
+  const modes = { plans: plansFirst(spec), asksForPlan: plansFirst(spec), effort: spec.variant ?? null };
+  if (resume === undefined) {
+    return { method: "thread/start", params, ...modes };
+  }
+  const known = { threadId: resume, excludeTurns: true, ...params };
+  const amended = spec.instructions === undefined ? {} : { amended: spec.instructions };
+  return { method: fork === true ? "thread/fork" : "thread/resume", params: known, ...modes, ...amended };
+}
+
+export function plansFirst({ permissionMode, agentMode }: SessionSpec): boolean {
+  return permissionMode === "plan" || agentMode === "plan";
+}
+
+type Sandbox = "read-only" | "workspace-write" | "danger-full-access";
+
+/** Codex's policy: free actions and actions that it asks for. */
+function policyOf(context: DecodeContext): { approvalPolicy: "untrusted" | "never"; sandbox: Sandbox } {
+  const { spec } = context;
+  if (spec.permissionMode === "bypass") return { approvalPolicy: "never", sandbox: "danger-full-access" };
+  const own: Sandbox = plansFirst(spec) ? "read-only" : "workspace-write";
+  // Codex's sandbox does not start inside of ours, and ours isolates already.
+  return { approvalPolicy: "untrusted", sandbox: context.isolated === true ? "danger-full-access" : own };
+}
+
+/** One line of Codex while it is read. */
+export type Reading = LineReading<CodexState, Ask>;
+
+export function asThread(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+/** Whether a thread is the conversation itself. Until its id is known, every thread is. */
+export function isMain({ state }: Reading, thread: string | undefined): boolean {
+  return thread === undefined || state.thread === undefined || thread === state.thread;
+}
+
+/** The agent of a thread: a sub-agent by the call that made it. */
+export function originOf(reading: Reading, thread: string | undefined): Origin {
+  if (isMain(reading, thread)) return {};
+  return { parentItem: own(reading.state.agents, thread ?? "")?.item ?? reading.state.spawning };
+}
+
+export function changeAgent(reading: Reading, thread: string, part: Partial<SubAgent>): void {
+  const { agents } = reading.state;
+  reading.change({ agents: { ...agents, [thread]: { ...own(agents, thread), ...part } } });
+}
+
+/** Starts the thread's model request, unless it runs. Codex reports only its end. */
+export function ensureModel(reading: Reading, thread: string | undefined): void {
+  const { scribe, state } = reading;
+  scribe.startModel(modelKey(reading, thread), { model: state.model, ...originOf(reading, thread) });
+}
+
+/** One request at a time runs for each thread. */
+export function modelKey(reading: Reading, thread: string | undefined): string {
+  return isMain(reading, thread) ? "main" : (thread ?? "main");
+}
+
+export function toLine(message: Readonly<Record<string, unknown>>): string {
+  return JSON.stringify(message);
 }

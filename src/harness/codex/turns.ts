@@ -1,10 +1,10 @@
 import { own, without } from "../transcript.ts";
-import { isRecord, type Params } from "../rpc.ts";
-import { declineLine } from "./answers.ts";
+import { isRecord } from "../fields.ts";
+import type { Params } from "../rpc.ts";
+import { declineLine } from "./encode.ts";
 import { type CodexFailure, toFailure } from "./failure.ts";
-import { change, changeAgent, ensureModel, isMain, modelKey, placeOf, type Reading } from "./reading.ts";
-import { askForPlan, closePlanCall } from "./plan.ts";
-import { asThread } from "./texts.ts";
+import { asThread, changeAgent, ensureModel, isMain, modelKey, originOf, type Reading } from "./state.ts";
+import type { PlanEntry } from "../../contract/index.ts";
 
 export function startTurn(reading: Reading, params: Params): void {
   const thread = asThread(params["threadId"]);
@@ -12,21 +12,20 @@ export function startTurn(reading: Reading, params: Params): void {
   const id = isRecord(turn) && typeof turn["id"] === "string" ? turn["id"] : undefined;
   if (id === undefined) return;
   if (isMain(reading, thread)) {
-    change(reading, { turn: id });
+    reading.change({ turn: id });
     closePlanCall(reading);
     if (!reading.state.prompted) return;
   } else changeAgent(reading, thread ?? "", { turn: id });
   ensureModel(reading, thread);
 }
 
-/** A turn of some thread is over; that of the conversation ends ours, once. */
+/** The end of a thread's turn. The conversation's turn ends ours. */
 export function endTurn(reading: Reading, params: Params): void {
   const thread = asThread(params["threadId"]);
   const turn = isRecord(params["turn"]) ? params["turn"] : {};
   if (!isMain(reading, thread)) return endAgentTurn(reading, thread ?? "", turn);
   const { state, scribe } = reading;
-  const { turn: _, ...idle } = state;
-  reading.state = idle;
+  reading.change({ turn: undefined });
   if (!state.prompted) return;
   if (
     turn["status"] === "completed" &&
@@ -44,25 +43,24 @@ export function endTurn(reading: Reading, params: Params): void {
 
 const COMPLETED = { status: "completed", stop_reason: "end_turn" } as const;
 
-/** A model at its capacity is the one failure that Codex gives up on at once: whether to try again is decided elsewhere. */
+/** Codex does not retry a model at its capacity. The engine decides about that. */
 function halt(reading: Reading, failure: CodexFailure): void {
   const { code, message } = failure.error;
   if (code !== "overloaded" || !reading.state.driven) return failTurn(reading, failure);
   reading.scribe.endModel(modelKey(reading, undefined), { error: failure.error });
   reading.scribe.add({ type: "model.failed", code, message, retryable: true });
-  change(reading, { halted: true });
+  reading.change({ halted: true });
 }
 
-/** The one end of the prompt that runs. */
+/** The one end of the running prompt. */
 export function finish(reading: Reading, outcome: Parameters<Reading["scribe"]["endTurn"]>[0]): void {
   const { scribe, state } = reading;
   if (!state.prompted) return;
-  // A sub-agent that still asks has lost the turn in which it could be answered.
+  // A request of a sub-agent cannot be answered after the turn.
   for (const ask of Object.values(scribe.transcript.asks)) {
     if (ask.kind !== "plan" && ask.thread !== state.thread) reading.replies.push(declineLine(ask));
   }
-  const { plan: _, spawning: __, ...rest } = state;
-  reading.state = { ...rest, prompted: false, halted: false, calls: {} };
+  reading.change({ plan: undefined, spawning: undefined, prompted: false, halted: false, calls: {} });
   scribe.endTurn(outcome);
 }
 
@@ -83,16 +81,16 @@ export function failTurn(reading: Reading, { error, stopReason, details }: Codex
 
 function endAgentTurn(reading: Reading, thread: string, turn: Params): void {
   const { turn: _, ...agent } = own(reading.state.agents, thread) ?? {};
-  change(reading, { agents: { ...without(reading.state.agents, thread), [thread]: agent } });
-  const place = placeOf(reading, thread);
+  reading.change({ agents: { ...without(reading.state.agents, thread), [thread]: agent } });
+  const origin = originOf(reading, thread);
   if (turn["status"] !== "failed") return void reading.scribe.endModel(modelKey(reading, thread), {});
   const { error } = toFailure(turn["error"]);
   reading.scribe.endModel(modelKey(reading, thread), { error });
-  reading.scribe.add({ type: "error", data: { code: error.code, message: error.message } }, place);
+  reading.scribe.add({ type: "error", data: { code: error.code, message: error.message } }, origin);
 }
 
-/** A failed request that Codex tries again; one that it does not is told again with the turn's end. */
-export function hearError(reading: Reading, params: Params): void {
+/** A failed request that Codex repeats. The turn's end reports any other failure. */
+export function readError(reading: Reading, params: Params): void {
   const thread = asThread(params["threadId"]);
   if (params["willRetry"] === true) return retry(reading, params["error"], thread);
   if (reading.state.prompted || !isMain(reading, thread)) return;
@@ -100,7 +98,7 @@ export function hearError(reading: Reading, params: Params): void {
   reading.scribe.add({ type: "error", data: { code: error.code, message: error.message } });
 }
 
-/** `Reconnecting... 2/3`: what was being said will be said again. */
+/** `Reconnecting... 2/3`: the open texts will be streamed again. */
 export function retry(reading: Reading, value: unknown, thread: string | undefined): void {
   const { scribe } = reading;
   const told = isRecord(value) ? value : {};
@@ -109,10 +107,10 @@ export function retry(reading: Reading, value: unknown, thread: string | undefin
   const cause = typeof told["additionalDetails"] === "string" ? told["additionalDetails"] : text;
   const failure = toFailure({ ...told, message: cause });
   const error = { ...failure.error, retryable: true };
-  const place = placeOf(reading, thread);
-  scribe.tear(place);
+  const origin = originOf(reading, thread);
+  scribe.tear(origin);
   scribe.endModel(modelKey(reading, thread), { error });
-  if (!isMain(reading, thread)) return scribe.status("retrying", { detail: cause, ...place });
+  if (!isMain(reading, thread)) return scribe.status("retrying", { detail: cause, ...origin });
   const data = {
     turn_id: "",
     attempt: Number(attempt),
@@ -123,5 +121,39 @@ export function retry(reading: Reading, value: unknown, thread: string | undefin
   scribe.add({ type: "turn.retrying", data });
 }
 
-/** Codex's own, doubled with every try; it does not tell how long it waits. */
+/** Codex's own delay, doubled with every attempt. It does not report the delay. */
 const FIRST_BACKOFF_MS = 200;
+
+export function updatePlan(reading: Reading, params: Params): boolean {
+  const { plan, threadId } = params;
+  if (!Array.isArray(plan)) return false;
+  reading.scribe.plan(plan.filter(isRecord).map(toPlanEntry), originOf(reading, asThread(threadId)));
+  return true;
+}
+
+function toPlanEntry({ step, status }: Params): PlanEntry {
+  const now = status === "completed" ? "completed" : status === "inProgress" ? "in_progress" : "pending";
+  return { content: String(step ?? ""), status: now, priority: "medium" };
+}
+
+/** Codex leaves the approval of a plan to its client. */
+export function askForPlan(reading: Reading, plan: string): void {
+  const { scribe } = reading;
+  const call = `plan:${scribe.transcript.count}`;
+  const name = "implement_plan";
+  scribe.endModel(modelKey(reading, undefined), {});
+  scribe.call(call, { name, input: { plan } });
+  const metadata = { call_id: call, name, input: { plan }, kind: "plan" as const };
+  scribe.askPermission({ kind: "plan", call }, { action: name, metadata });
+}
+
+/** Closes the plan's call when Codex goes on after the decision. */
+export function closePlanCall(reading: Reading): void {
+  const { decided } = reading.state;
+  if (!decided) return;
+  reading.change({ decided: undefined });
+  reading.scribe.result(decided.call, {
+    output: decided.approved ? "approved" : "declined",
+    failed: !decided.approved,
+  });
+}

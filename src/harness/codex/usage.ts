@@ -1,6 +1,28 @@
+import { isRecord } from "../fields.ts";
+import type { Params } from "../rpc.ts";
+import { own } from "../transcript.ts";
+import { asThread, ensureModel, isMain, modelKey, type Reading, type TokenCounts } from "./state.ts";
 import type { Usage } from "../../contract/index.ts";
-import { isRecord } from "../rpc.ts";
-import type { TokenCounts } from "./state.ts";
+
+/** Totals of a thread. After a resume Codex first repeats the last total. */
+export function countTokens(reading: Reading, params: Params): void {
+  const thread = asThread(params["threadId"]) ?? "";
+  const told = isRecord(params["tokenUsage"]) ? params["tokenUsage"] : {};
+  const total = toCounts(told["total"]);
+  if (!total) return;
+  const { state, scribe } = reading;
+  const before = own(state.used, thread);
+  reading.change({ used: { ...state.used, [thread]: total } });
+  const running = isMain(reading, thread) ? state.turn : own(state.agents, thread)?.turn;
+  if (running === undefined || params["turnId"] !== running) return;
+  const last = toCounts(told["last"]) ?? total;
+  const counts = before ? since(before, total) : since(ZERO, last);
+  if (!counts) return;
+  ensureModel(reading, thread);
+  scribe.endModel(modelKey(reading, thread), { usage: toUsage(counts) });
+}
+
+const ZERO = { input: 0, cacheRead: 0, cacheWrite: 0, output: 0, reasoning: 0 };
 
 /** The app-server's counts; `exec` writes the same in snake case. */
 export function toCounts(value: unknown): TokenCounts | undefined {
@@ -18,7 +40,7 @@ export function toCounts(value: unknown): TokenCounts | undefined {
   };
 }
 
-/** What came to a total since an earlier one; undefined where nothing did. */
+/** The difference of two totals; undefined where there is none. */
 export function since(before: TokenCounts, now: TokenCounts): TokenCounts | undefined {
   const counts = {
     input: Math.max(0, now.input - before.input),
@@ -30,7 +52,10 @@ export function since(before: TokenCounts, now: TokenCounts): TokenCounts | unde
   return counts.input + counts.output === 0 ? undefined : counts;
 }
 
-/** Codex counts cached tokens as input and reasoning as output: here each stands for itself, so that all add up. */
+/**
+ * Codex includes cached tokens in its input and reasoning in its output. Here each count stands alone, so that they
+ * add up.
+ */
 export function toUsage(counts: TokenCounts): Usage {
   return {
     input_tokens: Math.max(0, counts.input - counts.cacheRead - counts.cacheWrite),

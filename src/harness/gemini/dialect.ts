@@ -1,48 +1,47 @@
-import type { AcpDialect, ModelUsage, NamedTool } from "../acp/dialect.ts";
-import type { Hand } from "../acp/hand.ts";
-import { toMcpName } from "../acp/mcp.ts";
+import type { AcpDialect, AcpReading, ModelUsage, NamedTool } from "../acp/dialect.ts";
+import { toMcpName } from "../launch/mcp.ts";
 import { closeDenied, finishHeld } from "../acp/tools.ts";
 import { toUsage } from "../acp/usage.ts";
-import { isRecord, type Params } from "../rpc.ts";
-import { streamForm } from "./stream-form.ts";
-import { hearTestimony, isRequest } from "./testimony.ts";
-import { findCall, forgetCall } from "./witnessed.ts";
+import { isRecord } from "../fields.ts";
+import type { Params } from "../rpc.ts";
+import { streamForm } from "./forms.ts";
+import { readObservation, isRequest, findCall, forgetCall } from "./observer.ts";
 
-/** What Gemini CLI does in its own way: names in call ids, counts in `_meta`, denials without a word. */
+/** Gemini CLI's deviations: names in call ids, counts in `_meta`, unreported denials. */
 export const geminiDialect: AcpDialect = {
   tool: nameGeminiTool,
-  usage: (result, hand) => (hasWitness(hand) ? [] : readQuota(result)),
+  usage: (result, reading) => (isObserved(reading) ? [] : readQuota(result)),
   settled: forgetCall,
-  // Model and mode are chosen on its command line.
+  // The command line sets model and mode.
   settings: () => [],
-  extension: hearTestimony,
+  extension: readObservation,
   forms: [streamForm],
-  holds: hasWitness,
-  ignores: (hand, update) => update["sessionUpdate"] === "agent_thought_chunk" && hasWitness(hand),
-  before: (hand, message) => {
-    // A denied call is never heard of again.
-    if (hand.state.denied.length > 0) closeDenied(hand);
-    if (hand.state.held && !isRequest(message)) finishHeld(hand);
+  holds: isObserved,
+  ignores: (reading, update) => update["sessionUpdate"] === "agent_thought_chunk" && isObserved(reading),
+  before: (reading, message) => {
+    // The CLI does not report the end of a denied call.
+    if (reading.state.denied.length > 0) closeDenied(reading);
+    if (reading.state.held && !isRequest(message)) finishHeld(reading);
   },
-  ended: (hand) => {
-    if (Object.keys(hand.state.aside).length > 0)
-      hand.note({ aside: hasWitness(hand) ? { witness: "yes" } : {} });
+  ended: (reading) => {
+    if (Object.keys(reading.state.aside).length > 0)
+      reading.change({ aside: isObserved(reading) ? { witness: "yes" } : {} });
   },
 };
 
-function hasWitness({ state }: Hand): boolean {
+function isObserved({ state }: AcpReading): boolean {
   return state.aside["witness"] === "yes";
 }
 
-/** A call's id is `<tool>__<id>`; its arguments only the witness knows. */
-function nameGeminiTool(fields: Params, hand: Hand): NamedTool | undefined {
+/** A call's id is `<tool>__<id>`. Its arguments come from the observer. */
+function nameGeminiTool(fields: Params, reading: AcpReading): NamedTool | undefined {
   const { toolCallId, name: given } = fields;
-  const { servers } = hand.state;
+  const { servers } = reading.state;
   if (typeof given === "string") return { name: toLogName(given, servers) };
   if (typeof toolCallId !== "string") return undefined;
   const end = toolCallId.lastIndexOf("__");
   const name = end > 0 ? toolCallId.slice(0, end) : toolCallId.replace(/-\d+.*$/, "");
-  const input = findCall(hand, { name, id: toolCallId.slice(end + 2) })?.args;
+  const input = findCall(reading, { name, id: toolCallId.slice(end + 2) })?.args;
   return { name: toLogName(name, servers), ...(input === undefined ? {} : { input }) };
 }
 

@@ -1,14 +1,12 @@
 import { speakAcp } from "../acp/harness.ts";
 import type { AcpState } from "../acp/state.ts";
-import { detectCli } from "../cli.ts";
+import { detectCli } from "../launch/cli.ts";
 import type { SessionSpec } from "../../contract/index.ts";
 import type { Harness } from "../port.ts";
 import { geminiDialect } from "./dialect.ts";
-import { modelHosts } from "./hosts.ts";
+import { modelHosts, lendAccount, lendLogin } from "./provider.ts";
 import { INSTALL, launch, SKILLS_FOLDER } from "./launch.ts";
-import { lendAccount, lendLogin } from "./login.ts";
-import { sample } from "./sample.ts";
-import { isInSettings } from "./settings.ts";
+import { isInSettings } from "./config.ts";
 
 const acp = speakAcp(geminiDialect);
 
@@ -40,10 +38,10 @@ export const gemini: Harness<AcpState> = {
   launch,
   ...acp,
   initial: (context) => withoutSettled(acp.initial(context), context.spec),
-  sample,
+  lacks: ["questions"],
 };
 
-/** What its settings name must not be named again: the second word would be the one that counts. */
+/** Leaves out the servers of the settings: a second definition would override them. */
 function withoutSettled(state: AcpState, { mcp = {} }: SessionSpec): AcpState {
   const { wishes } = state;
   if (!wishes) return state;

@@ -1,12 +1,12 @@
 import { join } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
-import { requireCli } from "../cli.ts";
-import { mcpHosts } from "../hosts.ts";
+import { requireCli } from "../launch/cli.ts";
+import { mcpHosts } from "../launch/hosts.ts";
 import type { LaunchContext } from "../port.ts";
-import { skillFiles } from "../skills.ts";
-import { authOf, modelHosts, usesVertex } from "./hosts.ts";
+import { skillFiles } from "../launch/skills.ts";
+import { authOf, modelHosts, usesVertex } from "./provider.ts";
 import { PRELUDE, preludeFile } from "./prelude.ts";
-import { toSettings } from "./settings.ts";
+import { toSettings } from "./config.ts";
 
 export const SKILLS_FOLDER = ".gemini/skills";
 
@@ -14,7 +14,7 @@ export const INSTALL = "npm install -g @google/gemini-cli";
 
 const SYSTEM_PROMPT = ".gemini/system.md";
 
-/** `gemini --acp`, run by our own Node: its launcher would start a child that outlives it. */
+/** `gemini --acp`, run by our own Node: the CLI's launcher would start a child that outlives it. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const cli = requireCli("gemini", { title: "Gemini CLI", install: INSTALL, context });
   const { resume = "", home } = context;
@@ -46,7 +46,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   };
 }
 
-/** A build that is no Node program runs as it is, and tells less. */
+/** A build that is no Node program runs without the prelude, and reports less. */
 function programOf(path: string, home: string): string[] {
   return /\.[cm]?js$/.test(path) ? [process.execPath, "--import", join(home, PRELUDE), path] : [path];
 }

@@ -1,6 +1,7 @@
 import type { SessionSpec } from "../../contract/index.ts";
+import { toTomlString } from "../launch/toml.ts";
 
-/** The model that a session gets which names none, where its base URL is another one's. */
+/** The default model, where the session sets a base URL. */
 const DEFAULT_MODEL = "grok-4.6";
 
 const CONTEXT_WINDOW = 200_000;
@@ -24,7 +25,7 @@ export function toConfig(
     "[marketplace]",
     "default_skills_installs_purged = true",
     "[models]",
-    ...(base === undefined ? [] : [`default = ${quoted(model)}`]),
+    ...(base === undefined ? [] : [`default = ${toTomlString(model)}`]),
     ...retries,
     ...(base === undefined ? [] : providedModel(model, { base, hasKey, variant: spec.variant })),
     "",
@@ -36,9 +37,9 @@ function providedModel(
   { base, hasKey, variant }: { base: string; hasKey: boolean; variant: string | undefined },
 ): string[] {
   return [
-    `[model.${quoted(model)}]`,
-    `model = ${quoted(model)}`,
-    `base_url = ${quoted(base)}`,
+    `[model.${toTomlString(model)}]`,
+    `model = ${toTomlString(model)}`,
+    `base_url = ${toTomlString(base)}`,
     hasKey ? 'env_key = "XAI_API_KEY"' : 'api_key = "none"',
     'api_backend = "chat_completions"',
     `context_window = ${CONTEXT_WINDOW}`,
@@ -49,10 +50,5 @@ function providedModel(
 const EFFORTS = ["low", "medium", "high", "xhigh"];
 
 function toEffort(effort: string): string {
-  return `{ id = ${quoted(effort)}, value = ${quoted(effort)}, label = ${quoted(effort)}, default = ${effort === "medium"} }`;
-}
-
-/** A JSON string is a basic string of TOML, but for characters that JSON leaves as they are. */
-function quoted(text: string): string {
-  return JSON.stringify(text).replaceAll("\u007f", "\\u007f");
+  return `{ id = ${toTomlString(effort)}, value = ${toTomlString(effort)}, label = ${toTomlString(effort)}, default = ${effort === "medium"} }`;
 }

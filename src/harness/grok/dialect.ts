@@ -1,19 +1,16 @@
-import type { AcpDialect, NamedTool } from "../acp/dialect.ts";
-import type { Hand } from "../acp/hand.ts";
-import { toMcpName } from "../acp/mcp.ts";
+import type { AcpDialect, AcpReading, NamedTool } from "../acp/dialect.ts";
 import type { Wishes } from "../acp/state.ts";
-import { isRecord, type Params } from "../rpc.ts";
-import { answerGrok, hearGrokAnswer } from "./answers.ts";
-import { awaitsServers, hearExtension } from "./extension.ts";
-import { messagesForm } from "./messages-form.ts";
-import { watchStream } from "./stream.ts";
-import { streamForm } from "./stream-form.ts";
-import { noteSpawn } from "./subagent.ts";
+import { toMcpName } from "../launch/mcp.ts";
+import { isRecord } from "../fields.ts";
+import type { Params } from "../rpc.ts";
+import { answerGrok, fromGrokAnswer, awaitsServers, readExtension } from "./asks.ts";
+import { messagesForm, streamForm } from "./forms.ts";
+import { watchStream, noteSpawn } from "./notifications.ts";
 
-/** What Grok Build adds to ACP: its own requests, usage per model request, argument deltas, retries, sub-agents. */
+/** Grok Build's additions to ACP: its own requests, usage per model request, argument deltas, retries, sub-agents. */
 export const grokDialect: AcpDialect = {
   tool: nameGrokTool,
-  // Each model request was counted when it ended.
+  // Each model request was reported at its end.
   usage: () => [],
   settings: ({ permissionMode, agentMode }: Wishes, offer: Params) => {
     const mode = agentMode ?? (permissionMode === "plan" ? "plan" : "default");
@@ -25,9 +22,9 @@ export const grokDialect: AcpDialect = {
   before: watchStream,
   awaits: awaitsServers,
   settled: noteSpawn,
-  extension: hearExtension,
+  extension: readExtension,
   answer: answerGrok,
-  hear: hearGrokAnswer,
+  fromAnswer: fromGrokAnswer,
   steer: {
     method: "_x.ai/interject",
     params: (sessionId, text) => ({ sessionId, text }),
@@ -40,15 +37,15 @@ export const grokDialect: AcpDialect = {
   },
   forms: [streamForm, messagesForm],
   hasChildren: true,
-  tellsPlans: true,
+  reportsPlans: true,
   endDetails: ({ stopReason, _meta: meta }) => {
     const why = isRecord(meta) ? meta["cancellationCategory"] : undefined;
     return stopReason === "cancelled" && typeof why === "string" ? { cancelled: why } : undefined;
   },
 };
 
-/** The name stands in `_meta`; MCP tools are called through `use_tool`. */
-function nameGrokTool(fields: Params, { state }: Hand): NamedTool | undefined {
+/** The name is in `_meta`; MCP tools are called through `use_tool`. */
+function nameGrokTool(fields: Params, { state }: AcpReading): NamedTool | undefined {
   const { _meta: meta, rawInput, toolName, rawOutput } = fields;
   const own = isRecord(meta) && isRecord(meta["x.ai/tool"]) ? meta["x.ai/tool"]["name"] : toolName;
   if (isRecord(rawOutput) && rawOutput["type"] === "MCP" && own === undefined) return { name: "use_tool" };

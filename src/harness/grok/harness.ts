@@ -1,11 +1,10 @@
 import { speakAcp } from "../acp/harness.ts";
 import type { AcpState } from "../acp/state.ts";
-import { detectCli } from "../cli.ts";
+import { detectCli } from "../launch/cli.ts";
 import type { Harness } from "../port.ts";
 import { grokDialect } from "./dialect.ts";
 import { INSTALL, launch, SKILLS_FOLDER } from "./launch.ts";
-import { lendLogin } from "./login.ts";
-import { sample } from "./sample.ts";
+import { lendLogin } from "./provider.ts";
 
 /** Grok Build over ACP and its own extensions (`grok agent stdio`). */
 export const grok: Harness<AcpState> = {
@@ -26,5 +25,5 @@ export const grok: Harness<AcpState> = {
   detect: (options) => detectCli("grok", { install: INSTALL, ...options }),
   launch,
   ...speakAcp(grokDialect),
-  sample,
+  lacks: [],
 };

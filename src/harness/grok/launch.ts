@@ -1,8 +1,9 @@
 import type { Launch, SessionSpec } from "../../contract/index.ts";
-import { requireCli } from "../cli.ts";
-import { hostOf, mcpHosts } from "../hosts.ts";
+import { requireCli } from "../launch/cli.ts";
+import { mcpHosts } from "../launch/hosts.ts";
 import type { LaunchContext } from "../port.ts";
-import { skillFiles } from "../skills.ts";
+import { skillFiles } from "../launch/skills.ts";
+import { modelHosts } from "./provider.ts";
 import { toConfig } from "./config.ts";
 
 export const SKILLS_FOLDER = ".grok/skills";
@@ -23,7 +24,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       HOME: context.home,
       ...QUIET,
       ...(base === undefined ? {} : { GROK_CLI_CHAT_PROXY_BASE_URL: base, GROK_XAI_API_BASE_URL: base }),
-      // A second layer of retries around the first, of minutes: the session's own budget counts.
+      // Disables a second layer of retries, so that the session's own budget counts.
       ...(spec.retries === undefined ? {} : { GROK_TURN_TRANSIENT_RETRY: "0" }),
     },
     needs: cli.needs,
@@ -40,17 +41,11 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   };
 }
 
-/** A key is for the API, a login for the proxy of the CLI. */
-function modelHosts(base: string | undefined, key: string | undefined): string[] {
-  if (base !== undefined) return hostOf(base);
-  return key === undefined ? ["cli-chat-proxy.grok.com"] : ["api.x.ai"];
-}
-
 const QUIET = {
   GROK_DISABLE_AUTOUPDATER: "1",
   GROK_TELEMETRY_ENABLED: "0",
   GROK_FEEDBACK_ENABLED: "0",
-  // Turns that nobody asked for, and model requests that only decorate.
+  // No turns without a prompt, and no decorative model requests.
   GROK_AUTO_WAKE: "0",
   GROK_TURN_SUMMARY: "0",
   GROK_SESSION_RECAP: "0",
@@ -68,7 +63,7 @@ function argumentsOf({ model, variant, permissionMode }: SessionSpec): string[] 
   ];
 }
 
-/** Rules for every project; its own system prompt cannot be replaced in this mode. */
+/** Rules for every project. This mode cannot replace the system prompt. */
 function rules({ systemPrompt, instructions }: SessionSpec): { path: string; content: string }[] {
   const content = [systemPrompt, instructions].filter((text) => text !== undefined).join("\n\n");
   return content === "" ? [] : [{ path: ".grok/AGENTS.md", content }];

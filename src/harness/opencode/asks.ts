@@ -1,23 +1,21 @@
-import { isRecord } from "../rpc.ts";
+import { isRecord } from "../fields.ts";
 import type { PermissionMetadata } from "../scribe.ts";
 import { own } from "../transcript.ts";
-import type { Properties } from "./events.ts";
-import type { Page } from "./page.ts";
-import type { Ask } from "./state.ts";
-import { toToolName } from "./tool-name.ts";
+import type { OpencodeReading, Ask, Properties } from "./state.ts";
+import { toToolName } from "./tools.ts";
 
-/** The server asks whether a tool may do something. */
-export function readPermission(page: Page, ask: Properties): string | undefined {
+/** A permission request of the server. */
+export function readPermission(reading: OpencodeReading, ask: Properties): string | undefined {
   const { id, sessionID, permission, patterns, always, tool } = ask;
   if (typeof id !== "string" || typeof permission !== "string") return "a permission without an id";
-  const place = page.placeOf(sessionID);
-  if (!place || !isNew(page, id)) return undefined;
+  const origin = reading.originOf(sessionID);
+  if (!origin || !isNew(reading, id)) return undefined;
   const metadata = isRecord(ask["metadata"]) ? ask["metadata"] : {};
   const call = isRecord(tool) && typeof tool["callID"] === "string" ? tool["callID"] : undefined;
-  const name = call === undefined ? undefined : own(page.scribe.transcript.calls, call)?.name;
-  const action = name ?? toToolName(permission, undefined, page.state.servers);
-  const input = (call === undefined ? undefined : own(page.work.calls, call)?.input) ?? metadata;
-  if (call !== undefined && name === undefined) page.scribe.call(call, { name: action, input, ...place });
+  const name = call === undefined ? undefined : own(reading.scribe.transcript.calls, call)?.name;
+  const action = name ?? toToolName(permission, undefined, reading.state.servers);
+  const input = (call === undefined ? undefined : own(reading.work.calls, call)?.input) ?? metadata;
+  if (call !== undefined && name === undefined) reading.scribe.call(call, { name: action, input, ...origin });
   const asked = {
     action,
     metadata: {
@@ -31,26 +29,32 @@ export function readPermission(page: Page, ask: Properties): string | undefined 
       ...(typeof metadata["diff"] === "string" ? { diff: metadata["diff"] } : {}),
     },
   };
-  page.scribe.askPermission({ kind: "permission", id, permission: asked }, { ...asked, ...place });
+  reading.scribe.askPermission({ kind: "permission", id, permission: asked }, { ...asked, ...origin });
   return undefined;
 }
 
-/** What was answered by us is forgotten when it is sent; the rest the server has settled itself. */
-export function readPermissionReply(page: Page, { requestID, reply }: Properties): undefined {
-  const [id, { permission } = {}] = take(page, requestID);
+/**
+ * The server's report of an answer. Our own answers are forgotten when they are sent, so this is one that the server
+ * gave itself.
+ */
+export function readPermissionReply(reading: OpencodeReading, { requestID, reply }: Properties): undefined {
+  const [id, { permission } = {}] = take(reading, requestID);
   if (id === undefined || !permission) return;
   const { action, metadata } = permission;
   const status = reply === "reject" ? "denied" : "approved";
-  page.scribe.add({
+  reading.scribe.add({
     type: "permission.resolved",
     data: { permission_id: id, action, status, metadata: { ...metadata, reply, by: "agent" } },
   });
 }
 
-export function readQuestion(page: Page, { id, sessionID, questions, tool }: Properties): string | undefined {
+export function readQuestion(
+  reading: OpencodeReading,
+  { id, sessionID, questions, tool }: Properties,
+): string | undefined {
   if (typeof id !== "string" || !Array.isArray(questions)) return "a question without an id";
-  const place = page.placeOf(sessionID);
-  if (!place || !isNew(page, id)) return undefined;
+  const origin = reading.originOf(sessionID);
+  if (!origin || !isNew(reading, id)) return undefined;
   const all = questions.filter(isRecord);
   const asked = {
     prompt: all.map((question) => String(question["question"] ?? "")).join("\n"),
@@ -60,35 +64,35 @@ export function readQuestion(page: Page, { id, sessionID, questions, tool }: Pro
   };
   const ask = { kind: "question" as const, id, question: { ...asked, count: all.length } };
   const call = isRecord(tool) ? tool["callID"] : undefined;
-  const isCalled = typeof call === "string" && page.scribe.hasCall(call);
-  page.scribe.askQuestion(ask, { ...asked, ...(isCalled ? { parent: call } : place) });
+  const isCalled = typeof call === "string" && reading.scribe.hasCall(call);
+  reading.scribe.askQuestion(ask, { ...asked, ...(isCalled ? { parent: call } : origin) });
   return undefined;
 }
 
-export function readQuestionReply(page: Page, { requestID, answers }: Properties): undefined {
-  const [id, { question } = {}] = take(page, requestID);
+export function readQuestionReply(reading: OpencodeReading, { requestID, answers }: Properties): undefined {
+  const [id, { question } = {}] = take(reading, requestID);
   if (id === undefined || !question) return;
   const answer = Array.isArray(answers)
     ? { status: "answered" as const, response: answers.flat().join(", ") }
     : { status: "rejected" as const };
   const { prompt, options } = question;
-  page.scribe.add({
+  reading.scribe.add({
     type: "question.resolved",
     data: { question_id: id, prompt, options: [...options], ...answer },
   });
 }
 
-function take(page: Page, native: unknown): [string, Ask] | [] {
-  const id = page.scribe.findAsk((ask) => ask.id === native);
-  const ask = id === undefined ? undefined : page.scribe.transcript.asks[id];
+function take(reading: OpencodeReading, native: unknown): [string, Ask] | [] {
+  const id = reading.scribe.findAsk((ask) => ask.id === native);
+  const ask = id === undefined ? undefined : reading.scribe.transcript.asks[id];
   if (id === undefined || !ask) return [];
-  page.scribe.forgetAsk(id);
+  reading.scribe.forgetAsk(id);
   return [id, ask];
 }
 
-function isNew(page: Page, id: string): boolean {
-  if (page.work.asked.includes(id)) return false;
-  page.setWork({ asked: [...page.work.asked, id] });
+function isNew(reading: OpencodeReading, id: string): boolean {
+  if (reading.work.asked.includes(id)) return false;
+  reading.changeWork({ asked: [...reading.work.asked, id] });
   return true;
 }
 

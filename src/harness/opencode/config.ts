@@ -1,17 +1,15 @@
-import type { McpServer, SessionSpec } from "../../contract/index.ts";
-import { agentOf, AGENTS } from "./agent.ts";
-import { chooseModel } from "./model.ts";
-import { toPermissions } from "./permissions.ts";
-import { toProviders } from "./providers.ts";
+import type { PermissionMode, SessionSpec } from "../../contract/index.ts";
+import { type McpForm, toMcpServers } from "../launch/mcp.ts";
+import { chooseModel, toProviders } from "./provider.ts";
 
 export interface ConfigOptions {
   readonly keys: Readonly<Record<string, string>>;
   readonly provider: string;
-  /** Where the session's instructions lie. */
+  /** The path of the session's instructions. */
   readonly instructions?: string;
 }
 
-/** OpenCode's configuration for one session; the user's own, in the agent's home, is beneath it. */
+/** OpenCode's configuration for one session. It overrides the user's own in the agent's home. */
 export function toConfig(
   spec: SessionSpec,
   { keys, provider, instructions }: ConfigOptions,
@@ -19,7 +17,7 @@ export function toConfig(
   const model = chooseModel(spec);
   const name = model === undefined ? spec.model : `${model.providerID}/${model.modelID}`;
   const agent = agentOf(spec);
-  const servers = Object.entries(spec.mcp ?? {});
+  const mcp = toMcpServers(spec.mcp, MCP_FORM);
   return {
     $schema: "https://opencode.ai/config.json",
     autoupdate: false,
@@ -29,14 +27,12 @@ export function toConfig(
     ...(agent === undefined ? {} : { default_agent: agent }),
     ...toProviders(spec, model, { keys, provider }),
     ...toAgents(spec, agent),
-    ...(servers.length === 0
-      ? {}
-      : { mcp: Object.fromEntries(servers.map(([name, server]) => [name, toMcp(server)])) }),
+    ...(Object.keys(mcp).length === 0 ? {} : { mcp }),
     ...(instructions === undefined ? {} : { instructions: [instructions] }),
   };
 }
 
-/** How hard it thinks and what it is told belong to its agents: the leading one, or both where none is chosen. */
+/** The variant and the system prompt are settings of agents: of the chosen one, else of both. */
 function toAgents({ variant, systemPrompt }: SessionSpec, agent: string | undefined): { agent?: unknown } {
   if (variant === undefined && systemPrompt === undefined) return {};
   const settings = {
@@ -47,25 +43,55 @@ function toAgents({ variant, systemPrompt }: SessionSpec, agent: string | undefi
   return { agent: Object.fromEntries(names.map((name) => [name, settings])) };
 }
 
-function toMcp(server: McpServer): unknown {
-  if ("url" in server) {
-    const { url, headers } = server;
-    // Nobody is there to log in by a browser.
-    return {
-      type: "remote",
-      url,
-      enabled: true,
-      oauth: false,
-      ...(headers === undefined ? {} : { headers }),
-    };
-  }
-  const { command, args = [], inherit = [], timeoutMs: timeout } = server;
-  const env = { ...server.env, ...Object.fromEntries(inherit.map((name) => [name, `{env:${name}}`])) };
-  return {
+const MCP_FORM: McpForm<unknown> = {
+  // A login by browser is impossible here.
+  remote: ({ url, headers }) => ({
+    type: "remote",
+    url,
+    enabled: true,
+    oauth: false,
+    ...(headers === undefined ? {} : { headers }),
+  }),
+  local: ({ command, args = [], env = {}, timeoutMs: timeout }) => ({
     type: "local",
     command: [command, ...args],
     enabled: true,
     ...(Object.keys(env).length === 0 ? {} : { environment: env }),
     ...(timeout === undefined ? {} : { timeout }),
-  };
+  }),
+  reference: (variable) => `{env:${variable}}`,
+};
+
+type Action = "allow" | "ask" | "deny";
+
+/** By default OpenCode asks only before it leaves its folder. */
+const ASKING: Readonly<Record<string, Action>> = {
+  bash: "ask",
+  edit: "ask",
+  webfetch: "ask",
+  websearch: "ask",
+};
+
+/** The tools that ask first. In plan mode OpenCode's own agent denies edits. */
+export function toPermissions(mode: PermissionMode | undefined): Readonly<Record<string, Action>> {
+  switch (mode) {
+    case "bypass":
+      return { "*": "allow", external_directory: "allow", doom_loop: "allow" };
+    case "acceptEdits":
+      return { ...ASKING, edit: "allow" };
+    case "plan": {
+      const { edit: _, ...rest } = ASKING;
+      return rest;
+    }
+    default:
+      return ASKING;
+  }
+}
+
+/** OpenCode's own agents that can lead a session. */
+export const AGENTS = ["build", "plan"] as const;
+
+/** The agent of a session; undefined leaves it to the user's configuration. */
+export function agentOf({ agentMode, permissionMode }: SessionSpec): string | undefined {
+  return agentMode ?? (permissionMode === "plan" ? "plan" : undefined);
 }

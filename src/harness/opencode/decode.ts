@@ -1,21 +1,21 @@
-import type { SpoolLine } from "../../contract/index.ts";
+import type { SpoolLine, PlanEntry } from "../../contract/index.ts";
 import type { Decoded } from "../port.ts";
-import { isRecord } from "../rpc.ts";
-import { parseObject } from "../unparsed.ts";
-import { decodeAcpForm, speaksAcp } from "./acp-form.ts";
-import { readAnswer } from "./answers.ts";
-import { readEvent } from "./events.ts";
-import { Page } from "./page.ts";
-import { readRequest } from "./requests.ts";
-import { endRun, readRunLine } from "./run.ts";
-import type { OpencodeState } from "./state.ts";
+import { isRecord } from "../fields.ts";
+import { parseObject } from "../line.ts";
+import { decodeAcpForm, isAcpForm, endRun, readRunLine } from "./forms.ts";
+import { readAnswer, adoptSession, markGap, readChild } from "./sessions.ts";
+import { type NativeEvent, OpencodeReading, type OpencodeState, type Properties } from "./state.ts";
+import { readRequest } from "./sent.ts";
+import { readPermission, readPermissionReply, readQuestion, readQuestionReply } from "./asks.ts";
+import { readCompaction, readMessage, readDelta, readPart } from "./messages.ts";
+import { noteFailure, readStatus, sessionIsIdle } from "./turns.ts";
 
 /**
- * One line of OpenCode as facts. The bridge's lines are the server's own words, so what a recording calls `sse` and
- * `http-out` is told apart by its shape, and a live `out` line is read by the same code. Never throws.
+ * One line of OpenCode as facts. The gateway passes the server's events and answers on unchanged, so a live `out`
+ * line and a recording's `sse` or `http-out` line are told apart by their shape. Never throws.
  */
 export function decode(state: OpencodeState, line: SpoolLine): Decoded<OpencodeState> {
-  if (speaksAcp(state, line)) return decodeAcpForm(state, line);
+  if (isAcpForm(state, line)) return decodeAcpForm(state, line);
   switch (line.dir) {
     case "in":
     case "http-in":
@@ -32,20 +32,88 @@ export function decode(state: OpencodeState, line: SpoolLine): Decoded<OpencodeS
 }
 
 function read(state: OpencodeState, line: SpoolLine): Decoded<OpencodeState> {
-  const page = new Page(state);
+  const reading = new OpencodeReading(state);
   const value = parseObject(line);
-  const problem = typeof value === "string" ? value : readValue(page, value);
-  if (problem !== undefined) page.scribe.unparsed(line, problem);
-  return page.decoded;
+  const problem = typeof value === "string" ? value : readValue(reading, value);
+  if (problem !== undefined) reading.scribe.unparsed(line, problem);
+  return reading.decoded();
 }
 
-/** Why the line means nothing to us, if it does not. */
-function readValue(page: Page, value: Record<string, unknown>): string | undefined {
+/** A text says why the value has no meaning. */
+function readValue(reading: OpencodeReading, value: Record<string, unknown>): string | undefined {
   const { type, properties, path, status, sessionID } = value;
   if (typeof type === "string" && isRecord(properties))
-    return readEvent(page, { ...value, type, properties });
+    return readEvent(reading, { ...value, type, properties });
   if (typeof path === "string" && typeof status === "number")
-    return readAnswer(page, { ...value, path, status });
-  if (typeof type === "string" && typeof sessionID === "string") return readRunLine(page, { ...value, type });
+    return readAnswer(reading, { ...value, path, status });
+  if (typeof type === "string" && typeof sessionID === "string")
+    return readRunLine(reading, { ...value, type });
   return `unknown shape: ${Object.keys(value).slice(0, 8).join(", ")}`;
+}
+
+/** An event of `GET /event`. A text says why it has no meaning. */
+export function readEvent(reading: OpencodeReading, event: NativeEvent): string | undefined {
+  const { type, properties } = event;
+  switch (type) {
+    case "message.part.delta":
+      return readDelta(reading, properties);
+    case "message.part.updated":
+      return readPart(reading, properties);
+    case "message.updated":
+      return readMessage(reading, properties);
+    case "session.created":
+      readChild(reading, properties);
+      return adoptSession(reading, properties["info"]);
+    case "session.status":
+      return readStatus(reading, event);
+    case "session.idle":
+      return sessionIsIdle(reading, properties["sessionID"]);
+    case "session.error":
+      return noteFailure(reading, properties);
+    case "session.compacted":
+      return readCompaction(reading, properties);
+    case "permission.asked":
+      return readPermission(reading, properties);
+    case "permission.replied":
+      return readPermissionReply(reading, properties);
+    case "question.asked":
+      return readQuestion(reading, properties);
+    case "question.replied":
+    case "question.rejected":
+      return readQuestionReply(reading, properties);
+    case "todo.updated":
+      return readPlan(reading, properties);
+    case "server.connected":
+      return markGap(reading);
+    default:
+      return isNews(type) ? undefined : `unknown event ${type}`;
+  }
+}
+
+/** News of the server, its files and its other clients: no part of a conversation. */
+const NEWS =
+  /^(server|global|session|message|plugin|catalog|reference|integration|models-dev|installation|file|project|pty|lsp|tui|mcp|command|vcs|workspace|worktree|ide|permission|question)\./;
+
+function isNews(type: string): boolean {
+  return NEWS.test(type);
+}
+
+function readPlan(reading: OpencodeReading, { sessionID, todos }: Properties): undefined {
+  const origin = reading.originOf(sessionID);
+  if (!origin || !Array.isArray(todos)) return;
+  reading.scribe.plan(todos.filter(isRecord).map(toEntry), origin);
+}
+
+function toEntry({ content, status, priority }: Record<string, unknown>): PlanEntry {
+  return {
+    content: String(content ?? ""),
+    // A cancelled entry is settled, like a completed one.
+    status:
+      status === "completed" || status === "cancelled"
+        ? "completed"
+        : status === "in_progress"
+          ? status
+          : "pending",
+    priority: priority === "high" || priority === "low" ? priority : "medium",
+  };
 }

@@ -1,11 +1,12 @@
-import type { ContentPart } from "../../contract/index.ts";
-import { partText } from "../partText.ts";
+import type { ContentPart, SpoolLine } from "../../contract/index.ts";
+import { partText } from "../part-text.ts";
 import type { HarnessCommand } from "../port.ts";
 import { own } from "../transcript.ts";
-import { toLine } from "./request.ts";
 import type { Ask, OpencodeState } from "./state.ts";
+import { isRecord } from "../fields.ts";
+import { parseObject } from "../line.ts";
 
-/** The request that carries a command; none for an answer that nobody waits for any more. */
+/** The request that carries a command; none for an answer to a closed ask. */
 export function encode(
   state: OpencodeState,
   command: HarnessCommand,
@@ -49,7 +50,7 @@ function isCompact([part, ...more]: readonly ContentPart[]): boolean {
   return more.length === 0 && part?.type === "text" && part.text.trim() === COMPACT;
 }
 
-/** What its own clients send when the user types it; without a model yet, there is nothing to compact either. */
+/** The request of OpenCode's own clients for `/compact`. Without a model there is nothing to compact yet. */
 function toCompaction(state: OpencodeState, session: string, said: Said): string {
   const model = state.model ?? state.wish.model;
   if (model === undefined) return toPrompt(state, session, said);
@@ -77,7 +78,7 @@ function toReply(ask: Ask, { reply, message }: Extract<HarnessCommand, { type: "
 function toAnswer(ask: Ask, answers: readonly (readonly string[])[] | undefined): string {
   if (answers === undefined) return toLine({ method: "POST", path: `/question/${ask.id}/reject` });
   const count = ask.question?.count ?? 1;
-  // One choice for each question may come as one list; and every question must have an answer, even if it is none.
+  // The choices of several questions may come as one list. Every question needs an answer, even an empty one.
   const [first = []] = answers;
   const each =
     count > 1 && answers.length === 1 && first.length === count ? first.map((choice) => [choice]) : answers;
@@ -87,4 +88,61 @@ function toAnswer(ask: Ask, answers: readonly (readonly string[])[] | undefined)
     path: `/question/${ask.id}/reply`,
     body: { answers: [...each, ...missing] },
   });
+}
+
+/**
+ * A line on the gateway's stdin: a request to OpenCode's server. `input` is our own field, which the server does not
+ * get.
+ */
+export interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: unknown;
+  readonly input?: string;
+}
+
+/** The purpose of a request, as far as it concerns a turn. */
+export type Route =
+  | { readonly to: "prompt"; readonly session: string; readonly body: Body; readonly input: string }
+  | { readonly to: "summarize" | "abort"; readonly session: string; readonly input: string }
+  | { readonly to: "permission"; readonly ask: string; readonly body: Body }
+  | { readonly to: "answer"; readonly ask: string; readonly body: Body }
+  | { readonly to: "reject"; readonly ask: string }
+  | { readonly to: "mcp"; readonly body: Body };
+
+export type Body = Readonly<Record<string, unknown>>;
+
+export function toLine(request: Request): string {
+  return JSON.stringify(request);
+}
+
+export function parseRoute(line: SpoolLine): Route | undefined {
+  const request = parseObject(line);
+  if (typeof request === "string" || request["method"] !== "POST") return undefined;
+  const { path, body: given, input: name } = request;
+  if (typeof path !== "string") return undefined;
+  const body = isRecord(given) ? given : {};
+  const input = typeof name === "string" ? name : "";
+  if (path === "/mcp") return { to: "mcp", body };
+  const [, room, id = "", verb, last] = path.split("/").map(decode);
+  if (room === "session" && (verb === "prompt_async" || verb === "message"))
+    return { to: "prompt", session: id, body, input };
+  if (room === "session" && (verb === "summarize" || verb === "abort"))
+    return { to: verb, session: id, input };
+  // The older form of the same answer.
+  if (room === "session" && verb === "permissions") {
+    return { to: "permission", ask: last ?? "", body: { ...body, reply: body["response"] } };
+  }
+  if (room === "permission" && verb === "reply") return { to: "permission", ask: id, body };
+  if (room === "question" && verb === "reply") return { to: "answer", ask: id, body };
+  if (room === "question" && verb === "reject") return { to: "reject", ask: id };
+  return undefined;
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }

@@ -1,7 +1,7 @@
 import { parseOthersJson } from "../../contract/index.ts";
 import type { EventData, EventError } from "../../contract/index.ts";
 import { codeOfStatus, isTransient, stopReasonOf } from "../failure.ts";
-import { isRecord } from "../rpc.ts";
+import { isRecord } from "../fields.ts";
 import type { NativeError } from "./state.ts";
 
 type Ending = Omit<EventData<"turn.ended">, "turn_id">;
@@ -20,7 +20,7 @@ export function toNativeError(value: unknown): NativeError | undefined {
   };
 }
 
-/** A provider's error comes through as the JSON that it was. */
+/** The message of a provider's error, which comes as JSON text. */
 export function plainWords(message: string): string {
   if (!message.startsWith("{")) return message;
   try {
@@ -31,7 +31,7 @@ export function plainWords(message: string): string {
   }
 }
 
-/** What an error of the server makes of the turn. */
+/** The turn's ending for an error of the server. */
 export function endingOf(failure: NativeError): Ending {
   if (failure.name === "MessageAbortedError") return { status: "interrupted", stop_reason: "interrupted" };
   if (failure.name === "MessageOutputLengthError") return { status: "completed", stop_reason: "max_tokens" };
@@ -48,7 +48,7 @@ export function toEventError(failure: NativeError): EventError {
   return isTransient(code) ? { code, message, retryable: true } : { code, message };
 }
 
-/** What went wrong where only words are left of it. */
+/** The code of a failure that is only a text. */
 export function codeOfWords(message: string): string {
   if (/\b429\b|rate.?limit|too many requests|quota/i.test(message)) return "rate_limited";
   if (/\b(529|503)\b|overload/i.test(message)) return "overloaded";

@@ -1,13 +1,12 @@
 import type { Harness } from "../port.ts";
-import { AGENTS } from "./agent.ts";
+import { AGENTS } from "./config.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { credentials, credentialsFor, detect, launch, SKILLS_FOLDER } from "./launch.ts";
-import { overhear } from "./overhear.ts";
-import { sample } from "./sample.ts";
+import { toCommand } from "./sent.ts";
 import { initialState, type OpencodeState } from "./state.ts";
 
-/** OpenCode, by its server: `opencode serve` behind a bridge that turns HTTP and SSE into lines. */
+/** OpenCode by its server: `opencode serve` behind a gateway that turns HTTP and SSE into lines. */
 export const opencode: Harness<OpencodeState> = {
   id: "opencode",
   title: "OpenCode",
@@ -22,6 +21,6 @@ export const opencode: Harness<OpencodeState> = {
   initial: initialState,
   decode,
   encode,
-  overhear,
-  sample,
+  overhear: toCommand,
+  lacks: [],
 };

@@ -1,13 +1,12 @@
 import { dirname, join } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
-import { detectCli, requireCli } from "../cli.ts";
-import { mcpHosts } from "../hosts.ts";
+import { detectCli, requireCli } from "../launch/cli.ts";
+import { mcpHosts } from "../launch/hosts.ts";
 import type { Credential, Detected, LaunchContext } from "../port.ts";
-import { findExecutable } from "../scripted/executable.ts";
+import { findOwnProgram } from "../launch/own-program.ts";
 import { toConfig } from "./config.ts";
-import { lendLogin, loginProvider } from "./login.ts";
-import { KEYS, keysFor, providerHosts, providerOf } from "./providers.ts";
-import { skillFiles } from "../skills.ts";
+import { lendLogin, loginProvider, KEYS, keysFor, providerHosts, providerOf } from "./provider.ts";
+import { skillFiles } from "../launch/skills.ts";
 
 export const SKILLS_FOLDER = ".config/opencode/skills";
 
@@ -26,22 +25,22 @@ export function credentialsFor(spec: SessionSpec): readonly Credential[] {
   return credentials.filter((known) => !("env" in known) || names.has(known.env));
 }
 
-/** The bridge, which runs `opencode serve` and speaks with it; all that the session asks for is in files. */
+/** Starts the gateway, which runs `opencode serve`. The session's settings are in files. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const cli = requireCli("opencode", { title: "OpenCode", install: INSTALL, context });
-  const bridge = findBridge();
+  const gateway = findGateway();
   const { home, resume, fork, env: keys = {} } = context;
   const instructions = spec.instructions === undefined ? undefined : join(home, INSTRUCTIONS);
   const provider = providerOf(spec, { keys, login: loginProvider(context.login) });
   const config = toConfig(spec, { keys, provider, ...(instructions === undefined ? {} : { instructions }) });
-  const argv = [process.execPath, bridge];
+  const argv = [process.execPath, gateway];
   if (resume !== undefined) argv.push(`--resume=${resume}`);
   if (resume !== undefined && fork === true) argv.push("--fork");
   if (spec.title !== undefined) argv.push(`--title=${spec.title}`);
   return {
     argv: [...argv, "--", cli.path],
     env: { ...spec.env, ...QUIET, HOME: home, OPENCODE_CONFIG: join(home, CONFIG) },
-    needs: [process.execPath, bridge, ...cli.needs],
+    needs: [process.execPath, gateway, ...cli.needs],
     hosts: [...providerHosts(provider, spec), ...mcpHosts(spec)],
     files: [
       { path: CONFIG, content: JSON.stringify(config, null, 2), mode: 0o600 },
@@ -56,7 +55,7 @@ export function detect(options: { withVersion?: boolean } = {}): Promise<Detecte
   return detectCli("opencode", { install: INSTALL, ...options });
 }
 
-/** The dependencies of plugins, which are none: told that they are installed, it downloads nothing. */
+/** Marks the dependencies of plugins as installed, so that OpenCode downloads nothing. */
 const INSTALLED = [
   { path: ".config/opencode/node_modules/.keep", content: "" },
   {
@@ -69,11 +68,11 @@ const QUIET = {
   OPENCODE_DISABLE_AUTOUPDATE: "1",
   OPENCODE_DISABLE_MODELS_FETCH: "1",
   OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
-  // They are downloaded when it starts.
+  // OpenCode downloads them at its start.
   OPENCODE_DISABLE_DEFAULT_PLUGINS: "1",
 } as const;
 
-/** It is built beside the scripted agent. */
-function findBridge(): string {
-  return join(dirname(findExecutable().path), "opencode-bridge.js");
+/** The program of the gateway. */
+function findGateway(): string {
+  return join(dirname(findOwnProgram().path), "opencode-gateway.js");
 }

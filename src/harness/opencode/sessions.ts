@@ -1,23 +1,24 @@
-import { isRecord } from "../rpc.ts";
+import { isRecord } from "../fields.ts";
 import { own } from "../transcript.ts";
-import type { Properties } from "./events.ts";
-import type { Page } from "./page.ts";
+import { mcpPrefix, type OpencodeReading, type NativeError, type Properties } from "./state.ts";
+import { parseOthersJson } from "../../contract/index.ts";
+import { failTurn } from "./turns.ts";
 
-/** The session that the turns are about, as the server describes it. */
-export function adoptSession(page: Page, info: unknown): undefined {
-  if (!isRecord(info) || typeof info["id"] !== "string" || page.state.session !== undefined) return;
+/** Takes the server's new session as the main one. */
+export function adoptSession(reading: OpencodeReading, info: unknown): undefined {
+  if (!isRecord(info) || typeof info["id"] !== "string" || reading.state.session !== undefined) return;
   if (typeof info["parentID"] === "string") return;
-  page.set({ session: info["id"] });
-  tellSession(page, info);
+  reading.change({ session: info["id"] });
+  reportSession(reading, info);
 }
 
-/** Its id is told once, with the first words of it. */
-export function tellSession(page: Page, info: Properties = {}): void {
-  const { session, isTold } = page.state;
+/** Reports the main session's id, once. */
+export function reportSession(reading: OpencodeReading, info: Properties = {}): void {
+  const { session, isTold } = reading.state;
   if (session === undefined || isTold) return;
   const { version, directory } = info;
-  page.set({ isTold: true });
-  page.scribe.add({
+  reading.change({ isTold: true });
+  reading.scribe.add({
     type: "session.started",
     native_session_id: session,
     data: {
@@ -29,28 +30,106 @@ export function tellSession(page: Page, info: Properties = {}): void {
   });
 }
 
-/** A sub-agent's session belongs to the one call of a task that has none yet; its call says so too, mostly first. */
-export function readChild(page: Page, { info }: Properties): undefined {
-  if (!isRecord(info) || typeof info["id"] !== "string" || !page.placeOf(info["parentID"])) return;
-  const { children, calls } = page.work;
+/**
+ * Binds a sub-agent's session to the one task call without a session. Mostly the call itself names its session
+ * first.
+ */
+export function readChild(reading: OpencodeReading, { info }: Properties): undefined {
+  if (!isRecord(info) || typeof info["id"] !== "string" || !reading.originOf(info["parentID"])) return;
+  const { children, calls } = reading.work;
   if (own(children, info["id"]) !== undefined) return;
   const taken = new Set(Object.values(children));
   const tasks = Object.keys(calls).filter(
-    (call) => page.scribe.transcript.calls[call]?.name === "task" && !taken.has(call),
+    (call) => reading.scribe.transcript.calls[call]?.name === "task" && !taken.has(call),
   );
-  if (tasks.length === 1 && tasks[0] !== undefined) bindChild(page, info["id"], tasks[0]);
+  if (tasks.length === 1 && tasks[0] !== undefined) bindChild(reading, info["id"], tasks[0]);
 }
 
-export function bindChild(page: Page, session: string, call: string): void {
-  if (page.isMain(session) || own(page.work.children, session) === call) return;
-  page.setWork({ children: { ...page.work.children, [session]: call } });
+export function bindChild(reading: OpencodeReading, session: string, call: string): void {
+  if (reading.isMain(session) || own(reading.work.children, session) === call) return;
+  reading.changeWork({ children: { ...reading.work.children, [session]: call } });
 }
 
-/** The stream of events is new: where it is not the first, deltas of what is open may have been lost. */
-export function loseTrack(page: Page): undefined {
-  const open = Object.keys(page.scribe.transcript.texts);
+/** A new stream of events begins. If it is not the first, deltas of open texts may be lost. */
+export function markGap(reading: OpencodeReading): undefined {
+  const open = Object.keys(reading.scribe.transcript.texts);
   if (open.length === 0) return;
-  page.setWork({
-    torn: { ...page.work.torn, ...Object.fromEntries(open.map((part) => [part, true as const])) },
+  reading.changeWork({
+    torn: { ...reading.work.torn, ...Object.fromEntries(open.map((part) => [part, true as const])) },
   });
+}
+
+interface HttpAnswer {
+  readonly method?: unknown;
+  readonly path: string;
+  readonly status: number;
+  readonly body?: unknown;
+}
+
+/** The server's answer to a request. Events report the rest. */
+export function readAnswer(reading: OpencodeReading, answer: HttpAnswer): undefined {
+  const { method, path, status } = answer;
+  const isFine = status >= 200 && status < 300;
+  if (
+    isFine &&
+    (/^\/session(\/[^/]+\/fork)?$/.test(path) || (method === "GET" && /^\/session\/ses[^/]*$/.test(path)))
+  ) {
+    return adoptSession(reading, parseBody(answer.body));
+  }
+  if (isFine && path === "/mcp") return readServers(reading, parseBody(answer.body));
+  if (!isFine && /^\/session\/[^/]+\/(prompt_async|message|summarize)$/.test(path))
+    return refuse(reading, answer);
+}
+
+/** The end of a prompt that the server refused. */
+function refuse(reading: OpencodeReading, { path, status, body }: HttpAnswer): undefined {
+  const { turn } = reading.state;
+  if (!turn) return;
+  const failure: NativeError = {
+    name: "APIError",
+    message: toMessage(body) ?? `${path} was answered with ${status}`,
+    status: 400,
+  };
+  if (!turn.hasBegun) return failTurn(reading, failure);
+  reading.changeTurn({ awaited: Math.max(0, turn.awaited - 1) });
+  reading.scribe.add({ type: "error", data: { code: "invalid_request", message: failure.message } });
+}
+
+/** Notes the MCP servers, also those of the user's own configuration, and reports the failed ones. */
+function readServers(reading: OpencodeReading, list: unknown): undefined {
+  if (!isRecord(list)) return;
+  const names = Object.keys(list);
+  reading.change({
+    servers: {
+      ...reading.state.servers,
+      ...Object.fromEntries(names.map((name) => [mcpPrefix(name), name])),
+    },
+  });
+  for (const [server, status] of Object.entries(list)) {
+    if (!isRecord(status) || status["status"] !== "failed") continue;
+    const message = `The MCP server ${server} cannot be used: ${String(status["error"] ?? "it failed")}`;
+    reading.scribe.add({
+      type: "error",
+      data: { code: "mcp_connection_failed", message, details: { server } },
+    });
+  }
+}
+
+function parseBody(body: unknown): unknown {
+  if (typeof body !== "string") return body;
+  try {
+    return parseOthersJson(body);
+  } catch {
+    return undefined;
+  }
+}
+
+function toMessage(body: unknown): string | undefined {
+  const value = parseBody(body);
+  if (!isRecord(value)) return typeof body === "string" && body !== "" ? body.slice(0, 500) : undefined;
+  const { message, data } = value;
+  if (typeof message === "string") return message;
+  return isRecord(data) && typeof data["message"] === "string"
+    ? data["message"]
+    : JSON.stringify(value).slice(0, 500);
 }

@@ -1,33 +1,32 @@
 import type { AcpState } from "../acp/state.ts";
-import { emptyTranscript, type Transcript } from "../transcript.ts";
+import { emptyTranscript, type Transcript, type Origin, own } from "../transcript.ts";
 import type { DecodeContext } from "../port.ts";
-import type { PermissionMetadata } from "../scribe.ts";
-import { mcpPrefix } from "./tool-name.ts";
-import { chooseModel, type ModelRef } from "./model.ts";
-import { agentOf } from "./agent.ts";
+import { LineReading, type PermissionMetadata } from "../scribe.ts";
+import { chooseModel, type ModelRef } from "./provider.ts";
+import { agentOf } from "./config.ts";
 
-/** What the decoder must remember from line to line. Plain JSON, never changed in place. */
+/** The decoder's state. Plain JSON, never changed in place. */
 export interface OpencodeState {
   readonly transcript: Transcript<Ask>;
-  /** What every prompt says beside its words. */
+  /** The model, agent and variant of every prompt. */
   readonly wish: Wish;
-  /** The session that the turns are about, once the server has said its id; others are its sub-agents'. */
+  /** The main session, once its id is known. Other sessions belong to its sub-agents. */
   readonly session?: string;
-  /** Whether the session's id was told. */
+  /** Whether the session's id was reported. */
   readonly isTold: boolean;
   readonly turn?: Turn;
   readonly work: Work;
   /** The model that the session used last; a compaction must name one. */
   readonly model?: ModelRef;
-  /** The names of MCP servers, by what the names of their tools begin with. */
+  /** The names of MCP servers, by the prefix of their tools. */
   readonly servers: Readonly<Record<string, string>>;
-  /** Messages of the turn before: the server tells of them once more when it is over. */
+  /** Messages of the last turn. The server reports them again after its end. */
   readonly past: readonly string[];
-  /** What the last failed turn failed of. */
+  /** The message of the last failure. */
   readonly lastFailure?: string;
-  /** `opencode run` speaks another form; it ends with its process. */
+  /** The form of `opencode run`, which ends with its process. */
   readonly run?: { readonly failure?: NativeError };
-  /** So does `opencode acp`. */
+  /** The form of `opencode acp`. */
   readonly acp?: AcpState;
 }
 
@@ -37,13 +36,13 @@ export interface Wish {
   readonly variant?: string;
 }
 
-/** One prompt and what follows from it. */
+/** The turn of a prompt. */
 export interface Turn {
-  /** Prompts that were sent and whose message has not been seen: the session's idle is not theirs. */
+  /** Prompts without a message yet. An idle session does not end them. */
   readonly awaited: number;
   readonly hasBegun: boolean;
   readonly isInterrupted: boolean;
-  /** It was idle although a message was not complete: the end comes with the message. */
+  /** The session is idle, but a message is incomplete: the turn ends with the message. */
   readonly isIdle: boolean;
   /** The server's own error, as it came. */
   readonly failure?: NativeError;
@@ -51,18 +50,18 @@ export interface Turn {
   readonly finish?: string;
 }
 
-/** What is under way; a turn's end is a clean cut through it. */
+/** The work of a turn. The turn's end discards it. */
 export interface Work {
   /** The assistant's messages, each of them one model request. */
   readonly messages: Readonly<Record<string, Message>>;
-  /** Parts of which nothing more is to be told. */
+  /** Completed parts. */
   readonly done: Readonly<Record<string, true>>;
-  /** Texts of which deltas were lost: the rest is told when they are complete. */
+  /** Texts with lost deltas. Their rest is reported when they are complete. */
   readonly torn: Readonly<Record<string, true>>;
   readonly calls: Readonly<Record<string, RunningCall>>;
   /** The sessions of sub-agents, by the call that each works for. */
   readonly children: Readonly<Record<string, string>>;
-  /** The server's ids of what it has asked. */
+  /** The server's ids of its requests. */
   readonly asked: readonly string[];
   readonly compaction?: { readonly trigger: string; readonly summary?: string };
 }
@@ -71,14 +70,14 @@ export interface Message {
   readonly session: string;
   readonly isSummary?: true;
   readonly isComplete?: true;
-  /** A request that failed is made again for the same message. */
+  /** A failed request is repeated for the same message. */
   readonly request: "open" | "failed" | "ended";
   readonly model: string;
 }
 
 export interface RunningCall {
   readonly input: unknown;
-  /** What of its output was told. */
+  /** The reported part of its output. */
   readonly shown: string;
 }
 
@@ -89,17 +88,33 @@ export interface NativeError {
   readonly isRetryable?: boolean;
 }
 
-/** How the answer to an ask is carried. */
+/** The data for the answer to an ask. */
 export interface Ask {
   readonly kind: "permission" | "question";
   readonly id: string;
-  /** What it was asked with, to be said again if the server settles it without us. */
+  /** The data of the request, for a report if the server settles it without us. */
   readonly permission?: { readonly action: string; readonly metadata: PermissionMetadata };
   readonly question?: {
     readonly prompt: string;
     readonly options: readonly string[];
     readonly count: number;
   };
+}
+
+/** An event of the server's stream. */
+export interface NativeEvent {
+  readonly id?: unknown;
+  readonly type: string;
+  readonly properties: Properties;
+}
+
+export type Properties = Readonly<Record<string, unknown>>;
+
+/** A part of a message in its present state. */
+export interface Part extends Properties {
+  readonly id: string;
+  readonly messageID: string;
+  readonly type: string;
 }
 
 export function initialState({ idPrefix, spec }: DecodeContext): OpencodeState {
@@ -120,4 +135,46 @@ export function initialState({ idPrefix, spec }: DecodeContext): OpencodeState {
   };
 }
 
+/** The prefix of an MCP server's tools: OpenCode names a tool `<server>_<tool>`, with unusual letters replaced. */
+export function mcpPrefix(server: string): string {
+  return `${server.replaceAll(/[^a-zA-Z0-9_-]/g, "_")}_`;
+}
+
 export const NO_WORK: Work = { messages: {}, done: {}, torn: {}, calls: {}, children: {}, asked: [] };
+
+/** One line of OpenCode while it is read. */
+export class OpencodeReading extends LineReading<OpencodeState, Ask> {
+  get work(): Work {
+    return this.state.work;
+  }
+
+  changeWork(part: Partial<Work>): void {
+    this.change({ work: { ...this.work, ...part } });
+  }
+
+  changeTurn(part: Partial<Turn>): undefined {
+    const { turn } = this.state;
+    if (turn) this.change({ turn: { ...turn, ...part } });
+  }
+
+  setMessage(id: string, message: Message): void {
+    this.changeWork({ messages: { ...this.work.messages, [id]: message } });
+  }
+
+  /** Notes that a part is complete. */
+  markDone(part: string): void {
+    this.changeWork({ done: { ...this.work.done, [part]: true } });
+  }
+
+  /** Whether a session is the one that the turns belong to. */
+  isMain(session: unknown): boolean {
+    return session !== undefined && session === this.state.session;
+  }
+
+  /** The agent that a session's words come from; undefined for a session that is not ours. */
+  originOf(session: unknown): Origin | undefined {
+    if (this.isMain(session)) return {};
+    const parent = typeof session === "string" ? own(this.work.children, session) : undefined;
+    return parent === undefined ? undefined : { parent };
+  }
+}

@@ -1,30 +1,26 @@
-import { isRecord } from "../rpc.ts";
-import type { Place } from "../pen.ts";
-import { own, without } from "../transcript.ts";
-import type { Properties } from "./events.ts";
-import { fileRefs } from "./files.ts";
-import type { Page } from "./page.ts";
-import { markDone, type Part, toImage } from "./parts.ts";
+import { isRecord } from "../fields.ts";
+import { type Origin, own, without } from "../transcript.ts";
+import type { OpencodeReading, Part, Properties } from "./state.ts";
 import { bindChild } from "./sessions.ts";
-import { toToolName } from "./tool-name.ts";
+import type { ContentPart } from "../../contract/index.ts";
 
-/** A tool's call, from its first mention to its result: `pending`, `running`, `completed` or `error`. */
-export function readTool(page: Page, part: Part, place: Place): string | undefined {
+/** The state of a tool call: `pending`, `running`, `completed` or `error`. */
+export function readTool(reading: OpencodeReading, part: Part, origin: Origin): string | undefined {
   const { callID, tool, state } = part;
   if (typeof callID !== "string" || typeof tool !== "string" || !isRecord(state))
     return "a tool's part without its call";
-  const name = toToolName(tool, state["input"], page.state.servers);
+  const name = toToolName(tool, state["input"], reading.state.servers);
   switch (state["status"]) {
     case "pending":
-      page.scribe.startCall(callID, { name, ...place });
+      reading.scribe.startCall(callID, { name, ...origin });
       return undefined;
     case "running":
-      run(page, callID, { name, ...place }, state);
+      run(reading, callID, { name, ...origin }, state);
       return undefined;
     case "completed":
     case "error":
-      run(page, callID, { name, ...place }, state);
-      end(page, part, callID, state);
+      run(reading, callID, { name, ...origin }, state);
+      end(reading, part, callID, state);
       return undefined;
     default:
       return `a tool that is ${JSON.stringify(state["status"])}`;
@@ -32,25 +28,25 @@ export function readTool(page: Page, part: Part, place: Place): string | undefin
 }
 
 function run(
-  page: Page,
+  reading: OpencodeReading,
   call: string,
-  tool: Place & { name: string },
+  tool: Origin & { name: string },
   { input, metadata }: Properties,
 ): void {
-  page.scribe.call(call, { ...tool, input: input ?? {} });
-  const known = own(page.work.calls, call);
+  reading.scribe.call(call, { ...tool, input: input ?? {} });
+  const known = own(reading.work.calls, call);
   const { output, sessionId } = isRecord(metadata) ? metadata : {};
-  if (!known) page.setWork({ calls: { ...page.work.calls, [call]: { input, shown: "" } } });
-  if (typeof sessionId === "string" && tool.name === "task") bindChild(page, sessionId, call);
-  if (typeof output === "string") show(page, call, output);
+  if (!known) reading.changeWork({ calls: { ...reading.work.calls, [call]: { input, shown: "" } } });
+  if (typeof sessionId === "string" && tool.name === "task") bindChild(reading, sessionId, call);
+  if (typeof output === "string") show(reading, call, output);
 }
 
-/** Output comes as all of it so far, of which a long one has lost its beginning. */
-function show(page: Page, call: string, output: string): void {
-  const running = own(page.work.calls, call);
+/** Each update has all output so far; a long output has lost its beginning. */
+function show(reading: OpencodeReading, call: string, output: string): void {
+  const running = own(reading.work.calls, call);
   if (!running || output === running.shown || output === "") return;
-  page.scribe.output(call, unshown(running.shown, output));
-  page.setWork({ calls: { ...page.work.calls, [call]: { ...running, shown: output } } });
+  reading.scribe.output(call, unshown(running.shown, output));
+  reading.changeWork({ calls: { ...reading.work.calls, [call]: { ...running, shown: output } } });
 }
 
 const OVERLAP = 200;
@@ -62,15 +58,15 @@ function unshown(shown: string, output: string): string {
   return at < 0 ? output : output.slice(at + tail.length);
 }
 
-function end(page: Page, part: Part, call: string, state: Properties): void {
+function end(reading: OpencodeReading, part: Part, call: string, state: Properties): void {
   const { status, input, output, error, attachments } = state;
   const metadata = isRecord(state["metadata"]) ? state["metadata"] : {};
   const text = String((status === "error" ? error : output) ?? "");
   const exit = metadata["exit"];
   const failed = status === "error" || part["tool"] === "invalid" || (exit !== undefined && exit !== 0);
-  const shown = own(page.work.calls, call)?.shown ?? "";
-  if (shown !== "" && text.startsWith(shown)) page.scribe.output(call, text.slice(shown.length));
-  page.scribe.result(call, {
+  const shown = own(reading.work.calls, call)?.shown ?? "";
+  if (shown !== "" && text.startsWith(shown)) reading.scribe.output(call, text.slice(shown.length));
+  reading.scribe.result(call, {
     output: text,
     failed,
     content: [
@@ -83,6 +79,48 @@ function end(page: Page, part: Part, call: string, state: Properties): void {
         : []),
     ],
   });
-  page.setWork({ calls: without(page.work.calls, call) });
-  markDone(page, part.id);
+  reading.changeWork({ calls: without(reading.work.calls, call) });
+  reading.markDone(part.id);
+}
+
+export function toImage({ mime, url }: Properties): ContentPart | undefined {
+  if (typeof mime !== "string" || !mime.startsWith("image/") || typeof url !== "string") return undefined;
+  return { type: "image", path: url, mime };
+}
+
+type FileRef = Extract<ContentPart, { type: "file_ref" }>;
+
+/** References to the files that a tool read or wrote. */
+export function fileRefs(tool: string, input: unknown, metadata: Properties): FileRef[] {
+  const path = isRecord(input) ? input["filePath"] : undefined;
+  if (Array.isArray(metadata["files"])) return metadata["files"].filter(isRecord).flatMap(toPatched);
+  if (typeof path !== "string") return [];
+  if (tool === "read") return [{ type: "file_ref", path, action: "read" }];
+  if (tool === "write") return [{ type: "file_ref", path, action: "write" }];
+  const { filediff } = metadata;
+  const diff = metadata["diff"] ?? (isRecord(filediff) ? filediff["patch"] : undefined);
+  return tool === "edit" || tool === "multiedit" ? [toPatch(path, diff)] : [];
+}
+
+/** One of several files of a patch. */
+function toPatched({ filePath, movePath, file, type, diff, patch }: Properties): FileRef[] {
+  const path = [movePath, filePath, file].find((path) => typeof path === "string");
+  if (typeof path !== "string") return [];
+  return type === "add" ? [{ type: "file_ref", path, action: "write" }] : [toPatch(path, diff ?? patch)];
+}
+
+function toPatch(path: string, diff: unknown): FileRef {
+  if (typeof diff !== "string" || diff === "") return { type: "file_ref", path, action: "patch" };
+  // An index line and a rule precede the diff.
+  return { type: "file_ref", path, action: "patch", diff: diff.replace(/^Index: .*\n=+\n/, "") };
+}
+
+/** A tool's common name. A call of an unknown tool keeps the name that the model used. */
+export function toToolName(tool: string, input: unknown, servers: Readonly<Record<string, string>>): string {
+  if (tool === "invalid" && isRecord(input) && typeof input["tool"] === "string") return input["tool"];
+  let longest = "";
+  for (const prefix of Object.keys(servers)) {
+    if (tool.startsWith(prefix) && prefix.length > longest.length) longest = prefix;
+  }
+  return longest === "" ? tool : `mcp__${servers[longest]}__${tool.slice(longest.length)}`;
 }

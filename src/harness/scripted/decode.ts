@@ -1,11 +1,22 @@
-import type { SpoolLine } from "../../contract/index.ts";
+import type { SpoolLine, ContentPart, EventData } from "../../contract/index.ts";
 import type { Decoded, HarnessFact } from "../port.ts";
-import { parseRecord } from "../rpc.ts";
+import { parseRecord } from "../fields.ts";
 import { own, without } from "../transcript.ts";
-import { parseObject, unparsedFact } from "../unparsed.ts";
-import { decodeChecked } from "./decode-line.ts";
-import { isCheckedType, LINE_SCHEMAS } from "./schemas.ts";
-import type { ScriptedState } from "./state.ts";
+import { parseObject, unparsedFact } from "../line.ts";
+import { isCheckedType, LINE_SCHEMAS, type Checked, type CheckedType } from "./schemas.ts";
+import { type ScriptedState, afterTurn, nextId } from "./state.ts";
+import { planItem, resultItem, statusItem } from "../items.ts";
+import {
+  addWhole,
+  besideStatus,
+  endText,
+  inside,
+  itemFact,
+  parentOf,
+  type Placed,
+  startText,
+  under,
+} from "./items.ts";
 
 type Result = Decoded<ScriptedState>;
 
@@ -48,7 +59,7 @@ function decodeDelta(state: ScriptedState, line: SpoolLine, value: Record<string
   return { state, facts: [fact] };
 }
 
-/** An answer that was sent needs no translation any more. */
+/** An answered ask needs no translation any more. */
 function forgetAnswered(state: ScriptedState, text: string): ScriptedState {
   const value = parseRecord(text);
   if (value === undefined || !["permission", "answer", "tool_result"].includes(String(value["type"])))
@@ -64,4 +75,177 @@ function unparsed(state: ScriptedState, line: SpoolLine, error: string): Result 
 function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? "none";
   return text.length > 60 ? `${text.slice(0, 59)}…` : text;
+}
+
+type LineResult = Decoded<ScriptedState>;
+
+/** The facts of a well-formed line; a text says why it has no meaning here. */
+export function decodeChecked<T extends CheckedType>(
+  state: ScriptedState,
+  type: T,
+  line: unknown,
+): LineResult | string {
+  const decoder = DECODERS[type] as (state: ScriptedState, line: unknown) => LineResult | string;
+  return decoder(state, line);
+}
+
+const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) => LineResult | string } = {
+  session(state, line) {
+    const { id, ...metadata } = line;
+    const data = { metadata };
+    return { state, facts: [{ type: "session.started", native_session_id: id, data }] };
+  },
+  "turn.started": (state) => ({ state: afterTurn(state), facts: [] }),
+  "text.started": (state, line) => startText(state, line, "text"),
+  "thinking.started": (state, line) => startText(state, line, "reasoning"),
+  "text.ended": (state, line) => endText(state, line, "text"),
+  "thinking.ended": (state, line) => endText(state, line, "reasoning"),
+  image: (state, line) =>
+    addWhole(state, line, {
+      kind: "message",
+      role: "assistant",
+      content: [{ type: "image", path: `data:${line.mime};base64,${line.data}`, mime: line.mime }],
+    }),
+  "tool.called"(state, line) {
+    const { id, name, input, file } = line;
+    const part: ContentPart = {
+      type: "tool_call",
+      name,
+      arguments: JSON.stringify(input) ?? "null",
+      call_id: id,
+    };
+    const parent = parentOf(state, line);
+    const content = file === undefined ? [part] : [part, toFileRef(file)];
+    const whole = addWhole(state, line, { kind: "tool_call", role: "assistant", content });
+    const open = { item: `${state.prefix}${whole.state.count}`, ...(parent === undefined ? {} : { parent }) };
+    return { ...whole, state: { ...whole.state, items: { ...state.items, [id]: open } } };
+  },
+  "tool.started"(state, { id }) {
+    const call = own(state.items, id);
+    if (call === undefined || call.streams !== undefined)
+      return `${id} cannot start: it is no open tool call`;
+    const [streams, next] = nextId(state);
+    const item = resultItem(id, { call: call.item, result: streams }, { status: "in_progress", content: [] });
+    return {
+      state: { ...next, items: { ...state.items, [id]: { ...call, streams } } },
+      facts: [itemFact("item.started", item, call.parent)],
+    };
+  },
+  "tool.ended"(state, line) {
+    const call = own(state.items, line.id);
+    if (call === undefined) return `${line.id} cannot end: it is no open tool call`;
+    const [result, next] = call.streams === undefined ? nextId(state) : [call.streams, state];
+    const ids = { call: call.item, result };
+    const content: ContentPart[] = [{ type: "tool_result", call_id: line.id, output: line.output }];
+    if (line.file !== undefined) content.push(toFileRef(line.file));
+    if (line.exit_code !== undefined && line.exit_code !== 0) {
+      content.push({ type: "json", json: { exit_code: line.exit_code } });
+    }
+    const item = resultItem(line.id, ids, { status: line.failed ? "failed" : "completed", content });
+    const facts = [itemFact("item.completed", item, call.parent)];
+    if (call.streams === undefined) {
+      facts.unshift(itemFact("item.started", { ...item, status: "in_progress", content: [] }, call.parent));
+    }
+    return { state: { ...next, items: without(next.items, line.id) }, facts };
+  },
+  "permission.asked"(state, line) {
+    const [id, next] = nextId(state, "perm");
+    const metadata = { call_id: line.call, name: line.name, input: line.input };
+    const data = { permission_id: id, action: line.name, status: "requested" as const, metadata };
+    return ask(next, line, { id, fact: { type: "permission.requested", data } });
+  },
+  "question.asked"(state, line) {
+    const [id, next] = nextId(state, "ques");
+    const { prompt, options } = line;
+    const data = { question_id: id, prompt, options, status: "requested" as const };
+    return ask(next, line, { id, fact: { type: "question.requested", data } });
+  },
+  "tool.asked"(state, line) {
+    const [id, next] = nextId(state, "treq");
+    const { name, input, builtin, call: call_id } = line;
+    const data = { request_id: id, name, input, call_id, ...(builtin === undefined ? {} : { builtin }) };
+    return ask(next, line, { id, fact: { type: "tool.requested", data } });
+  },
+  plan(state, line) {
+    const fact: HarnessFact = { type: "plan.updated", data: { entries: line.entries } };
+    return besideStatus(state, line, { fact, status: planItem(line.entries) });
+  },
+  compacted(state, line) {
+    const { trigger, summary } = line;
+    const data: EventData<"context.compacted"> = {};
+    if (trigger !== undefined) data.trigger = trigger;
+    if (summary !== undefined) data.summary = summary;
+    const fact: HarnessFact = { type: "context.compacted", data };
+    return besideStatus(state, line, { fact, status: statusItem("context compacted", summary) });
+  },
+  "model.started"(state, line) {
+    const [id, next] = nextId(state, "mreq");
+    const parent = parentOf(state, line);
+    const request = parent === undefined ? { id } : { id, parent };
+    const data = { request_id: id, ...(line.model === undefined ? {} : { model: line.model }) };
+    return {
+      state: { ...next, requests: { ...state.requests, [line.id]: request } },
+      facts: [inside(parent, { type: "model.started", data })],
+    };
+  },
+  "model.ended"(state, line) {
+    const request = own(state.requests, line.id);
+    if (request === undefined) return `model request ${line.id} cannot end: it has not started`;
+    const data: EventData<"model.ended"> = {
+      request_id: request.id,
+      usage: definedOnly(line.usage),
+      usage_source: line.estimated ? "estimated" : "reported",
+    };
+    const requests = without(state.requests, line.id);
+    return { state: { ...state, requests }, facts: [inside(request.parent, { type: "model.ended", data })] };
+  },
+  "model.failed"(state, line) {
+    const { kind: code, message, retryable } = line;
+    const request = own(state.requests, line.id);
+    if (request === undefined) return `model request ${line.id} cannot fail: it has not started`;
+    const data = { request_id: request.id, error: { code, message, retryable } };
+    return {
+      state: { ...state, requests: without(state.requests, line.id) },
+      facts: [
+        inside(request.parent, { type: "model.ended", data }),
+        inside(request.parent, { type: "model.failed", code, message, retryable }),
+      ],
+    };
+  },
+  error(state, line) {
+    const { code, message, details } = line;
+    const data = { message, code, ...(details === undefined ? {} : { details }) };
+    return { state, facts: [under(state, line, { type: "error", data })] };
+  },
+  "turn.ended"(state, line) {
+    const data: EventData<"turn.ended"> = { turn_id: "", ...TURN_ENDS[line.stop_reason] };
+    if (line.reason !== undefined) data.details = { reason: line.reason };
+    if (line.error !== undefined) data.error = { ...line.error };
+    return { state: afterTurn(state), facts: [{ type: "turn.ended", data }] };
+  },
+};
+
+const TURN_ENDS = {
+  end_turn: { status: "completed", stop_reason: "end_turn" },
+  refusal: { status: "completed", stop_reason: "refusal" },
+  interrupted: { status: "interrupted", stop_reason: "interrupted" },
+  // A faulty script is no failure of a model: the session goes on.
+  failed: { status: "failed", stop_reason: "end_turn" },
+} as const;
+
+function ask(state: ScriptedState, line: Placed, asked: { id: string; fact: HarnessFact }): LineResult {
+  return {
+    state: { ...state, asks: { ...state.asks, [asked.id]: line.id } },
+    facts: [under(state, line, asked.fact)],
+  };
+}
+
+function toFileRef(file: NonNullable<Checked<"tool.ended">["file"]>): ContentPart {
+  const { path, action, diff } = file;
+  return { type: "file_ref", path, action, ...(diff === undefined ? {} : { diff }) };
+}
+
+/** Optional keys that are absent rather than undefined, as the contract has them. */
+function definedOnly<T extends object>(value: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as never;
 }

@@ -1,13 +1,14 @@
 import type { ContentPart } from "../../contract/index.ts";
 import type { HarnessCommand } from "../port.ts";
-import { isRecord } from "../rpc.ts";
-import type { AgentCommand, AgentReplay } from "./protocol.ts";
+import { isRecord } from "../fields.ts";
+import type { AgentCommand, AgentReplay } from "../../scripted-agent/protocol.ts";
 import { own } from "../transcript.ts";
 import type { ScriptedState } from "./state.ts";
+import { partText } from "../part-text.ts";
 
-/** The line that carries a command to the agent; none for an answer that nobody waits for any more. */
+/** The line that carries a command to the agent; none for an answer to a closed ask. */
 export function encode(state: ScriptedState, command: HarnessCommand): readonly string[] | undefined {
-  // A script is performed to its end; what is said meanwhile waits for its own turn.
+  // A script runs to its end. A later message waits for its own turn.
   if (command.type === "steer") return undefined;
   const line = toAgentCommand(state, command);
   return line === undefined ? [] : [JSON.stringify(line)];
@@ -60,7 +61,7 @@ function toPrompt(id: string, content: readonly ContentPart[]): AgentCommand {
   };
 }
 
-/** Earlier turns that a client brings along. */
+/** Earlier turns that a client sends along. */
 function toReplay(part: ContentPart): AgentReplay | undefined {
   const isReplay = part.type === "json" && isRecord(part.json) && isTurns(part.json["earlier_conversation"]);
   return isReplay ? (part.json as AgentReplay) : undefined;
@@ -74,23 +75,8 @@ function isAttachment(part: ContentPart): boolean {
   return part.type === "file_ref" || part.type === "image";
 }
 
-/** A part as the agent can read it, which knows only text. */
+/** A part as text, the only form that the agent reads. */
 function toText(part: ContentPart): string {
-  switch (part.type) {
-    case "text":
-    case "reasoning":
-      return part.text;
-    case "json":
-      return JSON.stringify(part.json) ?? "null";
-    case "file_ref":
-      return `[file ${part.path}]`;
-    case "image":
-      return `[image ${part.path}]`;
-    case "tool_result":
-      return part.output;
-    case "tool_call":
-      return `${part.name}(${part.arguments})`;
-    case "status":
-      return part.detail === undefined ? part.label : `${part.label}: ${part.detail}`;
-  }
+  if (part.type === "file_ref") return `[file ${part.path}]`;
+  return part.type === "image" ? `[image ${part.path}]` : partText(part);
 }

@@ -2,11 +2,10 @@ import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { detect, launch, SKILLS_FOLDER } from "./launch.ts";
-import { overhear } from "./overhear.ts";
-import { sample } from "./sample.ts";
+import { toCommand } from "./sent.ts";
 import { initialState, type ScriptedState } from "./state.ts";
 
-/** The agent without a model: a script says what it does. */
+/** The agent without a model. A script decides on its actions. */
 export const scripted: Harness<ScriptedState> = {
   id: "scripted",
   title: "Scripted",
@@ -16,6 +15,6 @@ export const scripted: Harness<ScriptedState> = {
   initial: ({ idPrefix }) => initialState(idPrefix),
   decode,
   encode,
-  overhear,
-  sample,
+  overhear: toCommand,
+  lacks: [],
 };

@@ -4,7 +4,7 @@ import type { Decoded, HarnessFact } from "../port.ts";
 import { own, type TextKind, without } from "../transcript.ts";
 import { nextId, type ScriptedState } from "./state.ts";
 
-/** How items begin and end, and where they stand in a sub-agent's lineage. */
+/** The start and the end of items, with their parents. */
 
 type Result = Decoded<ScriptedState>;
 
@@ -13,7 +13,7 @@ export interface Placed {
   parent?: string | undefined;
 }
 
-/** The item of the sub-agent's call that a line stands under. */
+/** The parent of a line: the item of the sub-agent's call. */
 export function parentOf(state: ScriptedState, line: { parent?: string | undefined }): string | undefined {
   return line.parent === undefined ? undefined : own(state.items, line.parent)?.item;
 }
@@ -64,7 +64,7 @@ export function endText(
   };
 }
 
-/** An item that is complete as soon as it is there. */
+/** An item that starts and completes at once. */
 export function addWhole(
   state: ScriptedState,
   line: Placed,
@@ -80,7 +80,7 @@ export function addWhole(
   };
 }
 
-/** A fact that the universal transcript schema does not know, and the status item in which its readers see it. */
+/** A fact that the universal transcript does not have, with a status item for its readers. */
 export function besideStatus(
   state: ScriptedState,
   line: Placed,

@@ -1,17 +1,17 @@
 import { join } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
-import { mcpHosts } from "../hosts.ts";
+import { mcpHosts } from "../launch/hosts.ts";
 import type { Detected, LaunchContext } from "../port.ts";
-import { skillFiles } from "../skills.ts";
-import { findExecutable } from "./executable.ts";
+import { skillFiles } from "../launch/skills.ts";
+import { findOwnProgram } from "../launch/own-program.ts";
 
 export const SKILLS_FOLDER = ".scripted/skills";
 
 const MCP_CONFIG = ".scripted/mcp.json";
 
-/** How the agent is started: the Node that runs us, its bundled file, and what the session asks for. */
+/** Starts the agent's bundled file by our own Node, with the session's settings. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
-  const { path } = findExecutable();
+  const { path } = findOwnProgram();
   const argv = [process.execPath, path];
   if (context.resume !== undefined) argv.push(`--resume=${context.resume}`);
   if (spec.model !== undefined) argv.push(`--model=${spec.model}`);
@@ -29,6 +29,6 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
 }
 
 export async function detect(): Promise<Detected> {
-  const { exists, version } = findExecutable();
+  const { exists, version } = findOwnProgram();
   return exists ? { installed: true, version } : { installed: false, hint: "npm run build" };
 }

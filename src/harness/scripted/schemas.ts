@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { EVENT_DATA, PlanEntry, Usage } from "../../contract/index.ts";
-import type { AgentLine } from "./protocol.ts";
+import type { AgentLine } from "../../scripted-agent/protocol.ts";
 
-/** The agent's lines as the decoder takes them: loose, since more keys are no harm. Deltas are checked by hand. */
+/** Schemas of the agent's lines, which allow unknown fields. Deltas are checked by hand. */
 const parent = z.string().optional();
-/** Any JSON that can be written again: what is nested without end would break whoever serialises it. */
+/** Any JSON value of limited depth, so that it can be serialised again. */
 const payload = z
   .unknown()
   .refine((value) => !isNestedDeeper(value, 1_000), "nested more than 1000 levels deep");

@@ -1,6 +1,6 @@
 import { type IdKind, type OpenRequest, toId } from "../transcript.ts";
 
-/** What the decoder must remember from line to line. Plain JSON, never changed in place. */
+/** The decoder's state. Plain JSON, never changed in place. */
 export interface ScriptedState {
   readonly prefix: string;
   /** How many ids have been given out. */
@@ -9,13 +9,13 @@ export interface ScriptedState {
   readonly items: Readonly<Record<string, OpenItem>>;
   /** Model requests that run, by native id. */
   readonly requests: Readonly<Record<string, OpenRequest>>;
-  /** What waits for an answer: our id → the agent's. */
+  /** Open asks: our id → the agent's. */
   readonly asks: Readonly<Record<string, string>>;
 }
 
 export interface OpenItem {
   readonly item: string;
-  /** The item that the deltas belong to: for a tool call that of its result, once it runs. */
+  /** The item of the deltas: for a running tool call that of its result. */
   readonly streams?: string;
   /** The sub-agent's call under which it happens. */
   readonly parent?: string;
@@ -25,8 +25,8 @@ export function initialState(idPrefix: string): ScriptedState {
   return { prefix: idPrefix, count: 0, items: {}, requests: {}, asks: {} };
 }
 
-/** A turn's end is a clean cut: only the ids go on. */
-export function atTurnsEdge(state: ScriptedState): ScriptedState {
+/** The state after a turn: only the ids go on. */
+export function afterTurn(state: ScriptedState): ScriptedState {
   return { ...initialState(state.prefix), count: state.count };
 }
 

@@ -1,28 +1,22 @@
 import type { Context, Hono } from "hono";
-import { SluiceError } from "../../contract/index.ts";
 import type { Catalog } from "../../catalog/port.ts";
-import { RunInput } from "../../dialects/ag-ui/input.ts";
-import { toAgentId } from "../../dialects/ag-ui/session-id.ts";
-import { parseQuery, parseWith } from "../../dialects/universal/index.ts";
+import { SluiceError } from "../../contract/index.ts";
+import { RunInput } from "../../dialects/ag-ui/parse.ts";
+import { toAgentId } from "../../dialects/ag-ui/projection.ts";
+import { parseQuery } from "../../dialects/universal/index.ts";
 import type { AgentInfo } from "../../sessions/port.ts";
-import { KeyedLock } from "../anthropic/keyed-lock.ts";
-import { readBody } from "../body.ts";
-import type { AppEnv } from "../env.ts";
-import { parseJson, parseText } from "../json.ts";
-import type { Logger } from "../logger.ts";
+import { readJson } from "../body/json.ts";
+import type { AppEnv, Logger } from "../context.ts";
+import { KeyedLock } from "../keyed-lock.ts";
 import type { Services } from "../services.ts";
-import { toCapabilities } from "./capabilities.ts";
-import { speaksProto } from "./format.ts";
-import { hydrate } from "./hydrate.ts";
-import { BASE } from "./path.ts";
-import { ReadQuery, RunQuery, toView } from "./query.ts";
+import { hydrate } from "./history.ts";
 import { readRun, readThread } from "./read.ts";
 import { postRun } from "./run.ts";
-import type { AgUiServices } from "./services.ts";
-import { SessionIndex } from "./session-index.ts";
 import { stopNamedRun } from "./stop.ts";
+import { type AgUiServices, SessionIndex } from "./thread.ts";
+import { ReadQuery, RunQuery, speaksProto, toView } from "./view.ts";
 
-/** Mounts the AG-UI dialect: any of its clients can be pointed at `/ag-ui/{agent}`. */
+/** Mounts the AG-UI dialect: the URL of a client is `/ag-ui/{agent}`. */
 export function mountAgUi(
   app: Hono<AppEnv>,
   services: Services,
@@ -35,11 +29,11 @@ export function mountAgUi(
     aliases: new SessionIndex("ag-ui.thread", catalog),
     threads: new KeyedLock(),
   };
-  const path = `${BASE}/:agent`;
+  const path = "/ag-ui/:agent";
 
   app.post(path, async (c) => {
     const query = queryOf(c, RunQuery);
-    const input = parseWith(RunInput, parseJson(parseText(await readBody(c, own.limits.json))), "body");
+    const input = await readJson(c, RunInput, own.limits.json);
     return postRun(own, { c, agent: agentOf(c), query, input });
   });
 
@@ -48,10 +42,12 @@ export function mountAgUi(
     const { threadId, runId } = query;
     const seen = c.req.header("last-event-id") ?? query.offset;
     const reading = { c, query, view: toView(query) };
-    if (runId !== undefined)
-      return readRun(own, { ...reading, agent: agentOf(c), threadId, runId, seen: seen ?? "-1" });
+    if (runId !== undefined) return readRun(own, { ...reading, agent: agentOf(c), threadId, runId, seen });
     if (threadId === undefined)
-      throw new SluiceError("invalid_request", "Say which: threadId, runId, or both.");
+      throw new SluiceError(
+        "invalid_request",
+        "The request names neither threadId nor runId. Send one of them, or both.",
+      );
     if (seen !== undefined) return readThread(own, { ...reading, agent: agentOf(c), threadId, seen });
     return c.json(await hydrate(own, agentOf(c), { ...query, threadId }));
   });
@@ -78,9 +74,41 @@ async function findAgent({ engine }: AgUiServices, c: Context<AppEnv>): Promise<
   const agents = await engine.agents();
   const found = agents.find(({ id }) => id === agent);
   if (found) return found;
-  throw new SluiceError("not_found", `There is no agent "${agent}".`, { agents: agents.map(({ id }) => id) });
+  throw new SluiceError("not_found", `There is no agent "${agent}". GET /v1/agents lists the agents.`, {
+    agents: agents.map(({ id }) => id),
+  });
 }
 
 function queryOf<T>(c: Context<AppEnv>, schema: Parameters<typeof parseQuery<T>>[0]): T {
   return parseQuery(schema, new URL(c.req.url).searchParams);
+}
+
+/** The capabilities of an agent, as in `AgentCapabilitiesSchema`. */
+function toCapabilities(
+  { id, title, version, capabilities }: AgentInfo,
+  here: { readonly isSandboxed: boolean; readonly speaksProto: boolean },
+): object {
+  const has = (name: string): boolean => capabilities[name] === true;
+  return {
+    identity: { name: title, type: id, ...(version === undefined ? {} : { version }), provider: "sluice" },
+    transport: {
+      streaming: true,
+      websocket: false,
+      httpBinary: here.speaksProto,
+      pushNotifications: false,
+      resumable: true,
+    },
+    tools: { supported: true, items: [], parallelCalls: true, clientProvided: true },
+    output: { structuredOutput: false, supportedMimeTypes: ["text/plain"] },
+    state: { snapshots: true, deltas: true, memory: true, persistentState: true },
+    multiAgent: { supported: has("subagents"), delegation: has("subagents"), handoffs: false },
+    reasoning: { supported: has("reasoning"), streaming: has("reasoning"), encrypted: false },
+    multimodal: {
+      input: { image: has("images"), audio: false, video: false, pdf: true, file: true },
+      output: {},
+    },
+    execution: { codeExecution: true, sandboxed: here.isSandboxed },
+    humanInTheLoop: { supported: true, approvals: true, interventions: true, feedback: false },
+    custom: { sluice: capabilities },
+  };
 }

@@ -1,12 +1,12 @@
+import { toFrameTexts } from "../../dialects/ag-ui/frames.ts";
 import type { AgUiState } from "../../dialects/ag-ui/index.ts";
+import { toSnapshot } from "../../dialects/ag-ui/interrupts.ts";
 import type { AgUiMessage } from "../../dialects/ag-ui/messages.ts";
-import { toSnapshot } from "../../dialects/ag-ui/shared-state.ts";
-import { toFrameTexts } from "../../dialects/ag-ui/frame-size.ts";
-import { speaksOne } from "../../dialects/ag-ui/view.ts";
+import { isProtocolOne } from "../../dialects/ag-ui/state.ts";
 import type { Frame } from "../../dialects/port.ts";
-import type { Past, ToldEvent } from "./history.ts";
+import type { AgUiEvent, Past } from "./history.ts";
 
-/** What a reader needs that comes to a run in its middle: that it runs, what was said, and all that is open, opened again. */
+/** The frames that a late reader needs before the live ones: the run's start, its messages, and all open items. */
 export function toPrelude(state: AgUiState, { messages, turn }: Past, session: string): Frame[] {
   const { run, view, shared } = state;
   if (!run) return [];
@@ -16,19 +16,19 @@ export function toPrelude(state: AgUiState, { messages, turn }: Past, session: s
       type: "RUN_STARTED",
       threadId: view.thread ?? session,
       runId: run.id,
-      ...(speaksOne(run) ? { protocolVersion: "1.0" } : {}),
+      ...(isProtocolOne(run) ? { protocolVersion: "1.0" } : {}),
     },
-    { type: "MESSAGES_SNAPSHOT", messages: messages.filter(isSaid) },
+    { type: "MESSAGES_SNAPSHOT", messages: messages.filter(isComplete) },
     ...(shared ? [{ type: "STATE_SNAPSHOT", snapshot: toSnapshot(state, shared) }] : []),
-    ...openedAgain(turn),
+    ...toOpen(turn),
   ];
   return events
     .flatMap((event) => toFrameTexts({ ...event, timestamp }, { session }))
     .map((data) => ({ data, id: null }));
 }
 
-/** Clients take no message without a content that they ask for. */
-function isSaid({ role, content }: AgUiMessage): boolean {
+/** Clients refuse an activity without content. */
+function isComplete({ role, content }: AgUiMessage): boolean {
   return role !== "activity" || content !== undefined;
 }
 
@@ -40,11 +40,11 @@ const OPENERS: Readonly<Record<string, { closer: string; key: string }>> = {
   TOOL_CALL_START: { closer: "TOOL_CALL_END", key: "toolCallId" },
 };
 
-/** The openers of this run without their end, in order. What was said of them is in the messages. */
-function openedAgain(told: readonly ToldEvent[]): ToldEvent[] {
-  const begun = told.findLastIndex(({ type }) => type === "RUN_STARTED");
-  const open = new Map<string, ToldEvent>();
-  for (const event of told.slice(begun + 1)) {
+/** The start events of the last run that have no end event yet, in order. Their content is in the messages. */
+function toOpen(events: readonly AgUiEvent[]): AgUiEvent[] {
+  const begun = events.findLastIndex(({ type }) => type === "RUN_STARTED");
+  const open = new Map<string, AgUiEvent>();
+  for (const event of events.slice(begun + 1)) {
     const opener = OPENERS[event.type];
     if (opener) open.set(`${event.type} ${String(event[opener.key])}`, event);
     for (const [type, { closer, key }] of Object.entries(OPENERS)) {

@@ -1,18 +1,15 @@
 import type { Context } from "hono";
 import { SluiceError } from "../../contract/index.ts";
-import { agUi, type AgUiView, parseFrameId } from "../../dialects/ag-ui/index.ts";
+import { agUi, type AgUiView, type FramePosition, parseFrameId } from "../../dialects/ag-ui/index.ts";
 import type { SessionRow } from "../../log/port.ts";
-import { readSession } from "../cursor.ts";
-import type { AppEnv } from "../env.ts";
-import { readStateAt } from "../rewind.ts";
-import { chooseFormat, withPrelude } from "./format.ts";
+import type { AppEnv } from "../context.ts";
+import { readSession, readStateAt } from "../stream/cursor.ts";
 import { readPast } from "./history.ts";
 import { toPrelude } from "./prelude.ts";
-import type { RunQuery } from "./query.ts";
-import { findPlace, findRun, isCancelledByLeaving } from "./run-place.ts";
-import type { AgUiServices } from "./services.ts";
+import { findPosition, findRun, isCancelledByLeaving } from "./run-position.ts";
 import { leaveRun } from "./stop.ts";
-import { readThreadRow } from "./thread.ts";
+import { type AgUiServices, readThreadRow } from "./thread.ts";
+import { chooseFormat, type RunQuery, withPrelude } from "./view.ts";
 
 interface Reading {
   readonly c: Context<AppEnv>;
@@ -20,34 +17,41 @@ interface Reading {
   readonly view: AgUiView;
 }
 
-/** A run from its beginning, from behind what was seen of it, or from now on. */
+/** A run from its start, from the last frame that was seen, or from now on. */
 export async function readRun(
   services: AgUiServices,
-  reading: Reading & { agent: string; threadId?: string | undefined; runId: string; seen: string },
+  reading: Reading & {
+    agent: string;
+    threadId?: string | undefined;
+    runId: string;
+    /** `Last-Event-ID` or `offset`; a reader without either starts with the run. */
+    seen: string | undefined;
+  },
 ): Promise<Response> {
   const { c, query, runId, seen, threadId } = reading;
   const found = await findRun(services, reading);
   if (!found) throw new SluiceError("not_found", `There is no run ${runId}.`, { runId });
   const { row, start } = found;
   const view = { ...reading.view, thread: threadId ?? row.id };
-  if (seen === "now") return joinRun(services, { c, query, view, runId, row });
-  const behind = seen === "-1" ? undefined : parseFrameId(seen);
-  if (seen !== "-1" && !behind)
-    throw new SluiceError("invalid_cursor", `${JSON.stringify(seen.slice(0, 80))} is no id of a frame.`);
-  const whole = { ...view, agent: row.spec.agent, run: runId };
-  const place = await findPlace(services.engine.log, row, { start, view: whole, seen: behind });
-  return respondRun(services, { c, query, runId, row, start, ...place });
+  const from = parseSeen(seen);
+  if (from === "now") return joinRun(services, { c, query, view, runId, row });
+  const position = await findPosition(services.engine.log, row, {
+    start,
+    view: { ...view, agent: row.spec.agent, run: runId },
+    seen: from === "start" ? undefined : from,
+  });
+  return respondRun(services, { c, query, runId, row, start, ...position });
 }
 
 export async function respondRun(
   services: AgUiServices,
-  run: Reading & { runId: string; row: SessionRow; start: number; after: number; isOver?: boolean },
+  run: Reading & { runId: string; row: SessionRow; start: number; after: number; isReadToEnd?: boolean },
 ): Promise<Response> {
   const { engine, streams } = services;
   const { c, query, row, runId, start, after } = run;
   const { until } = await readSession(engine, row.id);
-  const end = run.isOver ? after : query.follow === false ? row.head : until;
-  // A mere observer ends nothing: the run has to be of that kind, and the reader its client.
+  const end = run.isReadToEnd ? after : query.follow === false ? row.head : until;
+  // Both the run and this reader have to ask for it, so that an observer cannot cancel a run.
   const cancels =
     query.cancelOnDisconnect === true && (await isCancelledByLeaving(engine.log, row, { runId, start }));
   return streams.respond(c, {
@@ -67,25 +71,25 @@ export async function respondRun(
   });
 }
 
-/** All runs of a thread, one behind the other, up to the end of the one that is live. */
+/** All runs of a thread in their order, up to the end of the live one. */
 export async function readThread(
   services: AgUiServices,
   { c, view, agent, threadId, seen }: Reading & { agent: string; threadId: string; seen: string },
 ): Promise<Response> {
   const { engine, streams } = services;
   const row = await readThreadRow(services, agent, threadId);
-  const whole = { ...view, agent: row.spec.agent, thread: threadId, inputs: true };
-  const state = await readStateAt(engine.log, { session: row.id, dialect: agUi, view: whole }, row.head);
-  const place = seen === "-1" ? { sequence: row.floor } : parseFrameId(seen);
-  if (!place)
-    throw new SluiceError("invalid_cursor", `${JSON.stringify(seen.slice(0, 80))} is no id of a frame.`);
-  const { sequence, index } = place;
+  const threadView = { ...view, agent: row.spec.agent, thread: threadId, inputs: true };
+  const state = await readStateAt(engine.log, { session: row.id, dialect: agUi, view: threadView }, row.head);
+  const from = parseSeen(seen);
+  if (from === "now") throw noFrameId(seen);
+  const { sequence, index }: FramePosition = from === "start" ? { sequence: row.floor } : from;
   return streams.respond(c, {
     session: row.id,
     ordinal: row.ordinal,
     dialect: agUi,
+    // The end of a live run, which only the dialect recognises, ends the stream. Without one, the head does.
     view: {
-      ...whole,
+      ...threadView,
       ...(state.run ? { until: row.head } : {}),
       ...(index === undefined ? {} : { behind: { sequence, index } }),
     },
@@ -95,24 +99,42 @@ export async function readThread(
   });
 }
 
-/** From the head on, behind what opens all that is open there. */
+/** A run from the head on, after a prelude that starts its open items again. */
 async function joinRun(
   { engine, streams }: AgUiServices,
   { c, view, runId, row }: Reading & { runId: string; row: SessionRow },
 ): Promise<Response> {
-  // The messages that it is given are all that it has, so what it said itself is told as well.
-  const whole = { ...view, agent: row.spec.agent, run: runId, inputs: true };
-  const state = await readStateAt(engine.log, { session: row.id, dialect: agUi, view: whole }, row.head);
-  const past = await readPast(engine.log, row, whole);
+  // The client has no other messages, so the snapshot includes its own.
+  const runView = { ...view, agent: row.spec.agent, run: runId, inputs: true };
+  const state = await readStateAt(engine.log, { session: row.id, dialect: agUi, view: runView }, row.head);
+  const past = await readPast(engine.log, row, runView);
   const format = await chooseFormat(c);
   const isLive = state.run?.id === runId;
   return streams.respond(c, {
     session: row.id,
     ordinal: row.ordinal,
     dialect: agUi,
-    view: whole,
+    view: runView,
     after: row.head,
     ...(isLive ? {} : { until: row.head }),
     format: isLive ? withPrelude(format, toPrelude(state, past, row.id)) : format,
   });
+}
+
+/** The start, the head, or the last frame that the reader has seen. */
+type ReadFrom = "start" | "now" | FramePosition;
+
+function parseSeen(seen: string | undefined): ReadFrom {
+  if (seen === undefined || seen === "-1") return "start";
+  if (seen === "now") return "now";
+  const position = parseFrameId(seen);
+  if (position) return position;
+  throw noFrameId(seen);
+}
+
+function noFrameId(seen: string): SluiceError {
+  return new SluiceError(
+    "invalid_cursor",
+    `${JSON.stringify(seen.slice(0, 80))} is not the id of a frame. Send the id of the last received frame, or -1 for all frames.`,
+  );
 }

@@ -1,22 +1,25 @@
 import type { Context } from "hono";
 import { SluiceError } from "../../contract/index.ts";
+import {
+  ForwardedProps,
+  newestPrompt,
+  type RunInput,
+  toAnswers,
+  toPrompt,
+} from "../../dialects/ag-ui/parse.ts";
 import { agUi, type AgUiState, type AgUiView } from "../../dialects/ag-ui/index.ts";
-import { toAnswers } from "../../dialects/ag-ui/answers.ts";
-import { ForwardedProps, type RunInput } from "../../dialects/ag-ui/input.ts";
-import { isRecord, RUN_EVENT, type RunPayload, toPayload } from "../../dialects/ag-ui/payload.ts";
-import { newestPrompt, toPrompt } from "../../dialects/ag-ui/prompt.ts";
+import { isRecord } from "../../contract/json.ts";
+import { RUN_EVENT, type RunPayload, toPayload } from "../../dialects/ag-ui/state.ts";
 import { parseWith } from "../../dialects/universal/index.ts";
 import type { SessionRow } from "../../log/port.ts";
-import type { Submission } from "../../sessions/submission.ts";
-import type { AppEnv } from "../env.ts";
-import { readStateAt } from "../rewind.ts";
-import { toFailedRun } from "./failure.ts";
-import { chooseFormat } from "./format.ts";
-import { type RunQuery, toView } from "./query.ts";
+import type { Submission } from "../../sessions/inbox/submission.ts";
+import type { AppEnv } from "../context.ts";
+import { readStateAt } from "../stream/cursor.ts";
+import type { StreamFormat } from "../stream/sse.ts";
 import { readRun, respondRun } from "./read.ts";
-import { findRunStart, keyOf } from "./run-place.ts";
-import type { AgUiServices } from "./services.ts";
-import { openThread, placeParts, readRow, updateTools } from "./thread.ts";
+import { findRunStart, keyOf } from "./run-position.ts";
+import { type AgUiServices, openThread, writeAttachments, readRow, updateTools } from "./thread.ts";
+import { chooseFormat, type RunQuery, toView } from "./view.ts";
 
 export interface RunCall {
   readonly c: Context<AppEnv>;
@@ -25,7 +28,7 @@ export interface RunCall {
   readonly input: RunInput;
 }
 
-/** Begins a run, or goes on with one: a client that lost its stream sends the same request again. */
+/** Begins a run, or continues one: a client that lost its stream sends the same request again. */
 export async function postRun(services: AgUiServices, call: RunCall): Promise<Response> {
   const { c, input, query, agent } = call;
   const { threadId, runId } = input;
@@ -43,13 +46,13 @@ export async function postRun(services: AgUiServices, call: RunCall): Promise<Re
       ...begun,
     });
   } catch (error) {
-    if (!(error instanceof SluiceError) || !TOLD.has(error.code)) throw error;
-    return toFailedRun(await chooseFormat(c), { threadId, runId, view }, error);
+    if (!(error instanceof SluiceError) || !REPORTED_AS_RUN.has(error.code)) throw error;
+    return toFailedRun(await chooseFormat(c), input, error);
   }
 }
 
-/** What a run could not begin for is told as its failure, where a client waits for a run and asked for nothing wrong. */
-const TOLD: ReadonlySet<string> = new Set(["agent_not_installed", "session_not_found"]);
+/** Errors that are reported as a failed run, as the request itself is right. */
+const REPORTED_AS_RUN: ReadonlySet<string> = new Set(["agent_not_installed", "session_not_found"]);
 
 async function begin(
   services: AgUiServices,
@@ -70,13 +73,13 @@ async function begin(
     row.head,
   );
   const run = toRunPayload(input, query, toView(query, input.protocolVersion));
-  const submissions = await toSubmissions(services, row, { input, run, state });
+  const submissions = await resolveSubmissions(services, row, { input, run, state });
   await runs.remember(input.runId, row.id);
   const { after } = await engine.submit(row.id, submissions, { via: agUi.id, key: keyOf(input.runId) });
   return { row: await readRow(engine, row.id), after };
 }
 
-async function toSubmissions(
+async function resolveSubmissions(
   { engine }: AgUiServices,
   row: SessionRow,
   { input, run, state }: { input: RunInput; run: RunPayload; state: AgUiState },
@@ -99,10 +102,14 @@ async function toSubmissions(
     );
   }
   const prompt = newestPrompt(input);
-  if (!prompt) throw new SluiceError("invalid_request", "messages: the newest one has to be a user's.");
+  if (!prompt) throw new SluiceError("invalid_request", "messages: the last message has to be a user's.");
   await updateTools(engine, row, input);
-  const content = await placeParts(engine, row.id, toPrompt(prompt, input.context));
-  if (content.length === 0) throw new SluiceError("invalid_request", "messages: the newest one is empty.");
+  const content = await writeAttachments(engine, row.id, toPrompt(prompt, input.context));
+  if (content.length === 0)
+    throw new SluiceError(
+      "invalid_request",
+      "messages: the last message is empty. Send text or an attachment.",
+    );
   const payload = toPayload({ ...run, ...(prompt.id === undefined ? {} : { messageId: prompt.id }) });
   return [{ kind: "message", content, payload, delivery: "alone" }];
 }
@@ -120,4 +127,21 @@ function toRunPayload(
     ...kept,
     ...(query.cancelOnDisconnect === true ? { cancelOnDisconnect: true } : {}),
   };
+}
+
+/** The stream of a run that could not begin: it starts and fails. */
+function toFailedRun(
+  format: StreamFormat,
+  { threadId, runId }: RunInput,
+  { code, message }: SluiceError,
+): Response {
+  const timestamp = Date.now();
+  const events = [
+    { type: "RUN_STARTED", threadId, runId, timestamp },
+    { type: "RUN_ERROR", message, code, metadata: { tanstack: { threadId, runId } }, timestamp },
+  ];
+  const text = events
+    .map((event) => format.framing.frame({ data: JSON.stringify(event), id: null }, undefined))
+    .join("");
+  return new Response(Buffer.from(text, format.framing.encoding ?? "utf8"), { headers: format.headers });
 }

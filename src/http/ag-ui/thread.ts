@@ -1,17 +1,36 @@
-import { type ContentPart, SessionId, SluiceError, type SessionInfo } from "../../contract/index.ts";
-import { type ForwardedProps, type RunInput, toCustomTools } from "../../dialects/ag-ui/input.ts";
-import { type Attached, toInstructions } from "../../dialects/ag-ui/prompt.ts";
+import type { Catalog } from "../../catalog/port.ts";
+import { type ContentPart, SessionId, type SessionInfo, SluiceError } from "../../contract/index.ts";
+import {
+  type Attached,
+  type ForwardedProps,
+  type RunInput,
+  toCustomTools,
+  toInstructions,
+} from "../../dialects/ag-ui/parse.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { Engine } from "../../sessions/port.ts";
-import { digestOf } from "../anthropic/resend.ts";
-import type { AgUiServices } from "./services.ts";
+import { DEFAULT_TENANT } from "../auth.ts";
+import type { Logger } from "../context.ts";
+import { digestOf } from "../digest.ts";
+import type { KeyedLock } from "../keyed-lock.ts";
+import type { Services } from "../services.ts";
 
-/** The session that a thread is: the one of that id, the one that the agent knows by `sessionId`, or a new one. */
+export interface AgUiServices extends Services {
+  /** The sessions of runs: a returning client may know only its run. */
+  readonly runs: SessionIndex;
+  /** The sessions of threads, where thread and session have different ids. */
+  readonly aliases: SessionIndex;
+  /** Only one run of a thread begins at a time. */
+  readonly threads: KeyedLock;
+  readonly logger: Logger;
+}
+
+/** The session of a thread: the one of that id, the one that the agent knows by `sessionId`, or a new one. */
 export async function openThread(
   services: AgUiServices,
   agent: string,
   input: RunInput,
-  { sessionId, sluice: wishes }: ForwardedProps,
+  { sessionId, sluice: options }: ForwardedProps,
 ): Promise<SessionRow> {
   const { engine, aliases } = services;
   const id = await findSession(services, input.threadId);
@@ -31,33 +50,33 @@ export async function openThread(
     return known;
   }
   const custom = toCustomTools(input);
-  const instructions = wishes?.instructions ?? toInstructions(input);
+  const instructions = options?.instructions ?? toInstructions(input);
   const spec = {
-    // A thread has no end that its clients could be told of.
+    // A thread of this dialect never ends, so its session must outlive failures of the agent.
     lasting: true,
-    ...(wishes as object),
+    ...(options as object),
     agent,
-    ...(custom ? { tools: { ...wishes?.tools, custom } } : {}),
+    ...(custom ? { tools: { ...options?.tools, custom } } : {}),
     ...(instructions === undefined ? {} : { instructions }),
   };
-  await engine.create(id, spec).catch(toMissing);
+  await engine.create(id, spec).catch(throwNotFound);
   return readRow(engine, id);
 }
 
-/** A thread may be called anything, by `useId()` for one; a session's id stands in paths. */
+/** The id of a thread's session. It has to fit into paths; a thread may have any name, such as one of `useId()`. */
 export async function findSession({ aliases }: AgUiServices, threadId: string): Promise<string> {
   const { success } = SessionId.safeParse(threadId);
   const own = success ? threadId : `thread-${digestOf(threadId).slice(0, 32)}`;
   return (await aliases.find(threadId)) ?? own;
 }
 
-/** An agent is a part of the path here: one that is unknown is a place that is not there. */
-function toMissing(error: unknown): never {
+/** The agent is a part of the path here, so an unknown one is a 404. */
+function throwNotFound(error: unknown): never {
   if (!(error instanceof SluiceError) || error.code !== "unsupported_agent") throw error;
   throw new SluiceError("not_found", error.message, error.facts);
 }
 
-/** The thread is only there below its own agent. */
+/** Throws if the thread belongs to another agent than the one in the path. */
 export async function readThreadRow(
   services: AgUiServices,
   agent: string,
@@ -70,7 +89,7 @@ export async function readThreadRow(
   });
 }
 
-/** A client may bring other tools with each run; the agent is told of them before it begins. */
+/** A client may send other tools with each run. */
 export async function updateTools(engine: Engine, row: SessionRow, input: RunInput): Promise<void> {
   const custom = toCustomTools(input);
   if (custom) await engine.update(row.id, { settings: { tools: { ...row.spec.tools, custom } } });
@@ -84,24 +103,24 @@ export async function readRow(engine: Engine, id: string): Promise<SessionRow> {
 
 const UPLOADS = "/mnt/session/uploads";
 
-/** What the agent cannot be shown is put where it can read it. */
-export async function placeParts(
+/** Writes attachments into the sandbox, where the agent can read them. */
+export async function writeAttachments(
   engine: Engine,
   session: string,
   parts: readonly (ContentPart | Attached)[],
 ): Promise<ContentPart[]> {
-  const placed: ContentPart[] = [];
+  const written: ContentPart[] = [];
   for (const part of parts) {
     if (part.type !== "attached") {
-      placed.push(part);
+      written.push(part);
       continue;
     }
     const extension = part.mime.split("/").at(-1)?.replaceAll(/\W+/g, "-") ?? "bin";
     const path = `${UPLOADS}/attachment-${digestOf(part.data).slice(0, 12)}.${extension}`;
     await (await engine.files(session)).write(path, Buffer.from(part.data, "base64"));
-    placed.push({ type: "file_ref", path, action: "read" });
+    written.push({ type: "file_ref", path, action: "read" });
   }
-  return placed;
+  return written;
 }
 
 async function assertNative(engine: Engine, id: string, sessionId: string): Promise<void> {
@@ -109,12 +128,12 @@ async function assertNative(engine: Engine, id: string, sessionId: string): Prom
   if (nativeSessionId !== sessionId) throw unknownNative(sessionId);
 }
 
-const SEARCHED = 1000;
+const MAX_SEARCHED = 1000;
 
-/** A client that kept nothing but the agent's own id of the conversation. */
+/** The session of a native session id, for a client that knows no other id. */
 async function findNative(engine: Engine, agent: string, sessionId: string): Promise<SessionRow> {
   let cursor: string | undefined;
-  for (let seen = 0; seen < SEARCHED;) {
+  for (let seen = 0; seen < MAX_SEARCHED;) {
     const page: { sessions: SessionInfo[]; next?: string } = await engine.list({
       limit: 100,
       ...(cursor ? { cursor } : {}),
@@ -130,4 +149,46 @@ async function findNative(engine: Engine, agent: string, sessionId: string): Pro
 
 function unknownNative(sessionId: string): SluiceError {
   return new SluiceError("session_not_found", `The agent has no session ${sessionId} here.`, { sessionId });
+}
+
+const MAX_CACHED = 10_000;
+
+/** Maps a client's names to sessions. Durable where there is a catalog. */
+export class SessionIndex {
+  readonly #catalog: Catalog | undefined;
+  readonly #kind: "ag-ui.run" | "ag-ui.thread";
+  readonly #sessions = new Map<string, string>();
+
+  constructor(kind: "ag-ui.run" | "ag-ui.thread", catalog: Catalog | undefined) {
+    this.#kind = kind;
+    this.#catalog = catalog;
+  }
+
+  async remember(name: string, session: string): Promise<void> {
+    this.#keep(name, session);
+    const known = await this.#catalog?.find(DEFAULT_TENANT, this.#kind, name);
+    const kind = this.#kind;
+    const body = { session };
+    const change = known
+      ? ({ op: "replace", kind, id: name, expect: known.revision, body } as const)
+      : ({ op: "create", kind, id: name, body } as const);
+    if ((known?.body as { session?: string } | undefined)?.session !== session)
+      await this.#catalog?.write(DEFAULT_TENANT, [change]);
+  }
+
+  async find(name: string): Promise<string | undefined> {
+    const near = this.#sessions.get(name);
+    if (near !== undefined) return near;
+    const known = await this.#catalog?.find(DEFAULT_TENANT, this.#kind, name);
+    const session = (known?.body as { session?: string } | undefined)?.session;
+    if (session !== undefined) this.#keep(name, session);
+    return session;
+  }
+
+  #keep(name: string, session: string): void {
+    this.#sessions.delete(name);
+    this.#sessions.set(name, session);
+    const [oldest] = this.#sessions.size > MAX_CACHED ? this.#sessions.keys() : [];
+    if (oldest !== undefined) this.#sessions.delete(oldest);
+  }
 }

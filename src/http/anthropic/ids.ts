@@ -1,4 +1,4 @@
-/** The prefixes that clients of this dialect know things by. */
+/** The id prefixes of this dialect. */
 export const ID_PREFIX = {
   agent: "agent",
   environment: "env",

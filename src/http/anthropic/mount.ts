@@ -1,61 +1,113 @@
-import type { Hono } from "hono";
-import type { AppEnv } from "../env.ts";
-import { mountAgents } from "./agents.ts";
-import { requireBeta } from "./beta.ts";
-import { mountCallbacks } from "./callbacks.ts";
-import { mountCredentials } from "./credentials.ts";
-import { mountEnvironments } from "./environments.ts";
-import { mountEvents } from "./events.ts";
-import { mountFiles } from "./files.ts";
-import { KeyedLock } from "./keyed-lock.ts";
-import { PREFIX } from "./path.ts";
-import { limitRate, type RateLimit } from "./rate-limit.ts";
-import { createRoute, type Route } from "./route.ts";
-import type { AnthropicServices } from "./services.ts";
-import { mountSessionResources } from "./session-resources.ts";
-import { mountSessions } from "./sessions.ts";
-import { createShelves } from "./shelves.ts";
-import { mountSkills } from "./skills.ts";
-import { mountThreads } from "./threads.ts";
-import { mountUnsupported } from "./unsupported.ts";
-import { mountVaults } from "./vaults.ts";
-import { mountWork } from "./work.ts";
+import type { Hono, MiddlewareHandler } from "hono";
+import { SluiceError } from "../../contract/index.ts";
+import { refuse } from "../../dialects/anthropic/resources/resource.ts";
+import type { AppEnv } from "../context.ts";
+import { KeyedLock } from "../keyed-lock.ts";
+import { createCollections } from "./collections.ts";
+import { CALLBACKS, isCallback, PREFIX } from "./dialect.ts";
+import { mountEvents, mountThreads } from "./events/events.ts";
+import { mountAgents } from "./resources/agents.ts";
+import { mountEnvironments } from "./resources/environments.ts";
+import { mountFiles } from "./resources/files.ts";
+import { mountSkills } from "./resources/skills.ts";
+import { type AnthropicServices, createRoute } from "./route.ts";
+import { mountSessionResources } from "./sessions/resources.ts";
+import { mountSessions } from "./sessions/sessions.ts";
+import { mountCredentials } from "./vaults/credentials.ts";
+import { mountVaults } from "./vaults/vaults.ts";
+import { mountCallbacks } from "./work/callbacks.ts";
+import { mountWork } from "./work/work.ts";
 
 export interface AnthropicOptions {
   readonly rateLimit?: RateLimit | undefined;
   readonly defaultAgent?: string | undefined;
 }
 
-/** The Managed Agents dialect, behind the app's own doors and its own. */
+/** Mounts the Managed Agents dialect, behind the checks of the app and its own. */
 export function mountAnthropic(
   app: Hono<AppEnv>,
-  given: Omit<AnthropicServices, "shelves" | "locks">,
+  given: Omit<AnthropicServices, "collections" | "locks">,
   { rateLimit, defaultAgent }: AnthropicOptions = {},
 ): void {
-  const shelves = createShelves(given.catalog);
-  const services: AnthropicServices = { ...given, shelves, locks: new KeyedLock(), defaultAgent };
+  const collections = createCollections(given.catalog);
+  const services: AnthropicServices = { ...given, collections, locks: new KeyedLock(), defaultAgent };
   if (rateLimit) app.use(`${PREFIX}/*`, limitRate(rateLimit));
   app.use(`${PREFIX}/*`, requireBeta);
   const route = createRoute(app, services.limits);
-  mountAnthropicResources(route, services);
-  mountAnthropicSessions(route, services);
-  mountUnsupported(app);
-}
-
-export function mountAnthropicResources(route: Route, services: AnthropicServices): void {
   mountAgents(route, services);
   mountEnvironments(route, services);
   mountVaults(route, services);
   mountCredentials(route, services);
   mountFiles(route, services);
   mountSkills(route, services);
-}
-
-export function mountAnthropicSessions(route: Route, services: AnthropicServices): void {
   mountSessions(route, services);
   mountEvents(route, services);
   mountThreads(route, services);
   mountSessionResources(route, services);
   mountWork(route, services);
   mountCallbacks(route, services);
+  mountUnsupported(app);
+}
+
+export interface RateLimit {
+  readonly perMinute: number;
+  /** How many requests may come at once; `perMinute` if absent. */
+  readonly burst?: number;
+}
+
+/** A token bucket for each tenant. A refusal says when to retry. */
+function limitRate({ perMinute, burst = perMinute }: RateLimit): MiddlewareHandler<AppEnv> {
+  const msPerToken = 60_000 / perMinute;
+  const buckets = new Map<string, { tokens: number; at: number }>();
+  return async (c, next) => {
+    // Callbacks come without a key, so they must not use up the share of a tenant.
+    const tenant = isCallback(c) ? "callbacks" : c.get("tenant");
+    const time = Date.now();
+    const bucket = buckets.get(tenant) ?? { tokens: burst, at: time };
+    buckets.set(tenant, bucket);
+    bucket.tokens = Math.min(burst, bucket.tokens + Math.max(0, time - bucket.at) / msPerToken);
+    bucket.at = time;
+    if (bucket.tokens < 1) {
+      const retryAfterMs = Math.ceil((1 - bucket.tokens) * msPerToken);
+      const detail = `More than ${perMinute} requests in a minute. Wait ${Math.max(1, Math.ceil(retryAfterMs / 1000))} s.`;
+      throw new SluiceError("rate_limited", detail, { retryAfterMs });
+    }
+    bucket.tokens -= 1;
+    return next();
+  };
+}
+
+export const MANAGED_AGENTS_BETA = "managed-agents-2026-04-01";
+
+/** Files and skills are absent: the SDK sends no beta header for them. */
+const BETA_RESOURCES = /^(sessions|agents|environments|vaults)(\/|$)/;
+
+/** The beta header is a list, as the SDK adds to the caller's value. Any `anthropic-version` is accepted. */
+const requireBeta: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const { path } = c.req;
+  if (!BETA_RESOURCES.test(path.slice(PREFIX.length + 1)) || CALLBACKS.test(path)) return next();
+  const given = (c.req.header("anthropic-beta") ?? "").split(",").map((beta) => beta.trim().toLowerCase());
+  if (given.includes(MANAGED_AGENTS_BETA)) return next();
+  const detail = `This is a beta: send the header "anthropic-beta: ${MANAGED_AGENTS_BETA}".`;
+  throw new SluiceError("invalid_request", detail);
+};
+
+const UNSUPPORTED = {
+  memory_stores: "Memory stores",
+  deployments: "Deployments",
+  deployment_runs: "Deployments",
+  dreams: "Dreams",
+  outcomes: "Outcomes",
+  tunnels: "Tunnels",
+};
+
+/** Refuses resources of the official service that are absent here, with an error that no SDK retries. */
+function mountUnsupported(app: Hono<AppEnv>): void {
+  for (const [group, name] of Object.entries(UNSUPPORTED)) {
+    const refuseAll = (): never => {
+      throw refuse(`${name} are not supported here.`);
+    };
+    app.all(`${PREFIX}/${group}`, refuseAll);
+    app.all(`${PREFIX}/${group}/*`, refuseAll);
+  }
 }

@@ -3,13 +3,13 @@ import { SluiceError } from "../../contract/index.ts";
 
 export type Order = "asc" | "desc";
 
-/** Where a page begins. A cursor is bound to its list and its order; filters and limit may change on the way. */
+/** A cursor is bound to its list and its order. Filters and limit may change between pages. */
 export interface PageRequest {
-  /** Of which list, so that a cursor of another one is none. */
+  /** The name of the list: a cursor of another list is invalid. */
   readonly list: string;
   readonly order: Order;
   readonly limit: number;
-  /** As the client has it from the page before. */
+  /** The cursor of the previous page. */
   readonly page?: string | undefined;
 }
 
@@ -19,18 +19,18 @@ export interface Page<T> {
   readonly prev_page: string | null;
 }
 
-/** A stretch to read: at most `limit` items behind `after`, in this order. */
+/** At most `limit` items after `after`, in this order. */
 export interface Stretch {
   readonly order: Order;
   readonly after: number | undefined;
   readonly limit: number;
 }
 
-/** One page in either direction. `read` gives what is asked; `placeOf` is what a cursor remembers of an item. */
+/** Reads one page in either direction. A cursor holds the position of the page's first or last item. */
 export async function readPage<T>(
   request: PageRequest,
   read: (stretch: Stretch) => Promise<readonly T[]>,
-  placeOf: (item: T) => number,
+  positionOf: (item: T) => number,
 ): Promise<Page<T>> {
   const { list, order, limit } = request;
   const cursor = request.page === undefined ? undefined : parseCursor(request.page, request);
@@ -39,8 +39,8 @@ export async function readPage<T>(
   const hasMore = found.length > limit;
   const items = isBack ? found.slice(0, limit).toReversed() : found.slice(0, limit);
   const [first, last] = [items[0], items.at(-1)];
-  const forth = (item: T): string => toCursor({ list, order, at: placeOf(item) });
-  const back = (item: T): string => toCursor({ list, order, at: placeOf(item), back: true });
+  const forth = (item: T): string => toCursor({ list, order, at: positionOf(item) });
+  const back = (item: T): string => toCursor({ list, order, at: positionOf(item), back: true });
   return {
     items,
     next_page: last !== undefined && (isBack || hasMore) ? forth(last) : null,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { TimeRange } from "../../catalog/port.ts";
-import { refuse } from "../../dialects/anthropic/resources/refusal.ts";
+import { refuse } from "../../dialects/anthropic/resources/resource.ts";
 import { parseWith } from "../../dialects/universal/index.ts";
 
 /** Query parameters as the SDKs write them: `a[]=1&a[]=2`, `a=1&a=2` and `a=1,2` are one list. */
@@ -15,14 +15,14 @@ export function parseParams<T>(schema: z.ZodType<T>, search: URLSearchParams): T
   return parseWith(schema, Object.fromEntries(values), "query");
 }
 
-/** 1 to `max`; what was not given is `usual`. */
+/** 1 to `max`; `usual` if absent. */
 export function limitOf(usual: number, max = 1000): z.ZodType<number> {
-  const told = { error: `expected a whole number from 1 to ${max}` };
+  const message = { error: `expected a whole number from 1 to ${max}` };
   return z
-    .string(told)
-    .regex(/^\d{1,9}$/, told)
+    .string(message)
+    .regex(/^\d{1,9}$/, message)
     .transform(Number)
-    .pipe(z.int(told).min(1, told).max(max, told))
+    .pipe(z.int(message).min(1, message).max(max, message))
     .default(usual) as unknown as z.ZodType<number>;
 }
 
@@ -44,8 +44,8 @@ export const flag = z
   .optional();
 
 /**
- * Milliseconds since 1970, with a half where the time stands between two of them: other languages count in finer
- * steps. A plus sign that was sent as it is arrives as a space.
+ * A time in milliseconds since 1970. Other languages have finer clocks: a time between two milliseconds becomes a half.
+ * An unescaped plus sign arrives as a space.
  */
 export const moment = z
   .string()
@@ -58,7 +58,7 @@ export const page = z.string().min(1).optional();
 
 export const order = z.enum(["asc", "desc"], { error: "expected asc or desc" }).optional();
 
-/** The four names of a range of time. */
+/** The four parameters of a time range. */
 export const createdAt = {
   "created_at[gt]": moment,
   "created_at[gte]": moment,
@@ -66,12 +66,12 @@ export const createdAt = {
   "created_at[lte]": moment,
 };
 
-/** A filter that is misspelt must not become none at all. */
+/** Whether a parameter looks like a filter but is none. Without a refusal it would match everything. */
 function isMisspelt(key: string): boolean {
   return /^(created_at$|\w+\[)/.test(key) && !Object.hasOwn(createdAt, key);
 }
 
-/** What is kept has whole milliseconds. */
+/** Rounds the bounds, as stored times have whole milliseconds. */
 export function toTimeRange(query: {
   readonly [Name in keyof typeof createdAt]?: number | undefined;
 }): TimeRange {

@@ -1,30 +1,42 @@
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context, Hono } from "hono";
 import type { z } from "zod";
+import type { Catalog } from "../../catalog/port.ts";
 import { parseWith } from "../../dialects/universal/index.ts";
-import { type BodyLimits, readBody } from "../body.ts";
-import type { AppEnv } from "../env.ts";
-import { parseJson, parseText } from "../json.ts";
-import { PREFIX } from "./path.ts";
+import { parseBody } from "../body/json.ts";
+import { type BodyLimits, readBody } from "../body/read.ts";
+import type { AppEnv } from "../context.ts";
+import type { KeyedLock } from "../keyed-lock.ts";
+import type { Services } from "../services.ts";
+import type { Collections } from "./collections.ts";
+import { PREFIX } from "./dialect.ts";
 import { parseParams } from "./query.ts";
 
-/** A call as its route sees it: already parsed. */
+export interface AnthropicServices extends Services {
+  readonly catalog: Catalog;
+  readonly collections: Collections;
+  readonly locks: KeyedLock;
+  /** The agent of sessions whose model belongs to no known harness. */
+  readonly defaultAgent?: string | undefined;
+}
+
+/** A parsed call. */
 export interface AnthropicCall<Query, Body> {
   readonly c: Context<AppEnv>;
-  readonly owner: string;
+  readonly tenant: string;
   readonly query: Query;
   readonly body: Body;
-  /** A part of the path, decoded. */
+  /** A parameter of the path, decoded. */
   param(name: string): string;
 }
 
 export interface Expected<Query, Body> {
   readonly query?: z.ZodType<Query>;
-  /** No body at all counts as an empty object: the SDK sends none where there are no parameters. */
+  /** A missing body counts as an empty object: the SDK sends none without parameters. */
   readonly body?: z.ZodType<Body>;
 }
 
-/** Mounts a route below `/anthropic/v1`; what it gives is answered as JSON, but for a `Response`. */
+/** Mounts a route below `/anthropic/v1`. Its result is sent as JSON, unless it is a `Response`. */
 export type Route = <Query = undefined, Body = undefined>(
   method: "GET" | "POST" | "DELETE",
   path: string,
@@ -38,7 +50,7 @@ export function createRoute(app: Hono<AppEnv>, limits: BodyLimits): Route {
       const { query, body } = expected;
       const answer = await handle({
         c,
-        owner: c.get("owner"),
+        tenant: c.get("tenant"),
         query: (query && parseParams(query, new URL(c.req.url).searchParams)) as never,
         body: (body && parseWith(body, await readJson(c, limits), "body")) as never,
         param: (name) => c.req.param(name) ?? "",
@@ -48,12 +60,12 @@ export function createRoute(app: Hono<AppEnv>, limits: BodyLimits): Route {
   };
 }
 
-// A stream's answer is of the class that stood for `Response` before the server put its own there.
+// RESPONSE_ALREADY_SENT is of Node's own class `Response`, and the global one is another class on this server.
 function isResponse(answer: unknown): answer is Response {
   return answer === RESPONSE_ALREADY_SENT || answer instanceof Response;
 }
 
 async function readJson(c: Context<AppEnv>, limits: BodyLimits): Promise<unknown> {
   const bytes = await readBody(c, limits.json);
-  return bytes.length === 0 ? {} : parseJson(parseText(bytes));
+  return bytes.length === 0 ? {} : parseBody(bytes);
 }

@@ -2,8 +2,8 @@ import type { Catalog, Change, Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
 import { type ChatTurn, toTurns } from "../../dialects/ndjson/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
-import { KeyedLock } from "../anthropic/keyed-lock.ts";
-import { type EndedTurn, readEndedTurns } from "./follow.ts";
+import { KeyedLock } from "../keyed-lock.ts";
+import { type EndedTurn, readEndedTurns } from "./ended-turns.ts";
 import {
   type AssetBody,
   type ConversationBody,
@@ -11,17 +11,16 @@ import {
   type MessageBody,
   toDocumentId,
   type TurnBody,
-} from "./records.ts";
+} from "./documents.ts";
 
-/** A conversation as its documents have it, up to the log's last ended turn. */
+/** A conversation's document, which includes the last ended turn of the log. */
 export type Conversation = Document<ConversationBody>;
 
 const MAX_TRIES = 8;
 
 /**
- * The messages of conversations, and what belongs to their turns. The log is the truth, and the documents follow it:
- * each turn's end is applied in one transaction with how far was followed, so that a message is there once, whatever
- * was cut short before.
+ * The messages of conversations, and the records of their turns. The log is the source of truth, and the documents
+ * follow it. The end of a turn is applied in one transaction with its sequence, so that no crash can apply it twice.
  */
 export class Conversations {
   readonly #catalog: Catalog;
@@ -33,106 +32,106 @@ export class Conversations {
     this.#log = log;
   }
 
-  /** One at a time for each conversation, which is up to date when the task has it. */
-  with<T>(owner: string, row: SessionRow, task: (found: Conversation) => Promise<T>): Promise<T> {
-    return this.#locks.run(`${owner}/${row.id}`, async () => {
+  /** Runs the tasks of one conversation one after the other, each with the up-to-date document. */
+  with<T>(tenant: string, row: SessionRow, task: (found: Conversation) => Promise<T>): Promise<T> {
+    return this.#locks.run(`${tenant}/${row.id}`, async () => {
       for (let tries = 1; ; tries += 1) {
         try {
-          return await task(await this.#follow(owner, row));
+          return await task(await this.#follow(tenant, row));
         } catch (error) {
-          // Another server on the same data was faster.
-          const isLost = error instanceof SluiceError && error.code === "version_conflict";
-          if (!isLost || tries === MAX_TRIES) throw error;
+          // Another server with the same data wrote first, so the task starts again.
+          const isConflict = error instanceof SluiceError && error.code === "version_conflict";
+          if (!isConflict || tries === MAX_TRIES) throw error;
         }
       }
     });
   }
 
-  /** Documents of the conversation, written only if nobody else has changed it since it was read. */
+  /** Writes documents of the conversation; fails if it has changed since it was read. */
   async write(
-    owner: string,
+    tenant: string,
     { id, revision, body }: Conversation,
     changes: readonly Change[],
   ): Promise<void> {
     const claim: Change = { op: "replace", kind: KIND.conversation, id, expect: revision, body };
-    await this.#catalog.write(owner, [claim, ...changes]);
+    await this.#catalog.write(tenant, [claim, ...changes]);
   }
 
-  /** The newest turns, the oldest of them first. */
-  async readTurns(owner: string, { id }: Conversation, limit: number): Promise<ChatTurn[]> {
+  /** The newest turns, in chronological order. */
+  async readTurns(tenant: string, { id }: Conversation, limit: number): Promise<ChatTurn[]> {
     if (limit <= 0) return [];
-    const newest = await this.#messages(owner, id, { order: "desc", limit: 2 * limit });
+    const newest = await this.#messages(tenant, id, { order: "desc", limit: 2 * limit });
     return toTurns(newest.map(({ body }) => body).toReversed()).slice(-limit);
   }
 
   async readMessages(
-    owner: string,
+    tenant: string,
     { id }: Conversation,
     page: { after?: number | undefined; limit: number },
   ): Promise<Document<MessageBody>[]> {
-    return this.#messages(owner, id, { order: "asc", ...page });
+    return this.#messages(tenant, id, { order: "asc", ...page });
   }
 
-  async findTurn(owner: string, turn: string): Promise<Document<TurnBody> | undefined> {
-    return (await this.#catalog.find(owner, KIND.turn, turn)) as Document<TurnBody> | undefined;
+  async findTurn(tenant: string, turn: string): Promise<Document<TurnBody> | undefined> {
+    return (await this.#catalog.find(tenant, KIND.turn, turn)) as Document<TurnBody> | undefined;
   }
 
-  async forget(owner: string, conversation: string): Promise<void> {
+  async forget(tenant: string, conversation: string): Promise<void> {
     const id = toDocumentId(conversation);
-    if (!(await this.#catalog.find(owner, KIND.conversation, id))) return;
-    await this.#catalog.write(owner, [{ op: "remove", kind: KIND.conversation, id, children: true }]);
+    if (!(await this.#catalog.find(tenant, KIND.conversation, id))) return;
+    await this.#catalog.write(tenant, [{ op: "remove", kind: KIND.conversation, id, children: true }]);
   }
 
   async #messages(
-    owner: string,
+    tenant: string,
     parent: string,
     page: { order: "asc" | "desc"; after?: number | undefined; limit: number },
   ): Promise<Document<MessageBody>[]> {
     const query = { kind: KIND.message, parent, ...page };
-    return (await this.#catalog.list(owner, query)) as Document<MessageBody>[];
+    return (await this.#catalog.list(tenant, query)) as Document<MessageBody>[];
   }
 
-  async #follow(owner: string, row: SessionRow): Promise<Conversation> {
-    let found = await this.#find(owner, row);
+  async #follow(tenant: string, row: SessionRow): Promise<Conversation> {
+    let found = await this.#find(tenant, row);
     for await (const ended of readEndedTurns(this.#log, row.id, found.body)) {
-      found = await this.#apply(owner, found, ended);
+      found = await this.#apply(tenant, found, ended);
     }
     return found;
   }
 
-  async #find(owner: string, row: SessionRow): Promise<Conversation> {
+  async #find(tenant: string, row: SessionRow): Promise<Conversation> {
     const id = toDocumentId(row.id);
-    const found = (await this.#catalog.find(owner, KIND.conversation, id)) as Conversation | undefined;
+    const found = (await this.#catalog.find(tenant, KIND.conversation, id)) as Conversation | undefined;
     if (found?.body.ordinal === row.ordinal) return found;
     const body: ConversationBody = { ordinal: row.ordinal, applied: row.floor, turns: 0, remembered: 0 };
-    if (found) await this.forget(owner, row.id);
-    const [made] = await this.#catalog.write(owner, [{ op: "create", kind: KIND.conversation, id, body }]);
+    if (found) await this.forget(tenant, row.id);
+    const [made] = await this.#catalog.write(tenant, [{ op: "create", kind: KIND.conversation, id, body }]);
     return made as Conversation;
   }
 
-  async #apply(owner: string, found: Conversation, ended: EndedTurn): Promise<Conversation> {
+  async #apply(tenant: string, found: Conversation, ended: EndedTurn): Promise<Conversation> {
     const { id, revision } = found;
-    const [written] = await this.#catalog.write(owner, [
+    const [written] = await this.#catalog.write(tenant, [
       { op: "replace", kind: KIND.conversation, id, expect: revision, body: ended.body },
       ...ended.brought.map((body, index) => toMessage(found, `brought:${index}`, body)),
       ...ended.messages.map((body) => toMessage(found, `${ended.turn}:${body.role}`, body)),
-      ...(await this.#settleTurn(owner, ended)),
-      ...(await this.#settleAssets(owner, id, ended)),
+      ...(await this.#settleTurn(tenant, ended)),
+      ...(await this.#settleAssets(tenant, id, ended)),
     ]);
     return written as Conversation;
   }
 
-  async #settleTurn(owner: string, { turn, status }: EndedTurn): Promise<Change[]> {
-    const found = await this.findTurn(owner, turn);
+  async #settleTurn(tenant: string, { turn, status }: EndedTurn): Promise<Change[]> {
+    const found = await this.findTurn(tenant, turn);
     if (!found) return [];
     const body: TurnBody = { ...found.body, status };
     return [{ op: "replace", kind: KIND.turn, id: turn, expect: found.revision, body }];
   }
 
-  /** What a run sent while it worked is written back with its end, and dropped where it was cancelled. */
-  async #settleAssets(owner: string, parent: string, { turn, status }: EndedTurn): Promise<Change[]> {
+  /** The end of a run publishes the assets that it sent before; a cancelled run drops them. */
+  async #settleAssets(tenant: string, parent: string, { turn, status }: EndedTurn): Promise<Change[]> {
     const labels = { turn, state: "staged" };
-    const staged = await this.#catalog.list(owner, { kind: KIND.asset, parent, labels, limit: 1000 });
+    const staged = await this.#catalog.list(tenant, { kind: KIND.asset, parent, labels, limit: 1000 });
     return staged.map(({ id, revision, body }): Change => {
       if (status === "interrupted") return { op: "remove", kind: KIND.asset, id };
       const written = { turn, state: "written" };

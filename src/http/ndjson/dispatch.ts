@@ -1,14 +1,15 @@
-import { createHash } from "node:crypto";
 import type { Context } from "hono";
 import { type ContentPart, createId, SluiceError } from "../../contract/index.ts";
 import { type Asked, type Dispatch, toAsked, toReplay, toTurns } from "../../dialects/ndjson/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { AcceptedInput } from "../../sessions/port.ts";
-import type { AppEnv } from "../env.ts";
+import type { AppEnv } from "../context.ts";
+import { sha256 } from "../digest.ts";
+import { idempotencyKeyOf } from "../operation.ts";
 import type { Conversation } from "./conversations.ts";
-import { issuePassword, sweepPasswords } from "./passwords.ts";
-import { KIND, toDocumentId, type TurnBody } from "./records.ts";
 import type { NdjsonServices } from "./services.ts";
+import { issuePassword, sweepPasswords } from "./passwords.ts";
+import { KIND, toDocumentId, type TurnBody } from "./documents.ts";
 
 export interface Dispatched {
   readonly conversation: string;
@@ -16,46 +17,46 @@ export interface Dispatched {
   readonly after: number;
   readonly row: SessionRow;
   readonly cancelOnDisconnect: boolean;
-  /** For the run's assets; a resend is not given another one. */
+  /** The one-time password for the run's assets. A resend gets none. */
   readonly upload?: { readonly password: string; readonly expiresAt: number } | undefined;
 }
 
-/** Starts a turn: in its conversation, or in a new one. */
+/** Starts a turn in its conversation, or in a new one. */
 export async function dispatch(
   services: NdjsonServices,
   c: Context<AppEnv>,
   given: Dispatch,
 ): Promise<Dispatched> {
-  const owner = c.get("owner");
-  const key = readKey(c);
+  const tenant = c.get("tenant");
+  const key = idempotencyKeyOf(c);
   const asked = toAsked(given);
   const row = await ensureSession(services, asked, key);
-  const digest = createHash("sha256").update(JSON.stringify(given)).digest("hex");
+  const digest = sha256(JSON.stringify(given));
   const attempt = async (found: Conversation): Promise<Dispatched | "later"> => {
-    const resent = key === undefined ? undefined : await recall(services, owner, { row, key, digest });
+    const resent = key === undefined ? undefined : await recall(services, tenant, { row, key, digest });
     const { cancelOnDisconnect } = asked;
     const known = { conversation: row.id, row, cancelOnDisconnect };
     if (resent) return { ...known, ...resent };
-    const sent = await send(services, owner, { asked, found, row, key });
+    const sent = await send(services, tenant, { asked, found, row, key });
     if (sent === "later") return sent;
-    // From here on the turn runs, and nothing may make the caller believe otherwise.
-    const upload = await record(services, owner, { ...known, digest, sent }).catch((error: unknown) => {
-      const message = "A run goes on without a record: it takes no assets, and no reader's leaving ends it";
+    // The turn runs from here on, so no later failure may reach the caller.
+    const upload = await record(services, tenant, { ...known, digest, sent }).catch((error: unknown) => {
+      const message = "A run goes on without a record: it takes no assets and does not end with its readers";
       services.logger({ level: "warn", message, session: row.id, turn: sent.turnId, error: String(error) });
       return undefined;
     });
-    await sweep(services, owner, row.id);
+    await sweep(services, tenant, row.id);
     return { ...known, turn: sent.turnId, after: sent.after, upload };
   };
   for (;;) {
-    const dispatched = await services.conversations.with(owner, row, attempt);
+    const dispatched = await services.conversations.with(tenant, row, attempt);
     if (dispatched !== "later") return dispatched;
-    // Others may ask about the conversation meanwhile; who goes away has sent nothing.
+    // The conversation is unlocked during this wait. If the client leaves now, its message is not sent.
     await untilIdle(services.engine, row.id, c.req.raw.signal);
   }
 }
 
-/** The session of a conversation: the one that it has, or a new one. */
+/** The session of a conversation; creates it if there is none. */
 async function ensureSession(
   { engine, defaultAgent }: NdjsonServices,
   asked: Asked,
@@ -67,14 +68,14 @@ async function ensureSession(
     try {
       await engine.create(id, { ...asked.spec, agent: asked.agent ?? defaultAgent });
     } catch (error) {
-      // Somebody else's first message came in between.
+      // Another first message created it meanwhile.
       if (!(error instanceof SluiceError && error.code === "session_already_exists")) throw error;
     }
   }
   const row = known ?? (await engine.log.find(id));
   if (!row) throw new SluiceError("session_not_found", `There is no conversation ${id}.`, { sessionId: id });
   if (asked.agent !== undefined && asked.agent !== row.spec.agent) {
-    const detail = `agent: the conversation ${id} is ${row.spec.agent}'s. Leave agent out, or begin another one.`;
+    const detail = `agent: the conversation ${id} belongs to the agent ${row.spec.agent}. Leave agent out, or start another conversation.`;
     throw new SluiceError("invalid_request", detail, { agent: row.spec.agent });
   }
   return row;
@@ -82,7 +83,7 @@ async function ensureSession(
 
 async function send(
   { engine, conversations, settings }: NdjsonServices,
-  owner: string,
+  tenant: string,
   to: { asked: Asked; found: Conversation; row: SessionRow; key: string | undefined },
 ): Promise<AcceptedInput | "later"> {
   const { asked, found, row, key } = to;
@@ -93,17 +94,17 @@ async function send(
   else {
     const ahead = await countAhead(engine, row.id);
     if (remembered + ahead > limit) {
-      // An agent in the middle of a turn cannot be made to forget.
+      // An agent cannot forget during a turn, so the message waits.
       if (ahead > 0) return "later";
       await engine.update(row.id, { forget: true });
-      replay = toReplay(await conversations.readTurns(owner, found, limit), limit);
+      replay = toReplay(await conversations.readTurns(tenant, found, limit), limit);
     }
   }
   const content: ContentPart[] = [{ type: "text", text: asked.prompt }, ...replay];
   return engine.send(row.id, { content, via: "ndjson", ...(key !== undefined && { key }) });
 }
 
-/** The turns that the agent will remember before it comes to a message that is sent now. */
+/** How many turns run or wait before a message that is sent now. */
 async function countAhead(engine: NdjsonServices["engine"], id: string): Promise<number> {
   const { turnId, queued } = await engine.info(id);
   return (turnId === null ? 0 : 1) + queued;
@@ -119,7 +120,7 @@ async function untilIdle(engine: NdjsonServices["engine"], id: string, signal: A
 
 async function record(
   { catalog, settings }: NdjsonServices,
-  owner: string,
+  tenant: string,
   run: { conversation: string; cancelOnDisconnect: boolean; digest: string; sent: AcceptedInput },
 ): Promise<NonNullable<Dispatched["upload"]>> {
   const { conversation, cancelOnDisconnect, digest, sent } = run;
@@ -128,29 +129,29 @@ async function record(
   const { password, change } = issuePassword({ conversation, turn, expiresAt });
   const body: TurnBody = { after, digest, cancelOnDisconnect };
   const parent = toDocumentId(conversation);
-  await catalog.write(owner, [{ op: "create", kind: KIND.turn, id: turn, parent, body }, change]);
+  await catalog.write(tenant, [{ op: "create", kind: KIND.turn, id: turn, parent, body }, change]);
   return { password, expiresAt };
 }
 
-/** Removes old passwords. The next dispatch tries again where another server was faster. */
+/** Removes old passwords. Where another server was faster, the next dispatch tries again. */
 async function sweep(
   { catalog, settings, logger }: NdjsonServices,
-  owner: string,
+  tenant: string,
   session: string,
 ): Promise<void> {
   try {
-    const removals = await sweepPasswords(catalog, owner, settings.uploadTtlMs);
-    if (removals.length > 0) await catalog.write(owner, removals);
+    const removals = await sweepPasswords(catalog, tenant, settings.uploadTtlMs);
+    if (removals.length > 0) await catalog.write(tenant, removals);
   } catch (error) {
     if (error instanceof SluiceError && error.code === "not_found") return;
     logger({ level: "warn", message: "Old passwords could not be removed", session, error: String(error) });
   }
 }
 
-/** The turn that a request with this key became. */
+/** The turn of an earlier request with this key. */
 async function recall(
   { engine, conversations }: NdjsonServices,
-  owner: string,
+  tenant: string,
   { row, key, digest }: { row: SessionRow; key: string; digest: string },
 ): Promise<{ turn: string; after: number } | undefined> {
   const known = await engine.log.recall(row.id, key);
@@ -160,20 +161,13 @@ async function recall(
     accepted: ({ turnId?: string } | undefined)[];
   };
   const turn = accepted[0]?.turnId ?? "";
-  const found = await conversations.findTurn(owner, turn);
+  const found = await conversations.findTurn(tenant, turn);
   if (found && found.body.digest !== digest)
     throw new SluiceError("idempotency_conflict", "The key was used for another request. Use a new one.");
   return { turn, after };
 }
 
-function readKey(c: Context<AppEnv>): string | undefined {
-  const key = c.req.header("idempotency-key");
-  if (key !== undefined && (key === "" || key.length > 255))
-    throw new SluiceError("invalid_request", "Idempotency-Key: expected 1 to 255 characters.");
-  return key;
-}
-
-/** A resend without a conversation means the one that the first request began. */
+/** The id of a new conversation, from the key of its request: a resend finds the same conversation. */
 function toKeyedId(key: string): string {
-  return `ses_${createHash("sha256").update(key).digest("hex").slice(0, 32)}`;
+  return `ses_${sha256(key).slice(0, 32)}`;
 }

@@ -1,22 +1,70 @@
+import { z } from "zod";
 import type { Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
+import { whole } from "../../dialects/universal/index.ts";
 import type { SessionRow } from "../../log/port.ts";
-import type { Mount } from "../mount.ts";
-import { ndjsonOperations } from "./operations.ts";
-import { type AssetBody, KIND, type MessageBody, toDocumentId } from "./records.ts";
-import { toWire } from "./results.ts";
+import { defineOperation, done, json, type Mount } from "../operation.ts";
+import { CONVERSATION } from "./dialect.ts";
 import type { NdjsonServices } from "./services.ts";
+import { type AssetBody, KIND, type MessageBody, toDocumentId } from "./documents.ts";
+import { toWire } from "./results.ts";
 
-/** What conversations have left: their messages, and the assets of their runs. */
+const PageQuery = z.object({
+  cursor: whole(0).optional().describe("`next` of the previous page"),
+  limit: whole(1, 1000).default(100),
+});
+
+const historyOperations = {
+  conversation: defineOperation({
+    id: "ndjsonConversation",
+    method: "GET",
+    path: CONVERSATION,
+    tag: "ndjson",
+    summary: "The messages of a conversation, the oldest first",
+    query: PageQuery,
+    answer: json("A page of messages", z.record(z.string(), z.unknown())),
+    errors: ["invalid_request", "session_not_found"],
+  }),
+  deleteConversation: defineOperation({
+    id: "ndjsonDeleteConversation",
+    method: "DELETE",
+    path: CONVERSATION,
+    tag: "ndjson",
+    summary: "Removes a conversation with its messages and assets",
+    answer: done("The conversation is removed"),
+    errors: ["session_not_found"],
+  }),
+  assets: defineOperation({
+    id: "ndjsonAssets",
+    method: "GET",
+    path: `${CONVERSATION}/assets`,
+    tag: "ndjson",
+    summary: "The assets that the runs of a conversation wrote back, the oldest first",
+    query: PageQuery,
+    answer: json("A page of assets", z.record(z.string(), z.unknown())),
+    errors: ["invalid_request", "session_not_found"],
+  }),
+  asset: defineOperation({
+    id: "ndjsonAsset",
+    method: "GET",
+    path: `${CONVERSATION}/assets/{asset}`,
+    tag: "ndjson",
+    summary: "The content of one asset",
+    answer: { status: 200, description: "The bytes", mime: "application/octet-stream" },
+    errors: ["session_not_found", "file_not_found"],
+  }),
+} as const;
+
+/** The messages of conversations and the assets of their runs. */
 export function mountHistory(mount: Mount, services: NdjsonServices): void {
   const { catalog, conversations, engine } = services;
 
-  mount(ndjsonOperations.conversation, async ({ c, query, param }) => {
-    const owner = c.get("owner");
-    const row = await readRow(services, owner, param("id"));
+  mount(historyOperations.conversation, async ({ c, query, param }) => {
+    const tenant = c.get("tenant");
+    const row = await readRow(services, tenant, param("id"));
     const page = { after: query.cursor, limit: query.limit + 1 };
-    const found = await conversations.with(owner, row, (conversation) =>
-      conversations.readMessages(owner, conversation, page),
+    const found = await conversations.with(tenant, row, (conversation) =>
+      conversations.readMessages(tenant, conversation, page),
     );
     return c.json({
       conversation: row.id,
@@ -25,18 +73,18 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
     });
   });
 
-  mount(ndjsonOperations.deleteConversation, async ({ c, param }) => {
-    const row = await readRow(services, c.get("owner"), param("id"));
+  mount(historyOperations.deleteConversation, async ({ c, param }) => {
+    const row = await readRow(services, c.get("tenant"), param("id"));
     await engine.remove(row.id);
-    await conversations.forget(c.get("owner"), row.id);
+    await conversations.forget(c.get("tenant"), row.id);
     return c.body(null, 204);
   });
 
-  mount(ndjsonOperations.assets, async ({ c, query, param }) => {
-    const owner = c.get("owner");
-    const row = await readRow(services, owner, param("id"));
-    const found = await conversations.with(owner, row, ({ id: parent }) =>
-      catalog.list(owner, {
+  mount(historyOperations.assets, async ({ c, query, param }) => {
+    const tenant = c.get("tenant");
+    const row = await readRow(services, tenant, param("id"));
+    const found = await conversations.with(tenant, row, ({ id: parent }) =>
+      catalog.list(tenant, {
         kind: KIND.asset,
         parent,
         labels: { state: "written" },
@@ -48,10 +96,12 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
     return c.json({ conversation: row.id, assets, ...next(found, query) });
   });
 
-  mount(ndjsonOperations.asset, async ({ c, param }) => {
-    const owner = c.get("owner");
-    const row = await readRow(services, owner, param("id"));
-    const found = await conversations.with(owner, row, () => catalog.find(owner, KIND.asset, param("asset")));
+  mount(historyOperations.asset, async ({ c, param }) => {
+    const tenant = c.get("tenant");
+    const row = await readRow(services, tenant, param("id"));
+    const found = await conversations.with(tenant, row, () =>
+      catalog.find(tenant, KIND.asset, param("asset")),
+    );
     const isThere = found?.parent === toDocumentId(row.id) && found.labels["state"] === "written";
     const { hash, mime, name } = (isThere ? found.body : {}) as Partial<AssetBody>;
     const content = hash === undefined ? undefined : await catalog.bytes.read(hash);
@@ -60,7 +110,7 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
       headers: {
         "content-type": mime ?? "application/octet-stream",
         "content-length": String(content.size),
-        // Whatever a run sent is never a page of this origin.
+        // An asset of a run must not become a page of this origin.
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox",
         "content-disposition": `attachment; filename="${name}"`,
@@ -71,12 +121,12 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
 
 async function readRow(
   { engine, conversations }: NdjsonServices,
-  owner: string,
+  tenant: string,
   id: string,
 ): Promise<SessionRow> {
   const row = await engine.log.find(id);
   if (row) return row;
-  await conversations.forget(owner, id);
+  await conversations.forget(tenant, id);
   throw new SluiceError("session_not_found", `There is no conversation ${id}.`, { sessionId: id });
 }
 

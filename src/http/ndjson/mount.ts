@@ -1,15 +1,15 @@
+import type { Hono } from "hono";
 import type { Catalog } from "../../catalog/port.ts";
-import type { Logger } from "../logger.ts";
-import type { Mount } from "../mount.ts";
+import type { AppEnv, Logger } from "../context.ts";
+import { createMount } from "../operation.ts";
 import type { Services } from "../services.ts";
-import { Audience } from "./audience.ts";
+import { TurnReaders } from "./readers.ts";
 import { Conversations } from "./conversations.ts";
+import type { NdjsonSettings, Tickets } from "./dialect.ts";
 import { mountHistory } from "./history.ts";
 import { mountResults } from "./results.ts";
 import { mountRuns } from "./runs.ts";
 import type { NdjsonServices } from "./services.ts";
-import type { NdjsonSettings } from "./settings.ts";
-import type { Tickets } from "./tickets.ts";
 
 export interface NdjsonOptions {
   readonly catalog: Catalog;
@@ -19,26 +19,19 @@ export interface NdjsonOptions {
   readonly defaultAgent?: string | undefined;
 }
 
-/** The agent of conversations that name none, where the server has no other. */
-const EMBEDDED_AGENT = "scripted";
+/** The agent of conversations that name none, on a server without a default agent. */
+const FALLBACK_AGENT = "scripted";
 
-/** The NDJSON dialect; the answer lets go of whoever is still waited for. */
-export function mountNdjson(mount: Mount, given: Services, options: NdjsonOptions): () => void {
-  const { catalog, tickets, settings, logger, defaultAgent = EMBEDDED_AGENT } = options;
-  const audience = new Audience(given.engine, logger);
+/** Mounts the NDJSON dialect. The returned function ends the waits for absent readers. */
+export function mountNdjson(app: Hono<AppEnv>, given: Services, options: NdjsonOptions): () => void {
+  const { catalog, tickets, settings, logger, defaultAgent = FALLBACK_AGENT } = options;
+  const readers = new TurnReaders(given.engine, logger);
   const conversations = new Conversations(catalog, given.engine.log);
-  const services: NdjsonServices = {
-    ...given,
-    catalog,
-    conversations,
-    audience,
-    tickets,
-    settings,
-    logger,
-    defaultAgent,
-  };
+  const own = { catalog, conversations, readers, tickets, settings, logger, defaultAgent };
+  const services: NdjsonServices = { ...given, ...own };
+  const mount = createMount(app, given.limits);
   mountRuns(mount, services);
   mountResults(mount, services);
   mountHistory(mount, services);
-  return () => audience.close();
+  return () => readers.close();
 }

@@ -1,11 +1,12 @@
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import type { Catalog, Change, Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
-import { KIND, type PasswordBody, toDocumentId } from "./records.ts";
+import { sha256 } from "../digest.ts";
+import { KIND, type PasswordBody, toDocumentId } from "./documents.ts";
 
-const SWEPT = 100;
+const SWEEP_LIMIT = 100;
 
-/** A new one-time password and the document that knows it: by its hash alone. */
+/** A new one-time password, and its document, which holds the hash alone. */
 export function issuePassword({ conversation, turn, expiresAt }: PasswordBody): {
   password: string;
   change: Change;
@@ -13,24 +14,24 @@ export function issuePassword({ conversation, turn, expiresAt }: PasswordBody): 
   const password = `otp_${randomBytes(32).toString("base64url")}`;
   const body: PasswordBody = { conversation, turn, expiresAt };
   const parent = toDocumentId(conversation);
-  return { password, change: { op: "create", kind: KIND.password, id: hashOf(password), parent, body } };
+  return { password, change: { op: "create", kind: KIND.password, id: sha256(password), parent, body } };
 }
 
-/** The password's document, for as long as it is good. One answer for all that are not: it tells nothing to who guesses. */
+/** The document of a valid password. Every other password gets the same error, which reveals no reason. */
 export async function findPassword(
   catalog: Catalog,
-  owner: string,
+  tenant: string,
   password: string | undefined,
   scope: { conversation?: string | undefined; turn?: string | undefined } = {},
 ): Promise<Document<PasswordBody>> {
-  // Found by its hash: how long that takes says nothing about the password.
-  const found = password && (await catalog.find(owner, KIND.password, hashOf(password)));
+  // The time of a lookup by hash reveals nothing about the password.
+  const found = password && (await catalog.find(tenant, KIND.password, sha256(password)));
   const document = (found || undefined) as Document<PasswordBody> | undefined;
   const { usedAt, expiresAt = 0, conversation, turn } = document?.body ?? {};
-  const isMeant =
+  const isInScope =
     (scope.conversation === undefined || scope.conversation === conversation) &&
     (scope.turn === undefined || scope.turn === turn);
-  if (document && isMeant && usedAt === undefined && expiresAt > Date.now()) return document;
+  if (document && isInScope && usedAt === undefined && expiresAt > Date.now()) return document;
   throw passwordRefused();
 }
 
@@ -41,18 +42,14 @@ export function passwordRefused(): SluiceError {
   );
 }
 
-/** Uses it up; fails where somebody else did meanwhile. */
+/** Marks the password as used; the write fails if another request used it meanwhile. */
 export function spend({ id, revision, body }: Document<PasswordBody>): Change {
   return { op: "replace", kind: KIND.password, id, expect: revision, body: { ...body, usedAt: Date.now() } };
 }
 
-/** The removal of some that have expired long ago. */
-export async function sweepPasswords(catalog: Catalog, owner: string, ttlMs: number): Promise<Change[]> {
+/** Removes a batch of passwords that expired long ago. */
+export async function sweepPasswords(catalog: Catalog, tenant: string, ttlMs: number): Promise<Change[]> {
   const created = { lt: Date.now() - 2 * ttlMs - 60_000 };
-  const old = await catalog.list(owner, { kind: KIND.password, created, limit: SWEPT });
+  const old = await catalog.list(tenant, { kind: KIND.password, created, limit: SWEEP_LIMIT });
   return old.map(({ id }) => ({ op: "remove", kind: KIND.password, id }));
-}
-
-function hashOf(password: string): string {
-  return createHash("sha256").update(password).digest("hex");
 }

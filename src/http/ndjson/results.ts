@@ -1,19 +1,20 @@
 import type { Context } from "hono";
-import type { HeldBytes } from "../../catalog/bytes/port.ts";
-import type { Change } from "../../catalog/port.ts";
+import { z } from "zod";
+import type { Change, HeldBytes } from "../../catalog/port.ts";
 import { createId, SluiceError } from "../../contract/index.ts";
-import { streamBody } from "../body.ts";
-import type { AppEnv } from "../env.ts";
-import type { Mount } from "../mount.ts";
-import { readParts } from "../multipart.ts";
-import { ASSET_LIMITS, toAssetName, toFreeName } from "./asset-names.ts";
+import { MIME_TYPES } from "../../dialects/shared/mime.ts";
+import { bearerOf } from "../auth.ts";
+import { readParts } from "../body/multipart.ts";
+import { streamBody } from "../body/read.ts";
+import type { AppEnv } from "../context.ts";
+import { defineOperation, json, type Mount } from "../operation.ts";
 import type { Conversation } from "./conversations.ts";
-import { ndjsonOperations } from "./operations.ts";
-import { findPassword, passwordRefused, spend } from "./passwords.ts";
-import { type AssetBody, KIND } from "./records.ts";
+import { RESULTS } from "./dialect.ts";
 import type { NdjsonServices } from "./services.ts";
+import { findPassword, passwordRefused, spend } from "./passwords.ts";
+import { type AssetBody, KIND } from "./documents.ts";
 
-/** What a form adds around its files. */
+/** Room for the headers and boundaries of a form around its files. */
 const FORM_BYTES = 1024 * 1024;
 
 interface Taken {
@@ -22,26 +23,45 @@ interface Taken {
   readonly mime: string;
 }
 
-/** The assets of a run. They count once the run has ended, and not at all where it was cancelled. */
+const ResultsQuery = z.object({
+  conversation: z.string().optional(),
+  turn: z.string().optional(),
+});
+
+const resultOperations = {
+  results: defineOperation({
+    id: "ndjsonResults",
+    method: "POST",
+    path: RESULTS,
+    tag: "ndjson",
+    summary: "Takes the assets of a run, once, with the one-time password of its dispatch",
+    query: ResultsQuery,
+    body: { kind: "bytes", mime: "multipart/form-data" },
+    answer: json("The accepted assets", z.record(z.string(), z.unknown())),
+    errors: ["invalid_request", "token_invalid", "precondition_failed", "too_large"],
+  }),
+} as const;
+
+/** Takes the assets of a run. They appear when the run ends; those of a cancelled run are dropped. */
 export function mountResults(mount: Mount, services: NdjsonServices): void {
   const { catalog, conversations, engine } = services;
 
-  mount(ndjsonOperations.results, async ({ c, query }) => {
-    const owner = c.get("owner");
+  mount(resultOperations.results, async ({ c, query }) => {
+    const tenant = c.get("tenant");
     const given = passwordOf(c);
-    const { body: scope } = await findPassword(catalog, owner, given, query);
+    const { body: scope } = await findPassword(catalog, tenant, given, query);
     const row = await engine.log.find(scope.conversation);
     if (!row) throw passwordRefused();
-    // Before anything is read: what a cancelled run has made is not wanted.
-    await conversations.with(owner, row, () => assertWanted(services, owner, scope.turn));
+    // Refuses the assets of a cancelled run before the body is read.
+    await conversations.with(tenant, row, () => assertWanted(services, tenant, scope.turn));
     const taken: Taken[] = [];
     try {
       for await (const one of readAssets(c, catalog)) taken.push(one);
-      const assets = await conversations.with(owner, row, async (found) => {
-        const password = await findPassword(catalog, owner, given, query);
-        const isOver = await assertWanted(services, owner, scope.turn);
+      const assets = await conversations.with(tenant, row, async (found) => {
+        const password = await findPassword(catalog, tenant, given, query);
+        const isOver = await assertWanted(services, tenant, scope.turn);
         const changes = toChanges(found, { taken, turn: scope.turn, state: isOver ? "written" : "staged" });
-        await conversations.write(owner, found, [spend(password), ...changes]);
+        await conversations.write(tenant, found, [spend(password), ...changes]);
         return changes;
       });
       const { conversation, turn } = scope;
@@ -56,13 +76,13 @@ export function mountResults(mount: Mount, services: NdjsonServices): void {
   });
 }
 
-/** Whether the run is over; fails where it was cancelled. The password stays as it is: it expires unused. */
+/** Whether the run has ended; throws if it was cancelled. The password stays unused until it expires. */
 async function assertWanted(
   { conversations }: NdjsonServices,
-  owner: string,
+  tenant: string,
   turn: string,
 ): Promise<boolean> {
-  const status = (await conversations.findTurn(owner, turn))?.body.status;
+  const status = (await conversations.findTurn(tenant, turn))?.body.status;
   if (status !== "interrupted") return status !== undefined;
   throw new SluiceError("precondition_failed", "The run was cancelled, so its assets are not written back.");
 }
@@ -103,10 +123,55 @@ export function toWire(id: string, { name, mime, size, turn }: AssetBody): objec
 }
 
 function passwordOf(c: Context<AppEnv>): string | undefined {
-  const [, bearer] = /^Bearer +(\S+) *$/i.exec(c.req.header("authorization") ?? "") ?? [];
-  return c.req.header("x-upload-otp")?.trim() ?? bearer;
+  return c.req.header("x-upload-otp")?.trim() ?? bearerOf(c);
 }
 
 function tooLarge(detail: string): SluiceError {
   return new SluiceError("too_large", detail);
+}
+
+/** Limits on the assets of one run. */
+const ASSET_LIMITS = { files: 20, fileBytes: 25 * 1024 * 1024, totalBytes: 50 * 1024 * 1024 } as const;
+
+const MAX_NAME = 128;
+
+const TYPES: Readonly<Record<string, string>> = {
+  ...MIME_TYPES,
+  jsonl: "application/x-ndjson",
+  mp3: "audio/mpeg",
+  mp4: "video/mp4",
+  ndjson: "application/x-ndjson",
+  patch: "text/x-diff",
+  tsv: "text/tab-separated-values",
+  wav: "audio/wav",
+  webm: "video/webm",
+};
+
+/** A name that is safe in every file system, and the MIME type of its extension. Throws for unknown extensions. */
+function toAssetName(filename: string): { name: string; mime: string } {
+  const last = filename.split(/[/\\]/).at(-1) ?? "";
+  const plain = last.replaceAll(/[^A-Za-z0-9._-]+/g, "_").replace(/^\.+/, "");
+  const [stem, extension] = split(plain);
+  const mime = Object.hasOwn(TYPES, extension.toLowerCase()) ? TYPES[extension.toLowerCase()] : undefined;
+  if (mime === undefined) {
+    const kinds = Object.keys(TYPES).sort().join(", ");
+    throw new SluiceError(
+      "invalid_request",
+      `${JSON.stringify(last.slice(0, MAX_NAME))} is no kind of file that a run can write back. Kinds: ${kinds}.`,
+    );
+  }
+  return { name: `${(stem || "file").slice(0, MAX_NAME)}.${extension}`, mime };
+}
+
+/** Adds a number to the second and later files of one name. */
+function toFreeName(name: string, taken: ReadonlySet<string>): string {
+  const [stem, extension] = split(name);
+  let free = name;
+  for (let count = 2; taken.has(free); count += 1) free = `${stem}-${count}.${extension}`;
+  return free;
+}
+
+function split(name: string): [stem: string, extension: string] {
+  const dot = name.lastIndexOf(".");
+  return dot < 0 ? [name, ""] : [name.slice(0, dot), name.slice(dot + 1)];
 }

@@ -1,23 +1,82 @@
-import { SluiceError, type SluiceEvent } from "../../contract/index.ts";
-import { ndjson, type NdjsonCursor, parseLastEventId } from "../../dialects/ndjson/index.ts";
+import { z } from "zod";
+import { SessionId, SluiceError, type SluiceEvent } from "../../contract/index.ts";
+import { Dispatch, ndjson, type NdjsonCursor, parseLastEventId } from "../../dialects/ndjson/index.ts";
+import { flag } from "../../dialects/universal/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
-import { assertCursor, readSession } from "../cursor.ts";
-import type { Mount } from "../mount.ts";
-import type { Leave } from "./audience.ts";
-import { type Dispatched, dispatch } from "./dispatch.ts";
-import { LINES } from "./lines.ts";
-import { ndjsonOperations } from "./operations.ts";
-import { CHAT_STREAM } from "./path.ts";
+import { defineOperation, events, json, type Mount } from "../operation.ts";
+import { assertCursor, readSession } from "../stream/cursor.ts";
+import { SSE_HEADERS, type StreamFormat } from "../stream/sse.ts";
+import type { Leave } from "./readers.ts";
+import { CHAT, CHAT_STREAM, STREAM } from "./dialect.ts";
+import { dispatch, type Dispatched } from "./dispatch.ts";
 import type { NdjsonServices } from "./services.ts";
 
-export function mountRuns(mount: Mount, services: NdjsonServices): void {
-  const { engine, streams, audience, conversations, settings, tickets } = services;
+const idempotency = { "Idempotency-Key": "a resend with the same key and body starts no second turn" };
+const refusals = [
+  "invalid_request",
+  "unsupported_agent",
+  "unsupported_sandbox",
+  "agent_not_installed",
+  "session_ended",
+  "idempotency_conflict",
+  "too_large",
+] as const;
 
-  mount(ndjsonOperations.stream, async ({ c, body }) => {
+const ChatStreamQuery = z.object({
+  conversation: SessionId,
+  turn: z.string().min(1),
+  cancelOnDisconnect: flag()
+    .optional()
+    .describe(
+      "the reader counts as a client of the run: a run that was dispatched with cancelOnDisconnect ends with its last client",
+    ),
+  ticket: z.string().optional(),
+});
+
+const runOperations = {
+  stream: defineOperation({
+    id: "ndjsonStream",
+    method: "POST",
+    path: STREAM,
+    tag: "ndjson",
+    summary: "Runs one turn and streams it, one JSON object per line",
+    headers: idempotency,
+    body: { kind: "json", schema: Dispatch },
+    answer: { status: 200, description: "log, step, then result or error", mime: "application/x-ndjson" },
+    errors: refusals,
+  }),
+  chat: defineOperation({
+    id: "ndjsonChat",
+    method: "POST",
+    path: CHAT,
+    tag: "ndjson",
+    summary: "Starts one turn and returns the address of its events for a browser",
+    headers: idempotency,
+    body: { kind: "json", schema: Dispatch },
+    answer: json("The turn", z.record(z.string(), z.unknown())),
+    errors: refusals,
+  }),
+  chatStream: defineOperation({
+    id: "ndjsonChatStream",
+    method: "GET",
+    path: CHAT_STREAM,
+    tag: "ndjson",
+    summary: "A turn as server-sent events: step, then result or error, then done",
+    query: ChatStreamQuery,
+    headers: { "Last-Event-ID": "the id of the last event that was seen" },
+    answer: events("The turn; 204 for a reader at its end"),
+    errors: ["invalid_request", "invalid_cursor", "session_not_found", "not_found", "cursor_gone"],
+  }),
+} as const;
+
+export function mountRuns(mount: Mount, services: NdjsonServices): void {
+  const { engine, streams, readers, conversations, settings, tickets } = services;
+
+  mount(runOperations.stream, async ({ c, body }) => {
     const run = await dispatch(services, c, body);
     const { conversation, turn, after, row, cancelOnDisconnect } = run;
-    // Nobody can come back to a stream of lines: a client that leaves it leaves the run.
-    const enter = (): Leave => audience.enter(conversation, turn, { graceMs: 0 });
+    // A stream of lines cannot be resumed, so a client that leaves it leaves the run.
+    const enter = (): Leave => readers.enter(conversation, turn, { graceMs: 0 });
     return streams.respond(c, {
       session: conversation,
       ordinal: row.ordinal,
@@ -30,7 +89,7 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
     });
   });
 
-  mount(ndjsonOperations.chat, async ({ c, body }) => {
+  mount(runOperations.chat, async ({ c, body }) => {
     const run = await dispatch(services, c, body);
     const { conversation, turn, cancelOnDisconnect, upload } = run;
     const ticket = tickets.issue({ conversation, turn });
@@ -44,17 +103,17 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
     return c.json(answer, 200, toHeaders(run));
   });
 
-  mount(ndjsonOperations.chatStream, async ({ c, query }) => {
+  mount(runOperations.chatStream, async ({ c, query }) => {
     const { conversation, turn } = query;
     const { row, until } = await readSession(engine, conversation);
-    const dispatched = (await conversations.findTurn(c.get("owner"), turn))?.body;
+    const dispatched = (await conversations.findTurn(c.get("tenant"), turn))?.body;
     const start = dispatched?.after ?? (await findStart(engine.log, row, turn));
     const lastEventId = c.req.header("last-event-id");
     const seen: NdjsonCursor = lastEventId ? parseLastEventId(lastEventId) : { after: start };
     if (seen.after > start) assertCursor(row, seen.after);
     if (await hasSeenEnd(engine.log, row, { turn, after: seen.after })) return c.body(null, 204);
-    const enter = (): Leave => audience.enter(conversation, turn, { graceMs: settings.reconnectMs });
-    // A mere observer ends nothing: the run has to be of that kind, and the reader its client.
+    const enter = (): Leave => readers.enter(conversation, turn, { graceMs: settings.reconnectMs });
+    // Both the dispatch and this reader have to ask for it, so that an observer cannot cancel a run.
     const cancels = dispatched?.cancelOnDisconnect === true && query.cancelOnDisconnect === true;
     return streams.respond(c, {
       session: conversation,
@@ -76,7 +135,7 @@ function toHeaders({ conversation, turn, upload }: Dispatched): Record<string, s
   };
 }
 
-/** A turn that came through another dialect is looked for in the log. */
+/** The sequence before the first event of a turn that another dialect began. */
 async function findStart(log: EventLog, row: SessionRow, turn: string): Promise<number> {
   const types = new Set(["input.accepted", "turn.started"] as const);
   for (let after = row.floor; ;) {
@@ -90,7 +149,7 @@ async function findStart(log: EventLog, row: SessionRow, turn: string): Promise<
   throw new SluiceError("not_found", `There is no turn ${turn} in the conversation ${row.id}.`);
 }
 
-/** Whether the event at the cursor is the turn's last: then there is nothing to come back for. */
+/** Whether the event at the cursor is the turn's last one, so that nothing is left to resume. */
 async function hasSeenEnd(
   log: EventLog,
   row: SessionRow,
@@ -101,3 +160,11 @@ async function hasSeenEnd(
   if (event?.type !== "turn.ended") return false;
   return (JSON.parse(event.body) as SluiceEvent).turn_id === turn;
 }
+
+/** One JSON object per line, without a prelude. */
+const LINES: StreamFormat = {
+  framing: { id: "ndjson", frame: ({ data }) => `${data}\n` },
+  // Proxies and Node's fetch drop a silent response, which would cancel the run. JSON allows a space before a value.
+  ping: " ",
+  headers: { ...SSE_HEADERS, "content-type": "application/x-ndjson" },
+};

@@ -1,19 +1,18 @@
 import type { Catalog } from "../../catalog/port.ts";
-import type { Logger } from "../logger.ts";
+import type { Logger } from "../context.ts";
 import type { Services } from "../services.ts";
-import type { Audience } from "./audience.ts";
 import type { Conversations } from "./conversations.ts";
-import type { NdjsonSettings } from "./settings.ts";
-import type { Tickets } from "./tickets.ts";
+import type { NdjsonSettings, Tickets } from "./dialect.ts";
+import type { TurnReaders } from "./readers.ts";
 
-/** What the routes of this dialect work with. */
+/** The services that every route of the dialect may use. */
 export interface NdjsonServices extends Services {
   readonly catalog: Catalog;
   readonly conversations: Conversations;
-  readonly audience: Audience;
+  readonly readers: TurnReaders;
   readonly tickets: Tickets;
   readonly settings: NdjsonSettings;
   readonly logger: Logger;
-  /** What runs a conversation that names no agent. */
+  /** The agent of conversations that name none. */
   readonly defaultAgent: string;
 }

@@ -6,7 +6,7 @@ const SETTLE_MS = 3;
 const POLL_MS = 500;
 const LINGER_MS = 2000;
 
-/** Notices that another process writes to the database: by the WAL file's movements, and by a slow look in any case. */
+/** Notices that another process writes to the database: by events of the WAL file, and by a slow poll in any case. */
 export class FolderWatch implements ForeignWatch {
   readonly #folder: string;
   #watcher: FSWatcher | undefined;
@@ -23,7 +23,7 @@ export class FolderWatch implements ForeignWatch {
     this.#look = look;
     clearTimeout(this.#linger);
     if (this.#poll === undefined) this.#open();
-    // Whoever waits keeps the process alive, as an open socket would.
+    // A waiting reader keeps the process alive, as an open socket would.
     (this.#watcher ?? this.#poll)?.ref();
     this.#lookSoon();
   }
@@ -34,7 +34,7 @@ export class FolderWatch implements ForeignWatch {
     this.#soon = undefined;
     this.#watcher?.unref();
     this.#poll?.unref();
-    // At a busy head the last waiter goes and the next one comes within a moment.
+    // The watch stays open a little: at a busy head the next waiter comes within a moment.
     clearTimeout(this.#linger);
     this.#linger = setTimeout(() => this.close(), LINGER_MS).unref();
   }

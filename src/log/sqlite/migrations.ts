@@ -1,13 +1,7 @@
 import { SluiceError } from "../../contract/index.ts";
-import type { Driver } from "../../sqlite/driver.ts";
+import type { Migration, Schema } from "../../sqlite/migrations.ts";
 
-/** One step of the database's shape. A released one is never edited: the next change is a new number. */
-export interface Migration {
-  readonly version: number;
-  apply(driver: Driver): void;
-}
-
-/** "SLUI", in the file's header: tells our database from any other. */
+/** "SLUI" in the file's header: identifies a log. */
 const APPLICATION_ID = 0x53_4c_55_49;
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -90,63 +84,26 @@ export const MIGRATIONS: readonly Migration[] = [
   },
 ];
 
-export interface MigrateOptions {
+interface SchemaOptions {
   readonly folder: string;
   readonly migrations?: readonly Migration[];
 }
 
-/** The version of the database, 0 for an empty file. Fails where it is not ours, or newer than this build. */
-export function checkVersion(driver: Driver, options: MigrateOptions): number {
-  const known = (options.migrations ?? MIGRATIONS).at(-1)?.version ?? 0;
-  const version = readVersion(driver, options.folder);
-  if (version > known) throw newerVersion(options.folder, version, known);
-  return version;
-}
-
-/** Brings the database up to the newest version; each step commits with its version row, or not at all. */
-export function migrate(driver: Driver, options: MigrateOptions): void {
-  const migrations = options.migrations ?? MIGRATIONS;
-  const known = migrations.at(-1)?.version ?? 0;
-  let version = checkVersion(driver, options);
-  while (version < known) {
-    driver.exec("BEGIN IMMEDIATE");
-    try {
-      // Another process may have come first.
-      version = checkVersion(driver, options);
-      const next = migrations.find((migration) => migration.version === version + 1);
-      if (next) {
-        if (version === 0) prepareFile(driver);
-        next.apply(driver);
-        driver
-          .prepare("INSERT INTO migrations (version, applied_at) VALUES (?, ?)")
-          .run(next.version, Date.now());
-        version = next.version;
-      }
-      driver.exec("COMMIT");
-    } catch (error) {
-      try {
-        driver.exec("ROLLBACK");
-      } catch {
-        // SQLite has rolled back by itself.
-      }
-      throw error;
-    }
-  }
-}
-
-function readVersion(driver: Driver, folder: string): number {
-  const id = Number(driver.prepare("PRAGMA application_id").get()?.application_id ?? 0);
-  if (id === APPLICATION_ID) {
-    return Number(driver.prepare("SELECT max(version) AS version FROM migrations").get()?.version ?? 0);
-  }
-  const tables = Number(driver.prepare("SELECT count(*) AS count FROM sqlite_master").get()?.count ?? 0);
-  if (id === 0 && tables === 0) return 0;
-  throw notOurs(folder);
-}
-
-function prepareFile(driver: Driver): void {
-  driver.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
-  driver.exec("CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)");
+/** The log's schema. Each version has its row in the table `migrations`. */
+export function toLogSchema({ folder, migrations = MIGRATIONS }: SchemaOptions): Schema {
+  return {
+    applicationId: APPLICATION_ID,
+    migrations,
+    readVersion: (driver) =>
+      Number(driver.prepare("SELECT max(version) AS version FROM migrations").get()?.version ?? 0),
+    prepare: (driver) =>
+      driver.exec("CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)"),
+    writeVersion: (driver, version) => {
+      driver.prepare("INSERT INTO migrations (version, applied_at) VALUES (?, ?)").run(version, Date.now());
+    },
+    notOurs: () => notOurs(folder),
+    newerVersion: (found, known) => newerVersion(folder, found, known),
+  };
 }
 
 function newerVersion(folder: string, found: number, known: number): SluiceError {

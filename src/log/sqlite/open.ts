@@ -1,11 +1,10 @@
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
+import { createDriver, sqliteCode, toSluiceError, type Driver } from "../../sqlite/driver.ts";
+import { checkVersion, migrate } from "../../sqlite/migrations.ts";
 import type { EventLog } from "../port.ts";
 import { StoredLog } from "../stored-log.ts";
-import { createDriver, sqliteCode } from "../../sqlite/driver.ts";
-import type { Driver } from "../../sqlite/driver.ts";
-import { toSluiceError } from "../../sqlite/failures.ts";
-import { checkVersion, migrate, notOurs } from "./migrations.ts";
+import { notOurs, toLogSchema } from "./migrations.ts";
 import { SqliteStore } from "./store.ts";
 
 const PAGE_BYTES = 4096;
@@ -13,7 +12,7 @@ const PAGE_BYTES = 4096;
 export const WAL_PAGES = 16_384;
 
 export interface SqliteLogOptions {
-  /** Created with its parents, closed to others. */
+  /** Created with its parents, closed to other users. */
   readonly folder: string;
   /** `normal` survives the death of any process; `full` also the loss of power, and waits for the disk each time. */
   readonly synchronous?: "normal" | "full";
@@ -24,27 +23,29 @@ export function createSqliteLog(options: SqliteLogOptions): EventLog {
   return new StoredLog(openStore(options));
 }
 
-/** `open` may give another binding, or one that counts. */
+/** Opens the database. Tests pass an `open` of their own. */
 export function openStore(
   options: SqliteLogOptions,
   open: (path: string) => Driver = createDriver,
 ): SqliteStore {
   const { folder, synchronous = "normal" } = options;
+  const schema = toLogSchema({ folder });
   let driver: Driver | undefined;
   try {
     const path = createFile(folder);
     driver = open(path);
     driver.exec("PRAGMA busy_timeout = 5000");
-    // Before anything is changed: the file may be somebody else's.
-    checkVersion(driver, { folder });
+    // Before any change: the file may belong to another program.
+    checkVersion(driver, schema);
     driver.prepare("PRAGMA journal_mode = WAL").all();
     driver.exec(`PRAGMA synchronous = ${synchronous === "full" ? "FULL" : "NORMAL"}`);
     // After a very large batch the WAL gives its space back.
     driver.prepare(`PRAGMA journal_size_limit = ${WAL_PAGES * PAGE_BYTES}`).all();
-    // Checkpoints are made beside. In a flood, whose end they never reach, SQLite makes one by itself when so much has
-    // come together; little is left to be done for it by then.
+    // WAL checkpoints are made on another connection. Under a flood they never reach the end; SQLite then makes one
+    // itself at this size, with little left to copy.
     driver.prepare(`PRAGMA wal_autocheckpoint = ${WAL_PAGES}`).all();
-    migrate(driver, { folder });
+    migrate(driver, schema);
+    repairPlaces(driver);
     return new SqliteStore(driver, { folder, sync: synchronous === "full", another: () => open(path) });
   } catch (error) {
     driver?.close();
@@ -53,7 +54,27 @@ export function openStore(
   }
 }
 
-/** SQLite gives its other files the mode of this one. */
+const DAMAGED_PLACE = `
+  typeof(head) <> 'integer' OR typeof(floor) <> 'integer' OR typeof(epoch) <> 'integer'
+  OR typeof(updated_at) <> 'integer' OR active NOT IN (0, 1)`;
+
+/** Repairs rows of `places` that a damaged disk has changed: their values are derived from the segments. */
+function repairPlaces(driver: Driver): void {
+  if (!driver.prepare(`SELECT 1 FROM places WHERE ${DAMAGED_PLACE} LIMIT 1`).get()) return;
+  driver.exec(`
+    UPDATE places SET
+      head = iif(typeof(head) = 'integer', head,
+        coalesce((SELECT max(g.last) FROM segments g WHERE g.session = places.session), CAST(floor AS INTEGER))),
+      floor = iif(typeof(floor) = 'integer', floor,
+        coalesce((SELECT min(g.first) - 1 FROM segments g WHERE g.session = places.session), CAST(head AS INTEGER))),
+      epoch = CAST(epoch AS INTEGER),
+      active = iif(active IN (0, 1), active, 1),
+      updated_at = iif(typeof(updated_at) = 'integer', updated_at,
+        (SELECT CAST(s.created_at AS INTEGER) FROM sessions s WHERE s.ordinal = places.session))
+    WHERE ${DAMAGED_PLACE}`);
+}
+
+/** SQLite copies this file's mode to its other files. */
 function createFile(folder: string): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, "log.db");

@@ -1,5 +1,7 @@
-import type { Driver, Statement } from "../../sqlite/driver.ts";
-import { RETIRED } from "../retired.ts";
+import type { SessionSpec } from "../../contract/index.ts";
+import type { Driver, Row, Statement } from "../../sqlite/driver.ts";
+import { DAMAGED_AGENT, type SessionRow } from "../port.ts";
+import { RETIRED } from "../removed-sessions.ts";
 
 const ROW = `
   SELECT s.ordinal, s.id, s.created_at, s.spec, p.head, p.floor, p.epoch, p.active, p.updated_at, p.process,
@@ -15,10 +17,10 @@ const SEGMENTS = (raws: string): string => `
     (SELECT last FROM segments WHERE session = ?1 AND last >= ?3 ORDER BY last LIMIT 1), 9007199254740991)
   ORDER BY last LIMIT 16`;
 
-/** As the index of it has it, to the letter: only so it is used. A damaged spec has none. */
+/** Has to be exactly the expression of the index, else SQLite does not use it. A damaged spec has no ttl. */
 const TTL = "CASE WHEN json_valid(s.spec) THEN json_extract(s.spec, '$.ttl') END";
 
-/** Ordered by the small rows alone: snapshots are not carried through the sorting. */
+/** The inner query sorts small rows only, without the snapshots. */
 const RESTING = (more: string): string => `
   ${ROW} WHERE s.ordinal IN (
     SELECT s.ordinal FROM sessions s JOIN places p ON p.session = s.ordinal
@@ -29,8 +31,8 @@ const RESTING = (more: string): string => `
 const SQL = {
   version: "PRAGMA data_version",
 
-  addSession: "INSERT INTO sessions (id, created_at, spec) VALUES (?, ?, ?)",
-  addPlace: `
+  addSession: "INSERT INTO sessions (id, created_at, spec) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
+  addPosition: `
     INSERT INTO places (session, head, floor, epoch, active, updated_at, owner)
     SELECT ordinal, 0, 0, 1 + coalesce((SELECT epoch FROM fences f WHERE f.id = s.id), 0), 0, created_at, ?
     FROM sessions s WHERE s.id = ?`,
@@ -48,14 +50,14 @@ const SQL = {
     SELECT (page_count - freelist_count) * page_size AS size
     FROM pragma_page_count, pragma_freelist_count, pragma_page_size`,
   active: `${ROW} WHERE s.ordinal IN (SELECT session FROM places WHERE active = 1) ORDER BY s.ordinal`,
-  place: `
+  position: `
     SELECT s.ordinal, s.created_at, p.head, p.floor FROM sessions s
     JOIN places p ON p.session = s.ordinal WHERE s.id = ?`,
   strayed: `
     SELECT b.value ->> 0 AS id FROM json_each(?) b
     LEFT JOIN sessions s ON s.id = b.value ->> 0 LEFT JOIN places p ON p.session = s.ordinal
     WHERE (p.session, p.head, p.floor) IS NOT (b.value ->> 1, b.value ->> 2, b.value ->> 3)`,
-  owner: "SELECT head, epoch, owner FROM places WHERE session = ?",
+  lease: "SELECT head, epoch, owner FROM places WHERE session = ?",
 
   claim: `
     UPDATE places SET epoch = epoch + 1, owner = ?
@@ -80,9 +82,9 @@ const SQL = {
   dropUses: "DELETE FROM blob_uses WHERE session = ? AND last <= ?",
   dropKeys: "DELETE FROM keys WHERE session = ?",
   dropStates: "DELETE FROM states WHERE session = ?",
-  dropPlace: "DELETE FROM places WHERE session = ?",
+  dropPosition: "DELETE FROM places WHERE session = ?",
   rename: "UPDATE sessions SET id = ? WHERE ordinal = ?",
-  fencePlace: "UPDATE places SET epoch = epoch + 1, active = 0 WHERE session = ?",
+  fencePosition: "UPDATE places SET epoch = epoch + 1, active = 0 WHERE session = ?",
   dropSession: "DELETE FROM sessions WHERE ordinal = ?",
 
   addUse: "INSERT OR IGNORE INTO blob_uses (session, last, hash) VALUES (?, ?, ?)",
@@ -96,8 +98,51 @@ const SQL = {
 
 export type Statements = Readonly<Record<keyof typeof SQL, Statement>>;
 
-/** Everything that the log ever says to SQLite after it is open. */
+/** All statements of the log after its database is open. */
 export function prepareStatements(driver: Driver): Statements {
   const entries = Object.entries(SQL).map(([name, sql]) => [name, driver.prepare(sql)] as const);
   return Object.fromEntries(entries) as Record<keyof typeof SQL, Statement>;
+}
+
+export function toSessionRow(row: Row): SessionRow {
+  const state = parseState(row.checkpoint);
+  const decoderState = state !== undefined && {
+    checkpoint: state,
+    checkpointOffset: Number(row.checkpoint_at),
+  };
+  const spool = row.process !== null && {
+    spool: { process: Number(row.process), offset: Number(row.spool_offset), ...decoderState },
+  };
+  const fold = parseState(row.snapshot);
+  const snapshot = fold !== undefined && { snapshot: { at: Number(row.snapshot_at), state: fold } };
+  return {
+    id: String(row.id),
+    ordinal: Number(row.ordinal),
+    spec: parseSpec(row.spec),
+    createdAt: Number(row.created_at),
+    updatedAt: Number(row.updated_at),
+    head: Number(row.head),
+    floor: Number(row.floor),
+    epoch: Number(row.epoch),
+    owner: String(row.owner),
+    active: row.active === 1,
+    ...spool,
+    ...snapshot,
+  };
+}
+
+/** A session whose spec is damaged can be read and removed, but starts no agent. */
+function parseSpec(text: unknown): SessionSpec {
+  const spec = parseState(text) as Partial<SessionSpec> | null | undefined;
+  return typeof spec?.agent === "string" ? (spec as SessionSpec) : { agent: DAMAGED_AGENT };
+}
+
+/** A damaged state counts as missing: a state only saves work. */
+function parseState(text: unknown): unknown {
+  if (text === null) return undefined;
+  try {
+    return JSON.parse(String(text)) as unknown;
+  } catch {
+    return undefined;
+  }
 }

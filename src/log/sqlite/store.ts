@@ -1,28 +1,25 @@
+import { toSluiceError, type Driver } from "../../sqlite/driver.ts";
+import {
+  createTransact,
+  createTransactBeside,
+  type Transact,
+  type TransactBeside,
+} from "../../sqlite/transactions.ts";
 import type { Claim, NewSession, Remembered, RestingPage, SessionRow } from "../port.ts";
-import { fenced, keyTaken, sessionExists, sessionNotFound } from "../refusals.ts";
-import type { Segment } from "../segment.ts";
-import type { Blob } from "../outline.ts";
-import { blobsOf } from "../store.ts";
-import type { Commit, ForeignWatch, Place, SegmentStore } from "../store.ts";
-import { BlobFiles } from "./blob-files.ts";
-import { Blobs } from "./blobs.ts";
-import { Checkpoints } from "./checkpoints.ts";
-import { sqliteCode } from "../../sqlite/driver.ts";
-import type { Driver } from "../../sqlite/driver.ts";
-import { toSluiceError } from "../../sqlite/failures.ts";
+import { fenced, keyTaken, sessionNotFound } from "../refusals.ts";
+import type { Blob, Segment } from "../segment.ts";
+import { blobsOf, type Commit, type ForeignWatch, type Position, type SegmentStore } from "../store.ts";
+import { BlobFiles, Blobs } from "./blobs.ts";
 import { FolderWatch } from "./folder-watch.ts";
-import { toSessionRow } from "./session-row.ts";
-import { prepareStatements } from "./statements.ts";
-import type { Statements } from "./statements.ts";
-import { createTransact, createTransactBeside } from "../../sqlite/transact.ts";
-import type { Transact, TransactBeside } from "../../sqlite/transact.ts";
+import { prepareStatements, toSessionRow, type Statements } from "./statements.ts";
+import { WalCheckpoints } from "./wal-checkpoints.ts";
 
 const END = Number.MAX_SAFE_INTEGER;
 
-/** So much text takes longer to commit than to hand over to another thread. */
+/** A commit of more text takes longer than the switch to another thread. */
 const LONG_TEXT = 64 * 1024;
 
-export interface StoreOptions {
+interface StoreOptions {
   readonly folder: string;
   /** Whether each commit waits for the disk. */
   readonly sync: boolean;
@@ -39,11 +36,11 @@ export class SqliteStore implements SegmentStore {
   readonly #transactBeside: TransactBeside;
   readonly #waitsForDisk: boolean;
   readonly #blobs: Blobs;
-  readonly #checkpoints: Checkpoints;
+  readonly #walCheckpoints: WalCheckpoints;
 
   constructor(driver: Driver, options: StoreOptions) {
     this.#driver = driver;
-    this.#checkpoints = new Checkpoints(options.another);
+    this.#walCheckpoints = new WalCheckpoints(options.another);
     this.#folder = options.folder;
     this.#sql = prepareStatements(driver);
     this.#transact = createTransact(driver);
@@ -53,19 +50,16 @@ export class SqliteStore implements SegmentStore {
     this.#blobs.settle();
   }
 
-  create(session: NewSession): SessionRow {
-    return this.#attempt(() => {
-      try {
-        return this.#transact(() => {
-          this.#sql.addSession.run(session.id, session.time, JSON.stringify(session.spec));
-          this.#sql.addPlace.run(session.owner, session.id);
-          return this.#mustFind(session.id);
-        });
-      } catch (error) {
-        if (sqliteCode(error)?.startsWith("SQLITE_CONSTRAINT")) throw sessionExists(session.id);
-        throw error;
-      }
-    });
+  create(sessions: readonly NewSession[]): (SessionRow | undefined)[] {
+    return this.#attempt(() =>
+      this.#transact(() =>
+        sessions.map(({ id, time, spec, owner }) => {
+          if (this.#sql.addSession.run(id, time, JSON.stringify(spec)).changes === 0) return undefined;
+          this.#sql.addPosition.run(owner, id);
+          return this.#mustFind(id);
+        }),
+      ),
+    );
   }
 
   find(session: string): SessionRow | undefined {
@@ -92,8 +86,8 @@ export class SqliteStore implements SegmentStore {
     return this.#attempt(() => this.#sql.active.all()).map(toSessionRow);
   }
 
-  place(session: string): Place | undefined {
-    const row = this.#attempt(() => this.#sql.place.get(session));
+  position(session: string): Position | undefined {
+    const row = this.#attempt(() => this.#sql.position.get(session));
     return (
       row && {
         ordinal: Number(row.ordinal),
@@ -104,9 +98,9 @@ export class SqliteStore implements SegmentStore {
     );
   }
 
-  strayed(believed: ReadonlyMap<string, Place>): string[] {
-    const places = [...believed].map(([id, { ordinal, head, floor }]) => [id, ordinal, head, floor]);
-    const rows = this.#attempt(() => this.#sql.strayed.all(JSON.stringify(places)));
+  strayed(believed: ReadonlyMap<string, Position>): string[] {
+    const positions = [...believed].map(([id, { ordinal, head, floor }]) => [id, ordinal, head, floor]);
+    const rows = this.#attempt(() => this.#sql.strayed.all(JSON.stringify(positions)));
     return rows.map((row) => String(row.id));
   }
 
@@ -115,7 +109,7 @@ export class SqliteStore implements SegmentStore {
       const mostActive = Number(claim.onlyIdle !== true);
       if (this.#sql.claim.run(claim.owner, session, claim.from, mostActive).changes === 1)
         return claim.from + 1;
-      throw fenced(session, { ...pickOwner(this.#mustFind(session)), given: claim.from });
+      throw fenced(session, { ...pickLease(this.#mustFind(session)), given: claim.from });
     });
   }
 
@@ -154,7 +148,7 @@ export class SqliteStore implements SegmentStore {
         this.#sql.dropSegments.run(ordinal, END);
         this.#sql.dropKeys.run(ordinal);
         this.#sql.dropStates.run(ordinal);
-        this.#sql.dropPlace.run(ordinal);
+        this.#sql.dropPosition.run(ordinal);
         this.#sql.dropSession.run(ordinal);
       }),
     );
@@ -165,7 +159,7 @@ export class SqliteStore implements SegmentStore {
     this.#attempt(() =>
       this.#transact(() => {
         const { ordinal } = this.#mustFind(session);
-        this.#sql.fencePlace.run(ordinal);
+        this.#sql.fencePosition.run(ordinal);
         this.#sql.addFence.run(ordinal);
         this.#sql.rename.run(name, ordinal);
       }),
@@ -195,33 +189,33 @@ export class SqliteStore implements SegmentStore {
   }
 
   async close(): Promise<void> {
-    await this.#checkpoints.close();
+    await this.#walCheckpoints.close();
     try {
       this.#driver.exec("PRAGMA busy_timeout = 0");
       this.#driver.prepare("PRAGMA wal_checkpoint(TRUNCATE)").all();
     } catch {
-      // Somebody else still uses the database, or the disk is full; the next open finds all of it in the WAL.
+      // Another process still uses the database, or the disk is full; the next open reads the rest from the WAL.
     }
     this.#driver.close();
   }
 
   #commitHere(commit: Commit, length: number): boolean {
     const committed = this.#attempt(() => this.#transact(() => this.#write(commit)));
-    if (committed) this.#checkpoints.wrote(length);
+    if (committed) this.#walCheckpoints.wrote(length);
     return committed;
   }
 
   async #commitBeside(commit: Commit, length: number): Promise<boolean> {
     try {
       const committed = await this.#transactBeside(() => this.#write(commit));
-      if (committed) this.#checkpoints.wrote(length);
+      if (committed) this.#walCheckpoints.wrote(length);
       return committed;
     } catch (error) {
       throw toSluiceError(error, this.#folder);
     }
   }
 
-  /** On the spot, as their files are written. */
+  /** Commits on this thread, which has written the files of the blobs. */
   #commitWith(blobs: readonly Blob[], commit: Commit): boolean {
     let committed = false;
     try {
@@ -234,15 +228,24 @@ export class SqliteStore implements SegmentStore {
   }
 
   /** The rows of one append; call it in a transaction. */
-  #write({ session, place, batch, segments }: Commit): boolean {
+  #write({ session, position, batch, segments }: Commit): boolean {
     const sql = this.#sql;
-    const { ordinal } = place;
-    const head = place.head + batch.events.length;
+    const { ordinal } = position;
+    const head = position.head + batch.events.length;
     const active = batch.active === undefined ? null : Number(batch.active);
     const { process = null, offset = null } = batch.spool ?? {};
-    const moved = sql.move.run(head, batch.time, active, process, offset, ordinal, batch.epoch, place.head);
+    const moved = sql.move.run(
+      head,
+      batch.time,
+      active,
+      process,
+      offset,
+      ordinal,
+      batch.epoch,
+      position.head,
+    );
     if (moved.changes === 0) {
-      const row = sql.owner.get(ordinal);
+      const row = sql.lease.get(ordinal);
       if (row === undefined || row.epoch === batch.epoch) return false;
       throw fenced(session, { epoch: Number(row.epoch), owner: String(row.owner), given: batch.epoch });
     }
@@ -283,6 +286,6 @@ function lengthOf(segments: readonly Segment[]): number {
   return segments.reduce((sum, { bodies, raws }) => sum + bodies.length + (raws?.length ?? 0), 0);
 }
 
-function pickOwner(row: SessionRow): { epoch: number; owner: string } {
+function pickLease(row: SessionRow): { epoch: number; owner: string } {
   return { epoch: row.epoch, owner: row.owner };
 }

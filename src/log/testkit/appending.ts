@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
-import { SluiceEvent } from "../../contract/index.ts";
-import type { EventDraft } from "../../contract/index.ts";
-import { append, createSession, failsWith, isGapless, readAll, TIME, toDeltas } from "./suite.ts";
-import type { Suite } from "./suite.ts";
+import { SluiceEvent, type EventDraft } from "../../contract/index.ts";
+import { append, createSession, failsWith, isGapless, readAll, TIME, toDeltas, type Suite } from "./suite.ts";
 
 export function appending(suite: Suite): void {
-  suite.it("numbers the events without a gap, whatever the batches", async ({ log }) => {
+  suite.it("numbers the events without a gap, in batches of any size", async ({ log }) => {
     await createSession(log, "s");
     let expected = 1;
     for (const size of [1, 3, 0, 1500, 1, 1024, 1025]) {
@@ -31,11 +29,11 @@ export function appending(suite: Suite): void {
     }
   });
 
-  suite.it("appends in the order of asking, however long each of them is", async ({ log }) => {
+  suite.it("appends in the order of the calls, also long ones", async ({ log }) => {
     await createSession(log, "s");
     const sizes = [3, 2000, 5, 2000, 2000, 1, 7];
     const appends = sizes.map((size, batch) => append(log, "s", toDeltas(size, { from: batch * 10_000 })));
-    // Whoever asks behind an append sees it.
+    // A call behind an append sees it.
     const row = await log.find("s");
     assert.equal(row?.head, 6016);
     let expected = 1;
@@ -56,11 +54,11 @@ export function appending(suite: Suite): void {
     assert.equal((await log.read("s", { after: 2999, limit: 10 })).length, 1);
   });
 
-  suite.it("refuses what follows from something that is not in the log", async ({ log }) => {
+  suite.it("refuses an append that depends on a failed one", async ({ log }) => {
     await createSession(log, "s");
     await append(log, "s", toDeltas(2000), { after: 0 });
     await failsWith("fenced", append(log, "s", toDeltas(5), { after: 2001 }));
-    // One that fails takes with it all that was to follow.
+    // A failed append fails those that depend on it.
     const chain = [
       append(log, "s", toDeltas(2000), { after: 2000, epoch: 7 }),
       append(log, "s", toDeltas(2000), { after: 4000 }),
@@ -134,5 +132,46 @@ export function appending(suite: Suite): void {
     assert.equal(await log.recall("other", "k"), undefined);
     await append(log, "other", toDeltas(1), { key: { key: "k", fingerprint: "g", answer: "b" } });
     assert.deepEqual(await log.recall("other", "k"), { fingerprint: "g", answer: "b" });
+  });
+}
+
+export function ownership(suite: Suite): void {
+  suite.it("fences the writer of an older epoch", async ({ log }) => {
+    await createSession(log, "s");
+    await append(log, "s", toDeltas(1));
+    assert.equal(await log.claim("s", { owner: "second", from: 1 }), 2);
+    const failure = await failsWith("fenced", append(log, "s", toDeltas(1)));
+    assert.equal(failure.facts.owner, "second");
+    assert.equal((await readAll(log, "s")).length, 1);
+    const { first } = await append(log, "s", toDeltas(1), { epoch: 2 });
+    assert.equal(first, 2);
+    const row = await log.find("s");
+    assert.deepEqual([row?.epoch, row?.owner], [2, "second"]);
+  });
+
+  suite.it("refuses an unclaimed epoch", async ({ log }) => {
+    await createSession(log, "s");
+    await failsWith("fenced", append(log, "s", toDeltas(1), { epoch: 7 }));
+    assert.equal((await log.find("s"))?.head, 0);
+  });
+
+  suite.it("leaves an active session to its writer, where only an idle one is wanted", async ({ log }) => {
+    await createSession(log, "s");
+    await append(log, "s", toDeltas(1), { active: true });
+    await failsWith("fenced", log.claim("s", { owner: "second", from: 1, onlyIdle: true }));
+    await append(log, "s", toDeltas(1), { active: false });
+    assert.equal(await log.claim("s", { owner: "second", from: 1, onlyIdle: true }), 2);
+  });
+
+  suite.it("lets one of many claims win", async ({ log }) => {
+    await createSession(log, "s");
+    const claims = await Promise.allSettled(
+      Array.from({ length: 8 }, (_, n) => log.claim("s", { owner: `owner ${n}`, from: 1 })),
+    );
+    const won = claims.flatMap((claim, n) => (claim.status === "fulfilled" ? [n] : []));
+    assert.equal(won.length, 1);
+    assert.equal((await log.find("s"))?.owner, `owner ${won[0]}`);
+    await failsWith("fenced", log.claim("s", { owner: "late", from: 1 }));
+    assert.equal(await log.claim("s", { owner: "next", from: 2 }), 3);
   });
 }

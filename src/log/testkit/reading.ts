@@ -4,7 +4,7 @@ import { append, createSession, failsWith, isGapless, readAll, toDeltas } from "
 import type { Suite } from "./suite.ts";
 
 export function reading(suite: Suite): void {
-  suite.it("gives the same log, however it is cut and resumed", async ({ log }) => {
+  suite.it("gives the same log to readers that stop and resume anywhere", async ({ log }) => {
     await createSession(log, "s");
     const random = createRandom(42);
     for (let total = 0; total < 6000;) {
@@ -40,51 +40,48 @@ export function reading(suite: Suite): void {
     assert.deepEqual(await log.read("s", { after: 0, limit: 9, types: new Set(["error"] as const) }), []);
   });
 
-  suite.it(
-    "gives the native lines to those who ask, and shares them among events of one line",
-    async ({ log }) => {
-      await createSession(log, "s");
-      const raws = [
-        '{"a":1}',
-        '{"a":1}',
-        undefined,
-        '{"a":1}',
-        '"="',
-        "=",
-        "@abc",
-        "!x",
-        "",
-        "two\nlines",
-        "nul\0",
-        "\ud800",
-        '{"ü":"\u2028😀"}',
-      ];
-      const drafts = raws.map((raw, index) => ({
-        ...toDeltas(1, { from: index })[0],
-        ...(raw !== undefined && { raw }),
-      }));
-      await append(log, "s", drafts as EventDraft[]);
-      const check = async (): Promise<void> => {
-        const asked = await log.read("s", { after: 0, limit: raws.length, raw: true });
-        assert.deepEqual(
-          asked.map((event) => event.raw),
-          raws,
-        );
-        assert.deepEqual((await log.read("s", { after: 1, limit: 1, raw: true }))[0]?.raw, raws[1]);
-        assert.deepEqual((await log.read("s", { after: 3, limit: 1, raw: true }))[0]?.raw, raws[3]);
-        const plain = await log.read("s", { after: 0, limit: raws.length });
-        assert.ok(plain.every((event) => !("raw" in event)));
-        assert.deepEqual(
-          plain.map((event) => event.body),
-          asked.map((event) => event.body),
-        );
-      };
-      await check();
-      // Enough to push them out of whatever is kept in memory.
-      await append(log, "s", toDeltas(5000));
-      await check();
-    },
-  );
+  suite.it("gives native lines on request, and shares them among the events of one line", async ({ log }) => {
+    await createSession(log, "s");
+    const raws = [
+      '{"a":1}',
+      '{"a":1}',
+      undefined,
+      '{"a":1}',
+      '"="',
+      "=",
+      "@abc",
+      "!x",
+      "",
+      "two\nlines",
+      "nul\0",
+      "\ud800",
+      '{"ü":"\u2028😀"}',
+    ];
+    const drafts = raws.map((raw, index) => ({
+      ...toDeltas(1, { from: index })[0],
+      ...(raw !== undefined && { raw }),
+    }));
+    await append(log, "s", drafts as EventDraft[]);
+    const check = async (): Promise<void> => {
+      const asked = await log.read("s", { after: 0, limit: raws.length, raw: true });
+      assert.deepEqual(
+        asked.map((event) => event.raw),
+        raws,
+      );
+      assert.deepEqual((await log.read("s", { after: 1, limit: 1, raw: true }))[0]?.raw, raws[1]);
+      assert.deepEqual((await log.read("s", { after: 3, limit: 1, raw: true }))[0]?.raw, raws[3]);
+      const plain = await log.read("s", { after: 0, limit: raws.length });
+      assert.ok(plain.every((event) => !("raw" in event)));
+      assert.deepEqual(
+        plain.map((event) => event.body),
+        asked.map((event) => event.body),
+      );
+    };
+    await check();
+    // Enough to push them out of memory.
+    await append(log, "s", toDeltas(5000));
+    await check();
+  });
 
   suite.it("gives large texts back whole", async ({ log }) => {
     await createSession(log, "s");
@@ -134,7 +131,7 @@ export function reading(suite: Suite): void {
     assert.equal(events.length, 4);
   });
 
-  suite.it("says what is left when a cursor cannot be served", async ({ log }) => {
+  suite.it("names the oldest readable event when a cursor cannot be served", async ({ log }) => {
     await createSession(log, "s");
     assert.deepEqual(await log.read("s", { after: 0, limit: 10 }), []);
     const early = await failsWith("cursor_gone", log.read("s", { after: 1, limit: 10 }));
@@ -147,7 +144,7 @@ export function reading(suite: Suite): void {
       await failsWith("invalid_cursor", log.read("s", { after, limit: 1 }));
   });
 
-  suite.it("forgets what is trimmed, and says so", async ({ log }) => {
+  suite.it("forgets trimmed events, and says so", async ({ log }) => {
     await createSession(log, "s");
     for (let n = 0; n < 10; n++) await append(log, "s", toDeltas(10));
     await log.trim("s", 25);

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { append, createSession, failsWith, readAll, TIME, toDeltas } from "./suite.ts";
 import type { SessionRow } from "../port.ts";
-import type { Suite } from "./suite.ts";
+import { append, createSession, failsWith, isGapless, readAll, TIME, toDeltas, type Suite } from "./suite.ts";
 
 export function sessions(suite: Suite): void {
   suite.it("creates a session once, also when callers race", async ({ log }) => {
@@ -26,6 +25,21 @@ export function sessions(suite: Suite): void {
     await failsWith("session_not_found", log.claim("none", { owner: "x", from: 1 }));
     await failsWith("session_not_found", log.trim("none", 1));
     await failsWith("session_not_found", log.remove("none"));
+  });
+
+  suite.it("creates many sessions at once, and one of two with the same id", async ({ log }) => {
+    const asked = ["a", "b", "a", "c"].map((id) => createSession(log, id));
+    const made = await Promise.allSettled(asked);
+    assert.deepEqual(
+      made.map(({ status }) => status),
+      ["fulfilled", "fulfilled", "rejected", "fulfilled"],
+    );
+    const rows = await log.list({ limit: 9 });
+    assert.deepEqual(
+      rows.map(({ id }) => id),
+      ["c", "b", "a"],
+    );
+    assert.equal(new Set(rows.map(({ ordinal }) => ordinal)).size, 3);
   });
 
   suite.it("lists the newest first, page by page", async ({ log }) => {
@@ -65,7 +79,7 @@ export function sessions(suite: Suite): void {
     assert.deepEqual(await rest(Number.MAX_SAFE_INTEGER, true), ["s3", "s5", "s1"]);
   });
 
-  suite.it("is as large as what it keeps", async ({ log }) => {
+  suite.it("reports the size of its data", async ({ log }) => {
     await createSession(log, "s");
     const before = await log.size();
     for (let n = 0; n < 4; n++)
@@ -115,4 +129,82 @@ export function sessions(suite: Suite): void {
       assert.notEqual(JSON.parse(after?.body ?? "").event_id, JSON.parse(before?.body ?? "").event_id);
     },
   );
+}
+
+export function keeping(suite: Suite): void {
+  suite.it("keeps the spool mark and the snapshot of the newest batch that had them", async ({ log }) => {
+    await createSession(log, "s");
+    await append(log, "s", toDeltas(2), { spool: { process: 1, offset: 100, checkpoint: { open: ["x"] } } });
+    await append(log, "s", toDeltas(2), { snapshot: { status: "idle" }, time: TIME + 1000 });
+    await append(log, "s", toDeltas(1), { spool: { process: 1, offset: 5_000_000_000 }, time: TIME + 2000 });
+    const row = await log.find("s");
+    assert.deepEqual(row?.spool, {
+      process: 1,
+      offset: 5_000_000_000,
+      checkpoint: { open: ["x"] },
+      checkpointOffset: 100,
+    });
+    assert.deepEqual(row?.snapshot, { at: 4, state: { status: "idle" } });
+    assert.deepEqual([row?.createdAt, row?.updatedAt], [TIME, TIME + 2000]);
+
+    await append(log, "s", [], { spool: { process: 2, offset: 0 } });
+    assert.deepEqual((await log.find("s"))?.spool, { process: 2, offset: 0 });
+    await append(log, "s", [], { spool: { process: 2, offset: 7, checkpoint: null }, snapshot: null });
+    const last = await log.find("s");
+    assert.deepEqual(last?.spool, { process: 2, offset: 7, checkpoint: null, checkpointOffset: 7 });
+    assert.deepEqual(last?.snapshot, { at: 5, state: null });
+    assert.deepEqual((await log.list({ limit: 1 }))[0], last);
+  });
+
+  suite.it("keeps no reference to the caller's objects", async ({ log }) => {
+    const spec = { agent: "scripted", metadata: { n: 1 } };
+    await log.create({ id: "s", spec, owner: "o", time: TIME });
+    const state = { list: [1] };
+    await append(log, "s", [], { snapshot: state });
+    state.list.push(2);
+    spec.metadata.n = 2;
+    const row = await log.find("s");
+    assert.deepEqual(row?.snapshot?.state, { list: [1] });
+    assert.deepEqual(row?.spec.metadata, { n: 1 });
+  });
+
+  if (suite.volatile) return;
+
+  suite.it("keeps everything over a restart", async (subject) => {
+    const { log } = subject;
+    await createSession(log, "s");
+    await createSession(log, "t");
+    const big = "z".repeat(100_000);
+    await append(log, "s", toDeltas(1500, { raw: true }), {
+      active: true,
+      spool: { process: 3, offset: 9, checkpoint: [1] },
+    });
+    await append(
+      log,
+      "s",
+      [{ type: "workspace.diffed", source: "daemon", data: { path: ".", diff: big }, raw: `"${big}"` }],
+      {
+        snapshot: { at: "turn" },
+        key: { key: "k", fingerprint: "f", answer: "a" },
+      },
+    );
+    await log.claim("t", { owner: "second", from: 1 });
+    await log.trim("s", 3);
+    const rows = await log.list({ limit: 10 });
+    const events = await readAll(log, "s", { after: 3, raw: true });
+
+    const reopened = await subject.reopen?.();
+    assert.ok(reopened, "a log that survives can be opened again");
+    assert.deepEqual(await reopened.list({ limit: 10 }), rows);
+    const again = await readAll(reopened, "s", { after: 3, raw: true });
+    assert.deepEqual(again, events);
+    isGapless(again, 4);
+    assert.deepEqual(
+      (await reopened.active()).map((row) => row.id),
+      ["s"],
+    );
+    assert.deepEqual(await reopened.recall("s", "k"), { fingerprint: "f", answer: "a" });
+    assert.equal((await append(reopened, "s", toDeltas(1))).first, 1502);
+    await append(reopened, "t", toDeltas(1), { epoch: 2 });
+  });
 }

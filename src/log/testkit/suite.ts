@@ -7,7 +7,7 @@ export interface LogUnderTest {
   readonly log: EventLog;
   /** Closes the log and opens the same facts again. Absent where nothing survives. */
   reopen?(): Promise<EventLog>;
-  /** Closes the newest log and removes all that it left. */
+  /** Closes the newest log and removes its files. */
   dispose(): Promise<void>;
 }
 

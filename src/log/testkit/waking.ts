@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
+import type { StoredEvent } from "../port.ts";
 import { append, createSession, failsWith, isGapless, toDeltas } from "./suite.ts";
 import type { Suite } from "./suite.ts";
-import type { StoredEvent } from "../port.ts";
 
 export function waking(suite: Suite): void {
   suite.it("wakes a reader once there is something to read", async ({ log }) => {
@@ -14,7 +14,7 @@ export function waking(suite: Suite): void {
     await log.moved("s", 2, { signal });
   });
 
-  suite.it("does not wake a reader for what it has", async ({ log }) => {
+  suite.it("does not wake a reader for events that it has read", async ({ log }) => {
     await createSession(log, "s");
     await createSession(log, "other");
     await append(log, "s", toDeltas(3));
@@ -49,7 +49,7 @@ export function waking(suite: Suite): void {
     for (const seen of await Promise.all(readers)) isGapless(seen, 1);
   });
 
-  suite.it("lets go of a reader that leaves, with its reason", async ({ log }) => {
+  suite.it("rejects an aborted reader with its reason", async ({ log }) => {
     await createSession(log, "s");
     const leaving = new AbortController();
     const waits = Array.from({ length: 10_000 }, () => log.moved("s", 0, { signal: leaving.signal }));
@@ -87,7 +87,7 @@ export function waking(suite: Suite): void {
     await log.moved("s", 1, { signal });
   });
 
-  suite.it("lets those who hold a removed session read it to its end", async ({ log }) => {
+  suite.it("lets open readers of a removed session read it to its end", async ({ log }) => {
     const { signal } = new AbortController();
     await createSession(log, "s");
     await append(log, "s", toDeltas(3));
@@ -122,7 +122,7 @@ export function waking(suite: Suite): void {
     assert.equal((await log.find("s"))?.head, 5);
   });
 
-  suite.it("lets the waiting go when it closes", async ({ log }) => {
+  suite.it("rejects waiting readers when it closes", async ({ log }) => {
     await createSession(log, "s");
     const { signal } = new AbortController();
     const wait = failsWith("draining", log.moved("s", 0, { signal }));

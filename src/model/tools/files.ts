@@ -1,7 +1,6 @@
-import type { BareToolStep } from "../../harness/scripted/agent/step.ts";
-import { callNative, type Calling, type Input, type Native, type Scene } from "./native.ts";
+import type { BareToolStep } from "../../scripted-agent/step.ts";
+import { callNative, type Calling, type Input, type Native, type Scene, callShell, quote } from "./native.ts";
 import { toAddPatch, toDeletePatch, toEditPatch } from "./patch.ts";
-import { callShell, quote } from "./shell.ts";
 
 type FileStep = Extract<BareToolStep, { path: string }>;
 type Write = Extract<FileStep, { content: string }>;
@@ -12,7 +11,7 @@ export function callFileTool(step: FileStep, scene: Scene): Calling | undefined 
   if (step.do === "read")
     return callNative(READS, step, scene) ?? callShell(`cat ${quote(step.path)}`, scene);
   if (step.do === "delete" && !hasPatch(scene)) return callShell(`rm -- ${quote(step.path)}`, scene);
-  // Codex without its patch tool takes a patch as a command, and tells of it as of any other.
+  // Codex without its patch tool takes a patch as a shell command.
   return callChange(step, scene) ?? callShell(`apply_patch <<'PATCH'\n${toPatch(step, scene)}\nPATCH`, scene);
 }
 
@@ -44,7 +43,11 @@ const EDITS: readonly Native<Edit>[] = [
   { tool: "search_replace", input: toEdit },
   {
     tool: "mcp__sluice__edit",
-    input: ({ path, old, new: other }) => ({ file_path: path, old_string: old, new_string: other }),
+    input: ({ path, old, new: replacement }) => ({
+      file_path: path,
+      old_string: old,
+      new_string: replacement,
+    }),
   },
   ...PATCHES,
 ];

@@ -1,12 +1,12 @@
-import { BRIDGE_SERVER } from "../../contract/index.ts";
+import { TOOL_SERVER } from "../../contract/index.ts";
 import type { OfferedTool } from "../ask.ts";
 import { asObject } from "../json.ts";
 import { type Calling, type Input, type Scene, toCalling, toCode } from "./native.ts";
 
-/** Grok's tool that calls those that it does not list. */
+/** Grok's tool for calls of tools that its request does not list. */
 const PROXY = "use_tool";
 
-/** A tool of an MCP server, under whichever name the client offers it. */
+/** Calls a tool of an MCP server. Clients spell its name in different ways. */
 export function callMcpTool(
   { server, tool, input }: { server: string; tool: string; input: unknown },
   { ask }: Scene,
@@ -15,7 +15,7 @@ export function callMcpTool(
   const spelled = ask.tools.find(({ namespace = "", name }) => wanted.has(squeeze(namespace + name)));
   const found = spelled ?? ask.tools.find(({ name }) => name === tool);
   if (found !== undefined) return callFound(found, input);
-  // Code may call tools that its declarations leave out.
+  // Code can also call tools that are not declared.
   const code = ask.tools.find(({ within }) => within !== undefined)?.within;
   if (code !== undefined) return { ...code, input: toCode(`mcp__${server}__${tool}`, asObject(input)) };
   const proxy = ask.tools.find(({ name }) => name === PROXY);
@@ -23,7 +23,7 @@ export function callMcpTool(
   return toCalling(proxy, { tool_name: `${server}__${tool}`, tool_input: asObject(input) });
 }
 
-/** A tool that the application gave the client, itself or through a bridge that puts a prefix before its name. */
+/** Calls a tool of the application, with or without the prefix of the tool server. */
 export function callCustomTool(
   { name, input }: { name: string; input: unknown },
   { ask }: Scene,
@@ -35,10 +35,10 @@ export function callCustomTool(
   if (code !== undefined) return { ...code, input: toSearchingCode(name, asObject(input)) };
   const proxy = ask.tools.find((tool) => tool.name === PROXY);
   if (proxy === undefined) return undefined;
-  return toCalling(proxy, { tool_name: `${BRIDGE_SERVER}__${name}`, tool_input: asObject(input) });
+  return toCalling(proxy, { tool_name: `${TOOL_SERVER}__${name}`, tool_input: asObject(input) });
 }
 
-/** Only the code itself sees the tools that its declarations leave out. */
+/** Code that finds a tool by its name: tools that are not declared are visible only when the code runs. */
 function toSearchingCode(name: string, input: object): string {
   const wanted = JSON.stringify(name);
   return [
@@ -48,7 +48,7 @@ function toSearchingCode(name: string, input: object): string {
   ].join("\n");
 }
 
-/** The script's own arguments, whatever the tool's schema says of them. */
+/** Calls a tool with the script's arguments as they are, without a filter by the tool's schema. */
 function callFound(tool: OfferedTool, input: unknown): Calling {
   const given = asObject(input);
   return tool.within === undefined ? { ...toCalling(tool, {}), input: given } : toCalling(tool, given);

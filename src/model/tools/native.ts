@@ -1,21 +1,21 @@
 import type { Ask, OfferedTool } from "../ask.ts";
 import { asObject } from "../json.ts";
 
-/** How one client's tool is called for a step. */
+/** A tool of one client, and its arguments for a step. */
 export interface Native<S> {
   readonly tool: string;
-  /** All spellings of its arguments that its versions had: those that it does not know are left out. */
+  /** The arguments in the spellings of all versions. Those that the tool's schema does not name are removed later. */
   input(step: S, scene: Scene): Input;
 }
 
 export type Input = Readonly<Record<string, unknown>> | string;
 
-/** What a tool's arguments may need to know of the conversation. */
+/** Data of the conversation for the arguments of tools. */
 export interface Scene {
   readonly ask: Ask;
-  /** As the client's tools want it. */
+  /** A path of the script as the client's tools want it. */
   path(path: string): string;
-  /** Texts that the conversation holds of files: what the script wrote, and what tools gave back. */
+  /** Possible contents of files: outputs of tools, and files that the script wrote. */
   readonly contents: readonly string[];
 }
 
@@ -27,7 +27,7 @@ export interface Calling {
   readonly search?: boolean;
 }
 
-/** Calls the first of the natives that the request offers. */
+/** Calls the first of these tools that the request offers. */
 export function callNative<S>(natives: readonly Native<S>[], step: S, scene: Scene): Calling | undefined {
   for (const native of natives) {
     const tool = scene.ask.tools.find(({ name }) => name === native.tool);
@@ -45,21 +45,21 @@ export function toCalling(tool: OfferedTool, input: Input): Calling {
   return { ...named, input: asObject(keepKnown(input, tool.schema)) };
 }
 
-/** Code for the tool that runs it, where only code can call another tool. */
+/** Code that calls a tool, for clients whose tools only code can call. */
 export function toCode(name: string, input: Input): string {
   const member = name.startsWith("[") ? name : `.${name}`;
   const call = `const result = await tools${member}(${JSON.stringify(input)});`;
   return `${call}\ntext(typeof result === "string" ? result : (result?.output ?? result));`;
 }
 
-/** What a tool with one text calls it. */
+/** The name of a tool's one text argument. */
 function textKeyOf(schema: unknown): string {
   const { required, properties } = asObject(schema);
   const [only] = Array.isArray(required) ? required : Object.keys(asObject(properties));
   return typeof only === "string" ? only : "input";
 }
 
-/** Without what the schema does not name, at any depth. */
+/** The value without fields that the schema does not name, at any depth. */
 function keepKnown(value: unknown, schema: unknown): unknown {
   const { properties, items } = asObject(schema);
   if (Array.isArray(value))
@@ -68,4 +68,31 @@ function keepKnown(value: unknown, schema: unknown): unknown {
   const known = asObject(properties);
   const kept = Object.entries(value).filter(([key]) => Object.hasOwn(known, key));
   return Object.fromEntries(kept.map(([key, entry]) => [key, keepKnown(entry, known[key])]));
+}
+
+interface Shell {
+  readonly command: string;
+}
+
+const described = ({ command }: Shell) => ({ command, description: "Run a command" });
+
+const SHELLS: readonly Native<Shell>[] = [
+  { tool: "Bash", input: described },
+  { tool: "bash", input: described },
+  { tool: "run_shell_command", input: described },
+  { tool: "exec_command", input: ({ command }) => ({ cmd: command }) },
+  { tool: "shell_command", input: described },
+  { tool: "shell", input: ({ command }) => ({ command: ["bash", "-lc", command] }) },
+  { tool: "run_terminal_command", input: described },
+  // The tool server's tool, in a session whose tools the application runs.
+  { tool: "mcp__sluice__bash", input: described },
+  { tool: "run_terminal_cmd", input: (shell) => ({ ...described(shell), is_background: false }) },
+];
+
+export function callShell(command: string, scene: Scene): Calling | undefined {
+  return callNative(SHELLS, { command }, scene);
+}
+
+export function quote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

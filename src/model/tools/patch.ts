@@ -1,14 +1,14 @@
-/** Patches in the language of `apply_patch`, which knows whole lines only. */
+// Patches in the language of `apply_patch`, which knows whole lines only.
 
 export function toAddPatch(path: string, content: string): string {
-  return toPatch([`*** Add File: ${path}`, ...linesOf(content).map((line) => `+${line}`)]);
+  return joinPatch([`*** Add File: ${path}`, ...linesOf(content).map((line) => `+${line}`)]);
 }
 
 export function toDeletePatch(path: string): string {
-  return toPatch([`*** Delete File: ${path}`]);
+  return joinPatch([`*** Delete File: ${path}`]);
 }
 
-/** `contents`: where the lines may be found of which the edit names only a part. */
+/** `contents`: known contents of files. They complete a line of which the edit names only a part. */
 export function toEditPatch(
   edit: { path: string; old: string; new: string },
   contents: readonly string[],
@@ -17,10 +17,10 @@ export function toEditPatch(
   const { old, new: replacement } = whole ?? edit;
   const removed = linesOf(old).map((line) => `-${line}`);
   const added = replacement === "" ? [] : linesOf(replacement).map((line) => `+${line}`);
-  return toPatch([`*** Update File: ${edit.path}`, "@@", ...removed, ...added]);
+  return joinPatch([`*** Update File: ${edit.path}`, "@@", ...removed, ...added]);
 }
 
-/** The edit with the rest of the first and of the last line that it touches. */
+/** Extends an edit to whole lines; undefined if the content does not have the old text. */
 function widen(
   edit: { old: string; new: string },
   content: string,
@@ -34,7 +34,7 @@ function widen(
   return { old: before + edit.old + after, new: before + edit.new + after };
 }
 
-function toPatch(lines: readonly string[]): string {
+function joinPatch(lines: readonly string[]): string {
   return ["*** Begin Patch", ...lines, "*** End Patch"].join("\n");
 }
 

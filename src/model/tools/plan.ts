@@ -1,10 +1,10 @@
-import type { Step } from "../../harness/scripted/agent/step.ts";
+import type { Step } from "../../scripted-agent/step.ts";
 import { asObject } from "../json.ts";
 import { callNative, type Calling, type Native, type Scene } from "./native.ts";
 
 type Plan = Extract<Step, { do: "plan" }>;
 
-/** Most clients have one tool for the whole list; Claude's newer ones make and change one task a call. */
+/** Most clients have one tool for the whole plan. New versions of Claude Code create or update one task per call. */
 export function callPlanTool(step: Plan, scene: Scene): readonly Calling[] | undefined {
   const whole = callNative(PLANS, step, scene);
   if (whole !== undefined) return [whole];
@@ -42,15 +42,15 @@ function numbered(entry: Plan["entries"][number], index: number) {
   return { id: String(index + 1), ...entry };
 }
 
-/** Tasks are numbered from 1 in the order in which they were made. */
+/** Claude Code numbers tasks from 1 in the order of their creation. */
 function toTasks({ entries }: Plan, { ask }: Scene): Calling[] {
-  const made = ask.entries
+  const subjects = ask.entries
     .flatMap((entry) => (entry.by === "model" ? entry.calls : []))
     .filter(({ name }) => name === "TaskCreate")
     .map(({ input }) => asObject(input)["subject"]);
   return entries.flatMap(({ content, status }) => {
-    const known = made.indexOf(content);
-    const taskId = String((known === -1 ? made.push(content) - 1 : known) + 1);
+    const known = subjects.indexOf(content);
+    const taskId = String((known === -1 ? subjects.push(content) - 1 : known) + 1);
     const create = { subject: content, description: content, activeForm: content };
     return [
       ...(known === -1 ? [{ name: "TaskCreate", input: create }] : []),

@@ -1,24 +1,21 @@
-import type { QuestionStep, Step, ToolStep } from "../../harness/scripted/agent/step.ts";
+import type { QuestionStep, Step, ToolStep } from "../../scripted-agent/step.ts";
 import { asObject } from "../json.ts";
 import { callFileTool } from "./files.ts";
 import { callCustomTool, callMcpTool } from "./named.ts";
-import type { Calling, Scene } from "./native.ts";
+import { type Calling, type Scene, callShell, callNative, type Native } from "./native.ts";
 import { callPlanTool } from "./plan.ts";
-import { callQuestionTool } from "./question.ts";
-import { searchFor } from "./search.ts";
-import { callShell } from "./shell.ts";
 import { callSubagentTool, toTask } from "./subagent.ts";
 
 export type CallStep = ToolStep | QuestionStep | Extract<Step, { do: "plan" }>;
 
-/** The steps among these that are calls; `parallel` gives several. */
+/** The steps that are calls, those within `parallel` included. */
 export function toCallSteps(steps: readonly Step[]): CallStep[] {
   return steps
     .flatMap((step): readonly Step[] => (step.do === "parallel" ? step.steps : [step]))
     .filter(isCallStep);
 }
 
-/** The client's own calls for a step; undefined where it offers no tool for it. `id` is the first call's. */
+/** The calls of the client's tools for a step; undefined if it offers none. `id` is the id of the first call. */
 export function findCalls(step: CallStep, scene: Scene, id: string): readonly Calling[] | undefined {
   if (step.do === "plan") return callPlanTool(step, scene);
   const calling = findCall(step, scene, id);
@@ -27,7 +24,7 @@ export function findCalls(step: CallStep, scene: Scene, id: string): readonly Ca
 
 function findCall(step: Exclude<CallStep, { do: "plan" }>, scene: Scene, id: string): Calling | undefined {
   switch (step.do) {
-    // The client asks by itself.
+    // The client itself asks for the permission.
     case "ask":
       return findCall(step.tool, scene, id);
     case "shell":
@@ -45,12 +42,12 @@ function findCall(step: Exclude<CallStep, { do: "plan" }>, scene: Scene, id: str
   }
 }
 
-/** The search that may find a missing tool; undefined where the client has none. */
+/** A search for a missing tool; undefined if the client has no search. */
 export function searchCall(step: CallStep, scene: Scene): Calling | undefined {
-  return searchFor(toWords(step.do === "ask" ? step.tool : step), scene);
+  return searchFor(toSearchTerms(step.do === "ask" ? step.tool : step), scene);
 }
 
-/** A call of a tool that is not there: the client tells the model so, and the script goes on. */
+/** A call of a tool that the client does not offer: it reports a failure to the model, and the script goes on. */
 export function missingCall(step: CallStep): Calling {
   const { do: name, ...input } = step.do === "ask" ? step.tool : step;
   if (step.do === "custom") return { name: step.name, input: asObject(step.input) };
@@ -58,7 +55,7 @@ export function missingCall(step: CallStep): Calling {
   return { name, input };
 }
 
-function toWords(step: Exclude<CallStep, { do: "ask" }>): { names: string[]; words: string } {
+function toSearchTerms(step: Exclude<CallStep, { do: "ask" }>): { names: string[]; words: string } {
   switch (step.do) {
     case "plan":
       return { names: ["TaskCreate", "TaskUpdate", "TodoWrite"], words: "update plan todo tasks" };
@@ -92,3 +89,44 @@ const KINDS = new Set<Step["do"]>([
   "question",
   "plan",
 ]);
+
+export function callQuestionTool(step: QuestionStep, scene: Scene): Calling | undefined {
+  return callNative(QUESTIONS, step, scene);
+}
+
+const QUESTIONS: readonly Native<QuestionStep>[] = [
+  { tool: "AskUserQuestion", input: toQuestions },
+  { tool: "question", input: toQuestions },
+  { tool: "request_user_input", input: toQuestions },
+  { tool: "ask_user_question", input: toQuestions },
+  { tool: "ask_user", input: toQuestions },
+];
+
+/** A question of a script may have no options; these tools need at least two. */
+function toQuestions({ prompt, options }: QuestionStep) {
+  const labels = options.length === 0 ? ["Yes", "No"] : options;
+  return {
+    questions: [
+      {
+        id: "question",
+        header: "Question",
+        question: prompt,
+        type: "choice",
+        multiSelect: false,
+        options: labels.map((label) => ({ label, description: label })),
+      },
+    ],
+  };
+}
+
+/** A call of the client's tool search. Clients with many tools hold some back until the model searches for them. */
+export function searchFor(
+  { names, words }: { names: readonly string[]; words: string },
+  { ask }: Scene,
+): Calling | undefined {
+  const search = ask.tools.find(({ name }) => name === "ToolSearch" || name === "tool_search");
+  if (search?.name === "ToolSearch")
+    return { name: "ToolSearch", input: { query: `select:${names.join(",")}`, max_results: 5 } };
+  if (search === undefined) return undefined;
+  return { name: "tool_search", input: { query: words, limit: 8 }, search: true };
+}

@@ -1,9 +1,24 @@
-import { type Answer, type AnswerUsage, type Part, type ToolCall, textOf } from "../answer.ts";
+import {
+  type Answer,
+  type AnswerUsage,
+  type Part,
+  type ToolCall,
+  textOf,
+  toPieces,
+  type ModelFailure,
+} from "../answer.ts";
 import type { Ask, Entry } from "../ask.ts";
-import { toPieces } from "../deltas.ts";
-import { FAILURE_MESSAGES, type HttpFailure, type ModelFailure, RETRY_AFTER } from "../failure.ts";
+import {
+  FAILURE_MESSAGES,
+  type HttpFailure,
+  RETRY_AFTER,
+  type Frame,
+  toFrame,
+  toGarbage,
+  type Wire,
+  type WireRequest,
+} from "../wire.ts";
 import { asList, asObject, asText, type Json } from "../json.ts";
-import { type Frame, toFrame, toGarbage, type Wire, type WireRequest } from "../wire.ts";
 
 /** Anthropic Messages. */
 export const anthropic: Wire = { id: "anthropic", parse, stream, whole, failure };
@@ -111,6 +126,7 @@ function* streamBlock(index: number, part: Block): Generator<Frame, boolean> {
   return false;
 }
 
+/** True when the fault ends the stream. */
 function* breakOff(how: Extract<Part, { do: "break" }>["how"]): Generator<Frame, boolean> {
   if (how.fault === "garbage") {
     yield toGarbage("content_block_delta");

@@ -1,11 +1,9 @@
-import { type Answer, type AnswerUsage, type Break, type ToolCall, textOf } from "../answer.ts";
+import { type Answer, type AnswerUsage, type Break, type ToolCall, textOf, toPieces } from "../answer.ts";
 import type { Ask, Entry } from "../ask.ts";
-import { toPieces } from "../deltas.ts";
 import { asList, asObject, asText, type Json, parseJson } from "../json.ts";
-import { type Frame, toFrame, toGarbage, type Wire, type WireRequest } from "../wire.ts";
-import { toOpenAiFailure } from "./openai-failure.ts";
+import { type Frame, toFrame, toGarbage, type Wire, type WireRequest, toOpenAiFailure } from "../wire.ts";
 
-/** OpenAI Chat Completions, with the `reasoning_content` that others added to it. */
+/** OpenAI Chat Completions, with `reasoning_content`, which other model providers added. */
 export const chat: Wire = { id: "chat", parse, stream, whole, failure: toOpenAiFailure };
 
 function parse({ body, headers, bytes }: WireRequest): Ask {
@@ -73,6 +71,7 @@ function* stream(ask: Ask, answer: Answer): Generator<Frame> {
   yield { text: "data: [DONE]\n\n" };
 }
 
+/** True when the fault ends the stream. */
 function* breakOff(how: Break): Generator<Frame, boolean> {
   if (how.fault === "garbage") {
     yield toGarbage();
@@ -101,7 +100,7 @@ function whole(ask: Ask, answer: Answer): unknown {
   };
 }
 
-/** No clock in an answer: the same request gets the same bytes. */
+/** The time is fixed, so that the same request gets the same bytes. */
 function toBase(ask: Ask, { id }: Answer): Json {
   return { id: `chatcmpl-${id}`, created: 1_700_000_000, model: ask.model };
 }

@@ -1,8 +1,23 @@
-import { type Answer, type AnswerUsage, type Break, type ToolCall, textOf } from "../answer.ts";
+import {
+  type Answer,
+  type AnswerUsage,
+  type Break,
+  type ToolCall,
+  textOf,
+  type ModelFailure,
+} from "../answer.ts";
 import type { Ask, Entry } from "../ask.ts";
-import { FAILURE_MESSAGES, type HttpFailure, type ModelFailure, RETRY_AFTER } from "../failure.ts";
+import {
+  FAILURE_MESSAGES,
+  type HttpFailure,
+  RETRY_AFTER,
+  type Frame,
+  toFrame,
+  toGarbage,
+  type Wire,
+  type WireRequest,
+} from "../wire.ts";
 import { asList, asObject, asText, type Json } from "../json.ts";
-import { type Frame, toFrame, toGarbage, type Wire, type WireRequest } from "../wire.ts";
 
 /** Google's generateContent, whole and streamed. */
 export const gemini: Wire = { id: "gemini", parse, stream, whole, failure };
@@ -86,6 +101,7 @@ function* stream(ask: Ask, answer: Answer): Generator<Frame> {
   if (answer.parts.length > 0) yield send([{ text: "" }], toFinish(answer));
 }
 
+/** True when the fault ends the stream. */
 function* breakOff(how: Break): Generator<Frame, boolean> {
   if (how.fault === "garbage") {
     yield toGarbage();

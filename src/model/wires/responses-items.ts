@@ -2,12 +2,19 @@ import { type Answer, type AnswerUsage, type Part, textOf, type ToolCall } from 
 import type { Ask } from "../ask.ts";
 import type { Json } from "../json.ts";
 
-/** The finished parts of a response, as they stand in its `output`. */
-
+/** A part that is an item of the response's `output`. */
 export type ItemPart = Extract<Part, { do: "say" | "think" | "call" }>;
 
 export function isItem(part: Part): part is ItemPart {
   return part.do === "say" || part.do === "think" || part.do === "call";
+}
+
+export function toContent(text: string): Json {
+  return { type: "output_text", text, annotations: [] };
+}
+
+export function toSummary(text: string): Json {
+  return { type: "summary_text", text };
 }
 
 export function toResponse(ask: Ask, answer: Answer, status: "in_progress" | "completed"): Json {
@@ -34,14 +41,6 @@ export function toItem(answer: Answer, part: ItemPart, index: number): Json & { 
   }
   const content = [toContent(textOf(part.deltas))];
   return { id: `msg_${id}`, type: "message", role: "assistant", status: "completed", content };
-}
-
-export function toContent(text: string): Json {
-  return { type: "output_text", text, annotations: [] };
-}
-
-export function toSummary(text: string): Json {
-  return { type: "summary_text", text };
 }
 
 function toCallItem({ id, name, namespace, input, search }: ToolCall): Json & { id: string } {

@@ -1,16 +1,14 @@
-import { type Answer, type Break, type Delta, textOf } from "../answer.ts";
+import { type Answer, type Break, type Delta, textOf, toPieces } from "../answer.ts";
 import type { Ask } from "../ask.ts";
-import { toPieces } from "../deltas.ts";
 import { asObject, asText, type Json } from "../json.ts";
-import { type Frame, toFrame, toGarbage } from "../wire.ts";
-import { toOpenAiFailure } from "./openai-failure.ts";
+import { type Frame, toFrame, toGarbage, toOpenAiFailure } from "../wire.ts";
 import { isItem, type ItemPart, toContent, toItem, toResponse, toSummary } from "./responses-items.ts";
 
 export function streamResponse(ask: Ask, answer: Answer): Generator<Frame> {
   return new ResponseStream(ask, answer).frames();
 }
 
-/** One response as events, numbered from 0. */
+/** One response as a stream of numbered events. */
 class ResponseStream {
   readonly #ask: Ask;
   readonly #answer: Answer;
@@ -90,6 +88,7 @@ class ResponseStream {
     return false;
   }
 
+  /** True when the fault ends the stream. */
   *#breakOff(how: Break): Generator<Frame, boolean> {
     if (how.fault === "garbage") {
       yield toGarbage("response.output_text.delta");
@@ -111,7 +110,7 @@ class ResponseStream {
   }
 }
 
-/** An item before anything of it was said. */
+/** An item as it is before its content. */
 function toOpened(item: Json): Json {
   const empty = { content: [], summary: [], input: "", arguments: "" } as const;
   const emptied = Object.entries(empty).filter(

@@ -1,10 +1,9 @@
 import type { Answer } from "../answer.ts";
 import type { Ask, Entry, OfferedTool } from "../ask.ts";
 import { asList, asObject, asText, type Json, parseJson } from "../json.ts";
-import type { Wire, WireRequest } from "../wire.ts";
-import { toOpenAiFailure } from "./openai-failure.ts";
-import { streamResponse } from "./responses-stream.ts";
+import { type Wire, type WireRequest, toOpenAiFailure } from "../wire.ts";
 import { toResponse } from "./responses-items.ts";
+import { streamResponse } from "./responses-stream.ts";
 
 /** OpenAI Responses. */
 export const responses: Wire = {
@@ -28,7 +27,7 @@ function parse({ body, bytes }: WireRequest): Ask {
     stream: body["stream"] === true,
     system: [asText(body["instructions"]), ...system].join("\n"),
     entries,
-    // What a search found, or the client adds, is offered although the request's own list does not name it.
+    // Tools that a search found or the client added later are in the history, not in the request's list.
     tools: [...asList(body["tools"]), ...items.flatMap(foundTools)].flatMap((tool) => toTools(tool)),
     thinks: true,
     wantsUsage: true,
@@ -52,7 +51,7 @@ function toEntries(item: Json): Entry[] {
   return type === "reasoning" ? [{ by: "model", text: "", calls: [] }] : [];
 }
 
-/** What one agent tells another: a task is the user's word to it, all else is for its own record. */
+/** A message of another agent is a prompt if it is a new task; any other is ignored. */
 function toTask(item: Json): Entry[] {
   const [head = "", ...rest] = asList(item["content"]).map(
     (part) => asText(part["text"]) || asText(part["encrypted_content"]),
@@ -95,5 +94,5 @@ function toTools(tool: Json, namespace?: string): OfferedTool[] {
   ];
 }
 
-/** A tool for code declares those that the code can call. */
+/** A tool that runs code declares the tools that its code can call. */
 const NESTED = /declare const tools: \{ (\w+)\((input: string)?/g;

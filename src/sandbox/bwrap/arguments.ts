@@ -1,15 +1,32 @@
-import { PINNED } from "../host/mapping.ts";
+import { delimiter, dirname } from "node:path";
+import { PINNED } from "../host/files/paths.ts";
+import type { SandboxRecord } from "../host/folder.ts";
+import { toUnlimited } from "../host/processes/enclosure.ts";
+import type { EgressPrograms } from "../programs.ts";
 import { etcFolders } from "./etc.ts";
-import { procCovers, systemMounts } from "./system.ts";
+import { type Mount, procCovers, SYSTEM_PATH, systemMounts } from "./system.ts";
 
-export interface Mount {
-  readonly host: string;
-  readonly inside: string;
-  readonly writable: boolean;
+export interface BwrapContext {
+  readonly bwrap: string;
+  /** Folders of the server that no workspace may show: the one of all sandboxes, and others. */
+  readonly hide: readonly string[];
+  readonly programs: EgressPrograms | undefined;
+  /** The command prefix that blocks the host's abstract sockets, if this host can block them. */
+  readonly scope: readonly string[] | undefined;
 }
 
-export interface CommandView {
-  /** Where the sandbox's own folders are, as bwrap can reach them. */
+/** The search path of bwrap itself. Processes inside can read it, so it is not the server's own. */
+export function toOuterPath(bwrap: string): string {
+  return [...new Set([...SYSTEM_PATH, dirname(bwrap)])].join(delimiter);
+}
+
+/** The command prefix that changes from root to this user. */
+export function toDropPrefix({ uid, gid }: { uid: number; gid: number }): string[] {
+  return ["setpriv", "--reuid", String(uid), "--regid", String(gid), "--clear-groups"];
+}
+
+interface CommandView {
+  /** The sandbox's own folders, by paths that bwrap can reach. */
   readonly folders: {
     readonly workspace: string;
     readonly home: string;
@@ -19,27 +36,30 @@ export interface CommandView {
   };
   /** Further files and folders. */
   readonly mounts: readonly Mount[];
-  /** In-sandbox paths that are covered with nothing. */
+  /** Paths inside that an empty folder covers. */
   readonly hidden: readonly string[];
-  /** The folders above them, each mounted on itself: one that could be moved away would take its cover from the next command. */
+  /**
+   * The folders above the hidden paths, each mounted on itself. Otherwise an agent could move such a folder away, and
+   * the next command would see its hidden content.
+   */
   readonly pinned: readonly Mount[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** How much of the memory files may take. */
+  /** The size of /dev/shm. */
   readonly shmBytes: number;
-  /** Whether the user inside is the host's root outside. */
+  /** Whether the user inside is root on the host. */
   readonly isHostRoot: boolean;
-  /** The descriptor that the filter of system calls is read from. */
+  /** The descriptor of the file with the filter of system calls. */
   readonly seccomp: number | undefined;
-  /** A descriptor that is kept open outside of the command's reach as long as anything of it lives. */
+  /** The descriptor of the tie's writing end. bwrap keeps it open until the last process of the command ends. */
   readonly tie: number | undefined;
 }
 
 const NAMESPACES = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"];
 const IDENTITY = ["--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--new-session"];
 
-/** bwrap's options for one command of a sandbox, whose network is the one that bwrap is started in. */
-export async function toCommandOptions(view: CommandView): Promise<string[]> {
+/** bwrap's options for one command of a sandbox. Its network is the one that bwrap is started in. */
+export async function buildCommandOptions(view: CommandView): Promise<string[]> {
   const { folders } = view;
   return [
     [...NAMESPACES, "--unshare-cgroup-try", ...IDENTITY, "--hostname", "sandbox"],
@@ -49,7 +69,7 @@ export async function toCommandOptions(view: CommandView): Promise<string[]> {
     (await etcFolders()).flatMap((name) => ["--ro-bind", `/etc/${name}`, `/etc/${name}`]),
     ["--proc", "/proc"],
     await procCovers(view),
-    // Nobody inside may write the memory of another process of the same user, such as the agent's.
+    // A writable /proc would let a process write the memory of others of its user, such as the agent.
     ["--remount-ro", "/proc"],
     ["--dev", "/dev", "--size", String(view.shmBytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"],
     ["--size", String(64 * 1024 * 1024), "--tmpfs", "/run"],
@@ -60,7 +80,7 @@ export async function toCommandOptions(view: CommandView): Promise<string[]> {
     view.pinned.flatMap(({ host, inside }) => ["--bind", host, inside]),
     view.hidden.flatMap((path) => ["--tmpfs", path, "--remount-ro", path]),
     ["--symlink", PINNED.workspace, "/workspace"],
-    // A link and not a mount: it still leads there when the agent has removed the folder and made it again.
+    // A link and not a mount: it stays valid when the agent removes the folder and makes it again.
     ["--symlink", `${PINNED.workspace}/output`, PINNED.outputs],
     ["--remount-ro", "/", "--chdir", view.cwd],
     view.seccomp === undefined ? [] : ["--seccomp", String(view.seccomp)],
@@ -69,10 +89,10 @@ export async function toCommandOptions(view: CommandView): Promise<string[]> {
 }
 
 /**
- * For the process that only holds the network namespace. It has no /dev: for that bwrap would make a second user
- * namespace in the first one, and the network would belong to the first, which cannot be entered any more.
+ * bwrap's options for the process that holds the network namespace. It has no /dev: for one bwrap would make a second
+ * user namespace, and the network would belong to the first, which no other process can enter.
  */
-export async function toHolderOptions(env: Readonly<Record<string, string>>): Promise<string[]> {
+export async function buildHolderOptions(env: Readonly<Record<string, string>>): Promise<string[]> {
   return [
     ...NAMESPACES,
     "--unshare-net",
@@ -86,11 +106,27 @@ export async function toHolderOptions(env: Readonly<Record<string, string>>): Pr
   ];
 }
 
-/** As `--args` reads them. */
+/** The options in the format of `--args`: each ends with a NUL. */
 export function toArgumentBytes(options: readonly string[]): Buffer {
   return Buffer.from(options.map((option) => `${option}\0`).join(""));
 }
 
 function toEnvironmentOptions(env: Readonly<Record<string, string>>): string[] {
   return ["--clearenv", ...Object.entries(env).flatMap(([name, value]) => ["--setenv", name, value])];
+}
+
+/**
+ * The command prefix for limits that no control group enforces. It runs inside, where the kernel counts only the
+ * processes of this sandbox. Memory is limited by `data` and not by `as`: a runtime reserves many more addresses than
+ * it uses.
+ */
+export function toRlimitPrefix(record: SandboxRecord): string[] {
+  const { memoryBytes, processes, diskBytes } = record.limits ?? {};
+  const missing = new Set(toUnlimited(record));
+  const limits = [
+    ...(missing.has("memoryBytes") ? [`--data=${memoryBytes}`] : []),
+    ...(missing.has("processes") ? [`--nproc=${processes}`] : []),
+    ...(diskBytes === undefined ? [] : [`--fsize=${diskBytes}`]),
+  ];
+  return limits.length === 0 ? [] : ["prlimit", ...limits, "--"];
 }

@@ -2,27 +2,32 @@ import type { ChildProcess, StdioOptions } from "node:child_process";
 import { closeSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Duplex } from "node:stream";
-import { chmod, mkdir } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
+import { chmod, mkdir } from "../../disk/on-the-spot.ts";
 import { demandDirectory } from "../host/directory.ts";
-import { toNotJoined, type Enclosure } from "../host/enclosure.ts";
-import { KEY_MARKER, MARKER, toEnvironment } from "../host/environment.ts";
+import { foldersBetween, isInside, PINNED, toMappedPath } from "../host/files/paths.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
-import { foldersBetween, isInside, PINNED, toMappedPath } from "../host/mapping.ts";
+import { toNotJoined, type Enclosure } from "../host/processes/enclosure.ts";
+import { buildEnvironment, KEY_VARIABLE, ID_VARIABLE } from "../host/processes/environment.ts";
+import { identify, type ProcessIdentity } from "../host/processes/procfs.ts";
 import { startProgram } from "../host/start.ts";
-import { toArgumentBytes, toCommandOptions, toHolderOptions, type Mount } from "./arguments.ts";
-import { toDropPrefix, toOuterPath } from "./detect.ts";
-import { makeEtc } from "./etc.ts";
-import { toInnerPath, toNeeds } from "./needs.ts";
-import { toRlimitPrefix } from "./rlimits.ts";
-import { awaitReady, endTree, findChild, RESIDENT_COMMAND, toResident, type Resident } from "./resident.ts";
+import {
+  buildCommandOptions,
+  buildHolderOptions,
+  type BwrapContext,
+  toArgumentBytes,
+  toDropPrefix,
+  toOuterPath,
+  toRlimitPrefix,
+} from "./arguments.ts";
+import { findSharedEtc, makeEtc } from "./etc.ts";
 import type { Way } from "./network.ts";
-import type { BwrapContext } from "./sandbox.ts";
-import { openSealed } from "./sealed.ts";
-import { findSharedEtc } from "./sharedEtc.ts";
+import { findPrivateMounts, type PrivateMounts } from "./private-mounts.ts";
+import { endTree, findChild } from "./process-tree.ts";
+import { awaitReady, RESIDENT_COMMAND } from "./resident.ts";
 import { toSeccompFilter } from "./seccomp.ts";
-import { toStage, type Stage } from "./stage.ts";
-import { isOfSystem } from "./system.ts";
+import { findInnerPath, isOfSystem, type Mount, resolveNeeds } from "./system.ts";
+import { openUnnamedFile } from "./unnamed-file.ts";
 
 /** Descriptors that the wrapper of a spool leaves alone. */
 const ARGUMENTS_FD = 6;
@@ -31,10 +36,10 @@ const TIE_FD = 8;
 
 type Stdio = "ignore" | "pipe" | number | Duplex;
 
-export interface PreparedCommand {
+interface PreparedCommand {
   readonly argv: readonly string[];
   readonly options: readonly string[];
-  readonly stage: Stage;
+  readonly reach: PrivateMounts;
 }
 
 /** Turns a command into a process of the sandbox: group, wrapper, user, network, bwrap, limits, command. */
@@ -67,27 +72,28 @@ export class Launcher {
       tied: boolean;
     },
   ): Promise<PreparedCommand> {
-    const mounts = [...(await toNeeds(options.needs, this.#context.hide)), ...(options.mounts ?? [])].filter(
-      ({ inside }) => !isOfSystem(inside),
-    );
+    const mounts = [
+      ...(await resolveNeeds(options.needs, this.#context.hide)),
+      ...(options.mounts ?? []),
+    ].filter(({ inside }) => !isOfSystem(inside));
     const { workspace, home, uploads } = this.#folder.paths(this.#record.directory);
-    const own = this.#record.directory === undefined ? [] : [workspace];
-    const sources = [this.#folder.path, ...own, ...mounts.map(({ host }) => host)];
-    const stage = await toStage(sources, this.#record.owner);
-    const env = this.#toEnvironment(options.env, await toInnerPath(options.needs));
+    const directory = this.#record.directory === undefined ? [] : [workspace];
+    const sources = [this.#folder.path, ...directory, ...mounts.map(({ host }) => host)];
+    const reach = await findPrivateMounts(sources, this.#record.owner);
+    const env = this.#environment(options.env, await findInnerPath(options.needs));
     const { tmp } = this.#folder;
-    const view = await toCommandOptions({
+    const bwrapOptions = await buildCommandOptions({
       folders: {
-        workspace: stage.at(workspace),
-        home: stage.at(home),
-        uploads: stage.at(uploads),
-        tmp: stage.at(tmp),
-        etc: stage.at(this.#etc ?? (await this.#makeEtc())),
+        workspace: reach.at(workspace),
+        home: reach.at(home),
+        uploads: reach.at(uploads),
+        tmp: reach.at(tmp),
+        etc: reach.at(this.#etc ?? (await this.#makeEtc())),
       },
-      mounts: mounts.map(({ host, inside, writable }) => ({ host: stage.at(host), inside, writable })),
+      mounts: mounts.map(({ host, inside, writable }) => ({ host: reach.at(host), inside, writable })),
       hidden: this.#hidden(workspace).map((path) => toInside(path, workspace)),
       pinned: this.#pinned(workspace).map((path) => ({
-        host: stage.at(path),
+        host: reach.at(path),
         inside: toInside(path, workspace),
         writable: true,
       })),
@@ -98,8 +104,7 @@ export class Launcher {
       seccomp: this.#filter === undefined ? undefined : SECCOMP_FD,
       tie: options.tied ? TIE_FD : undefined,
     });
-    const limited = [...toRlimitPrefix(this.#record), ...argv];
-    return { argv: limited, options: view, stage };
+    return { argv: [...toRlimitPrefix(this.#record), ...argv], options: bwrapOptions, reach };
   }
 
   async start(
@@ -110,7 +115,7 @@ export class Launcher {
       stdio: readonly Stdio[];
     },
   ): Promise<ChildProcess> {
-    const before = [...how.wrapper, ...command.stage.prefix, ...this.#drop, ...how.way.prefix];
+    const before = [...how.wrapper, ...command.reach.prefix, ...this.#drop, ...how.way.prefix];
     return this.#startBwrap(before, {
       options: command.options,
       argv: command.argv,
@@ -119,9 +124,9 @@ export class Launcher {
     });
   }
 
-  /** The process whose network all others enter, and the one that waits for their end. */
-  async startHolder(stdin: number): Promise<{ holder: Resident; waiting: Resident }> {
-    const options = await toHolderOptions(this.#markers);
+  /** Starts bwrap. Its child holds the network namespace; that one's child waits until the tie's last writer is gone. */
+  async startHolder(stdin: number): Promise<{ holder: ProcessIdentity; waiting: ProcessIdentity }> {
+    const options = await buildHolderOptions(this.#markers);
     const stdio = [stdin, "pipe", "pipe"] as const;
     const child = await this.#startBwrap(this.#drop, {
       options,
@@ -132,7 +137,7 @@ export class Launcher {
     });
     await this.#untilReady(child, "its network");
     await this.#enclosure.members.add(child.pid as number);
-    // The network belongs to the user namespace that bwrap's child is in.
+    // Commands enter the network by bwrap's child: its user namespace owns the network.
     const inside = await findChild(child.pid as number);
     const command = inside === undefined ? undefined : await findChild(inside);
     if (inside === undefined || command === undefined) {
@@ -140,46 +145,48 @@ export class Launcher {
         "The process that holds the sandbox's network ended at once. Something ended it; try again.";
       throw new SluiceError("internal", detail);
     }
-    return { holder: await toResident(inside), waiting: await toResident(command) };
+    return { holder: await identify(inside), waiting: await identify(command) };
   }
 
+  /** Starts a resident in the sandbox, with this prefix before its command. */
   async startInside(
     prefix: readonly string[],
     options: { mounts: readonly Mount[]; way: Way; stdin: number },
-  ): Promise<Resident> {
+  ): Promise<ProcessIdentity> {
     const { mounts, way, stdin } = options;
     const argv = [...prefix, ...RESIDENT_COMMAND];
     const command = await this.prepare(argv, { env: {}, needs: [], mounts, cwd: "/", tied: false });
     const child = await this.start(command, { wrapper: [], way, stdio: [stdin, "pipe", "pipe"] });
-    await this.#untilReady(child, "its network bridge");
+    await this.#untilReady(child, "its egress proxy");
     await this.#enclosure.members.add(child.pid as number);
-    return toResident(child.pid as number);
+    return identify(child.pid as number);
   }
 
+  /** Starts a program on this host, as a member of the sandbox. */
   async startOutside(
     argv: readonly string[],
     options: { env: Readonly<Record<string, string>>; cwd: string },
-  ): Promise<Resident> {
+  ): Promise<ProcessIdentity> {
     const env = { ...this.#outerEnv, ...options.env };
     const prefix = await this.#enclosure.prefix();
     const child = await startProgram([...prefix, ...argv], { cwd: options.cwd, env, stdio: "ignore" });
     child.unref();
     await this.#enclosure.members.add(child.pid as number);
-    return toResident(child.pid as number);
+    return identify(child.pid as number);
   }
 
-  /** The folders of the sandbox, each its user's, and the files of its /etc. */
+  /** Makes the sandbox's folders, which belong to its user, and its /etc. */
   async makeFolders(): Promise<void> {
     const { owner, directory } = this.#record;
     await mkdir(this.#folder.path, { recursive: true, mode: 0o700 });
     this.#folder.makeParts(this.#record);
     if (directory !== undefined) demandDirectory(directory);
-    // Others are kept out by the folder above; who runs inside has to walk through this one.
+    // The parent folder keeps other users out. The sandbox's user has to pass through this one.
     if (owner !== undefined) await chmod(this.#folder.path, 0o711);
     this.#etc = await this.#makeEtc();
   }
 
-  /** Where a program lies that was named by its path inside. */
+  /** The host path of a program that a launch names by its path inside. */
   toHostPath(path: string): string {
     if (!path.startsWith(`${PINNED.home}/`)) return path;
     return toMappedPath(path, PINNED, PINNED.home, this.#folder.paths(this.#record.directory)).host;
@@ -189,33 +196,35 @@ export class Launcher {
     return isOfSystem(path) || isInside(path, PINNED.home) || needs.some((need) => isInside(path, need));
   }
 
-  /** Where the network is the host's, UNIX sockets need something that keeps the host's own away. */
+  /** In the host's network UNIX sockets could reach the host's own, so there they need the scope prefix. */
   get #filter(): Buffer | undefined {
-    const isApart = this.#record.network?.mode !== "full" || this.#context.scope !== undefined;
-    return toSeccompFilter({ unixSockets: isApart });
+    return toSeccompFilter({ unixSockets: !this.#isHostNetwork || this.#context.scope !== undefined });
   }
 
-  /** Names of the host's own network may change with every start; what else is in it is the same for all. */
+  /** In the host's network resolv.conf may differ from start to start. All other sandboxes share one /etc. */
   async #makeEtc(): Promise<string> {
-    const isShared = this.#record.network?.mode === "full";
-    const shared = isShared ? undefined : await findSharedEtc();
+    const shared = this.#isHostNetwork ? undefined : await findSharedEtc();
     if (shared !== undefined) return shared;
     const own = join(this.#folder.path, "etc");
-    if (this.#etc !== own) await makeEtc(own, { network: isShared ? "host" : "own" });
+    if (this.#etc !== own) await makeEtc(own, { network: this.#isHostNetwork ? "host" : "own" });
     return own;
+  }
+
+  get #isHostNetwork(): boolean {
+    return this.#record.network?.mode === "full";
   }
 
   get #drop(): string[] {
     return this.#record.owner === undefined ? [] : toDropPrefix(this.#record.owner);
   }
 
-  /** bwrap's own: in there, /proc/1/environ shows it to everybody. It is how the processes inside are found again. */
+  /** bwrap's own environment, readable inside as /proc/1/environ. Its markers tell to which sandbox a process belongs. */
   get #outerEnv(): Record<string, string> {
     return { PATH: toOuterPath(this.#context.bwrap), ...this.#markers };
   }
 
   get #markers(): Record<string, string> {
-    return { [MARKER]: this.#record.id, [KEY_MARKER]: this.#folder.key };
+    return { [ID_VARIABLE]: this.#record.id, [KEY_VARIABLE]: this.#folder.key };
   }
 
   #hidden(workspace: string): string[] {
@@ -226,8 +235,8 @@ export class Launcher {
     return [...new Set(this.#hidden(workspace).flatMap((path) => foldersBetween(workspace, path)))].sort();
   }
 
-  #toEnvironment(env: Readonly<Record<string, string>>, path: string): Record<string, string> {
-    return toEnvironment({
+  #environment(env: Readonly<Record<string, string>>, path: string): Record<string, string> {
+    return buildEnvironment({
       id: this.#record.id,
       key: this.#folder.key,
       home: PINNED.home,
@@ -258,17 +267,17 @@ export class Launcher {
       "--",
       ...command.argv,
     ];
-    const sealed: number[] = [];
+    const unnamed: number[] = [];
     try {
       for (const bytes of [toArgumentBytes(command.options), this.#filter ?? Buffer.alloc(0)]) {
-        sealed.push(openSealed(this.#folder.path, bytes));
+        unnamed.push(openUnnamedFile(this.#folder.path, bytes));
       }
-      const streams: StdioOptions = [...command.stdio, "ignore", "ignore", "ignore", ...sealed];
+      const streams: StdioOptions = [...command.stdio, "ignore", "ignore", "ignore", ...unnamed];
       if (command.tie !== undefined) streams.push(command.tie);
-      // Nothing is awaited behind it: whoever wants the output has to listen before the process can have ended.
+      // The caller has to listen before the process can end, so it must not await anything after this.
       return await startProgram(argv, { cwd: "/", env: this.#outerEnv, stdio: streams });
     } finally {
-      for (const fd of sealed) closeSync(fd);
+      for (const fd of unnamed) closeSync(fd);
     }
   }
 

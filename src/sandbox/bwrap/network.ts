@@ -1,26 +1,28 @@
 import { closeSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { chown, mkdir, readFile, rename, writeFile } from "../../disk/onTheSpot.ts";
 import type { Lending } from "../../contract/launch.ts";
-import { createBridge, type Bridge } from "../bridge/bridge.ts";
-import type { BridgePrograms } from "../bridge/programs.ts";
-import { findTrust, keepTrust } from "../bridge/trust.ts";
+import { chown, mkdir, readFile, rename, writeFile } from "../../disk/on-the-spot.ts";
+import { createEgress, type Egress } from "../egress/egress.ts";
+import { SOCKET_FOLDER } from "../egress/protocol.ts";
+import { findTrust, keepTrust } from "../egress/trust.ts";
 import type { Owner } from "../host/owner.ts";
+import { isAlive, type ProcessIdentity } from "../host/processes/procfs.ts";
 import type { NetworkPolicy } from "../port.ts";
-import type { Mount } from "./arguments.ts";
-import { endTree, isResident, type Resident } from "./resident.ts";
-import { Tie } from "./tie.ts";
+import type { EgressPrograms } from "../programs.ts";
+import type { Mount } from "./system.ts";
+import { endTree } from "./process-tree.ts";
+import { Tie } from "./resident.ts";
 
 /** How a command gets into the network. */
 export interface Way {
-  /** Goes before bwrap. */
+  /** The command prefix before bwrap. */
   readonly prefix: readonly string[];
-  /** To be inherited, so that the network lasts as long as the command and all that it leaves behind. */
+  /** The tie's writing end, for the command to inherit: it keeps the network until the command's last process ends. */
   readonly tie?: number;
-  /** What its programs have to know. */
+  /** Environment variables of the command. */
   readonly env: Readonly<Record<string, string>>;
-  /** What they have to see. */
+  /** Mounts of the command. */
   readonly mounts: readonly Mount[];
 }
 
@@ -29,62 +31,63 @@ export interface NetworkOptions {
   readonly folder: string;
   readonly policy: NetworkPolicy;
   readonly owner: Owner | undefined;
-  readonly programs: BridgePrograms | undefined;
-  /** Keeps who shares the host's network from its abstract sockets, where that is possible. */
+  readonly programs: EgressPrograms | undefined;
+  /** The command prefix that blocks the host's abstract sockets, if this host can block them. */
   readonly scope: readonly string[] | undefined;
-  startHolder(stdin: number): Promise<{ holder: Resident; waiting: Resident }>;
-  /** Starts a process inside that stays. */
+  /** Starts the process that holds the network namespace, and the resident that waits at `stdin`. */
+  startHolder(stdin: number): Promise<{ holder: ProcessIdentity; waiting: ProcessIdentity }>;
+  /** Starts a resident inside, with this prefix before its command. */
   startInside(
-    argv: readonly string[],
+    prefix: readonly string[],
     options: { mounts: readonly Mount[]; way: Way; stdin: number },
-  ): Promise<Resident>;
+  ): Promise<ProcessIdentity>;
   /** Starts a program outside, as a member of the sandbox. */
   startOutside(
     argv: readonly string[],
     options: { env: Readonly<Record<string, string>>; cwd: string },
-  ): Promise<Resident>;
+  ): Promise<ProcessIdentity>;
 }
 
 const NO_UNIX_SOCKETS =
   "no program can make UNIX sockets: under the full network they would reach those of the host (Linux 6.12 with perl or python3 keeps them apart)";
 
-/** How long the bridge's end outside stays when nobody is there. */
-const GATE_GRACE_MS = 5_000;
-/** How long the network stays after its last command ended, while we are there. */
+/** How long the egress host runs without connections. */
+const HOST_GRACE_MS = 5_000;
+/** How long this server keeps the network after its last command. */
 const LINGER_MS = 3_000;
 
 /**
- * The one network of a sandbox, which all of its processes share. A process that does nothing else holds its
- * namespace while there is another; the bridge's guest joins it when something leads outside or a port is asked for.
+ * The one network of a sandbox, shared by all of its processes. A holder process keeps the namespace while a command
+ * runs. The egress guest joins it when a host is allowed or a port is asked for.
  */
 export class Network {
   readonly #options: NetworkOptions;
   readonly #file: string;
   readonly #tie: Tie;
-  readonly #ports: Bridge;
-  #turn: Promise<unknown> = Promise.resolve();
-  #last: { readonly tie: number; readonly timer: NodeJS.Timeout } | undefined;
+  readonly #ports: Egress;
+  #last: Promise<unknown> = Promise.resolve();
+  #lingering: { readonly tie: number; readonly timer: NodeJS.Timeout } | undefined;
 
   constructor(options: NetworkOptions) {
     this.#options = options;
     this.#file = join(options.folder, "network.json");
     this.#tie = new Tie(join(options.folder, "tie"));
-    this.#ports = this.#bridge({ hosts: [], ports: true });
+    this.#ports = this.#egress({ hosts: [], ports: true });
   }
 
-  /** Keeps the network there while something is started in it. `hosts` are named for good. */
+  /** Starts a command in the network, which is made if it is missing. `hosts` stay allowed for all later commands. */
   async use<T>(hosts: readonly string[], start: (way: Way) => Promise<T>): Promise<T> {
-    if (this.#isShared) return start({ prefix: this.#options.scope ?? [], env: {}, mounts: [] });
-    const { tie, state } = await this.#inTurn(() => this.#make(hosts));
+    if (this.#isHostNetwork) return start({ prefix: this.#options.scope ?? [], env: {}, mounts: [] });
+    const { tie, state } = await this.#exclusive(() => this.#ensure(hosts));
     try {
-      const { env, shared: mounts } = this.#bridge({ hosts: state.hosts, ports: false });
+      const { env, shared: mounts } = this.#egress({ hosts: state.hosts, ports: false });
       return await start({ prefix: toEnterPrefix(state.holder), tie, env, mounts });
     } finally {
       this.#linger(tie);
     }
   }
 
-  /** From here on the way out may ask there for secrets. */
+  /** From now on the egress host may ask this lending for secrets. */
   lend(lending: Lending | undefined): void {
     if (lending !== undefined && this.lends) keepTrust(this.#options.folder, lending);
   }
@@ -95,13 +98,13 @@ export class Network {
   }
 
   async openPort(port: number): Promise<URL> {
-    if (!this.#isShared) await this.#inTurn(() => this.#askForPorts());
+    if (!this.#isHostNetwork) await this.#exclusive(() => this.#askForPorts());
     return this.#ports.openPort(port);
   }
 
   get shortcomings(): readonly string[] {
-    const open = this.#isShared && this.#options.scope === undefined ? [NO_UNIX_SOCKETS] : [];
-    return [...this.#ports.shortcomings, ...open];
+    const blocked = this.#isHostNetwork && this.#options.scope === undefined ? [NO_UNIX_SOCKETS] : [];
+    return [...this.#ports.shortcomings, ...blocked];
   }
 
   close(): Promise<void> {
@@ -109,45 +112,45 @@ export class Network {
     return this.#ports.close();
   }
 
-  /** The next command may come soon. Should we end before, the kernel lets go for us. */
+  /** Keeps the tie for a while, as the next command may come soon. The kernel closes it with this process. */
   #linger(tie: number): void {
     this.#letGo();
     const timer = setTimeout(() => this.#letGo(), LINGER_MS).unref();
-    this.#last = { tie, timer };
+    this.#lingering = { tie, timer };
   }
 
   #letGo(): void {
-    if (this.#last === undefined) return;
-    clearTimeout(this.#last.timer);
-    closeSync(this.#last.tie);
-    this.#last = undefined;
+    if (this.#lingering === undefined) return;
+    clearTimeout(this.#lingering.timer);
+    closeSync(this.#lingering.tie);
+    this.#lingering = undefined;
   }
 
-  get #isShared(): boolean {
+  get #isHostNetwork(): boolean {
     return this.#options.policy.mode === "full";
   }
 
-  #bridge({ hosts, ports }: { hosts: readonly string[]; ports: boolean }): Bridge {
+  #egress({ hosts, ports }: { hosts: readonly string[]; ports: boolean }): Egress {
     const { folder, policy, programs } = this.#options;
-    return createBridge({
-      folder: join(folder, "bridge"),
+    return createEgress({
+      folder: join(folder, SOCKET_FOLDER),
       policy,
       extraHosts: hosts,
       ports,
-      graceMs: GATE_GRACE_MS,
+      graceMs: HOST_GRACE_MS,
       trust: folder,
       ...(programs === undefined ? {} : { programs }),
     });
   }
 
-  /** One at a time: two commands at once must not make two networks. */
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(() => {});
+  /** Runs one work at a time: two commands at once must not make two networks. */
+  #exclusive<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => {});
     return done;
   }
 
-  async #make(named: readonly string[]): Promise<{ tie: number; state: HeldState }> {
+  async #ensure(named: readonly string[]): Promise<{ tie: number; state: HeldState }> {
     const known = await this.#read();
     const held = await this.#hold(known);
     const hosts = [...new Set([...known.hosts, ...named])];
@@ -155,10 +158,10 @@ export class Network {
       const lending = findTrust(this.#options.folder)?.lending;
       const isSame =
         hosts.length === known.hosts.length && held.isOld && isDeepStrictEqual(lending, known.lending);
-      const bridge = this.#bridge({ hosts, ports: known.ports });
-      if (isSame && (await isServed(known, bridge))) return { tie: held.tie, state: held.state };
+      const egress = this.#egress({ hosts, ports: known.ports });
+      if (isSame && (await isServed(known, egress))) return { tie: held.tie, state: held.state };
       await stop(known);
-      const served = await this.#serve(held.state, bridge);
+      const served = await this.#serve(held.state, egress);
       const state = { ...held.state, hosts, ...served, ...(lending === undefined ? {} : { lending }) };
       await this.#write(state);
       return { tie: held.tie, state };
@@ -168,7 +171,7 @@ export class Network {
     }
   }
 
-  /** A network that only who comes later needs is made by them. */
+  /** Adds the egress guest to a running network. Without one, the next command makes both. */
   async #askForPorts(): Promise<void> {
     const known = await this.#read();
     if (known.ports) return;
@@ -176,7 +179,7 @@ export class Network {
     const tie = isHeld(known) ? await this.#tie.hold(known.waiting) : undefined;
     if (tie === undefined) return;
     closeSync(tie);
-    const made = await this.#make([]);
+    const made = await this.#ensure([]);
     closeSync(made.tie);
   }
 
@@ -188,32 +191,33 @@ export class Network {
     return { tie, state: { holder, waiting, hosts, ports }, isOld: false };
   }
 
-  async #holdAnew(): Promise<{ tie: number; holder: Resident; waiting: Resident }> {
+  async #holdAnew(): Promise<{ tie: number; holder: ProcessIdentity; waiting: ProcessIdentity }> {
     const tie = await this.#tie.make();
     try {
-      return { tie, ...(await this.#waiting((stdin) => this.#options.startHolder(stdin))) };
+      return { tie, ...(await this.#withReader((stdin) => this.#options.startHolder(stdin))) };
     } catch (error) {
       closeSync(tie);
       throw error;
     }
   }
 
-  async #serve(state: HeldState, bridge: Bridge): Promise<Pick<NetworkState, "guest" | "gate">> {
-    if (!bridge.needed) return {};
+  async #serve(state: HeldState, egress: Egress): Promise<Pick<NetworkState, "guest" | "host">> {
+    if (!egress.needed) return {};
     const { owner, folder, startInside, startOutside } = this.#options;
-    await mkdir(join(folder, "bridge"), { recursive: true, mode: 0o700 });
-    if (owner !== undefined) await chown(join(folder, "bridge"), owner.uid, owner.gid);
-    const program = await bridge.start();
-    const gate = program && (await startOutside(program.argv, { env: program.env, cwd: program.cwd }));
+    const sockets = join(folder, SOCKET_FOLDER);
+    await mkdir(sockets, { recursive: true, mode: 0o700 });
+    if (owner !== undefined) await chown(sockets, owner.uid, owner.gid);
+    const program = await egress.start();
+    const host = program && (await startOutside(program.argv, { env: program.env, cwd: program.cwd }));
     const way = { prefix: toEnterPrefix(state.holder), env: {}, mounts: [] };
-    const guest = await this.#waiting((stdin) =>
-      startInside(bridge.prefix, { mounts: bridge.needs, way, stdin }),
+    const guest = await this.#withReader((stdin) =>
+      startInside(egress.prefix, { mounts: egress.needs, way, stdin }),
     );
-    return gate === undefined ? { guest } : { guest, gate };
+    return host === undefined ? { guest } : { guest, host };
   }
 
-  async #waiting<T>(start: (stdin: number) => Promise<T>): Promise<T> {
-    const stdin = this.#tie.read();
+  async #withReader<T>(start: (stdin: number) => Promise<T>): Promise<T> {
+    const stdin = this.#tie.openReader();
     try {
       return await start(stdin);
     } finally {
@@ -223,7 +227,10 @@ export class Network {
 
   async #read(): Promise<NetworkState> {
     const text = await readFile(this.#file, "utf8").catch(() => undefined);
-    return text === undefined ? { hosts: [], ports: false } : (JSON.parse(text) as NetworkState);
+    if (text === undefined) return { hosts: [], ports: false };
+    const { gate, ...state } = JSON.parse(text) as NetworkState & { gate?: ProcessIdentity };
+    // Earlier versions wrote the egress host as `gate`.
+    return gate === undefined ? state : { host: gate, ...state };
   }
 
   async #write(state: NetworkState): Promise<void> {
@@ -233,40 +240,40 @@ export class Network {
 }
 
 interface NetworkState {
-  /** Whose namespace it is. */
-  readonly holder?: Resident;
-  /** The holder's process that waits at the tie. */
-  readonly waiting?: Resident;
-  /** What the harnesses have named, beside the policy. */
+  /** The process that holds the namespace. */
+  readonly holder?: ProcessIdentity;
+  /** The holder's child, which waits at the tie. */
+  readonly waiting?: ProcessIdentity;
+  /** Hosts that harnesses have named, in addition to the policy's. */
   readonly hosts: readonly string[];
-  /** Whether somebody has asked for a port. */
+  /** Whether a port was asked for. */
   readonly ports: boolean;
-  /** Where the end outside was told to ask for secrets. */
+  /** The lending that the egress host was started with. */
   readonly lending?: Lending;
-  /** The bridge's end inside. */
-  readonly guest?: Resident;
-  /** The bridge's end outside, where something leads there. */
-  readonly gate?: Resident;
+  /** The egress guest. */
+  readonly guest?: ProcessIdentity;
+  /** The egress host, if any host is allowed. */
+  readonly host?: ProcessIdentity;
 }
 
-type HeldState = NetworkState & { readonly holder: Resident; readonly waiting: Resident };
+type HeldState = NetworkState & { readonly holder: ProcessIdentity; readonly waiting: ProcessIdentity };
 
 function isHeld(state: NetworkState): state is HeldState {
   return state.holder !== undefined && state.waiting !== undefined;
 }
 
-async function isServed(state: NetworkState, bridge: Bridge): Promise<boolean> {
-  if (!bridge.needed) return true;
-  const leadsOut = Object.keys(bridge.env).length > 0;
-  return (await isResident(state.guest)) && (!leadsOut || (await isResident(state.gate)));
+async function isServed(state: NetworkState, egress: Egress): Promise<boolean> {
+  if (!egress.needed) return true;
+  const leadsOut = Object.keys(egress.env).length > 0;
+  return (await isAlive(state.guest)) && (!leadsOut || (await isAlive(state.host)));
 }
 
 async function stop(state: NetworkState): Promise<void> {
-  for (const resident of [state.guest, state.gate]) {
-    if (await isResident(resident)) await endTree((resident as Resident).pid);
+  for (const resident of [state.guest, state.host]) {
+    if (await isAlive(resident)) await endTree((resident as ProcessIdentity).pid);
   }
 }
 
-function toEnterPrefix(holder: Resident): string[] {
+function toEnterPrefix(holder: ProcessIdentity): string[] {
   return ["nsenter", "--target", String(holder.pid), "--user", "--net", "--preserve-credentials"];
 }

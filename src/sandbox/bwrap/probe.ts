@@ -1,34 +1,33 @@
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { BridgePrograms } from "../bridge/programs.ts";
-import { Enclosure } from "../host/enclosure.ts";
 import { SandboxFolder, type SandboxRecord } from "../host/folder.ts";
-import type { Owner } from "../host/owner.ts";
+import { findOwner, type Owner } from "../host/owner.ts";
+import { Enclosure } from "../host/processes/enclosure.ts";
+import type { EgressPrograms } from "../programs.ts";
 import { BwrapSandbox } from "./sandbox.ts";
-import { toOwner } from "./user.ts";
 
 export interface ProbeOptions {
-  /** Where it is made if there is no temporary folder. */
+  /** The parent of the probe's folder where there is no temporary folder. */
   readonly root?: string;
-  /** The bridge's two ends, unless they are where the build puts them. */
-  readonly programs?: BridgePrograms | undefined;
+  /** The programs of the egress proxy; those of the build by default. */
+  readonly programs?: EgressPrograms | undefined;
 }
 
 const PATIENCE_MS = 20_000;
 
 /**
- * Runs a command in a real sandbox, as every user that sandboxes of this server may have: the one of a private
- * workspace, and the server's own, which a folder of its own gets. Answers what went wrong, or undefined.
+ * Runs a command in a real sandbox, once as each user that sandboxes of this server run as: the user of a private
+ * workspace, and the server's own. Returns the failure; undefined where there is none.
  */
 export async function probeBwrap(bwrap: string, options: ProbeOptions): Promise<string | undefined> {
-  const owner = await toOwner("probe", undefined);
+  const owner = await findOwner("probe", undefined);
   const folder = await makeFolder(options.root);
   const users = owner === undefined ? [undefined] : [owner, undefined];
   const probes = await Promise.all(
     users.map((user, index) => tryAs(user, { bwrap, folder, id: `p${index}`, programs: options.programs })),
   );
-  // What the probes left is taken away while the caller goes on.
+  // The probes' leftovers are removed while the caller goes on.
   void Promise.allSettled(probes.map(({ sandbox }) => sandbox?.destroy())).then(() =>
     rm(folder, { recursive: true, force: true }).catch(() => {}),
   );
@@ -47,7 +46,7 @@ async function tryAs(
     folder: root,
     id,
     programs,
-  }: { bwrap: string; folder: string; id: string; programs: BridgePrograms | undefined },
+  }: { bwrap: string; folder: string; id: string; programs: EgressPrograms | undefined },
 ): Promise<Probe> {
   let sandbox: BwrapSandbox | undefined;
   try {
@@ -67,12 +66,12 @@ async function tryAs(
     const failure = timedOut ? "it does not answer" : stderr.trim() || `exit code ${exitCode}`;
     return { sandbox, failure };
   } catch (error) {
-    return { ...(sandbox && { sandbox }), failure: toWords(error) };
+    return { ...(sandbox && { sandbox }), failure: toMessage(error) };
   }
 }
 
-/** The launcher's own sentence says less than what bwrap said. */
-function toWords(error: unknown): string {
+/** The message of the cause, if there is one: bwrap's message says more than the launcher's. */
+function toMessage(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   return cause instanceof Error ? cause.message : String(cause);
 }

@@ -1,29 +1,30 @@
 import { totalmem } from "node:os";
-import { lstat, mkdir, realpath } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
-import type { BridgePrograms } from "../bridge/programs.ts";
-import { toDirectory, toRealPaths } from "../host/directory.ts";
-import { toDefaultDiskBytes } from "../host/diskGuard.ts";
-import { Enclosure } from "../host/enclosure.ts";
+import { makeFolder } from "../../disk/folder.ts";
+import { lstat, realpath } from "../../disk/on-the-spot.ts";
+import { resolveDirectory, resolveRealPaths } from "../host/directory.ts";
+import { chooseDiskLimit } from "../host/disk/disk-limit.ts";
 import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
+import { findOwner } from "../host/owner.ts";
+import { Enclosure } from "../host/processes/enclosure.ts";
 import type { Detected, Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
+import type { EgressPrograms } from "../programs.ts";
 import { detectBwrap, findBwrap, tryBwrap } from "./detect.ts";
 import { BwrapSandbox } from "./sandbox.ts";
 import { findScopePrefix } from "./scope.ts";
-import { toOwner } from "./user.ts";
 
 export interface BwrapProviderOptions {
-  /** Where the folders of the sandboxes are; made if it is not there. */
+  /** The parent folder of all sandboxes; made if it is missing. */
   readonly root: string;
-  /** Further folders of the server's own that no workspace may show, such as its data. */
+  /** Further folders of the server that no workspace may show, such as its data. */
   readonly hide?: readonly string[];
-  /** For a sandbox that asks for none of its own. */
+  /** The default limits of a sandbox. */
   readonly limits?: SandboxLimits;
-  /** The bridge's two ends, unless they are where the build puts them. */
-  readonly programs?: BridgePrograms;
+  /** The programs of the egress proxy; those of the build by default. */
+  readonly programs?: EgressPrograms;
 }
 
-/** Stops a fork bomb and a memory hog, and leaves a compiler alone. The limit of the disk goes by what is free. */
+/** They stop a fork bomb and a memory leak, but no compiler. The disk limit depends on the free space. */
 export const DEFAULT_LIMITS: SandboxLimits = {
   memoryBytes: Math.min(4 * 1024 ** 3, Math.floor(totalmem() * 0.8)),
   processes: 4_096,
@@ -48,18 +49,19 @@ class BwrapProvider implements SandboxProvider {
 
   async check({ directory }: { directory?: string | undefined }): Promise<void> {
     await this.#demand();
-    if (directory !== undefined) await toDirectory(directory, await this.#hidden(await this.#makeRoot()));
+    if (directory !== undefined)
+      await resolveDirectory(directory, await this.#hidden(await this.#makeRoot()));
   }
 
-  /** One that is there already under this id is taken over with its files. */
+  /** Takes over an existing sandbox of this id, with its files. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
     await this.#demand();
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = await toDirectory(spec.directory, await this.#hidden(root));
-    const owner = await toOwner(folder.key, directory);
-    const before = (await folder.earlierRecord())?.limits?.diskBytes;
-    const diskBytes = before ?? (await toDefaultDiskBytes(root, directory ?? root));
+    const directory = await resolveDirectory(spec.directory, await this.#hidden(root));
+    const owner = await findOwner(folder.key, directory);
+    const earlier = await folder.earlierRecord();
+    const diskBytes = earlier?.limits?.diskBytes ?? (await chooseDiskLimit(root, directory ?? root));
     const limits = { ...DEFAULT_LIMITS, diskBytes, ...this.#options.limits, ...spec.limits };
     const record: SandboxRecord = {
       version: 1,
@@ -67,7 +69,7 @@ class BwrapProvider implements SandboxProvider {
       provider: this.id,
       ...(spec.session === undefined ? {} : { session: spec.session }),
       ...(await folder.since()),
-      ...(directory === undefined ? {} : { directory, ...(await makesOutputs(directory)) }),
+      ...(directory === undefined ? {} : { directory, ...(await findMissingOutputs(directory)) }),
       ...(spec.env === undefined ? {} : { env: spec.env }),
       ...(spec.network === undefined ? {} : { network: spec.network }),
       ...(owner === undefined ? {} : { owner }),
@@ -96,7 +98,7 @@ class BwrapProvider implements SandboxProvider {
     return new BwrapSandbox(folder, record, { bwrap, hide, programs: this.#options.programs, scope });
   }
 
-  /** Whoever names bwrap gets it also where it is not chosen unasked. */
+  /** Demands less than `detect`: a client that names bwrap gets it even without a filter of system calls. */
   async #demand(): Promise<void> {
     const { available, reason, remedy } = await tryBwrap(await findBwrap(), this.#options);
     if (available) return;
@@ -105,16 +107,16 @@ class BwrapProvider implements SandboxProvider {
   }
 
   async #hidden(root: string): Promise<string[]> {
-    return [root, ...(await toRealPaths(this.#options.hide ?? []))];
+    return [root, ...(await resolveRealPaths(this.#options.hide ?? []))];
   }
 
   async #makeRoot(): Promise<string> {
-    await mkdir(this.#options.root, { recursive: true, mode: 0o700 });
+    await makeFolder(this.#options.root);
     return realpath(this.#options.root);
   }
 }
 
-async function makesOutputs(directory: string): Promise<{ madeOutputs?: true }> {
+async function findMissingOutputs(directory: string): Promise<{ madeOutputs?: true }> {
   const found = await lstat(`${directory}/output`).catch(() => undefined);
   return found === undefined ? { madeOutputs: true } : {};
 }

@@ -1,17 +1,14 @@
-import type { ChildProcess } from "node:child_process";
-import { sendSignal } from "../host/kill.ts";
-import { readBootId, readChildren, readProcess, readProcesses, type ProcessRow } from "../host/procfs.ts";
-
-/** A process that stays in a sandbox on its behalf, known again after a restart of the server. */
-export interface Resident {
-  readonly pid: number;
-  readonly start: string;
-  readonly boot: string;
-}
+import { execFile, type ChildProcess } from "node:child_process";
+import { closeSync, constants, openSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { rm } from "../../disk/on-the-spot.ts";
+import { isAlive, readProcess, type ProcessIdentity } from "../host/processes/procfs.ts";
 
 /**
- * What a resident runs after its preparations: it says that it is there, and waits at its tie. Its end is that of all
- * it has brought along; the second process of a pid namespace can be nobody but itself.
+ * A resident is a process that serves a sandbox for as long as a command runs in it: the network's holder, or the one
+ * with the egress guest. This is its command. It prints `ready`, waits for the end of its stdin, which is the tie, and
+ * kills its pid namespace. The pid 2 proves that the namespace is its own.
  */
 export const RESIDENT_COMMAND = [
   "/bin/sh",
@@ -19,54 +16,73 @@ export const RESIDENT_COMMAND = [
   "echo ready; exec >&- 2>&-; read -r _; [ $$ != 2 ] || kill -9 -1",
 ];
 
-export async function toResident(pid: number): Promise<Resident> {
-  const row = await readProcess(pid);
-  return { pid, start: row?.start ?? "", boot: await readBootId() };
-}
-
-export async function isResident(resident: Resident | undefined): Promise<boolean> {
-  if (resident === undefined) return false;
-  const row = await readProcess(resident.pid);
-  return row?.start === resident.start && resident.boot === (await readBootId());
-}
-
-/** The one child of a process of ours. */
-export async function findChild(pid: number): Promise<number | undefined> {
-  const children = await readChildren(pid);
-  if (children !== undefined) return children[0];
-  return (await readProcesses()).find((row) => row.parent === pid)?.pid;
-}
-
-/** Waits for `ready`; fails with what it said instead. */
+/** Waits until the resident prints `ready`. Fails with its output when it ends before that. */
 export async function awaitReady(child: ChildProcess): Promise<void> {
-  let said = "";
+  let output = "";
   await new Promise<void>((resolve, reject) => {
-    const fail = (): void => reject(new Error(said.trim() || "it ended at once"));
-    child.stderr?.on("data", (chunk: Buffer) => (said += chunk.toString("utf8")));
+    child.stderr?.on("data", (chunk: Buffer) => (output += chunk.toString("utf8")));
     child.stdout?.on("data", (chunk: Buffer) => {
-      said += chunk.toString("utf8");
-      if (/^ready$/m.test(said)) resolve();
+      output += chunk.toString("utf8");
+      if (/^ready$/m.test(output)) resolve();
     });
-    child.once("close", fail);
+    child.once("close", () => reject(new Error(output.trim() || "it ended at once")));
   });
   child.stdout?.destroy();
   child.stderr?.destroy();
   child.unref();
 }
 
-/** Ends a process with all that descends from it, also what lives in a pid namespace below it. */
-export async function endTree(pid: number): Promise<void> {
-  for (const member of toDescendants(pid, await readProcesses())) sendSignal(member, "SIGKILL");
-  // A namespace that is just being made is still in the group of its maker.
-  sendSignal(-pid, "SIGKILL");
-  sendSignal(pid, "SIGKILL");
-}
+const { O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY } = constants;
+const run = promisify(execFile);
 
-/** The nearest first. */
-export function toDescendants(pid: number, rows: readonly ProcessRow[]): number[] {
-  const found = [pid];
-  for (const parent of found) {
-    for (const row of rows) if (row.parent === parent && !found.includes(row.pid)) found.push(row.pid);
+/**
+ * The FIFO between the commands of a sandbox and its residents. Every command holds the writing end open, every resident
+ * reads. After the last command the kernel ends the read, and the residents end, even when no server runs.
+ */
+export class Tie {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
   }
-  return found.slice(1);
+
+  /** Makes a new FIFO, and opens its writing end. */
+  async make(): Promise<number> {
+    await rm(this.#path, { force: true });
+    await run("mkfifo", ["-m", "600", this.#path], { env: { PATH: "/usr/bin:/bin" } });
+    // A writing end opens without blocking only while a reader is there.
+    const both = openSync(this.#path, O_RDWR | O_NONBLOCK);
+    try {
+      return openSync(this.#path, O_WRONLY | O_NONBLOCK);
+    } finally {
+      closeSync(both);
+    }
+  }
+
+  /** Opens the reading end for a resident. Blocks unless the writing end is open. */
+  openReader(): number {
+    return openSync(this.#path, O_RDONLY);
+  }
+
+  /** Opens the writing end, which keeps a waiting resident alive; undefined where the resident ends already. */
+  async hold(waiting: ProcessIdentity): Promise<number | undefined> {
+    const fd = this.#openWriter();
+    if (fd === undefined) return undefined;
+    // A resident that sleeps still waits, and this end keeps it waiting. A running one may be about to exit.
+    for (let tries = 0; tries < 100 && (await isAlive(waiting)); tries++) {
+      if ((await readProcess(waiting.pid))?.state !== "R") return fd;
+      await sleep(1);
+    }
+    closeSync(fd);
+    return undefined;
+  }
+
+  #openWriter(): number | undefined {
+    try {
+      return openSync(this.#path, O_WRONLY | O_NONBLOCK);
+    } catch {
+      // No resident reads.
+      return undefined;
+    }
+  }
 }

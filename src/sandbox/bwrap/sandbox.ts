@@ -1,36 +1,25 @@
 import { SluiceError, type Launch } from "../../contract/index.ts";
-import type { BridgePrograms } from "../bridge/programs.ts";
-import { Enclosure, toUnlimited } from "../host/enclosure.ts";
-import { awaitCommand } from "../host/exec.ts";
-import { HostFiles } from "../host/files.ts";
+import { HostFiles } from "../host/files/files.ts";
+import { PINNED, toMappedPath, toMountedNamespace } from "../host/files/paths.ts";
+import { removeEmptyFolder } from "../host/files/remove-tree.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
-import { sendSignal } from "../host/kill.ts";
-import { PINNED, toMappedPath } from "../host/mapping.ts";
-import { toMountedNamespace } from "../host/namespace.ts";
 import type { Owner } from "../host/owner.ts";
-import { readProcesses } from "../host/procfs.ts";
-import { removeEmptyFolder } from "../host/removeTree.ts";
+import { Enclosure, toUnlimited } from "../host/processes/enclosure.ts";
+import { awaitCommand } from "../host/processes/exec.ts";
+import { sendSignal } from "../host/processes/kill.ts";
+import { readProcesses } from "../host/processes/procfs.ts";
 import { demandProgram, toStdio } from "../host/start.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
+import type { BwrapContext } from "./arguments.ts";
 import { Launcher } from "./launcher.ts";
-import { findMain } from "./main.ts";
-import { toInnerPath } from "./needs.ts";
 import { Network } from "./network.ts";
-import { endTree } from "./resident.ts";
+import { endTree, findMain } from "./process-tree.ts";
 import { toSeccompFilter } from "./seccomp.ts";
+import { findInnerPath } from "./system.ts";
 
 const OUTPUTS = `${PINNED.workspace}/output`;
 
-export interface BwrapContext {
-  readonly bwrap: string;
-  /** The folder of all sandboxes, and others of the server's own that no workspace may show. */
-  readonly hide: readonly string[];
-  readonly programs: BridgePrograms | undefined;
-  /** What keeps the host's abstract sockets away from who shares its network, where there is such a thing. */
-  readonly scope: readonly string[] | undefined;
-}
-
-/** Processes in namespaces of their own, that see of this host what is on a list. */
+/** A sandbox whose processes have namespaces of their own and see only listed parts of this host. */
 export class BwrapSandbox implements Sandbox {
   readonly id: string;
   readonly provider = "bwrap";
@@ -73,7 +62,7 @@ export class BwrapSandbox implements Sandbox {
   }
 
   async spawn({ launch, wrapper, stdio }: SpawnedProcess): Promise<void> {
-    await this.#makePrivate();
+    await this.#makeFolders();
     await this.#demandProgram(launch);
     for (const { path, content, mode = 0o600 } of launch.files ?? []) {
       await this.files.write(path, content, { mode, base: PINNED.home });
@@ -97,7 +86,7 @@ export class BwrapSandbox implements Sandbox {
     const row = await this.#enclosure.members.demand(pid);
     if (row === undefined) return;
     const main = await findMain(pid, await readProcesses());
-    // Its group is what a terminal would signal. Before there is one, the start itself is called off.
+    // The whole process group, as a terminal does. Before the agent has one, the signal goes to the wrapper's.
     sendSignal(-(main?.group ?? row.group), signal);
   }
 
@@ -111,8 +100,8 @@ export class BwrapSandbox implements Sandbox {
 
   async exec(command: string, options: ExecOptions = {}): Promise<ExecResult> {
     options.signal?.throwIfAborted();
-    await this.#makePrivate();
-    const cwd = await this.#toFolder(options.cwd ?? PINNED.workspace);
+    await this.#makeFolders();
+    const cwd = await this.#resolveFolder(options.cwd ?? PINNED.workspace);
     return this.#network.use([], async (way) => {
       const argv = ["/bin/sh", "-c", command];
       const env = { ...way.env, ...options.env };
@@ -128,12 +117,12 @@ export class BwrapSandbox implements Sandbox {
         way,
         stdio: ["pipe", "pipe", "pipe"],
       });
-      return this.#enclosure.await(child, awaitCommand(child, options, endTree));
+      return this.#enclosure.track(child, awaitCommand(child, options, endTree));
     });
   }
 
   async host(port: number): Promise<URL> {
-    await this.#makePrivate();
+    await this.#makeFolders();
     return this.#network.openPort(port);
   }
 
@@ -156,21 +145,21 @@ export class BwrapSandbox implements Sandbox {
     await this.#folder.remove();
   }
 
-  async #toFolder(path: string): Promise<string> {
+  async #resolveFolder(path: string): Promise<string> {
     const { said } = toMappedPath(path, PINNED, PINNED.workspace, this.folders);
     await this.files.locateWorkFolder(path);
     return said;
   }
 
-  /** An agent may have removed them. */
-  async #makePrivate(): Promise<void> {
+  /** Makes the sandbox's folders again where they are missing: an agent may have removed them. */
+  async #makeFolders(): Promise<void> {
     await this.#launcher.makeFolders();
     const outputs = await this.files.stat(OUTPUTS).catch(() => undefined);
     if (outputs === undefined) await this.files.mkdir(OUTPUTS);
   }
 
   async #demandProgram({ argv: [program = ""], env, needs = [] }: Launch): Promise<void> {
-    const path = env["PATH"] ?? this.#record.env?.["PATH"] ?? (await toInnerPath(needs));
+    const path = env["PATH"] ?? this.#record.env?.["PATH"] ?? (await findInnerPath(needs));
     await demandProgram(this.#launcher.toHostPath(program), { PATH: path });
     if (!program.includes("/") || this.#launcher.isVisible(program, needs)) return;
     const detail = `The program ${program} lies where the sandbox sees nothing. Install it below /usr, or let its launch name it as needed.`;

@@ -4,15 +4,14 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** The first Linux with a Landlock that keeps abstract sockets apart is 6.12. */
-const SCOPES_SINCE = 6;
+/** The first version of Landlock that can block abstract UNIX sockets; Linux 6.12 has it. */
+const LEAST_LANDLOCK = 6;
 const SCOPE_ABSTRACT_UNIX_SOCKET = 1;
 const CREATE_RULESET = 444;
 const RESTRICT_SELF = 446;
 const PRCTL = { x64: 157, arm64: 167 } as const;
 const NO_NEW_PRIVS = 38;
 
-/** Both can make any system call; every distribution has one of them. */
 const PERL = `$abi = syscall(${CREATE_RULESET}, 0, 0, 1);
 if ($ARGV[0] eq "version") { print "$abi\\n"; exit 0 }
 $rules = pack("QQQ", 0, 0, ${SCOPE_ABSTRACT_UNIX_SOCKET});
@@ -41,6 +40,7 @@ demand(call(${RESTRICT_SELF}, fd, 0), "landlock")
 os.close(fd)
 os.execvp(sys.argv[3], sys.argv[3:])`;
 
+/** Both can make any system call, and every distribution has one of them. */
 const INTERPRETERS = [
   { program: "/usr/bin/perl", args: ["-e", PERL] },
   { program: "/usr/bin/python3", args: ["-I", "-S", "-c", PYTHON] },
@@ -49,8 +49,8 @@ const INTERPRETERS = [
 let found: Promise<readonly string[] | undefined> | undefined;
 
 /**
- * What goes before bwrap so that nothing in it reaches an abstract UNIX socket outside, where the network is the
- * host's own. undefined where this host cannot: then nothing in it may make UNIX sockets.
+ * The command prefix that blocks the host's abstract UNIX sockets for a bwrap in the host's network. Undefined where
+ * this host cannot block them; then no process inside may make UNIX sockets.
  */
 export function findScopePrefix(bwrap: string): Promise<readonly string[] | undefined> {
   found ??= find(bwrap);
@@ -60,25 +60,25 @@ export function findScopePrefix(bwrap: string): Promise<readonly string[] | unde
 async function find(bwrap: string): Promise<readonly string[] | undefined> {
   const { arch } = process;
   if (arch !== "x64" && arch !== "arm64") return undefined;
-  // Without new privileges, one that needs its setuid bit does not work.
+  // The prefix sets no_new_privs, which takes the setuid bit's effect from bwrap.
   const isSetuid = (((await stat(bwrap).catch(() => undefined))?.mode ?? 0) & 0o4000) !== 0;
   if (isSetuid && process.geteuid?.() !== 0) return undefined;
   for (const { program, args } of INTERPRETERS) {
     const prefix = [program, ...args, "exec", String(PRCTL[arch])];
-    if ((await versionOf(program, args)) >= SCOPES_SINCE && (await works(prefix))) return prefix;
+    if ((await readLandlockVersion(program, args)) >= LEAST_LANDLOCK && (await works(prefix))) return prefix;
   }
   return undefined;
 }
 
-async function versionOf(program: string, args: readonly string[]): Promise<number> {
-  const runs = await access(program, constants.X_OK).then(
+async function readLandlockVersion(program: string, args: readonly string[]): Promise<number> {
+  const isRunnable = await access(program, constants.X_OK).then(
     () => true,
     () => false,
   );
-  if (!runs) return 0;
+  if (!isRunnable) return 0;
   const options = { env: {}, cwd: "/", timeout: 10_000 };
-  const said = await run(program, [...args, "version"], options).catch(() => ({ stdout: "" }));
-  return Number(said.stdout.trim()) || 0;
+  const answer = await run(program, [...args, "version"], options).catch(() => ({ stdout: "" }));
+  return Number(answer.stdout.trim()) || 0;
 }
 
 async function works([program = "", ...args]: readonly string[]): Promise<boolean> {

@@ -20,21 +20,21 @@ import {
   MODE_CALLS,
   NETLINK_ROUTE,
   NEW_NAMESPACES,
-  OPENAT2,
   OPEN_CALLS,
+  OPENAT2,
   PRIVILEGE_BITS,
   SOCKET,
   SOCKETPAIR,
   type Machine,
 } from "./syscalls.ts";
 
-export interface FilterOptions {
+interface FilterOptions {
   readonly arch?: string;
-  /** Whether `socket` may make UNIX sockets; pairs of them are always there. */
+  /** Whether `socket` may make UNIX sockets; `socketpair` always may. */
   readonly unixSockets?: boolean;
 }
 
-/** The filter of system calls as the kernel takes it (classic BPF), or undefined on a machine that we have no list for. */
+/** The filter of system calls in the kernel's format (classic BPF); undefined for a machine without a list of calls. */
 export function toSeccompFilter({ arch = process.arch, unixSockets = true }: FilterOptions = {}):
   | Buffer
   | undefined {
@@ -47,14 +47,14 @@ export function toSeccompFilter({ arch = process.arch, unixSockets = true }: Fil
 
 const known = new Map<string, Buffer>();
 
-/** Each block ends in an answer, so no jump is longer than its block. The frequent calls come first. */
+/** Each block ends in a return, so no jump is longer than its block. Frequent calls come first. */
 function toProgram(arch: Machine, unixSockets: boolean): Instruction[] {
   const families = [...(unixSockets ? [AF_UNIX] : []), AF_INET, AF_INET6];
   return [
     load(ARCH_OFFSET),
     ...unless(AUDIT_ARCH[arch], [fail(ENOSYS)]),
     load(NUMBER_OFFSET),
-    // Later calls, and the x32 ones, which have numbers of their own.
+    // Calls that are newer than the list, and those of x32, whose numbers are higher.
     jump(JGT, HIGHEST, 0, 1),
     fail(ENOSYS),
     ...Object.values(OPEN_CALLS[arch]).flatMap(([number, flags]) =>
@@ -65,7 +65,7 @@ function toProgram(arch: Machine, unixSockets: boolean): Instruction[] {
         ...withoutPrivilegeBits(flags + 1),
       ]),
     ),
-    // Both ioctls type into a terminal as if its user had.
+    // Both ioctls put input into a terminal as if its user had typed it.
     ...when(IOCTL[arch], [
       load(argument(1)),
       ...when(TIOCSTI, [fail(EPERM)]),
@@ -80,7 +80,7 @@ function toProgram(arch: Machine, unixSockets: boolean): Instruction[] {
     ]),
     ...when(CLONE3, [fail(ENOSYS)]),
     ...when(OPENAT2, [fail(ENOSYS)]),
-    // Every other family is a way around the network namespace (vsock) or a part of the kernel that nobody needs.
+    // Every other family leads around the network namespace (vsock) or into parts of the kernel that no agent needs.
     ...when(SOCKET[arch], [
       load(argument(1)),
       and(SOCK_TYPE_MASK),
@@ -98,7 +98,7 @@ function toProgram(arch: Machine, unixSockets: boolean): Instruction[] {
       give(SECCOMP_RET_ALLOW),
     ]),
     ...Object.values(MODE_CALLS[arch]).flatMap(([number, mode]) => when(number, withoutPrivilegeBits(mode))),
-    // It takes a whole disk in an instant; what is written takes its time, and is seen.
+    // fallocate can fill a disk in an instant. Ordinary writes take time, so the disk limit stops them.
     ...when(FALLOCATE[arch], [
       load(argument(1)),
       jump(JSET, FREES_SPACE, 1, 0),
@@ -110,7 +110,7 @@ function toProgram(arch: Machine, unixSockets: boolean): Instruction[] {
   ];
 }
 
-/** A setuid file that is made inside would be one outside, of the same user. */
+/** A setuid file that is made inside would have the same power outside. */
 function withoutPrivilegeBits(mode: number): Instruction[] {
   return [load(argument(mode)), jump(JSET, PRIVILEGE_BITS, 0, 1), fail(EPERM), give(SECCOMP_RET_ALLOW)];
 }
@@ -138,10 +138,10 @@ const SECCOMP_RET_ERRNO = 0x00050000;
 const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
 const SOCK_TYPE_MASK = 0xf;
-/** Another name for a packet socket. */
+/** The old type of a packet socket. */
 const SOCK_PACKET = 10;
 
-/** In struct seccomp_data. */
+/** Offsets in struct seccomp_data. */
 const NUMBER_OFFSET = 0;
 const ARCH_OFFSET = 4;
 
@@ -152,7 +152,7 @@ const JEQ = 0x15;
 const JGT = 0x25;
 const JSET = 0x45;
 
-/** The lower half of an argument; both machines are little-endian. */
+/** The offset of an argument's lower half; both machines are little-endian. */
 function argument(index: number): number {
   return 16 + index * 8;
 }

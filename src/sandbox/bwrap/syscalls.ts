@@ -1,6 +1,6 @@
 /**
- * What no agent needs and what has led out of sandboxes: debugging others, mounting, namespaces, the kernel's own.
- * At least what Docker denies to a container without capabilities.
+ * Calls for debugging, mounting, namespaces and kernel internals: no agent needs them, and they have led out of
+ * sandboxes. The list has all calls that Docker denies to a container without capabilities.
  */
 export const DENIED = {
   x64: {
@@ -132,7 +132,7 @@ export const DENIED = {
   },
 } as const;
 
-/** Calls that set the mode of a file: the number, and which argument it is. */
+/** Calls that set the mode of a file: the number, and the index of the mode argument. */
 export const MODE_CALLS = {
   x64: {
     chmod: [90, 1],
@@ -146,7 +146,7 @@ export const MODE_CALLS = {
   arm64: { fchmod: [52, 1], fchmodat: [53, 2], fchmodat2: [452, 2], mknodat: [33, 2] },
 } as const satisfies Record<Machine, Record<string, readonly [number, number]>>;
 
-/** Calls whose mode counts when they make a file: the number, and where the flags are. The mode follows them. */
+/** Calls that use a mode only when they make a file: the number, and the index of the flags. The mode is the next. */
 export const OPEN_CALLS = {
   x64: { openat: [257, 2], open: [2, 1] },
   arm64: { openat: [56, 2] },
@@ -157,15 +157,15 @@ export const IOCTL = { x64: 16, arm64: 29 } as const;
 export const SOCKET = { x64: 41, arm64: 198 } as const;
 export const SOCKETPAIR = { x64: 53, arm64: 199 } as const;
 export const FALLOCATE = { x64: 285, arm64: 47 } as const;
-/** Their arguments are behind a pointer that no filter can follow; told that they are missing, libc takes the old ones. */
+/** These two take a pointer to their arguments, which a filter cannot read. Without them libc uses the old calls. */
 export const CLONE3 = 435;
 export const OPENAT2 = 437;
-/** file_setattr of Linux 6.17. What comes later has been judged by nobody, so it is missing. */
+/** The newest reviewed call, file_setattr of Linux 6.17. Later ones are reported as missing. */
 export const HIGHEST = 469;
-/** As the kernel names an architecture to a filter. */
+/** The kernel's number of an architecture in a filter. */
 export const AUDIT_ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
 
-// What the arguments mean, alike on both.
+// Argument values, equal on both machines.
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
 export const NEW_NAMESPACES = 0x7e020000;
 export const AF_UNIX = 1;

@@ -1,56 +1,55 @@
 import { SluiceError } from "../../contract/index.ts";
-import { Catalog } from "./catalog.ts";
 import { collect } from "./collect.ts";
-import { ContentIndex } from "./contentIndex.ts";
-import { Gate } from "./gate.ts";
 import type { CheckpointInfo, Checkpoints, CheckpointStorage } from "./port.ts";
-import { demandCheckpoint, restoreCheckpoint } from "./restore.ts";
-import { takeCheckpoint, type Shelf } from "./take.ts";
+import { CheckpointRecords, type CheckpointStore } from "./records.ts";
+import { demandCheckpoint, restoreCheckpoint } from "./restore/restore.ts";
+import { ContentIndex } from "./storage/content-index.ts";
+import { takeCheckpoint } from "./take.ts";
 
 export interface CheckpointsOptions {
   readonly storage: CheckpointStorage;
-  /** On this host, for what spares work the next time; it may be lost at any moment. */
+  /** A folder for caches on this host. Its loss costs time only. */
   readonly cacheFolder: string;
-  /** Host folders that no checkpoint may hold although they may lie in a root: our own data. */
+  /** Host folders that no checkpoint may hold, even if they lie in a root: the server's data. */
   readonly never?: readonly string[] | undefined;
 }
 
 const LIST_DEFAULT = 100;
 
-/** Snapshots of host folders: content-addressed, so that each costs what is new in it. */
+/** Checkpoints of host folders, content-addressed: each stores new content only. */
 export function createCheckpoints(options: CheckpointsOptions): Checkpoints {
   const { storage, cacheFolder } = options;
-  const shelf: Shelf = {
+  const store: CheckpointStore = {
     storage,
     cacheFolder,
     index: new ContentIndex(storage, cacheFolder),
-    catalog: new Catalog(storage),
+    records: new CheckpointRecords(storage),
     never: [cacheFolder, ...(storage.folder === undefined ? [] : [storage.folder]), ...(options.never ?? [])],
   };
-  // What a collector would delete may be what a checkpoint builds on at that moment.
+  // A collection must not delete objects that a checkpoint in progress builds on.
   const gate = new Gate();
-  const { catalog } = shelf;
+  const { records } = store;
   return {
-    checkpoint: (request) => gate.together(() => takeCheckpoint(shelf, request)),
+    checkpoint: (request) => gate.together(() => takeCheckpoint(store, request)),
     restore: (id, request) =>
       gate.together(async () =>
-        restoreCheckpoint(shelf, await demandCheckpoint(shelf, id, request.sessionId), request),
+        restoreCheckpoint(store, await demandCheckpoint(store, id, request.sessionId), request),
       ),
     list: async ({ limit = LIST_DEFAULT, sessionId } = {}) =>
-      catalog.list({ limit: demandLimit(limit), sessionId }),
-    get: async (id, { sessionId } = {}) => (id === "latest" ? catalog.latest(sessionId) : catalog.get(id)),
-    lineage: (id) => readLineage(catalog, id),
-    remove: (id) => catalog.remove(id),
-    gc: (request = {}) => gate.alone(() => collect(shelf, request)),
+      records.list({ limit: demandLimit(limit), sessionId }),
+    get: async (id, { sessionId } = {}) => (id === "latest" ? records.latest(sessionId) : records.get(id)),
+    lineage: (id) => readLineage(records, id),
+    remove: (id) => records.remove(id),
+    gc: (request = {}) => gate.alone(() => collect(store, request)),
   };
 }
 
-async function readLineage(catalog: Catalog, id: string): Promise<CheckpointInfo[]> {
+async function readLineage(records: CheckpointRecords, id: string): Promise<CheckpointInfo[]> {
   const line: CheckpointInfo[] = [];
   const seen = new Set<string>();
   for (let next: string | undefined = id; next !== undefined && !seen.has(next);) {
     seen.add(next);
-    const info: CheckpointInfo | undefined = await catalog.get(next);
+    const info: CheckpointInfo | undefined = await records.get(next);
     if (info !== undefined) line.push(info);
     next = info?.parentId;
   }
@@ -60,4 +59,42 @@ async function readLineage(catalog: Catalog, id: string): Promise<CheckpointInfo
 function demandLimit(limit: number): number {
   if (Number.isInteger(limit) && limit > 0) return limit;
   throw new SluiceError("invalid_request", "The limit of a list is a whole number above 0.");
+}
+
+/** Runs work together with other work, or alone. */
+export class Gate {
+  #inside = 0;
+  #alone: Promise<void> = Promise.resolve();
+  #empty: (() => void) | undefined;
+
+  async together<T>(work: () => Promise<T>): Promise<T> {
+    for (let before; before !== this.#alone;) {
+      before = this.#alone;
+      await before;
+    }
+    this.#inside += 1;
+    try {
+      return await work();
+    } finally {
+      this.#inside -= 1;
+      if (this.#inside === 0) this.#empty?.();
+    }
+  }
+
+  alone<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#alone;
+    const done = this.#afterAll(before, work);
+    this.#alone = done.then(
+      () => {},
+      () => {},
+    );
+    return done;
+  }
+
+  async #afterAll<T>(before: Promise<void>, work: () => Promise<T>): Promise<T> {
+    await before;
+    if (this.#inside > 0) await new Promise<void>((empty) => (this.#empty = empty));
+    this.#empty = undefined;
+    return work();
+  }
 }

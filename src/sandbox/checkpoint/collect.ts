@@ -1,66 +1,66 @@
-import { condemn, listMarks } from "./condemned.ts";
-import { parseManifest, readEntries, toManifestKey } from "./manifest.ts";
-import { PackWriter, toPackKey, type WrittenPack } from "./packWriter.ts";
-import { toPieces } from "./page.ts";
-import { PieceReader } from "./pieceReader.ts";
-import type { Collected } from "./port.ts";
-import { sweepStatCaches } from "./statCache.ts";
-import type { Shelf } from "./take.ts";
+import { SluiceError } from "../../contract/index.ts";
+import { parseManifest, readEntries, toManifestKey, toPieces } from "./manifest.ts";
+import type { CheckpointStorage, Collected } from "./port.ts";
+import type { CheckpointStore } from "./records.ts";
+import { sweepStatCaches } from "./stat-cache.ts";
+import { PackWriter } from "./storage/pack-writer.ts";
+import { toPackKey, type WrittenPack } from "./storage/pack.ts";
+import { PieceReader } from "./storage/piece-reader.ts";
 
 const GRACE_MS = 60 * 60 * 1000;
 
 /**
- * Finds what no checkpoint needs. It leaves the index at once, so that no new checkpoint builds on it, and goes
- * when its mark is old enough: another process may be writing one that needs it right now.
+ * Finds objects that no checkpoint needs. They leave the index at once, so that no new checkpoint builds on them, and
+ * are deleted when their mark is old enough: another process may be writing a checkpoint that needs them.
  */
 export async function collect(
-  shelf: Shelf,
+  store: CheckpointStore,
   options: { graceMs?: number | undefined; signal?: AbortSignal | undefined },
 ): Promise<Collected> {
-  const { storage, index } = shelf;
+  const { storage, index } = store;
   const graceMs = options.graceMs ?? GRACE_MS;
   await index.refreshFromPacks();
-  // Listed before the records are read: what is stored after this is not looked at.
+  // The list comes before the records are read, so objects of a later checkpoint are not in it.
   const stored = [...(await storage.list("packs/")), ...(await storage.list("manifests/"))];
-  const needed = await findNeeded(shelf, options.signal);
-  const kept = await keepPacks(shelf, needed.pieces, options.signal);
+  const needed = await findNeeded(store, options.signal);
+  const kept = await keepPacks(store, needed.pieces, options.signal);
   await index.replace(kept.packs);
   const live = new Set([...kept.packs.map((pack) => toPackKey(pack.sha256)), ...needed.manifests]);
   const dead = new Set(stored.filter((key) => !live.has(key)));
   const marks = await listMarks(storage);
   const marked = new Map(marks.map((mark) => [mark.key, mark]));
   let deleted = 0;
-  for (const { key, mark, at } of marks) {
+  for (const { key, markKey, at } of marks) {
     const due = dead.has(key) && Date.now() - at >= graceMs;
     if (due) await storage.delete(key);
-    // A mark on what lives again, or is gone, means nothing.
-    if (due || !dead.has(key)) await storage.delete(mark);
+    // The mark goes, too, and so does that of an object that is needed again or gone.
+    if (due || !dead.has(key)) await storage.delete(markKey);
     if (due) dead.delete(key);
     deleted += due ? 1 : 0;
   }
   for (const key of dead) {
     if (graceMs === 0) await storage.delete(key);
-    else if (!marked.has(key)) await condemn(storage, key);
+    else if (!marked.has(key)) await mark(storage, key);
   }
-  await dropOrphans(shelf);
-  await sweepStatCaches(shelf.cacheFolder);
+  await dropOrphans(store);
+  await sweepStatCaches(store.cacheFolder);
   if (graceMs === 0) deleted += dead.size;
   return { deleted, marked: graceMs === 0 ? 0 : dead.size, repacked: kept.repacked };
 }
 
 async function findNeeded(
-  shelf: Shelf,
+  store: CheckpointStore,
   signal: AbortSignal | undefined,
 ): Promise<{ pieces: ReadonlySet<string>; manifests: ReadonlySet<string> }> {
-  const reader = new PieceReader(shelf.index);
+  const reader = new PieceReader(store.index);
   const pieces = new Set<string>();
   const manifests = new Set<string>();
-  for (const key of await shelf.storage.list("checkpoints/")) {
+  for (const key of await store.storage.list("checkpoints/")) {
     signal?.throwIfAborted();
-    const info = await shelf.catalog.get(key.slice("checkpoints/".length, -".json".length));
+    const info = await store.records.get(key.slice("checkpoints/".length, -".json".length));
     if (info === undefined || manifests.has(toManifestKey(info.hash))) continue;
     manifests.add(toManifestKey(info.hash));
-    const manifest = parseManifest(info.hash, await shelf.storage.get(toManifestKey(info.hash)));
+    const manifest = parseManifest(info.hash, await store.storage.get(toManifestKey(info.hash)));
     for (const root of manifest.roots.values()) {
       const pages = await reader.readAll(root.pages);
       for (const page of root.pages) pieces.add(page);
@@ -72,9 +72,9 @@ async function findNeeded(
   return { pieces, manifests };
 }
 
-/** Every needed piece ends up in one pack; packs of which less than half is needed are written anew. */
+/** The packs to keep. If less than half of a pack's pieces are needed, those are written to a new pack. */
 async function keepPacks(
-  { storage, index }: Shelf,
+  { storage, index }: CheckpointStore,
   needed: ReadonlySet<string>,
   signal: AbortSignal | undefined,
 ): Promise<{ packs: WrittenPack[]; repacked: number }> {
@@ -107,19 +107,64 @@ async function keepPacks(
   }
 }
 
-/** Places in a session's list whose record was never written, or is gone. */
-async function dropOrphans({ storage, catalog }: Shelf): Promise<void> {
+/** Deletes entries of a session's list whose checkpoint has no record. */
+async function dropOrphans({ storage, records }: CheckpointStore): Promise<void> {
   const ids = new Set(await storage.list("checkpoints/"));
   for (const key of await storage.list("sessions/")) {
     const id = key.slice(key.lastIndexOf("/") + 1);
     if (ids.has(`checkpoints/${id}.json`)) continue;
-    // The place is taken a moment before the record is written.
-    if (Date.now() - toTime(id) > GRACE_MS && (await catalog.get(id)) === undefined)
+    // A new entry stays: it is written a moment before its record.
+    if (Date.now() - toTime(id) > GRACE_MS && (await records.get(id)) === undefined)
       await storage.delete(key);
   }
 }
 
-/** Ids begin with their time. */
+/** The time in an id, which begins with it. */
 function toTime(id: string): number {
   return Number.parseInt(id.slice("ckpt_".length, "ckpt_".length + 9), 36);
+}
+
+const PREFIX = "condemned/";
+/** After this time a checkpoint cannot trust a mark any more; far less than any sensible grace of a collector. */
+const LONG_MS = 20 * 60 * 1000;
+
+/** A collector's mark on an unneeded object, which is deleted when the mark is old enough. */
+interface Mark {
+  /** The storage key of the mark itself. */
+  readonly markKey: string;
+  /** The storage key of the unneeded object. */
+  readonly key: string;
+  readonly at: number;
+}
+
+async function listMarks(storage: CheckpointStorage): Promise<Mark[]> {
+  const markKeys = await storage.list(PREFIX);
+  return markKeys.map((markKey) => {
+    const [time = "", ...names] = markKey.slice(PREFIX.length).split("!");
+    return { markKey, key: names.join("/"), at: Number.parseInt(time, 36) };
+  });
+}
+
+async function mark(storage: CheckpointStorage, key: string): Promise<void> {
+  await storage.put(`${PREFIX}${Date.now().toString(36)}!${key.replaceAll("/", "!")}`, new Uint8Array());
+}
+
+/** Takes the marks off the objects of a new checkpoint: a collector of another process may have run meanwhile. */
+export async function rescue(
+  store: CheckpointStore,
+  needed: { hash: string; pieces: ReadonlySet<string>; begun: number },
+): Promise<void> {
+  const marks = await listMarks(store.storage);
+  if (marks.length === 0) return;
+  const packs = new Set([...needed.pieces].map((piece) => store.index.packOf(piece) ?? ""));
+  const keys = new Set([...packs].filter(Boolean).map(toPackKey)).add(toManifestKey(needed.hash));
+  const ours = marks.filter((mark) => keys.has(mark.key));
+  if (ours.length === 0) return;
+  if (Date.now() - needed.begun > LONG_MS) {
+    const detail = "The checkpoint took so long that what it needs may have been collected. Take it again.";
+    throw new SluiceError("timeout", detail);
+  }
+  const lost = [...store.index.packs()].filter(([name]) => packs.has(name));
+  await store.index.publish(lost.map(([sha256, pieces]) => ({ sha256, pieces })));
+  for (const { markKey } of ours) await store.storage.delete(markKey);
 }

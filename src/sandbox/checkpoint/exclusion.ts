@@ -1,22 +1,21 @@
-import { AGENT_CREDENTIALS, HOME_CREDENTIALS } from "./credentials.ts";
 import type { CheckpointExcludes } from "./port.ts";
 
-/** What can be made again, or is not meant to last. */
+/** Files that a program can make again, or that are temporary. */
 export const DEFAULT_EXCLUDES: CheckpointExcludes = {
   "*": ["node_modules", "__pycache__", "*.pyc", ".cache", ".npm", ".pip", ".venv", "venv"],
   workspace: ["/temp"],
 };
 
-/** What a restore that was killed leaves behind. */
-export const STAGE_PREFIX = ".sluice-restore-";
+/** The prefix of a restore's staging folder, which a killed restore leaves behind. */
+export const STAGING_PREFIX = ".sluice-restore-";
 
 /**
- * Which paths of a root are left out, with all that is below them.
- * A pattern without a slash is a name at any depth, one that begins with a slash starts at the root,
- * any other is a run of names at any depth. `*` stands for any letters of one name.
+ * The excluded paths of a root, each with its content. A pattern without a slash is a name at any depth. One that begins
+ * with a slash starts at the root. Any other is a sequence of names at any depth. `*` stands for any characters of one
+ * name.
  */
 export class Exclusion {
-  /** As they were given; the ones that always hold are not among them. */
+  /** The given patterns, without the built-in ones. */
   readonly patterns: readonly string[];
   readonly #name: RegExp;
   readonly #path: RegExp;
@@ -27,17 +26,17 @@ export class Exclusion {
     this.#holes = new Set(holes);
     const credentials =
       root === "workspace" ? AGENT_CREDENTIALS : [...AGENT_CREDENTIALS, ...HOME_CREDENTIALS];
-    const all = [`/${STAGE_PREFIX}*`, ...credentials, ...patterns];
+    const all = [`/${STAGING_PREFIX}*`, ...credentials, ...patterns];
     this.#name = toExpression(all.filter((pattern) => !pattern.includes("/")));
     this.#path = toExpression(all.filter((pattern) => pattern.includes("/")));
   }
 
-  /** Whether this very entry is; those above it are taken to be inside. */
+  /** Whether this entry itself is excluded, for a caller that knows its parents are not. */
   matches(path: string, name: string): boolean {
     return this.#name.test(name) || this.#path.test(path) || this.#holes.has(path);
   }
 
-  /** Whether it or anything above it is. */
+  /** Whether the entry or one of its parents is excluded. */
   covers(path: string): boolean {
     for (let end = path.indexOf("/"); end !== -1; end = path.indexOf("/", end + 1)) {
       if (this.#matchesPath(path.slice(0, end))) return true;
@@ -66,3 +65,102 @@ function toSource(pattern: string): string {
   const text = pattern.replace(/^\/+|\/+$/g, "");
   return text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll("*", "[^/]*");
 }
+
+/** The agents' own logins: never in a checkpoint, at any depth and in any root. */
+export const AGENT_CREDENTIALS: readonly string[] = [
+  ".claude/.credentials.json",
+  ".codex/auth.json",
+  ".gemini/oauth_creds.json",
+  ".gemini/*oauth-tokens*.json",
+  ".gemini/gemini-credentials.json",
+  ".qwen/oauth_creds.json",
+  ".local/share/opencode/auth.json",
+  ".local/share/opencode/mcp-auth.json",
+  ".config/opencode/auth*",
+  ".local/share/amp/secrets.json",
+  ".grok/auth.json",
+  ".kimi/credentials",
+  ".factory/auth.*",
+  ".config/cursor/auth.json",
+  ".config/github-copilot",
+  ".scripted/mcp.json",
+];
+
+/** Credentials in a home: never in a checkpoint. In a workspace a file of such a name is the user's work, and is kept. */
+export const HOME_CREDENTIALS: readonly string[] = [
+  // Configuration with keys of providers and MCP servers, rewritten at each launch.
+  "/.claude.json*",
+  "/.claude/backups",
+  "/.codex/config.toml",
+  "/.gemini/settings.json",
+  "/.gemini/.env",
+  "/.gemini/google_accounts.json",
+  "/.qwen/settings.json",
+  "/.qwen/.env",
+  "/.config/opencode/opencode.json*",
+  "/.config/opencode/config.json",
+  "/.config/amp/settings.json*",
+  "/.grok/user-settings.json",
+  "/.kimi/config.toml",
+  "/.cursor/mcp.json",
+  // Logs of requests, which may show a header or a variable.
+  "/.claude/debug",
+  "/.claude/shell-snapshots",
+  "/.codex/shell_snapshots",
+  "/.codex/log",
+  // Hosts of code and packages.
+  ".netrc",
+  "_netrc",
+  ".git-credentials",
+  "/.config/git/credentials",
+  "/.config/gh",
+  "/.config/glab-cli",
+  "/.config/hub",
+  ".npmrc",
+  ".yarnrc",
+  ".yarnrc.yml",
+  ".pypirc",
+  "/.config/pip/pip.conf",
+  "/.pip/pip.conf",
+  "/.cargo/credentials*",
+  "/.gem/credentials",
+  "/.bundle/config",
+  "/.composer/auth.json",
+  "/.config/composer/auth.json",
+  "/.m2/settings*.xml",
+  "/.gradle/gradle.properties",
+  "/.nuget",
+  // Clouds, databases and vaults.
+  ".aws",
+  ".azure",
+  "/.config/gcloud",
+  "/.config/doctl",
+  "/.config/rclone",
+  "/.config/op",
+  ".kube",
+  "/.docker/config.json",
+  "/.config/containers/auth.json",
+  ".terraformrc",
+  "/.terraform.d/credentials*",
+  ".vault-token",
+  ".pgpass",
+  ".my.cnf",
+  ".password-store",
+  "/.local/share/keyrings",
+  // Keys.
+  ".ssh",
+  ".gnupg",
+  "*.pem",
+  "*.key",
+  "*.p12",
+  "*.pfx",
+  "*.jks",
+  "*.keystore",
+  "*.kdbx",
+  "id_rsa*",
+  "id_ecdsa*",
+  "id_ed25519*",
+  // Typed input, passwords among it.
+  ".*_history",
+  ".lesshst",
+];

@@ -1,23 +1,22 @@
 import { SluiceError } from "../../contract/index.ts";
-import { parsePage, type Entry } from "./page.ts";
-import { corrupt } from "./corrupt.ts";
-import { isSha256, sha256 } from "./sha256.ts";
+import { PIECE_BYTES } from "./content.ts";
+import { corrupt, isSha256, sha256 } from "./storage/integrity.ts";
 
 /**
- * A whole tree, by name of root. Its entries are cut into pages that are pieces like any other, so a checkpoint
- * stores the pages that changed; the manifest itself lists their hashes, and its own hash names it.
+ * The trees of a checkpoint, by name of root. Their entries are cut into pages, which are stored as pieces: a new
+ * checkpoint stores changed pages only. The manifest lists the hashes of the pages, and its own hash is its key.
  */
 export interface Manifest {
   readonly roots: ReadonlyMap<string, ManifestRoot>;
 }
 
 export interface ManifestRoot {
-  /** The patterns that were left out; what they match is never removed. */
+  /** The excluded patterns; a restore never removes files that they match. */
   readonly exclude: readonly string[];
   readonly pages: readonly string[];
 }
 
-export interface ManifestText {
+interface ManifestText {
   readonly hash: string;
   readonly bytes: Uint8Array;
 }
@@ -32,7 +31,7 @@ export function toManifest(roots: ReadonlyMap<string, ManifestRoot>): ManifestTe
   return { hash: sha256(bytes), bytes };
 }
 
-/** Takes nothing on trust: neither that the bytes are those of the hash, nor what they say. */
+/** Checks the bytes against the hash, and their content against the format. */
 export function parseManifest(hash: string, bytes: Uint8Array | undefined): Manifest {
   const key = toManifestKey(hash);
   if (bytes === undefined) throw corrupt(key, "is missing");
@@ -49,7 +48,7 @@ export function parseManifest(hash: string, bytes: Uint8Array | undefined): Mani
   return { roots };
 }
 
-/** The entries of one root, from its pages; refused as a whole when any of them could lead outside. */
+/** The entries of one root, from its pages. If one of them could lead outside of the root, all are refused. */
 export function readEntries(root: ManifestRoot, readPage: (sha256: string) => Uint8Array): Entry[] {
   const entries: Entry[] = [];
   const folders = new Set<string>();
@@ -59,7 +58,7 @@ export function readEntries(root: ManifestRoot, readPage: (sha256: string) => Ui
       const { path } = entry;
       if (path <= last) throw corrupt(page, `has ${JSON.stringify(path)} out of order`);
       const parent = path.slice(0, Math.max(0, path.lastIndexOf("/")));
-      // What is above an entry is a folder of the same manifest: never a symlink, never the world outside.
+      // The parent of an entry is a folder of the same manifest: never a symlink, never a folder outside.
       if (parent !== "" && !folders.has(parent))
         throw corrupt(page, `has no folder for ${JSON.stringify(path)}`);
       if (entry.kind === "directory") folders.add(path);
@@ -96,4 +95,116 @@ function parseJson(key: string, bytes: Uint8Array): unknown {
   } catch {
     throw corrupt(key, "is not JSON");
   }
+}
+
+/** One line of a page. Only files have a time, in whole milliseconds. */
+export type Entry =
+  | FileEntry
+  | { readonly kind: "directory"; readonly path: string; readonly mode: number }
+  | { readonly kind: "symlink"; readonly path: string; readonly target: string }
+  /** An entry that existed and could not be read. */
+  | { readonly kind: "unread"; readonly path: string };
+
+export interface FileEntry {
+  readonly kind: "file";
+  readonly path: string;
+  readonly mode: number;
+  readonly size: number;
+  readonly mtime: number;
+  readonly sha256: string;
+  /** Only for files of more than one piece. */
+  readonly pieces?: readonly string[] | undefined;
+}
+
+/** The kept bits of a mode: without set-user-id and set-group-id. */
+export const MODE_BITS = 0o1777;
+const PAGE_ENTRIES = 1024;
+const CUT_MASK = 127;
+
+/** Cuts sorted entries into pages where a path's hash says so: a new file then changes no border of another page. */
+export function toPages(entries: readonly Entry[]): { sha256: string; bytes: Buffer }[] {
+  const pages: { sha256: string; bytes: Buffer }[] = [];
+  let lines: string[] = [];
+  const close = (): void => {
+    if (lines.length === 0) return;
+    const bytes = Buffer.from(lines.join("\n"));
+    pages.push({ sha256: sha256(bytes), bytes });
+    lines = [];
+  };
+  for (const entry of entries) {
+    lines.push(JSON.stringify(toRow(entry)));
+    if (isCut(entry.path) || lines.length === PAGE_ENTRIES) close();
+  }
+  close();
+  return pages;
+}
+
+function parsePage(page: string, bytes: Uint8Array): Entry[] {
+  const lines = new TextDecoder().decode(bytes).split("\n");
+  return lines.map((line) => {
+    const entry = fromRow(parseRow(line));
+    if (entry === undefined || !isInnerPath(entry.path))
+      throw corrupt(page, `has a bad line ${line.slice(0, 200)}`);
+    return entry;
+  });
+}
+
+/** The pieces of a file; none for an empty one. */
+export function toPieces(entry: FileEntry): readonly string[] {
+  return entry.size === 0 ? [] : (entry.pieces ?? [entry.sha256]);
+}
+
+function toRow(entry: Entry): unknown[] {
+  if (entry.kind === "directory") return ["d", entry.path, entry.mode];
+  if (entry.kind === "symlink") return ["l", entry.path, entry.target];
+  if (entry.kind === "unread") return ["u", entry.path];
+  const { path, mode, size, mtime, sha256, pieces } = entry;
+  return ["f", path, mode, size, mtime, sha256, ...(pieces ? [pieces] : [])];
+}
+
+function fromRow(row: readonly unknown[]): Entry | undefined {
+  const [kind, path, third, size, mtime, hash, pieces] = row;
+  if (typeof path !== "string") return undefined;
+  if (kind === "u") return { kind: "unread", path };
+  if (kind === "l") return isTarget(third) ? { kind: "symlink", path, target: third } : undefined;
+  if (!isMode(third)) return undefined;
+  if (kind === "d") return { kind: "directory", path, mode: third };
+  if (kind !== "f" || !isCount(size) || !Number.isSafeInteger(mtime) || !isSha256(hash)) return undefined;
+  const file = { kind, path, mode: third, size, mtime: Number(mtime), sha256: hash } as const;
+  if (pieces === undefined) return size <= PIECE_BYTES ? { ...file, kind: "file" } : undefined;
+  if (!Array.isArray(pieces) || !pieces.every(isSha256)) return undefined;
+  return pieces.length === Math.ceil(size / PIECE_BYTES) ? { ...file, kind: "file", pieces } : undefined;
+}
+
+function parseRow(line: string): readonly unknown[] {
+  try {
+    const value: unknown = JSON.parse(line);
+    return Array.isArray(value) ? value : [];
+  } catch {
+    return [];
+  }
+}
+
+function isInnerPath(path: string): boolean {
+  if (path.includes("\0")) return false;
+  return path.split("/").every((name) => name !== "" && name !== "." && name !== "..");
+}
+
+function isTarget(value: unknown): value is string {
+  return typeof value === "string" && value !== "" && !value.includes("\0");
+}
+
+function isMode(value: unknown): value is number {
+  return isCount(value) && (value & ~MODE_BITS) === 0;
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+/** FNV-1a over the path. */
+function isCut(path: string): boolean {
+  let hash = 0x811c9dc5;
+  for (let n = 0; n < path.length; n++) hash = Math.imul(hash ^ path.charCodeAt(n), 0x01000193);
+  return ((hash ^ (hash >>> 15)) & CUT_MASK) === 0;
 }

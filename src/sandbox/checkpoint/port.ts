@@ -1,16 +1,16 @@
-/** Where checkpoints are kept: named bytes, nothing more. A key has the letters of a URL path. */
+/** The storage of checkpoints: bytes by key. A key has the characters of a URL path. */
 export interface CheckpointStorage {
-  /** All of it or nothing: no reader ever sees a half. */
+  /** Stores the bytes atomically: no reader sees a part of them. */
   put(key: string, bytes: Uint8Array): Promise<void>;
-  /** False where the key is there already; its bytes stay. */
+  /** False where the key exists; its bytes stay. */
   putIfAbsent(key: string, bytes: Uint8Array): Promise<boolean>;
   get(key: string): Promise<Uint8Array | undefined>;
   has(key: string): Promise<boolean>;
-  /** Every key that starts so, in order. */
+  /** Every key with this prefix, in order. */
   list(prefix: string): Promise<string[]>;
-  /** No error where there is none. */
+  /** A missing key is no error. */
   delete(key: string): Promise<void>;
-  /** The host folder that it lies in, which no checkpoint may hold. */
+  /** The host folder of the storage, which no checkpoint may hold. */
   readonly folder?: string;
 }
 
@@ -22,16 +22,16 @@ export interface CheckpointInfo {
   readonly timestamp: string;
   readonly parentId?: string | undefined;
   readonly comment?: string | undefined;
-  /** Of all files together, as they lie in the folders. */
+  /** The size of all files, uncompressed. */
   readonly sizeBytes: number;
   readonly agentType?: string | undefined;
   readonly model?: string | undefined;
   readonly sessionId?: string | undefined;
-  /** What the agent calls the session that it can resume from these files. */
+  /** The agent's own id of the session that it can resume from these files. */
   readonly nativeSessionId?: string | undefined;
 }
 
-/** Host folders by name; `workspace` and `home` are the ones that excludes and credentials know. */
+/** Host folders by name; `workspace` and `home` have excludes and credentials of their own. */
 export type CheckpointRoots = Readonly<Record<string, string>>;
 
 /** Patterns by the name of a root; those under `*` hold for all. */
@@ -44,12 +44,12 @@ export interface CheckpointProgress {
   readonly total?: number;
 }
 
-interface Watched {
+interface LongTask {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: CheckpointProgress) => void) | undefined;
 }
 
-export interface CheckpointOptions extends Watched {
+export interface CheckpointOptions extends LongTask {
   readonly roots: CheckpointRoots;
   readonly parentId?: string | undefined;
   readonly comment?: string | undefined;
@@ -57,30 +57,30 @@ export interface CheckpointOptions extends Watched {
   readonly model?: string | undefined;
   readonly sessionId?: string | undefined;
   readonly nativeSessionId?: string | undefined;
-  /** Instead of `DEFAULT_EXCLUDES`. Credentials are left out whatever it says. */
+  /** Replaces `DEFAULT_EXCLUDES`. Credentials are always left out. */
   readonly exclude?: CheckpointExcludes | undefined;
 }
 
 export interface CheckpointTaken {
   readonly info: CheckpointInfo;
   readonly work: {
-    /** Files of the trees, and how many of them had to be read. */
+    /** Files of the trees, and the number of files read. */
     readonly files: number;
     readonly filesRead: number;
     readonly bytesRead: number;
     readonly objectsWritten: number;
     readonly bytesWritten: number;
   };
-  /** What is there and could not be read, as `root/path`; a restore leaves it alone. */
+  /** Entries that could not be read, as `root/path`; a restore leaves them alone. */
   readonly unread: readonly string[];
 }
 
-export interface RestoreOptions extends Watched {
+export interface RestoreOptions extends LongTask {
   /** Roots that the checkpoint does not have are left alone. */
   readonly roots: CheckpointRoots;
   /** For the id `latest`: the newest of this session instead of the newest of all. */
   readonly sessionId?: string | undefined;
-  /** Who owns what is made. Root gives it to the owner of the root folder by default. */
+  /** The owner of new files. Root uses the owner of the root folder by default. */
   readonly owner?: { readonly uid: number; readonly gid: number } | undefined;
 }
 
@@ -98,23 +98,23 @@ export interface CheckpointRestored {
 
 export interface Checkpoints {
   checkpoint(options: CheckpointOptions): Promise<CheckpointTaken>;
-  /** Makes the folders what they were, by difference. Nobody else may write to them meanwhile. */
+  /** Restores the folders by difference. No other process may write to them meanwhile. */
   restore(id: string, options: RestoreOptions): Promise<CheckpointRestored>;
-  /** Newest first; 100 of them unless told otherwise. */
+  /** Newest first; 100 unless a limit is given. */
   list(options?: { limit?: number | undefined; sessionId?: string | undefined }): Promise<CheckpointInfo[]>;
   /** `latest` is the newest of the session, or of all. */
   get(id: string, options?: { sessionId?: string | undefined }): Promise<CheckpointInfo | undefined>;
-  /** A checkpoint and what it came from, newest first. */
+  /** A checkpoint and its ancestors, newest first. */
   lineage(id: string): Promise<CheckpointInfo[]>;
-  /** Forgets it; `gc` gives the space back. False where there is none. */
+  /** Removes the record; `gc` frees the space later. False where there is no such checkpoint. */
   remove(id: string): Promise<boolean>;
-  /** What no checkpoint needs is marked, and deleted once it was marked for `graceMs` (an hour). */
+  /** Marks objects that no checkpoint needs, and deletes those that were marked `graceMs` ago (an hour by default). */
   gc(options?: { graceMs?: number | undefined; signal?: AbortSignal | undefined }): Promise<Collected>;
 }
 
 export interface Collected {
   readonly deleted: number;
   readonly marked: number;
-  /** Packs that were mostly dead, written anew with what lives. */
+  /** The number of packs whose pieces were mostly unneeded; the needed ones were written to new packs. */
   readonly repacked: number;
 }

@@ -2,28 +2,28 @@ import type { CheckpointProgress } from "./port.ts";
 
 const EVERY_MS = 100;
 
-/** Counts, and tells now and then. */
+/** Counts files and bytes, and reports the counts at most every 100 ms. */
 export class Progress {
-  readonly #tell: ((progress: CheckpointProgress) => void) | undefined;
-  #told = 0;
+  readonly #report: ((progress: CheckpointProgress) => void) | undefined;
+  #reportedAt = 0;
   files = 0;
   bytes = 0;
   filesRead = 0;
   bytesRead = 0;
   total: number | undefined;
 
-  constructor(tell: ((progress: CheckpointProgress) => void) | undefined) {
-    this.#tell = tell;
+  constructor(report: ((progress: CheckpointProgress) => void) | undefined) {
+    this.#report = report;
   }
 
   file(bytes: number): void {
     this.files += 1;
     this.bytes += bytes;
-    if (this.#tell === undefined) return;
+    if (this.#report === undefined) return;
     const now = performance.now();
-    if (now - this.#told < EVERY_MS) return;
-    this.#told = now;
-    this.#say();
+    if (now - this.#reportedAt < EVERY_MS) return;
+    this.#reportedAt = now;
+    this.#reportNow();
   }
 
   read(bytes: number): void {
@@ -32,11 +32,11 @@ export class Progress {
   }
 
   end(): void {
-    this.#say();
+    this.#reportNow();
   }
 
-  #say(): void {
+  #reportNow(): void {
     const { files, bytes, total } = this;
-    this.#tell?.({ files, bytes, ...(total !== undefined && { total }) });
+    this.#report?.({ files, bytes, ...(total !== undefined && { total }) });
   }
 }

@@ -1,37 +1,38 @@
+import type { Stats } from "node:fs";
 import { SluiceError } from "../../contract/index.ts";
-import { withFileErrors } from "../host/fileErrors.ts";
-import type { Catalog } from "./catalog.ts";
-import { rescue } from "./condemned.ts";
-import type { ContentIndex } from "./contentIndex.ts";
+import { withFileErrors } from "../host/files/open-file.ts";
+import { Slice } from "../host/slice.ts";
+import { rescue } from "./collect.ts";
+import { readContent, Slab, type Content } from "./content.ts";
 import { DEFAULT_EXCLUDES, Exclusion, toPatterns } from "./exclusion.ts";
-import { demandRootNames, toManifest, toManifestKey, type ManifestRoot } from "./manifest.ts";
-import { PackWriter } from "./packWriter.ts";
-import { toPages } from "./page.ts";
-import type { CheckpointOptions, CheckpointStorage, CheckpointTaken } from "./port.ts";
+import {
+  demandRootNames,
+  MODE_BITS,
+  toManifest,
+  toManifestKey,
+  toPages,
+  toPieces,
+  type Entry,
+  type ManifestRoot,
+} from "./manifest.ts";
+import type { CheckpointStore } from "./records.ts";
+import type { CheckpointOptions, CheckpointTaken } from "./port.ts";
 import { Progress } from "./progress.ts";
-import { Slab } from "./readFile.ts";
-import { openRoots } from "./rootFolder.ts";
-import { scan } from "./scan.ts";
-import { Slice } from "./slice.ts";
-import { StatCache } from "./statCache.ts";
+import { StatCache } from "./stat-cache.ts";
+import { PackWriter } from "./storage/pack-writer.ts";
+import { openRoots, walk, type Found } from "./walk.ts";
 
-export interface Shelf {
-  readonly storage: CheckpointStorage;
-  readonly cacheFolder: string;
-  readonly index: ContentIndex;
-  readonly catalog: Catalog;
-  /** Host folders that no checkpoint may hold. */
-  readonly never: readonly string[];
-}
-
-/** Walks, stores what is new, then the manifest, and the record last: whatever dies on the way leaves no half. */
-export async function takeCheckpoint(shelf: Shelf, options: CheckpointOptions): Promise<CheckpointTaken> {
+/** Stores new content, then the manifest, and the record last: a checkpoint exists as a whole or not at all. */
+export async function takeCheckpoint(
+  store: CheckpointStore,
+  options: CheckpointOptions,
+): Promise<CheckpointTaken> {
   demandRootNames(options.roots);
-  const roots = await openRoots(options.roots, { never: shelf.never });
-  await shelf.index.refresh();
+  const roots = await openRoots(options.roots, { never: store.never });
+  await store.index.refresh();
   const begun = Date.now();
-  const writer = new PackWriter(shelf.storage, (piece) => shelf.index.has(piece));
-  const slice = new Slice(options.signal);
+  const writer = new PackWriter(store.storage, (piece) => store.index.has(piece));
+  const slice = new Slice({ signal: options.signal });
   const slab = new Slab();
   const progress = new Progress(options.onProgress);
   const parts = new Map<string, ManifestRoot>();
@@ -41,7 +42,7 @@ export async function takeCheckpoint(shelf: Shelf, options: CheckpointOptions): 
   try {
     for (const root of roots) {
       const exclude = toPatterns(root.name, options.exclude ?? DEFAULT_EXCLUDES);
-      const cache = await StatCache.load(shelf.cacheFolder, root.path);
+      const cache = await StatCache.load(store.cacheFolder, root.path);
       const exclusion = new Exclusion(root.name, exclude, root.holes);
       const found = await withFileErrors(root.path, () =>
         scan(root.path, { exclusion, cache, writer, slice, slab, progress }),
@@ -58,18 +59,18 @@ export async function takeCheckpoint(shelf: Shelf, options: CheckpointOptions): 
     const packs = await writer.finish();
     let { objects, bytes } = writer;
     if (packs.length > 0) {
-      bytes += (await shelf.index.publish(packs)).bytes;
+      bytes += (await store.index.publish(packs)).bytes;
       objects += 1;
     }
     const manifest = toManifest(parts);
-    if (await shelf.storage.putIfAbsent(toManifestKey(manifest.hash), manifest.bytes)) {
+    if (await store.storage.putIfAbsent(toManifestKey(manifest.hash), manifest.bytes)) {
       objects += 1;
       bytes += manifest.bytes.length;
     }
-    await rescue(shelf, { hash: manifest.hash, pieces, begun });
+    await rescue(store, { hash: manifest.hash, pieces, begun });
     const { parentId, comment, agent: agentType, model, sessionId, nativeSessionId } = options;
     const given = { parentId, comment, agentType, model, sessionId, nativeSessionId };
-    const info = await shelf.catalog.add({ hash: manifest.hash, sizeBytes, ...given });
+    const info = await store.records.add({ hash: manifest.hash, sizeBytes, ...given });
     progress.end();
     const { files, filesRead, bytesRead } = progress;
     objects += sessionId === undefined ? 1 : 2;
@@ -82,4 +83,90 @@ export async function takeCheckpoint(shelf: Shelf, options: CheckpointOptions): 
     await writer.settle();
     throw options.signal?.aborted && !(error instanceof SluiceError) ? options.signal.reason : error;
   }
+}
+
+/** A sparse file can claim any size; no real file is larger than this. */
+const FILE_LIMIT = 16 * 1024 * 1024 * 1024;
+
+interface ScanOptions {
+  readonly exclusion: Exclusion;
+  readonly cache: StatCache;
+  readonly writer: PackWriter;
+  readonly slice: Slice;
+  readonly slab: Slab;
+  readonly progress: Progress;
+}
+
+export interface Scanned {
+  /** Sorted by path. */
+  readonly entries: readonly Entry[];
+  readonly pieces: ReadonlySet<string>;
+  readonly unread: readonly string[];
+  readonly bytes: number;
+}
+
+/** Lists the entries of a root, and gives all content to the writer. */
+export async function scan(root: string, options: ScanOptions): Promise<Scanned> {
+  const entries = new Map<string, Entry>();
+  const pieces = new Set<string>();
+  let bytes = 0;
+  const { exclusion, slice } = options;
+  const leaveUnread = (path: string): void => {
+    entries.set(path, { kind: "unread", path });
+  };
+  await walk(root, {
+    exclusion,
+    slice,
+    leave: (path, why) => {
+      if (why === "unread") leaveUnread(path);
+    },
+    visit: async (found, at) => {
+      const entry = await readEntry(found, at, options);
+      if (entry === "gone") return;
+      if (entry === "unread") return leaveUnread(found.path);
+      entries.set(found.path, entry);
+      if (entry.kind !== "file") return;
+      bytes += entry.size;
+      options.progress.file(entry.size);
+      for (const piece of toPieces(entry)) pieces.add(piece);
+    },
+  });
+  entries.delete("");
+  const sorted = [...entries.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
+  const unread = sorted.filter((entry) => entry.kind === "unread").map((entry) => entry.path);
+  return { entries: sorted, pieces, unread, bytes };
+}
+
+async function readEntry(found: Found, at: string, options: ScanOptions): Promise<Entry | "gone" | "unread"> {
+  const { path } = found;
+  if (found.kind === "symlink") return found;
+  if (found.kind === "directory") return { kind: "directory", path, mode: found.stat.mode & MODE_BITS };
+  const known = options.cache.find(path, found.stat);
+  if (known !== undefined && isStored(known, found.stat.size, options.writer)) {
+    return toFile(path, found.stat, known, found.stat.size);
+  }
+  if (found.stat.size > FILE_LIMIT) return "unread";
+  const { slice, slab, writer } = options;
+  const read = await readContent(at, { slice, slab, take: (sha256, bytes) => writer.add({ sha256, bytes }) });
+  if (typeof read === "string") return read;
+  options.progress.read(read.size);
+  if (read.stable) options.cache.keep(path, read.stat, read.content);
+  return toFile(path, read.stat, read.content, read.size);
+}
+
+/** Whether this storage has the content: the cache knows the hashes of a file, not where they are stored. */
+function isStored(content: Content, size: number, writer: PackWriter): boolean {
+  if (size === 0) return true;
+  return (content.pieces ?? [content.sha256]).every((piece) => writer.has(piece));
+}
+
+function toFile(path: string, stat: Stats, content: Content, size: number): Entry {
+  return {
+    kind: "file",
+    path,
+    mode: stat.mode & MODE_BITS,
+    size,
+    mtime: Math.round(stat.mtimeMs),
+    ...content,
+  };
 }

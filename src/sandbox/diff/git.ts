@@ -23,14 +23,14 @@ export interface GitResult {
 const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_STDERR = 4_096;
 
-/** The git of this machine; never one that lies in the folder that is looked at. */
+/** The git of this machine. Relative folders of PATH are skipped: they could lie in a workspace. */
 export function findGit(): string | undefined {
   const folders = (process.env["PATH"] ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
   return folders.map((folder) => join(folder, "git")).find(isRunnable);
 }
 
-/** What git may know of this machine: nothing that would let a repository run a program. */
-export function toGitEnvironment(home: string): Record<string, string> {
+/** An environment for git in which a repository cannot make it run a program. */
+export function buildGitEnvironment(home: string): Record<string, string> {
   return {
     PATH: process.env["PATH"] ?? "",
     LC_ALL: "C",
@@ -45,7 +45,7 @@ export function toGitEnvironment(home: string): Record<string, string> {
   };
 }
 
-/** Runs to the end, to the limit of its output or to the abort, and rejects with the abort's reason. */
+/** Runs git until it exits or has written `maxBytes`. An abort kills it and rejects with the signal's reason. */
 export function runGit(git: string, args: readonly string[], run: GitRun): Promise<GitResult> {
   const { signal, input, maxBytes = MAX_BYTES } = run;
   return new Promise((resolve, reject) => {
@@ -87,3 +87,33 @@ function isRunnable(file: string): boolean {
     return false;
   }
 }
+
+/** A path as git writes it: plain where that is safe, else in quotes with escapes. */
+export function toQuoted(path: string): string {
+  const escaped = escapePath(path);
+  return escaped === path ? path : `"${escaped}"`;
+}
+
+export function escapePath(path: string): string {
+  let text = "";
+  for (const byte of Buffer.from(path)) {
+    const char = String.fromCharCode(byte);
+    const named = NAMED[char];
+    if (named !== undefined) text += named;
+    else if (byte < 0x20 || byte > 0x7e) text += `\\${byte.toString(8).padStart(3, "0")}`;
+    else text += char;
+  }
+  return text;
+}
+
+const NAMED: Readonly<Record<string, string>> = {
+  "\u0007": "\\a",
+  "\b": "\\b",
+  "\t": "\\t",
+  "\n": "\\n",
+  "\v": "\\v",
+  "\f": "\\f",
+  "\r": "\\r",
+  '"': '\\"',
+  "\\": "\\\\",
+};

@@ -1,13 +1,14 @@
 import { lstat, readdir, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
-import { openRegular, readUpTo } from "../host/open-file.ts";
-import { OpenFolder } from "../host/open-folder.ts";
-import { Unavailable } from "./unavailable.ts";
+import { openRegular, readUpTo } from "../host/files/open-file.ts";
+import { OpenFolder } from "../host/files/open-folder.ts";
+import type { Confinement } from "./confinement.ts";
+import { findGit, runGit, buildGitEnvironment } from "./git.ts";
 
 const SMALL_BYTES = 64 * 1024;
 const MAX_ALTERNATES = 5;
 
-/** Where the parts of a repository lie. Linked worktrees have a git folder of their own beside the common one. */
+/** The folders of a repository. A linked worktree has a git folder of its own, and a common one. */
 export interface Repository {
   readonly worktree: string;
   readonly gitDir: string;
@@ -16,16 +17,16 @@ export interface Repository {
 }
 
 export interface FindOptions {
-  /** Also in the folders above: for a folder that a user has chosen. */
+  /** Whether the folders above are searched, too: for a folder that a user has chosen. */
   readonly search?: boolean;
-  /** Whoever writes to the folder must not show us, as its history, what lies elsewhere on this machine. */
+  /** Whether the history must lie in the folder: its writer could point it at files elsewhere on this machine. */
   readonly confined: boolean;
 }
 
 export async function findRepository(folder: string, options: FindOptions): Promise<Repository | undefined> {
   for (let worktree = await realpath(folder); ; worktree = dirname(worktree)) {
     const found = await lstat(join(worktree, ".git")).catch(() => undefined);
-    if (found) return toRepository(worktree, found.isFile(), options.confined);
+    if (found) return readRepository(worktree, found.isFile(), options.confined);
     if (!options.search || worktree === dirname(worktree)) return undefined;
   }
 }
@@ -35,7 +36,7 @@ export async function readSmall(file: string): Promise<string | undefined> {
   return (await readRegular(file, SMALL_BYTES))?.bytes.toString("utf8");
 }
 
-/** A file of a repository, never through a symlink, not even to its folder, and never waiting for a writer. */
+/** Reads a regular file of a repository. No symlink in its path is followed, and a pipe is not waited for. */
 export async function readRegular(
   file: string,
   maxBytes: number,
@@ -55,7 +56,7 @@ export async function readRegular(
   }
 }
 
-async function toRepository(worktree: string, linked: boolean, confined: boolean): Promise<Repository> {
+async function readRepository(worktree: string, linked: boolean, confined: boolean): Promise<Repository> {
   const gitDir = await realpath(linked ? await readLink(worktree) : join(worktree, ".git")).catch(() => {
     throw new Unavailable("its git folder is missing");
   });
@@ -80,15 +81,15 @@ async function readLink(worktree: string): Promise<string> {
   return resolve(worktree, target);
 }
 
-/** Whether a git folder elsewhere names this worktree as its own, by a file that a worktree's writer cannot reach. */
+/** Whether a git folder elsewhere names this worktree, by a file that the worktree's writer cannot reach. */
 async function pointsBack(gitDir: string, worktree: string): Promise<boolean> {
   const link = (await readSmall(join(gitDir, "gitdir")))?.replace(/\n+$/, "");
   if (link !== undefined)
     return (await realpath(dirname(resolve(gitDir, link))).catch(() => "")) === worktree;
   const config = (await readSmall(join(gitDir, "config"))) ?? "";
-  const place = /^\s*worktree\s*=\s*(.+?)\s*$/m.exec(config)?.[1];
-  if (place === undefined) return false;
-  return (await realpath(resolve(gitDir, place)).catch(() => "")) === worktree;
+  const named = /^\s*worktree\s*=\s*(.+?)\s*$/m.exec(config)?.[1];
+  if (named === undefined) return false;
+  return (await realpath(resolve(gitDir, named)).catch(() => "")) === worktree;
 }
 
 async function demandWithin(worktree: string, commonDir: string, objects: string): Promise<void> {
@@ -109,10 +110,10 @@ async function demandWithin(worktree: string, commonDir: string, objects: string
   }
 }
 
-/** Where whole folders of objects could be made to lie elsewhere. */
+/** Fails where a symlink could redirect a whole folder of objects. */
 async function demandNoLinks(folder: string): Promise<void> {
-  for (const place of [folder, join(folder, "pack"), join(folder, "info")]) {
-    const entries = await readdir(place, { withFileTypes: true }).catch(() => []);
+  for (const path of [folder, join(folder, "pack"), join(folder, "info")]) {
+    const entries = await readdir(path, { withFileTypes: true }).catch(() => []);
     const link = entries.find((entry) => entry.isSymbolicLink());
     if (link) throw new Unavailable(`its history leads elsewhere by ${link.name}`);
   }
@@ -121,3 +122,70 @@ async function demandNoLinks(folder: string): Promise<void> {
 function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder === sep ? sep : folder + sep);
 }
+
+const OBJECT_NAME = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+const MAX_STEPS = 5;
+const MAX_PACKED_BYTES = 64 * 1024 * 1024;
+
+export const EMPTY_TREES: Readonly<Record<ObjectFormat, string>> = {
+  sha1: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+  sha256: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+};
+
+export type ObjectFormat = "sha1" | "sha256";
+
+export function isObjectName(text: string): boolean {
+  return OBJECT_NAME.test(text);
+}
+
+export interface HeadOptions {
+  readonly signal: AbortSignal;
+  readonly confinement: Confinement;
+}
+
+/** The commit that is checked out; undefined before the first one. */
+export async function readHeadCommit(
+  repository: Repository,
+  options: HeadOptions,
+): Promise<string | undefined> {
+  let text = (await readSmall(join(repository.gitDir, "HEAD")))?.trim();
+  for (let steps = 0; steps < MAX_STEPS && text !== undefined; steps++) {
+    if (isObjectName(text)) return text;
+    const name = /^ref: (refs\/\S+)$/.exec(text)?.[1];
+    if (name === undefined || name.split("/").includes("..")) return undefined;
+    if (name === "refs/heads/.invalid") return askGit(repository, options);
+    text = await readReference(repository, name);
+  }
+  return undefined;
+}
+
+async function readReference({ gitDir, commonDir }: Repository, name: string): Promise<string | undefined> {
+  for (const folder of new Set([gitDir, commonDir])) {
+    const text = await readSmall(join(folder, name));
+    if (text !== undefined) return text.trim();
+  }
+  const packed = await readRegular(join(commonDir, "packed-refs"), MAX_PACKED_BYTES);
+  const line = packed?.bytes
+    .toString("utf8")
+    .split("\n")
+    .find((line) => line.endsWith(` ${name}`));
+  return line?.slice(0, line.indexOf(" "));
+}
+
+/** Asks git for the commit, in repositories with a reftable. git then reads their settings, so it runs confined. */
+async function askGit(
+  { gitDir }: Repository,
+  { signal, confinement }: HeadOptions,
+): Promise<string | undefined> {
+  const git = findGit();
+  if (git === undefined) return undefined;
+  const cwd = confinement.toInner(gitDir);
+  const env = { ...buildGitEnvironment("/nonexistent"), GIT_DIR: cwd };
+  const args = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+  const { stdout } = await runGit(git, args, { cwd, env, signal, confinement });
+  const name = stdout.toString("latin1").trim();
+  return isObjectName(name) ? name : undefined;
+}
+
+/** The reason why a folder has no diff, which is not a failure. */
+export class Unavailable extends Error {}

@@ -1,22 +1,26 @@
+import { existsSync } from "node:fs";
 import type { ContainerCreateOptions, ContainerInspectInfo } from "dockerode";
 import { SluiceError } from "../../contract/index.ts";
+import { PROGRAM_FOLDER } from "../egress/protocol.ts";
 import type { ContainerEngine } from "./engine.ts";
-import { covers, fromRequirementLabels, NOTHING, union, type Requirements } from "./requirements.ts";
+import { covers, fromRequirementLabels, NO_REQUIREMENTS, union, type Requirements } from "./requirements.ts";
 
 const PATIENCE_MS = 10_000;
 const LEAVING_MS = 1_000;
-/** What there is in a container that does nothing: who has ended, its init, its sleeper, the near end of its bridge. */
-const OWN = /<defunct>|docker-init|catatonit|podman-init|\btini\b|tail -f \/dev\/null|\/run\/sluice-bridge\//;
+/** The processes of an idle container: zombies, its init, its sleeper, the egress guest. */
+const OWN = new RegExp(
+  `<defunct>|docker-init|catatonit|podman-init|\\btini\\b|tail -f /dev/null|${PROGRAM_FOLDER}/`,
+);
 
-export interface ContainerPlan {
+interface ContainerPlan {
   readonly name: string;
-  /** Makes what it mounts, and says what it shall be. */
+  /** Makes the mounted folders, and returns the container's options. */
   plan(requirements: Requirements): Promise<ContainerCreateOptions>;
-  /** What has to be done in it each time that it has been started. */
+  /** Runs after each start. */
   onStarted(id: string, requirements: Requirements): Promise<void>;
 }
 
-/** The container of one sandbox: made and started when somebody needs it, made anew when more is needed of it. */
+/** The container of one sandbox: made and started on demand, and made anew when a command needs more. */
 export class Container {
   readonly #engine: ContainerEngine;
   readonly #plan: ContainerPlan;
@@ -27,17 +31,20 @@ export class Container {
     this.#plan = plan;
   }
 
-  /** Answers the id of the container once it runs and has what is required. */
+  /** Makes and starts the container where that is needed; returns when it runs and meets the requirements. */
   ensure(required: Requirements): Promise<{ id: string; requirements: Requirements }> {
     return this.#exclusive(async () => {
       const found = await this.#find();
-      if (found?.State.Paused) throw isPaused();
-      const has = found === undefined ? NOTHING : fromRequirementLabels(found.Config.Labels);
-      const requirements = union(has, required);
+      if (found?.State.Paused) throw pausedError();
+      const has = found === undefined ? NO_REQUIREMENTS : fromRequirementLabels(found.Config.Labels);
+      // Files of an uninstalled version may be gone, and no container starts with a missing mount.
+      const needs = has.needs.filter((path) => existsSync(path));
+      const requirements = union({ ...has, needs }, required);
       const isEnough = found !== undefined && covers(has, required);
       if (isEnough && found.State.Running) return { id: found.Id, requirements };
       if (found !== undefined && !isEnough) await this.#replace(found, requirements);
       const id = isEnough ? found.Id : await this.#create(requirements);
+      // Makes the mounted folders again: an agent may have removed them.
       if (isEnough) await this.#plan.plan(requirements);
       await this.#engine.with((docker) => docker.getContainer(id).start());
       await this.#plan.onStarted(id, requirements);
@@ -45,21 +52,21 @@ export class Container {
     });
   }
 
-  /** The container if it runs, with the pid of its first process as the engine's host sees it. */
+  /** The running container, with the host's pid of its first process; undefined where it does not run. */
   async running(): Promise<{ id: string; pid: number } | undefined> {
     const found = await this.#find();
     return found?.State.Running ? { id: found.Id, pid: found.State.Pid } : undefined;
   }
 
-  /** Ends all that runs in it at once: with its first process the kernel ends every other. */
+  /** Kills every process in the container: when its first process ends, the kernel ends the others. */
   kill(): Promise<void> {
     return this.#exclusive(async () => {
       const deadline = performance.now() + PATIENCE_MS;
       for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
         const found = await this.#find();
         if (!found?.State.Running) return;
-        if (performance.now() > deadline) throw notEnded(found);
-        await this.#engine.find((docker) => docker.getContainer(found.Id).kill().catch(notRunning));
+        if (performance.now() > deadline) throw notEndedError(found);
+        await this.#engine.find((docker) => docker.getContainer(found.Id).kill().catch(ignoreNotRunning));
         await new Promise((resolve) => setTimeout(resolve, pause));
       }
     });
@@ -83,17 +90,17 @@ export class Container {
     });
   }
 
-  /** The command lines of all that runs in it. */
+  /** The command lines of its processes. */
   async processes(id: string): Promise<string[]> {
     const top = await this.#engine.with((docker) => docker.getContainer(id).top() as Promise<Top>);
     return (top.Processes ?? []).map((row) => row.join(" "));
   }
 
   async #replace(found: ContainerInspectInfo, requirements: Requirements): Promise<void> {
-    // What has just answered may still be on its way out.
+    // A command that has just returned may still be ending.
     const deadline = performance.now() + LEAVING_MS;
     for (let others = await this.#others(found); others > 0; others = await this.#others(found)) {
-      if (performance.now() > deadline) throw isBusy(requirements, others);
+      if (performance.now() > deadline) throw busyError(requirements, others);
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
     await this.#remove(found.Id);
@@ -128,21 +135,21 @@ interface Top {
   readonly Processes: readonly (readonly string[])[] | null;
 }
 
-function notRunning(error: { statusCode?: number }): undefined {
+function ignoreNotRunning(error: { statusCode?: number }): undefined {
   if (error.statusCode !== 409) throw error;
   return undefined;
 }
 
-function isPaused(): SluiceError {
+function pausedError(): SluiceError {
   return new SluiceError("invalid_request", "The sandbox is paused. Resume it first.");
 }
 
-function isBusy(requirements: Requirements, count: number): SluiceError {
+function busyError(requirements: Requirements, count: number): SluiceError {
   const detail = `The container lacks something that it can only get when it is made anew, but ${count} processes run in it. End them first, or name what is needed in the provider's "mounts".`;
   return new SluiceError("session_busy", detail, { ...requirements });
 }
 
-function notEnded(found: ContainerInspectInfo): SluiceError {
+function notEndedError(found: ContainerInspectInfo): SluiceError {
   const detail = `After ${PATIENCE_MS / 1_000} seconds the container ${found.Id.slice(0, 12)} still runs. End it: docker rm --force ${found.Id.slice(0, 12)}`;
   return new SluiceError("internal", detail, { container: found.Id });
 }

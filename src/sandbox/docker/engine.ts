@@ -1,20 +1,22 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type Dockerode from "dockerode";
 import { SluiceError } from "../../contract/index.ts";
-import { toAddressText, type EngineAddress } from "./address.ts";
+import { homeFolder } from "../data-folder.ts";
 
 export interface EngineFacts {
   readonly version: string;
-  /** Run by an ordinary user: root in a container is that user outside. */
+  /** Whether an ordinary user runs it: root in a container is that user outside. */
   readonly rootless: boolean;
-  /** Takes a filter of system calls with a container. Podman takes the name of a file of its own instead. */
+  /** Whether a container's options may hold a filter of system calls. Podman takes the name of a file instead. */
   readonly filters: boolean;
-  /** Writes to /proc whenever it starts something in a container, for AppArmor or SELinux. */
+  /** Whether it sets labels of AppArmor or SELinux, for which it has to write to a container's /proc. */
   readonly labels: boolean;
   readonly memoryBytes: number;
   readonly limits: { readonly memory: boolean; readonly processes: boolean; readonly cpus: boolean };
 }
 
-/** Docker or Podman, spoken to through dockerode, which is loaded when it is first needed. */
+/** Docker or Podman, called through the package dockerode, which is loaded on first use. */
 export class ContainerEngine {
   readonly address: EngineAddress;
   #docker: Promise<Dockerode> | undefined;
@@ -27,12 +29,12 @@ export class ContainerEngine {
   facts(): Promise<EngineFacts> {
     const facts = this.#facts ?? this.with(readFacts);
     this.#facts = facts;
-    // An engine that does not answer now may do so later.
+    // An engine that does not answer now may answer the next caller.
     facts.catch(() => (this.#facts = undefined));
     return facts;
   }
 
-  /** Runs calls on the engine, and says in the words of the error table what went wrong. */
+  /** Runs calls on the engine, and maps its errors to the error table. */
   async with<T>(work: (docker: Dockerode) => Promise<T>): Promise<T> {
     this.#docker ??= loadDocker(this.address);
     try {
@@ -42,9 +44,9 @@ export class ContainerEngine {
     }
   }
 
-  /** The same for something that may not be there. */
+  /** Like `with`, but a missing object is undefined instead of an error. */
   async find<T>(work: (docker: Dockerode) => Promise<T>): Promise<T | undefined> {
-    return this.with((docker) => work(docker).catch(absent));
+    return this.with((docker) => work(docker).catch(ignoreMissing));
   }
 
   #toError(error: unknown): unknown {
@@ -57,7 +59,7 @@ export class ContainerEngine {
   }
 }
 
-/** The facts say apart what is wrong and what helps. */
+/** The error for an engine that does not answer. Its facts name the reason and the remedy separately. */
 export function unreachable(
   address: EngineAddress,
   why: string,
@@ -77,7 +79,7 @@ async function loadDocker(address: EngineAddress): Promise<Dockerode> {
   return new Docker("socketPath" in address ? { ...address } : { ...address, protocol: "http" });
 }
 
-/** The part of the engine's own description that matters here. */
+/** The used part of the engine's description of itself. */
 interface EngineInfo {
   readonly ServerVersion?: string;
   readonly SecurityOptions?: readonly string[] | null;
@@ -124,7 +126,53 @@ function toAdvice(code: string | undefined): { words: string; remedy: string } {
   return { words: `Install one: ${remedy}, or set DOCKER_HOST`, remedy };
 }
 
-function absent(error: { statusCode?: number }): undefined {
+function ignoreMissing(error: { statusCode?: number }): undefined {
   if (error.statusCode !== 404) throw error;
   return undefined;
+}
+
+/** Where an engine listens. Only on this machine: the folders of a sandbox are mounted from here. */
+export type EngineAddress =
+  | { readonly socketPath: string }
+  | { readonly host: string; readonly port: number };
+
+export interface AddressOptions {
+  readonly socketPath?: string;
+  /** As in DOCKER_HOST: `unix:///path` or `tcp://127.0.0.1:port`. */
+  readonly host?: string;
+}
+
+/** From the options, else from the environment, else the first socket that exists. */
+export function findEngineAddress(
+  options: AddressOptions,
+  env: NodeJS.ProcessEnv = process.env,
+): EngineAddress {
+  if (options.socketPath !== undefined) return { socketPath: options.socketPath };
+  const host = options.host ?? env["DOCKER_HOST"] ?? env["CONTAINER_HOST"];
+  if (host) return parseHost(host);
+  const known = knownSockets(env);
+  return { socketPath: known.find((path) => existsSync(path)) ?? "/var/run/docker.sock" };
+}
+
+function toAddressText(address: EngineAddress): string {
+  return "socketPath" in address ? address.socketPath : `${address.host}:${address.port}`;
+}
+
+function parseHost(text: string): EngineAddress {
+  if (text.startsWith("unix://")) return { socketPath: text.slice("unix://".length) };
+  if (text.startsWith("/")) return { socketPath: text };
+  const local = /^(?:tcp|http):\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::(\d+))?\/?$/.exec(text);
+  if (local) return { host: (local[1] ?? "").replace(/^\[|\]$/g, ""), port: Number(local[2] ?? 2375) };
+  const detail = `The engine at ${text} is out of reach: a sandbox's folders are mounted from this machine. Use unix:///path/to/the.sock or tcp://127.0.0.1:port.`;
+  throw new SluiceError("invalid_request", detail, { host: text });
+}
+
+function knownSockets(env: NodeJS.ProcessEnv): string[] {
+  const runtime = env["XDG_RUNTIME_DIR"];
+  return [
+    "/var/run/docker.sock",
+    ...(runtime ? [join(runtime, "docker.sock"), join(runtime, "podman/podman.sock")] : []),
+    join(homeFolder(env), ".docker/run/docker.sock"),
+    "/run/podman/podman.sock",
+  ];
 }

@@ -6,12 +6,12 @@ import type { ContainerEngine } from "./engine.ts";
 
 const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** An image that is on this machine. None is ever pulled: that is for whoever chose it. */
+/** An image on this machine. Images are never pulled: that is up to the user. */
 export class Image {
   readonly id: string;
   readonly path: string;
   readonly #engine: ContainerEngine;
-  /** What is known of an image is true of it for ever. */
+  /** Known images by id. The facts about an image never change. */
   static readonly #seen = new WeakMap<ContainerEngine, Map<string, Image>>();
   readonly #known = new Map<string, boolean>();
 
@@ -40,21 +40,21 @@ export class Image {
     return image;
   }
 
-  /** Which of these host paths the image has itself. */
+  /** The paths among these that the image has. */
   async having(paths: readonly string[]): Promise<Set<string>> {
     const unknown = paths.filter((path) => !this.#known.has(path));
     if (unknown.length > 0) await this.#look(unknown);
     return new Set(paths.filter((path) => this.#known.get(path)));
   }
 
-  /** The image's own Node: where the host has it, or on the image's path. */
+  /** The path of the image's own Node: the same as on this host, or else on the image's search path. */
   async node(): Promise<string | undefined> {
-    const places = [hostNode(), ...this.path.split(":").map((folder) => posix.join(folder, "node"))];
-    const having = await this.having(places);
-    return places.find((place) => having.has(place));
+    const candidates = [hostNode(), ...this.path.split(":").map((folder) => posix.join(folder, "node"))];
+    const having = await this.having(candidates);
+    return candidates.find((candidate) => having.has(candidate));
   }
 
-  /** By the eyes of a container that is never started. */
+  /** Looks for the paths in a container that is never started. */
   async #look(paths: readonly string[]): Promise<void> {
     const container = await this.#engine.with((docker) =>
       docker.createContainer({
@@ -68,7 +68,7 @@ export class Image {
       for (const path of paths) {
         const answer = await this.#engine.find(() => container.infoArchive({ path }));
         this.#known.set(path, answer !== undefined);
-        // Left open, its connection would keep this process alive for ever.
+        // An open connection would keep this process alive for ever.
         (answer as Partial<Readable> | undefined)?.destroy?.();
       }
     } finally {

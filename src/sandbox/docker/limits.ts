@@ -1,28 +1,28 @@
-import type { HostConfig } from "dockerode";
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ControllerPaths } from "../host/controllers.ts";
+import type { HostConfig } from "dockerode";
+import { parseGroups } from "../host/processes/cgroup.ts";
+import type { ControllerPaths } from "../host/processes/controllers.ts";
+import { readProcFile } from "../host/processes/procfs.ts";
 import type { SandboxLimits } from "../port.ts";
 import type { EngineFacts } from "./engine.ts";
 
-/** Without a bound of its own, one fork bomb or one leak would take the machine with it. */
+/** Adds default limits: without any, one fork bomb or leak would take down the machine. */
 export function withDefaults(limits: SandboxLimits | undefined, facts: EngineFacts): SandboxLimits {
   const memoryBytes = Math.floor(facts.memoryBytes * 0.75);
   return { processes: 4_096, ...(memoryBytes > 0 ? { memoryBytes } : {}), ...limits };
 }
 
-/** Where the engine's limits of a container are counted, if that can be seen from here. */
+/** The control groups that count a container's use, if this host shows them. */
 export async function findControllers(pid: number): Promise<ControllerPaths> {
-  const text = await readFile(`/proc/${pid}/cgroup`, "utf8").catch(() => "");
-  const groups = text.split("\n").map((line) => /^\d+:([^:]*):(.*)$/.exec(line));
-  const pathOf = (name: string): string[] =>
-    groups
-      .filter((group) => group?.[1]?.split(",").includes(name) || group?.[1] === "")
-      // The controllers of version 1 are mounted by name, the one group of version 2 is not.
-      .map((group) => join("/sys/fs/cgroup", group?.[1] === "" ? "" : name, group?.[2] ?? ""));
+  const text = (await readProcFile(`/proc/${pid}/cgroup`).catch(() => undefined)) ?? "";
+  const pathsOf = (name: string): string[] =>
+    parseGroups(text)
+      .filter(({ controllers }) => controllers.includes(name) || controllers.length === 0)
+      // Version 1 mounts each controller under its name. Version 2 has one group for all, which lists no controllers.
+      .map(({ controllers, path }) => join("/sys/fs/cgroup", controllers.length === 0 ? "" : name, path));
   const find = (name: string, file: string): string | undefined =>
-    pathOf(name).find((path) => existsSync(join(path, file)));
+    pathsOf(name).find((path) => existsSync(join(path, file)));
   const memory = find("memory", "memory.events") ?? find("memory", "memory.oom_control");
   const pids = find("pids", "pids.events");
   return { ...(memory === undefined ? {} : { memory }), ...(pids === undefined ? {} : { pids }) };
@@ -31,7 +31,7 @@ export async function findControllers(pid: number): Promise<ControllerPaths> {
 export function toLimitConfig(limits: SandboxLimits, facts: EngineFacts): Partial<HostConfig> {
   const { memoryBytes, processes, cpus } = limits;
   return {
-    // As much with swap as without: no swap.
+    // MemorySwap is the sum of memory and swap, so this allows no swap.
     ...(memoryBytes !== undefined && facts.limits.memory
       ? { Memory: memoryBytes, MemorySwap: memoryBytes }
       : {}),
@@ -40,7 +40,7 @@ export function toLimitConfig(limits: SandboxLimits, facts: EngineFacts): Partia
   };
 }
 
-/** What was asked for and this engine cannot hold anybody to. */
+/** Requested limits that this engine cannot enforce. */
 export function toLimitShortcomings(limits: SandboxLimits | undefined, facts: EngineFacts): string[] {
   const lacks: [unknown, boolean, string][] = [
     [limits?.memoryBytes, facts.limits.memory, "memory"],

@@ -1,7 +1,7 @@
-import type { MountSettings } from "dockerode";
 import { dirname, join, relative } from "node:path";
-import type { Bridge } from "../bridge/bridge.ts";
-import { foldersBetween, isInside, PINNED } from "../host/mapping.ts";
+import type { MountSettings } from "dockerode";
+import type { Egress } from "../egress/egress.ts";
+import { foldersBetween, isInside, PINNED } from "../host/files/paths.ts";
 import type { SandboxPaths } from "../port.ts";
 import { hostNode, type Image } from "./image.ts";
 
@@ -10,22 +10,22 @@ export interface MountSources {
   readonly tmp: string;
   readonly passwd: string;
   readonly group: string;
-  /** Where the uploads are mounted in, beside the link to the outputs. */
+  /** The folder at /mnt/session: it has the link to the outputs, and the uploads are mounted in it. */
   readonly session: string;
   readonly needs: readonly string[];
-  /** A folder with nothing in it. */
+  /** An empty folder, which covers hidden ones. */
   readonly empty: string;
-  /** Folders of this host that stay out of sight although the workspace may hold them. */
+  /** Folders of this host that no container sees, even if they lie in the workspace. */
   readonly hide: readonly string[];
-  readonly bridge: Bridge;
+  readonly egress: Egress;
   readonly image: Image;
 }
 
-/** All that a container sees of this host. What the image has itself is never hidden by the host's. */
-export async function toMounts(sources: MountSources): Promise<MountSettings[]> {
+/** Everything that a container sees of this host. The host's files never hide the image's own. */
+export async function planMounts(sources: MountSources): Promise<MountSettings[]> {
   const { host, image } = sources;
   const node = await image.node();
-  const bridge = sources.bridge.needs.filter(({ host }) => node === undefined || host !== hostNode());
+  const egress = sources.egress.needs.filter(({ host }) => node === undefined || host !== hostNode());
   const having = await image.having(sources.needs);
   const missing = outermost(sources.needs.filter((path) => !having.has(path)));
   const hidden = outermost(sources.hide).filter(
@@ -40,11 +40,11 @@ export async function toMounts(sources: MountSources): Promise<MountSettings[]> 
     toMount(sources.tmp, "/tmp"),
     toMount(sources.passwd, "/etc/passwd", true),
     toMount(sources.group, "/etc/group", true),
-    ...bridge.map(({ host, inside, writable }) => toMount(host, inside, !writable)),
+    ...egress.map(({ host, inside, writable }) => toMount(host, inside, !writable)),
     ...missing
-      .filter((path) => !bridge.some(({ inside }) => inside === path))
+      .filter((path) => !egress.some(({ inside }) => inside === path))
       .map((path) => toMount(path, path, true)),
-    // Each folder above a hidden one is a mount of its own: it cannot be moved away with what it hides.
+    // Each folder above a hidden one is a mount of its own, so that an agent cannot move it and uncover the hidden one.
     ...[...new Set(hidden.flatMap((path) => foldersBetween(host.workspace, path)))]
       .sort()
       .map((path) => toMount(path, join(PINNED.workspace, relative(host.workspace, path)))),
@@ -52,7 +52,7 @@ export async function toMounts(sources: MountSources): Promise<MountSettings[]> 
       .flatMap((path) =>
         [PINNED.workspace, "/workspace"].map((root) => join(root, relative(host.workspace, path))),
       )
-      // Not a tmpfs, into which Podman would copy what it hides.
+      // Not a tmpfs: Podman would copy the hidden files into it.
       .map((path) => toMount(sources.empty, path, true)),
   ];
 }

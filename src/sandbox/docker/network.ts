@@ -1,28 +1,29 @@
 import type { Lending } from "../../contract/launch.ts";
-import type { Bridge, BridgeStart } from "../bridge/bridge.ts";
-import { keepTrust, toTrustFolder } from "../bridge/trust.ts";
-import type { ExecSpec } from "./exec/api.ts";
-import { askExec } from "./exec/ask.ts";
+import type { Egress, EgressHostStart } from "../egress/egress.ts";
+import { PROGRAM_FOLDER } from "../egress/protocol.ts";
+import { keepTrust, toTrustFolder } from "../egress/trust.ts";
+import type { ExecTarget } from "./exec/api.ts";
+import { askExec } from "./exec/command.ts";
 import { hostNode, Image } from "./image.ts";
-import { toBridge, type PlanSources } from "./plan.ts";
+import { createContainerEgress, type PlanSources } from "./plan.ts";
 
 export interface NetworkOptions {
   readonly sources: PlanSources;
   /** Starts a program on this host, as a member of the sandbox. */
-  startOutside(start: BridgeStart): Promise<void>;
-  /** Where and as whom something runs in the container. */
-  place(container: string, env: Readonly<Record<string, string>>): Promise<Omit<ExecSpec, "argv">>;
+  startOutside(start: EgressHostStart): Promise<void>;
+  /** The container, user and variables of a command. */
+  target(container: string, env: Readonly<Record<string, string>>): Promise<ExecTarget>;
 }
 
-/** What leads out of a container whose own network leads nowhere, and in to its ports. */
+/** The ways into a container's ports, and out of a container without a network of the engine's. */
 export class ContainerNetwork {
   readonly #options: NetworkOptions;
-  readonly #ports: Bridge;
+  readonly #ports: Egress;
   #hasPorts = false;
 
   constructor(options: NetworkOptions) {
     this.#options = options;
-    this.#ports = toBridge(options.sources, []);
+    this.#ports = createContainerEgress(options.sources, []);
   }
 
   get shortcomings(): readonly string[] {
@@ -34,7 +35,7 @@ export class ContainerNetwork {
     return mode === "allow" || mode === "loopback";
   }
 
-  /** From here on the way out may ask there for secrets. Answers what the container has to have for that. */
+  /** From now on the egress host may ask this lending for secrets. Returns the mounts that the container needs for it. */
   lend(lending: Lending | undefined): string[] {
     if (lending === undefined || !this.lends) return [];
     const { path } = this.#options.sources.folder;
@@ -42,32 +43,32 @@ export class ContainerNetwork {
     return [toTrustFolder(path)];
   }
 
-  /** What a process has to know in order to get out. */
+  /** The variables that lead a process to the egress proxy. */
   env(hosts: readonly string[]): Readonly<Record<string, string>> {
-    return toBridge(this.#options.sources, hosts).env;
+    return createContainerEgress(this.#options.sources, hosts).env;
   }
 
-  /** Sees to the far end; one that is at work already stays. */
+  /** Starts the egress host; one that runs already with the same settings stays. */
   async open(hosts: readonly string[]): Promise<void> {
-    const start = await toBridge(this.#options.sources, hosts).start();
+    const start = await createContainerEgress(this.#options.sources, hosts).start();
     if (start !== undefined) await this.#options.startOutside(start);
   }
 
-  /** Where nothing leads outside, the near end is only started once a port is asked for. */
+  /** Starts both ends of the egress proxy. If no host is allowed, only the guest starts, with the first port. */
   async onStarted(container: string, hosts: readonly string[]): Promise<void> {
     if (!this.#hasPorts && Object.keys(this.env(hosts)).length === 0) return;
     await this.open(hosts);
-    await this.#startNearEnd(container, hosts);
+    await this.#startGuest(container, hosts);
   }
 
-  /** `running` are the command lines in the container. */
+  /** Opens a port, and starts the egress guest unless it is among `running`, the command lines in the container. */
   async openPort(
     port: number,
     inside: { container: string; hosts: readonly string[]; running: readonly string[] },
   ): Promise<URL> {
     this.#hasPorts = true;
-    const hasNearEnd = inside.running.some((line) => line.includes("/run/sluice-bridge/"));
-    if (!hasNearEnd) await this.#startNearEnd(inside.container, inside.hosts);
+    const hasGuest = inside.running.some((line) => line.includes(`${PROGRAM_FOLDER}/`));
+    if (!hasGuest) await this.#startGuest(inside.container, inside.hosts);
     return this.#ports.openPort(port);
   }
 
@@ -75,13 +76,13 @@ export class ContainerNetwork {
     return this.#ports.close();
   }
 
-  async #startNearEnd(container: string, hosts: readonly string[]): Promise<void> {
-    const { sources, place } = this.#options;
-    const bridge = toBridge(sources, hosts);
+  async #startGuest(container: string, hosts: readonly string[]): Promise<void> {
+    const { sources, target } = this.#options;
+    const egress = createContainerEgress(sources, hosts);
     const image = await Image.find(sources.engine, sources.record.image);
     const node = (await image.node()) ?? hostNode();
-    const argv = bridge.prefix.map((word) => (word === hostNode() ? node : word));
-    const spec = { ...(await place(container, bridge.env)), argv: [...argv, "echo", "0"] };
+    const argv = egress.prefix.map((word) => (word === hostNode() ? node : word));
+    const spec = { ...(await target(container, egress.env)), argv: [...argv, "echo", "0"] };
     await askExec(sources.engine.address, spec);
   }
 }

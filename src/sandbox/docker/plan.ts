@@ -1,37 +1,37 @@
-import type { ContainerCreateOptions } from "dockerode";
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, join } from "node:path";
-import { createBridge, type Bridge } from "../bridge/bridge.ts";
+import type { ContainerCreateOptions } from "dockerode";
+import { createEgress, type Egress } from "../egress/egress.ts";
+import { SOCKET_FOLDER } from "../egress/protocol.ts";
 import { demandDirectory } from "../host/directory.ts";
-import type { SandboxFolder } from "../host/folder.ts";
-import { PINNED } from "../host/mapping.ts";
-import { OpenFolder } from "../host/open-folder.ts";
+import { OpenFolder } from "../host/files/open-folder.ts";
+import { PINNED } from "../host/files/paths.ts";
+import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
 import type { Owner } from "../host/owner.ts";
-import type { SandboxPaths } from "../port.ts";
+import type { NetworkPolicy, SandboxLimits, SandboxPaths } from "../port.ts";
+import type { DockerPrograms } from "../programs.ts";
 import type { ContainerEngine, EngineFacts } from "./engine.ts";
 import { Image } from "./image.ts";
 import { toLimitConfig } from "./limits.ts";
-import { toSeccompProfile } from "./seccomp.ts";
-import { toMounts, type MountSources } from "./mounts.ts";
-import type { DockerPrograms } from "./programs.ts";
-import type { DockerRecord } from "./record.ts";
+import { planMounts, type MountSources } from "./mounts.ts";
 import { toRequirementLabels, type Requirements } from "./requirements.ts";
+import { toSeccompProfile } from "./seccomp.ts";
 
-export const LABELS = {
+const LABELS = {
   sandbox: "sluice.sandbox",
-  /** Of the sandbox's folder: no other sandbox of this machine has it. */
+  /** The key of the sandbox's folder, unique on this machine. */
   key: "sluice.key",
-  /** Of the folder that all sandboxes of one server are in. */
+  /** The key of the parent folder of all sandboxes of one server. */
   root: "sluice.root",
   session: "sluice.session",
   owner: "sluice.owner",
 } as const;
 
 const SMALL = "rw,nosuid,nodev,mode=1777,size=64m";
-/** All of it: the memory of a process is a file there, which whoever runs as its user could write. */
+/** All of /proc, because the memory of a process is a file there that its user may write. */
 const READ_ONLY = ["/proc"];
-/** An engine's own list goes when that of the read-only paths does. */
+/** An engine that is given read-only paths drops its own masked paths, too. */
 const MASKED = [
   "/proc/acpi",
   "/proc/asound",
@@ -55,35 +55,35 @@ export interface PlanSources {
   /** The network of a sandbox that asks for a full one. */
   readonly fullNetwork: string;
   readonly mounts: readonly string[];
-  /** The folder of all sandboxes, and others of the server's own that no workspace may show. */
+  /** Folders of the server that no workspace may show: the one of all sandboxes, and others. */
   readonly hide: readonly string[];
   readonly programs: DockerPrograms;
 }
 
-/** What the container of a sandbox shall be. Nothing of it is secret: variables come with each command. */
-export async function toContainerOptions(
+/** The options of a sandbox's container. They hold no secret: variables come with each command. */
+export async function planContainer(
   sources: PlanSources,
   requirements: Requirements,
 ): Promise<ContainerCreateOptions> {
   const { engine, folder, record } = sources;
   const [facts, image] = await Promise.all([engine.facts(), Image.find(engine, record.image)]);
-  const user = toContainerUser(facts, record.owner);
+  const user = findContainerUser(facts, record.owner);
   const host = folder.paths(record.directory);
   const etc = await makeFolders(sources, host, user);
-  const bridge = toBridge(sources, requirements.hosts);
-  const mounts = await toMounts({
+  const egress = createContainerEgress(sources, requirements.hosts);
+  const mounts = await planMounts({
     host,
     tmp: folder.tmp,
     ...etc,
     needs: [...sources.mounts, ...requirements.needs],
     hide: sources.hide,
-    bridge,
+    egress,
     image,
   });
   return {
     Image: image.id,
     Hostname: "sandbox",
-    // A container of somebody else has no capabilities at all, not even for a root that comes later.
+    // In a container of another user, not even a later process of root would have capabilities.
     User: "0:0",
     WorkingDir: PINNED.workspace,
     Entrypoint: ["tail", "-f", "/dev/null"],
@@ -102,10 +102,10 @@ export async function toContainerOptions(
       Mounts: mounts,
       NetworkMode: record.network.mode === "full" ? sources.fullNetwork : "none",
       CapDrop: ["ALL"],
-      // For root, who starts agents as somebody else; nobody who is not root ever has them.
+      // Root needs them to start agents as another user. No other user gets them.
       ...(isSeparate(user) ? { CapAdd: ["SETUID", "SETGID"] } : {}),
       SecurityOpt: ["no-new-privileges", ...(facts.filters ? [`seccomp=${toSeccompProfile()}`] : [])],
-      // What is written there would be weighed by nobody.
+      // Files in the image's own folders would not count against the disk limit.
       ReadonlyRootfs: true,
       Tmpfs: { "/run": SMALL, "/var/tmp": SMALL },
       ...(facts.labels ? {} : { ReadonlyPaths: READ_ONLY, MaskedPaths: MASKED }),
@@ -115,12 +115,12 @@ export async function toContainerOptions(
   };
 }
 
-/** A container has a network of its own even where that leads everywhere, so its ports always need a bridge. */
-export function toBridge(sources: PlanSources, hosts: readonly string[]): Bridge {
+/** Even under the full network a container has a loopback of its own, so its ports always need the egress guest. */
+export function createContainerEgress(sources: PlanSources, hosts: readonly string[]): Egress {
   const { folder, record, programs } = sources;
   const policy = record.network.mode === "full" ? ({ mode: "none" } as const) : record.network;
-  return createBridge({
-    folder: join(folder.path, "bridge"),
+  return createEgress({
+    folder: join(folder.path, SOCKET_FOLDER),
     policy,
     extraHosts: hosts,
     ports: true,
@@ -129,13 +129,13 @@ export function toBridge(sources: PlanSources, hosts: readonly string[]): Bridge
   });
 }
 
-/** Under an engine of an ordinary user, root inside is that user outside: the owner of the folders. */
-export function toContainerUser(facts: EngineFacts, owner: Owner | undefined): string {
+/** The user of the processes in a container. Under a rootless engine, root inside is the folders' owner outside. */
+export function findContainerUser(facts: EngineFacts, owner: Owner | undefined): string {
   const { uid, gid } = owner ?? { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
   return facts.rootless ? "0:0" : `${uid}:${gid}`;
 }
 
-/** Whether what stands between the engine and the agent can be another user than the agent. */
+/** Whether the process that starts an agent has another user than the agent: it is root, the agent is not. */
 export function isSeparate(user: string): boolean {
   return !user.startsWith("0:");
 }
@@ -145,7 +145,7 @@ export function toStreamShortcomings(user: string): string[] {
   return ["A command may open its agent's streams again: both are root in the container."];
 }
 
-/** An agent may have removed some of them, and an engine makes what is missing as root. */
+/** Makes what is mounted: an agent may have removed some of it, and an engine would make missing folders as root. */
 async function makeFolders(
   { folder, record }: PlanSources,
   host: SandboxPaths,
@@ -155,7 +155,7 @@ async function makeFolders(
   await mkdir(folder.path, { recursive: true, mode: 0o700 });
   folder.makeParts(record);
   if (record.directory !== undefined) demandDirectory(record.directory);
-  makeOwned(folder.path, "bridge", owner);
+  makeOwned(folder.path, SOCKET_FOLDER, owner);
   makeOwned(host.home, "workspace", owner);
   makeOwned(host.workspace, basename(host.outputs), owner);
   const [uid = "", gid = ""] = user.split(":");
@@ -169,7 +169,7 @@ async function makeFolders(
   };
 }
 
-/** Never through a link that stands in its place, and never another one's: the agent may have put something there. */
+/** Makes a folder of the sandbox's user. Leaves a link or another user's folder alone: an agent may have put it there. */
 function makeOwned(parent: string, name: string, owner: Owner | undefined): void {
   const folder = OpenFolder.openReal(parent);
   try {
@@ -181,7 +181,7 @@ function makeOwned(parent: string, name: string, owner: Owner | undefined): void
   }
 }
 
-/** For everybody inside to read, whatever the server's own mask. */
+/** Writes a file that every process inside can read, whatever the server's umask. */
 async function writeOpen(folder: SandboxFolder, name: string, text: string): Promise<string> {
   const file = join(folder.path, name);
   await writeFile(file, text);
@@ -189,12 +189,12 @@ async function writeOpen(folder: SandboxFolder, name: string, text: string): Pro
   return file;
 }
 
-/** What is seen at /mnt/session. The outputs are a link: the agent may remove and make that folder as it likes. */
+/** Makes the folder at /mnt/session. The outputs are a link, because the agent may remove their folder and remake it. */
 async function makeSession(folder: SandboxFolder): Promise<string> {
   const session = join(folder.path, "session");
   await mkdir(join(session, "uploads"), { recursive: true });
   await chmod(session, 0o755);
-  await symlink(join(PINNED.workspace, "output"), join(session, "outputs")).catch(present);
+  await symlink(join(PINNED.workspace, "output"), join(session, "outputs")).catch(ignoreExisting);
   return session;
 }
 
@@ -205,7 +205,14 @@ async function makeEmpty(folder: SandboxFolder): Promise<string> {
   return empty;
 }
 
-function present(error: NodeJS.ErrnoException): false {
+function ignoreExisting(error: NodeJS.ErrnoException): false {
   if (error.code !== "EEXIST") throw error;
   return false;
+}
+
+export interface DockerRecord extends SandboxRecord {
+  readonly image: string;
+  readonly network: NetworkPolicy;
+  readonly limits: SandboxLimits;
+  readonly shortcomings: readonly string[];
 }

@@ -1,46 +1,45 @@
 import { createHash } from "node:crypto";
-import { lstat, mkdir, realpath } from "node:fs/promises";
+import { lstat, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
-import { toOwner } from "../bwrap/user.ts";
-import { toDefaultDiskBytes } from "../host/diskGuard.ts";
-import { toDirectory, toRealPaths } from "../host/directory.ts";
-import { Enclosure } from "../host/enclosure.ts";
+import { makeFolder } from "../../disk/folder.ts";
+import { resolveDirectory, resolveRealPaths } from "../host/directory.ts";
+import { chooseDiskLimit } from "../host/disk/disk-limit.ts";
 import { listSandboxes, SandboxFolder } from "../host/folder.ts";
+import { findOwner } from "../host/owner.ts";
+import { Enclosure } from "../host/processes/enclosure.ts";
 import type { Detected, Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
-import { toEngineAddress, type AddressOptions } from "./address.ts";
-import { ContainerEngine, unreachable } from "./engine.ts";
+import { findDockerPrograms, type DockerPrograms } from "../programs.ts";
+import { ContainerEngine, findEngineAddress, unreachable, type AddressOptions } from "./engine.ts";
 import { Image } from "./image.ts";
 import { toLimitShortcomings, withDefaults } from "./limits.ts";
-import { toContainerUser, toStreamShortcomings } from "./plan.ts";
-import { findDockerPrograms, type DockerPrograms } from "./programs.ts";
-import type { DockerRecord } from "./record.ts";
+import { findContainerUser, toStreamShortcomings, type DockerRecord } from "./plan.ts";
 import { DockerSandbox } from "./sandbox.ts";
 
 export interface DockerProviderOptions extends AddressOptions {
-  /** Where the folders of the sandboxes are; made if it is not there. */
+  /** The parent folder of all sandboxes; made if it is missing. */
   readonly root: string;
-  /** For sandboxes that name none; it has to be on this machine already. */
+  /** The default image. It has to be on this machine already. */
   readonly image?: string;
-  /** For sandboxes that say nothing else. */
+  /** The default limits of a sandbox. */
   readonly limits?: SandboxLimits;
   /** Host files and folders that every container sees at the same paths, read-only. */
   readonly mounts?: readonly string[];
-  /** What a sandbox with a full network is connected to; the engine's default unless said otherwise. */
+  /** The network of a sandbox with full access; the engine's default unless given. */
   readonly fullNetwork?: string;
-  /** Further folders of the server's own that no workspace may show, such as its data. */
+  /** Further folders of the server that no workspace may show, such as its data. */
   readonly hide?: readonly string[];
-  /** The programs on both sides of a container, unless they are where the build puts them. */
+  /** The programs around and in a container; those of the build by default. */
   readonly programs?: DockerPrograms;
 }
 
 export const DEFAULT_IMAGE = "node:22-bookworm";
 
-/** How long an engine may take to say who it is. */
+/** The time limit for an engine's answer. */
 const PATIENCE_MS = 10_000;
 
-/** Runs each sandbox in a container of Docker or Podman, both spoken to over the socket of the first. */
+/** Runs each sandbox in a container of Docker, or of Podman, which has Docker's API. */
 export function createDockerProvider(options: DockerProviderOptions): DockerProvider {
   return new DockerProvider(options);
 }
@@ -54,7 +53,7 @@ export class DockerProvider implements SandboxProvider {
     this.#options = options;
   }
 
-  /** The engine answers, and the image of sandboxes that name none is there. */
+  /** Whether the engine answers and the default image is on this machine. */
   async detect(): Promise<Detected> {
     try {
       await this.#demand(undefined);
@@ -64,31 +63,31 @@ export class DockerProvider implements SandboxProvider {
     }
   }
 
-  /** The engine that answers, and its version. */
+  /** The engine's name and version. */
   async version(): Promise<string> {
     return (await this.#theEngine().facts()).version;
   }
 
   async check({ directory, image }: Parameters<NonNullable<SandboxProvider["check"]>>[0]): Promise<void> {
     await this.#demand(image);
-    await toDirectory(directory, await this.#hidden(await this.#makeRoot()));
+    await resolveDirectory(directory, await this.#hidden(await this.#makeRoot()));
   }
 
-  /** One that is there already under this id is taken over with its files. Its container is made when it is needed. */
+  /** Takes over an existing sandbox of this id, with its files. Its container is made when it is needed. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
     const engine = this.#theEngine();
     const facts = await engine.facts();
     const root = await this.#makeRoot();
-    const name = spec.image ?? this.#image;
-    await Image.find(engine, name);
+    const image = spec.image ?? this.#defaultImage;
+    await Image.find(engine, image);
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = await toDirectory(spec.directory, await this.#hidden(root));
-    const owner = await toOwner(folder.key, directory);
-    const before = await folder.earlierRecord();
-    const diskBytes = before?.limits?.diskBytes ?? (await toDefaultDiskBytes(root, directory ?? root));
-    const asked = { ...this.#options.limits, ...spec.limits };
+    const directory = await resolveDirectory(spec.directory, await this.#hidden(root));
+    const owner = await findOwner(folder.key, directory);
+    const earlier = await folder.earlierRecord();
+    const diskBytes = earlier?.limits?.diskBytes ?? (await chooseDiskLimit(root, directory ?? root));
+    const requested = { ...this.#options.limits, ...spec.limits };
     const hasOutputs = directory === undefined || (await isThere(join(directory, "output")));
-    const makesOutputs = !hasOutputs || (before?.directory === directory && before?.madeOutputs);
+    const makesOutputs = !hasOutputs || (earlier?.directory === directory && earlier?.madeOutputs);
     const record: DockerRecord = {
       version: 1,
       id: spec.id,
@@ -99,17 +98,17 @@ export class DockerProvider implements SandboxProvider {
       ...(await Enclosure.locate(folder.key, undefined)),
       ...(owner === undefined ? {} : { owner }),
       ...(makesOutputs ? { madeOutputs: true } : {}),
-      image: name,
+      image,
       network: spec.network ?? { mode: "allow", hosts: [] },
-      limits: { diskBytes, ...withDefaults(asked, facts) },
+      limits: { diskBytes, ...withDefaults(requested, facts) },
       shortcomings: [
-        ...toLimitShortcomings(asked, facts),
-        ...toStreamShortcomings(toContainerUser(facts, owner)),
+        ...toLimitShortcomings(requested, facts),
+        ...toStreamShortcomings(findContainerUser(facts, owner)),
       ],
     };
     const sandbox = await this.#open(folder, record, root);
-    // What a container is cannot be changed: the old one would keep its network and its limits.
-    if (before !== undefined && JSON.stringify(before) !== JSON.stringify(record)) await sandbox.discard();
+    // An existing container cannot be changed, and would keep its old network and limits.
+    if (earlier !== undefined && JSON.stringify(earlier) !== JSON.stringify(record)) await sandbox.discard();
     await folder.make(record);
     return sandbox;
   }
@@ -140,31 +139,31 @@ export class DockerProvider implements SandboxProvider {
     });
   }
 
-  /** An engine that is stuck must not hold up whoever asks. */
+  /** Fails unless the engine has the image. A stuck engine must not block the caller. */
   async #demand(image: string | undefined): Promise<void> {
     const engine = this.#theEngine();
-    const found = engine.facts().then(() => Image.find(engine, image ?? this.#image));
+    const found = engine.facts().then(() => Image.find(engine, image ?? this.#defaultImage));
     const late = sleep(PATIENCE_MS, undefined, { ref: false }).then(() => {
       throw unreachable(engine.address, "it does not answer", { code: "ETIMEDOUT" });
     });
     await Promise.race([found, late]);
   }
 
-  get #image(): string {
+  get #defaultImage(): string {
     return this.#options.image ?? DEFAULT_IMAGE;
   }
 
   #theEngine(): ContainerEngine {
-    this.#engine ??= new ContainerEngine(toEngineAddress(this.#options));
+    this.#engine ??= new ContainerEngine(findEngineAddress(this.#options));
     return this.#engine;
   }
 
   async #hidden(root: string): Promise<string[]> {
-    return [root, ...(await toRealPaths(this.#options.hide ?? []))];
+    return [root, ...(await resolveRealPaths(this.#options.hide ?? []))];
   }
 
   async #makeRoot(): Promise<string> {
-    await mkdir(this.#options.root, { recursive: true, mode: 0o700 });
+    await makeFolder(this.#options.root);
     return realpath(this.#options.root);
   }
 }

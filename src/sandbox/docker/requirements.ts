@@ -1,14 +1,17 @@
-/** What a container must have beyond its image. It cannot be given later, so it only grows, and a new one is made. */
+/**
+ * The needs of a container beyond its image. They are fixed at its creation, so a further need takes a new container
+ * with all needs so far.
+ */
 export interface Requirements {
   /** Host files and folders, seen at the same paths, read-only. */
   readonly needs: readonly string[];
-  /** Hosts to let through the bridge. */
+  /** Hosts that the egress proxy allows. */
   readonly hosts: readonly string[];
 }
 
 const LABEL = "sluice.requirements";
 
-export const NOTHING: Requirements = { needs: [], hosts: [] };
+export const NO_REQUIREMENTS: Requirements = { needs: [], hosts: [] };
 
 export function union(one: Requirements, other: Requirements): Requirements {
   return {
@@ -30,5 +33,5 @@ export function toRequirementLabels(requirements: Requirements): Record<string, 
 }
 
 export function fromRequirementLabels(labels: Readonly<Record<string, string>>): Requirements {
-  return JSON.parse(labels[LABEL] ?? JSON.stringify(NOTHING)) as Requirements;
+  return JSON.parse(labels[LABEL] ?? JSON.stringify(NO_REQUIREMENTS)) as Requirements;
 }

@@ -1,32 +1,29 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { BridgeStart } from "../bridge/bridge.ts";
-import { Controllers } from "../host/controllers.ts";
-import { DiskGuard } from "../host/diskGuard.ts";
-import { Enclosure, toGuarded } from "../host/enclosure.ts";
-import { KEY_MARKER, MARKER } from "../host/environment.ts";
-import { refuseExposed } from "../host/exposed.ts";
-import { HostFiles } from "../host/files.ts";
-import { isInside, PINNED, toMappedPath } from "../host/mapping.ts";
-import { toMountedNamespace } from "../host/namespace.ts";
+import type { EgressHostStart } from "../egress/egress.ts";
+import { refuseExposed } from "../host/directory.ts";
+import { DiskLimit } from "../host/disk/disk-limit.ts";
+import { HostFiles } from "../host/files/files.ts";
+import { isInside, PINNED, toMappedPath, toMountedNamespace } from "../host/files/paths.ts";
+import { removeEmptyFolder } from "../host/files/remove-tree.ts";
 import type { Owner } from "../host/owner.ts";
-import { removeEmptyFolder } from "../host/removeTree.ts";
+import { Controllers } from "../host/processes/controllers.ts";
+import { Enclosure, toLimitedFolders } from "../host/processes/enclosure.ts";
+import { KEY_VARIABLE, ID_VARIABLE } from "../host/processes/environment.ts";
 import { startProgram, toStdio } from "../host/start.ts";
 import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Container } from "./container.ts";
-import type { ExecSpec } from "./exec/api.ts";
-import { signalGroup } from "./exec/ask.ts";
-import { runCommand } from "./exec/command.ts";
+import type { ExecTarget } from "./exec/api.ts";
+import { runCommand, signalGroup, toAgentArgv } from "./exec/command.ts";
 import type { LaunchOrder } from "./exec/launch.ts";
-import { toAgentArgv } from "./exec/shim.ts";
 import { hostNode, Image } from "./image.ts";
 import { findControllers } from "./limits.ts";
 import { ContainerNetwork } from "./network.ts";
-import { isSeparate, toContainerOptions, toContainerUser, type PlanSources } from "./plan.ts";
-import { NOTHING } from "./requirements.ts";
+import { isSeparate, planContainer, findContainerUser, type PlanSources } from "./plan.ts";
+import { NO_REQUIREMENTS } from "./requirements.ts";
 import { Spawned, type AgentExec } from "./spawned.ts";
 
-/** A container around host folders. It comes and goes as it is needed; the folders stay. */
+/** A container with folders of the host. It is made when it is needed and may be replaced; the folders stay. */
 export class DockerSandbox implements Sandbox {
   readonly id: string;
   readonly provider = "docker";
@@ -40,9 +37,9 @@ export class DockerSandbox implements Sandbox {
   readonly #sources: PlanSources;
   readonly #container: Container;
   readonly #spawned: Spawned;
-  /** Of what belongs to the sandbox on this side. */
+  /** The sandbox's processes on this host. */
   readonly #outside: Enclosure;
-  readonly #disk: DiskGuard | undefined;
+  readonly #disk: DiskLimit | undefined;
   readonly #network: ContainerNetwork;
   #verdict: string | undefined;
 
@@ -57,7 +54,7 @@ export class DockerSandbox implements Sandbox {
     this.#sources = sources;
     this.#container = new Container(engine, {
       name: `sluice-${folder.key}`,
-      plan: (requirements) => toContainerOptions(sources, requirements),
+      plan: (requirements) => planContainer(sources, requirements),
       onStarted: (id, { hosts }) => this.#network.onStarted(id, hosts),
     });
     this.#spawned = new Spawned({
@@ -67,11 +64,11 @@ export class DockerSandbox implements Sandbox {
     });
     const { limits: _inside, ...outside } = record;
     this.#outside = new Enclosure(folder, outside);
-    this.#disk = this.#guardDisk();
+    this.#disk = this.#limitDisk();
     this.#network = new ContainerNetwork({
       sources,
       startOutside: (start) => this.#startOutside(start),
-      place: (container, env) => this.#place(container, env, {}),
+      target: (container, env) => this.#target(container, env, {}),
     });
     this.lends = this.#network.lends;
     this.shortcomings = [...record.shortcomings, ...this.#network.shortcomings];
@@ -81,16 +78,16 @@ export class DockerSandbox implements Sandbox {
     for (const { path, content, mode = 0o600 } of launch.files ?? []) {
       await this.files.write(path, content, { mode, base: PINNED.home });
     }
-    const needs = [...(await this.#toMissing(launch.needs)), ...this.#network.lend(launch.lending)];
+    const needs = [...(await this.#findMissing(launch.needs)), ...this.#network.lend(launch.lending)];
     const required = { needs, hosts: launch.hosts ?? [] };
     const { id, requirements } = await this.#container.ensure(required);
     this.#disk?.begin();
     await this.#network.open(requirements.hosts);
     const env = this.#network.env(requirements.hosts);
-    const exec = await this.#toAgentExec(await this.#place(id, env, launch.env), launch.argv);
+    const exec = await this.#buildAgentExec(await this.#target(id, env, launch.env), launch.argv);
     const before = [...(await this.#outside.prefix()), ...wrapper];
     await this.#outside.members.add(
-      await this.#spawned.start(exec, { before, env: this.#markers(), stdio: toStdio(stdio) }),
+      await this.#spawned.start(exec, { before, env: this.#outsideEnv(), stdio: toStdio(stdio) }),
     );
   }
 
@@ -100,15 +97,15 @@ export class DockerSandbox implements Sandbox {
     if (inside === undefined) return;
     const running = await this.#container.running();
     if (running === undefined) return;
-    const place = await this.#place(running.id, {}, {});
-    const done = await signalGroup(this.#address, place, { pid: inside, signal });
-    // No room for another process: then there is one way left to end it.
+    const target = await this.#target(running.id, {}, {});
+    const done = await signalGroup(this.#address, target, { pid: inside, signal });
+    // A container at its limit of processes cannot run `kill`, so it is killed as a whole.
     if (!done && signal === "SIGKILL") await this.#endContainer();
   }
 
   async killAll(): Promise<void> {
     this.#disk?.rest();
-    // First who could still start something inside.
+    // These go first, because they could start further processes in the container.
     await this.#outside.kill();
     await this.#endContainer();
     await this.#spawned.forget();
@@ -123,16 +120,16 @@ export class DockerSandbox implements Sandbox {
 
   async exec(command: string, options: ExecOptions = {}): Promise<ExecResult> {
     options.signal?.throwIfAborted();
-    const cwd = await this.#toFolder(options.cwd);
-    const { id, requirements } = await this.#container.ensure(NOTHING);
+    const cwd = await this.#resolveFolder(options.cwd);
+    const { id, requirements } = await this.#container.ensure(NO_REQUIREMENTS);
     this.#disk?.begin();
-    const place = await this.#place(id, this.#network.env(requirements.hosts), options.env);
+    const target = await this.#target(id, this.#network.env(requirements.hosts), options.env);
     const onStuck = (): void => void this.#endContainer().catch(() => {});
-    return runCommand(this.#address, { ...place, cwd }, command, { ...options, onStuck });
+    return runCommand(this.#address, { ...target, cwd }, command, { ...options, onStuck });
   }
 
   async host(port: number): Promise<URL> {
-    const { id, requirements } = await this.#container.ensure(NOTHING);
+    const { id, requirements } = await this.#container.ensure(NO_REQUIREMENTS);
     const running = await this.#container.processes(id);
     return this.#network.openPort(port, { container: id, hosts: requirements.hosts, running });
   }
@@ -152,12 +149,12 @@ export class DockerSandbox implements Sandbox {
   async destroy(): Promise<void> {
     await this.#network.close();
     await this.discard();
-    // Ours, unless somebody has put something there.
+    // The sandbox made this folder. It stays if it has content.
     if (this.#sources.record.madeOutputs) await removeEmptyFolder(this.folders.outputs).catch(() => {});
     await this.#sources.folder.remove();
   }
 
-  /** Ends what runs and removes the container, but none of the files. */
+  /** Ends all processes and removes the container, but none of the files. */
   async discard(): Promise<void> {
     await this.killAll();
     await this.#container.remove();
@@ -167,18 +164,18 @@ export class DockerSandbox implements Sandbox {
     return this.#sources.engine.address;
   }
 
-  /** Where a command runs in the container, as whom, and with which variables. */
-  async #place(
+  /** The container, user, folder and variables of a command. */
+  async #target(
     container: string,
     network: Readonly<Record<string, string>>,
     env: Readonly<Record<string, string>> | undefined,
-  ): Promise<Omit<ExecSpec, "argv">> {
+  ): Promise<ExecTarget> {
     const { record, engine } = this.#sources;
     const image = await Image.find(engine, record.image);
     return {
       container,
       cwd: PINNED.workspace,
-      user: toContainerUser(await engine.facts(), record.owner),
+      user: findContainerUser(await engine.facts(), record.owner),
       env: {
         PATH: image.path,
         LANG: "C.UTF-8",
@@ -189,36 +186,36 @@ export class DockerSandbox implements Sandbox {
         ...network,
         ...record.env,
         ...env,
-        [MARKER]: this.id,
+        [ID_VARIABLE]: this.id,
       },
     };
   }
 
-  /** By a root that stands between the engine and the agent, where the agent is somebody else than root. */
-  async #toAgentExec(place: Omit<ExecSpec, "argv">, words: readonly string[]): Promise<AgentExec> {
-    const [program = ""] = words;
-    const argv = toAgentArgv(words, place.cwd);
-    if (!isSeparate(place.user)) return { spec: { ...place, cwd: "/", argv }, program };
+  /** The start of an agent. An agent that is not root is started through a process of root. */
+  async #buildAgentExec(target: ExecTarget, command: readonly string[]): Promise<AgentExec> {
+    const [program = ""] = command;
+    const argv = toAgentArgv(command, target.cwd);
+    if (!isSeparate(target.user)) return { spec: { ...target, cwd: "/", argv }, program };
     const { engine, record, programs } = this.#sources;
     const image = await Image.find(engine, record.image);
     const node = (await image.node()) ?? hostNode();
     const launcher = [node, "--input-type=module", "-e", await readFile(programs.launch, "utf8")];
-    const [uid, gid] = place.user.split(":").map(Number) as [number, number];
-    const order: LaunchOrder = { argv, env: place.env, uid, gid };
-    const env = { PATH: image.path, [MARKER]: this.id };
-    const spec = { container: place.container, user: "0:0", cwd: "/", env, argv: launcher };
+    const [uid, gid] = target.user.split(":").map(Number) as [number, number];
+    const order: LaunchOrder = { argv, env: target.env, uid, gid };
+    const env = { PATH: image.path, [ID_VARIABLE]: this.id };
+    const spec = { container: target.container, user: "0:0", cwd: "/", env, argv: launcher };
     return { spec, order: `${JSON.stringify(order)}\n`, program };
   }
 
-  async #toFolder(cwd: string | undefined): Promise<string> {
+  async #resolveFolder(cwd: string | undefined): Promise<string> {
     if (cwd === undefined) return PINNED.workspace;
     const { said } = toMappedPath(cwd, PINNED, PINNED.workspace, this.folders);
     await this.files.locateWorkFolder(cwd);
     return said;
   }
 
-  /** What neither the image nor any mount brings. */
-  async #toMissing(needs: readonly string[] = []): Promise<string[]> {
+  /** The needed paths that neither the image nor any mount has. */
+  async #findMissing(needs: readonly string[] = []): Promise<string[]> {
     const { engine, record, mounts, hide } = this.#sources;
     refuseExposed(needs, hide);
     const image = await Image.find(engine, record.image);
@@ -230,31 +227,31 @@ export class DockerSandbox implements Sandbox {
     });
   }
 
-  async #startOutside(start: BridgeStart): Promise<void> {
+  async #startOutside(start: EgressHostStart): Promise<void> {
     const argv = [...(await this.#outside.prefix()), ...start.argv];
-    const env = { ...this.#markers(), ...start.env };
+    const env = { ...this.#outsideEnv(), ...start.env };
     const child = await startProgram(argv, { cwd: start.cwd, env, stdio: "ignore" });
     child.unref();
     await this.#outside.members.add(child.pid as number);
   }
 
-  /** All that a program on this host's side is told: of the session's variables nothing. */
-  #markers(): Record<string, string> {
+  /** The environment of a program on this host. It has none of the session's variables. */
+  #outsideEnv(): Record<string, string> {
     const path = process.env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin";
-    return { PATH: path, [MARKER]: this.id, [KEY_MARKER]: this.#sources.folder.key };
+    return { PATH: path, [ID_VARIABLE]: this.id, [KEY_VARIABLE]: this.#sources.folder.key };
   }
 
-  /** With the container goes what its limits have counted. */
+  /** Kills the container, after reading its verdict: the counters of its limits end with it. */
   async #endContainer(): Promise<void> {
     this.#verdict = await this.verdict();
     await this.#container.kill();
   }
 
-  #guardDisk(): DiskGuard | undefined {
+  #limitDisk(): DiskLimit | undefined {
     const { folder, record } = this.#sources;
     const { diskBytes } = record.limits;
     if (diskBytes === undefined) return undefined;
-    const guard = new DiskGuard(toGuarded(folder, record), diskBytes, {
+    const limit = new DiskLimit(toLimitedFolders(folder, record), diskBytes, {
       isNeeded: async () => (await this.#container.running()) !== undefined,
       members: () => this.#outside.members.find(),
       freeze: async () => {
@@ -266,7 +263,7 @@ export class DockerSandbox implements Sandbox {
         this.#verdict = verdict;
       },
     });
-    guard.watch();
-    return guard;
+    limit.watch();
+    return limit;
   }
 }

@@ -16,8 +16,8 @@ import {
 } from "../bwrap/syscalls.ts";
 
 /**
- * The same rules as `bwrap/seccomp.ts`, as an engine takes them: by name, for the machine that it runs on.
- * An engine's own list goes when another is given, so this one allows by name and denies the rest.
+ * The rules of `bwrap/seccomp.ts` in the format of an engine, which knows calls by name. A given profile replaces the
+ * engine's own, so this one lists the allowed calls and denies all others.
  */
 export function toSeccompProfile(): string {
   return JSON.stringify({
@@ -25,7 +25,7 @@ export function toSeccompProfile(): string {
     defaultErrnoRet: EPERM,
     syscalls: [
       allow(ALLOWED.split(/\s+/)),
-      // Their arguments are behind a pointer that no filter can follow; told that they are missing, libc takes the old ones.
+      // They take a pointer to their arguments, which a filter cannot read. Without them libc uses the old calls.
       { names: ["clone3", "openat2"], action: "SCMP_ACT_ERRNO", errnoRet: ENOSYS },
       allow(["clone"], without(0, NEW_NAMESPACES)),
       ...[AF_UNIX, AF_INET, AF_INET6].map((family) => allow(["socket"], equal(0, family))),
@@ -65,7 +65,7 @@ function equal(index: number, value: number): Argument {
   return { index, value, op: "SCMP_CMP_EQ" };
 }
 
-/** None of these bits is set. */
+/** The condition that none of these bits is set. */
 function without(index: number, bits: number): Argument {
   return masked(index, bits, 0);
 }
@@ -75,13 +75,13 @@ function masked(index: number, mask: number, value: number): Argument {
 }
 
 function bitsOf(value: number): number[] {
-  return Array.from({ length: 31 }, (_, place) => 1 << place).filter((bit) => (value & bit) !== 0);
+  return Array.from({ length: 31 }, (_, index) => 1 << index).filter((bit) => (value & bit) !== 0);
 }
 
-/** Linux, BSD, both with UNAME26, and the question which it is: those that change no protection of memory. */
+/** The personalities that keep the protection of memory: Linux and BSD, with and without UNAME26, and the query. */
 const PERSONALITIES = [0x0, 0x8, 0x20000, 0x20008, 0xffffffff];
 
-/** Whatever a program may call with any arguments; a name that the engine does not know is no trouble to it. */
+/** Calls that are allowed with any arguments. An engine ignores names that it does not know. */
 const ALLOWED = `
 accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chown clock_getres clock_gettime
 clock_nanosleep close close_range connect copy_file_range dup dup2 dup3 epoll_create epoll_create1 epoll_ctl

@@ -4,21 +4,22 @@ import { mkdir, rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
 import { startProgram, type toStdio } from "../host/start.ts";
-import type { EngineAddress } from "./address.ts";
+import type { EngineAddress } from "./engine.ts";
 import type { ExecSpec } from "./exec/api.ts";
 import { readReport, writeTicket, type ExecReport } from "./exec/ticket.ts";
 
 const PATIENCE_MS = 60_000;
 
-/** How an agent is started in a container. */
+/** The start of an agent in a container. */
 export interface AgentExec {
   readonly spec: ExecSpec;
+  /** The first line of its stdin. */
   readonly order?: string;
-  /** What the agent is, for whoever hears that it is missing. */
+  /** The agent's program, for the error when it is missing. */
   readonly program: string;
 }
 
-/** The programs on this host that each hold the stdio of one agent in the container, and outlive the server. */
+/** The programs on this host that outlive the server, each with the stdio of one agent in the container. */
 export class Spawned {
   readonly #folder: string;
   readonly #address: EngineAddress;
@@ -30,7 +31,7 @@ export class Spawned {
     this.#program = options.program;
   }
 
-  /** Starts an agent behind what shall stand before it on this host; answers its host pid once it runs inside. */
+  /** Starts the wrapper on this host, and through it an agent. Returns the wrapper's pid when the agent runs. */
   async start(
     { spec, order, program }: AgentExec,
     outside: {
@@ -61,12 +62,12 @@ export class Spawned {
     throw toStartError(program, report);
   }
 
-  /** The pid in the container of what was started as `pid` on this host. */
+  /** The pid in the container of the agent whose wrapper has this pid on this host. */
   async inside(pid: number): Promise<number | undefined> {
     return (await readReport(this.#folder, pid))?.pid;
   }
 
-  /** To be called when none is left. */
+  /** Removes all tickets and reports; to be called when no agent is left. */
   async forget(): Promise<void> {
     await rm(this.#folder, { recursive: true, force: true });
   }
@@ -74,7 +75,7 @@ export class Spawned {
   async #await(pid: number, ticket: string, isOver: () => boolean): Promise<ExecReport> {
     const deadline = performance.now() + PATIENCE_MS;
     for (let pause = 2; performance.now() < deadline; pause = Math.min(pause * 2, 20)) {
-      // In this order: what ended may have reported just before.
+      // Read before the report, which a process may write just before its end.
       const wasOver = isOver();
       const report = await readReport(this.#folder, pid);
       if (report?.ticket === ticket) return report;

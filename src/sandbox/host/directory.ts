@@ -1,12 +1,13 @@
 import { realpath, stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
-import { realpath as realpathNow } from "../../disk/onTheSpot.ts";
-import { isInside } from "./mapping.ts";
-import { OpenFolder } from "./open-folder.ts";
+import { realpath as realpathNow } from "../../disk/on-the-spot.ts";
+import { homeFolder } from "../data-folder.ts";
+import { OpenFolder } from "./files/open-folder.ts";
+import { isInside } from "./files/paths.ts";
 
-/** The real path of a directory that somebody wants to work in, if any; none of sluice's own, nor below one. */
-export async function toDirectory(
+/** The real path of the directory that a client asked for, if any. A directory in `own`, sluice's data, is refused. */
+export async function resolveDirectory(
   directory: string | undefined,
   own: readonly string[],
 ): Promise<string | undefined> {
@@ -29,7 +30,10 @@ export async function toDirectory(
   return real;
 }
 
-/** That the directory is still a folder where it was: an agent with a folder above it could have put a link in its place. */
+/**
+ * Checks that the directory is still a folder: an agent with access to a parent folder could have replaced it by a
+ * link.
+ */
 export function demandDirectory(directory: string): void {
   try {
     OpenFolder.openReal(directory).close();
@@ -39,7 +43,17 @@ export function demandDirectory(directory: string): void {
   }
 }
 
-/** Folders of the server's own as they really are: a workspace is compared with them by its real path. */
-export async function toRealPaths(paths: readonly string[]): Promise<string[]> {
+/** The real paths of the server's own folders, to compare with the real path of a workspace. */
+export async function resolveRealPaths(paths: readonly string[]): Promise<string[]> {
   return Promise.all(paths.map((path) => realpathNow(path).catch(() => path)));
+}
+
+/** Refuses a program whose folders would show a sandbox the user's home, the server's own data, or the whole disk. */
+export function refuseExposed(needs: readonly string[], hide: readonly string[]): void {
+  const home = homeFolder();
+  const kept = [...(home === "/" ? [] : [home]), ...hide];
+  const exposed = needs.find((need) => need === "/" || kept.some((path) => isInside(path, need)));
+  if (exposed === undefined) return;
+  const detail = `The program cannot be started in a sandbox: it would need all of ${exposed}, and with it a home or sluice's own data. Install it in a folder of its own.`;
+  throw new SluiceError("permission_denied", detail, { path: exposed });
 }

@@ -1,45 +1,44 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile as readFileSlowly, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
-import { access, mkdir, readFile, realpath, rename, stat, writeFile } from "../../disk/onTheSpot.ts";
+import { access, mkdir, readFile, realpath, rename, stat, writeFile } from "../../disk/on-the-spot.ts";
 import { DamagedSandboxError, type NetworkPolicy, type SandboxLimits, type SandboxPaths } from "../port.ts";
-import type { ControllerPaths } from "./controllers.ts";
-import { makeFolders } from "./open-folder.ts";
+import { makeFolders } from "./files/open-folder.ts";
+import { removeTree } from "./files/remove-tree.ts";
 import type { Owner } from "./owner.ts";
-import { readMoment, type Moment } from "./procfs.ts";
-import { removeTree } from "./removeTree.ts";
+import type { ControllerPaths } from "./processes/controllers.ts";
+import { readMoment, type Moment } from "./processes/procfs.ts";
 
 const RECORD = "sandbox.json";
-/** Longer than anybody takes from a folder to the record in it. */
+/** More time than passes between the making of a folder and the writing of its record. */
 const MAKING_MS = 10_000;
 
-/** What has to be known of a sandbox after a restart. */
+/** The record of a sandbox on disk, read after a restart of the server. */
 export interface SandboxRecord {
   readonly version: 1;
   readonly id: string;
-  /** Who made it, and for which session. */
   readonly provider: string;
   readonly session?: string;
-  /** Before any process of it began, where that is known. */
+  /** A time before the start of the sandbox's first process; undefined where the kernel does not tell starts. */
   readonly since?: Moment;
   readonly directory?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** The group that its processes are in, where there is one. */
+  /** The path of the control group with the sandbox's processes, where the server may make one. */
   readonly cgroup?: string;
-  /** The groups that limit them. */
+  /** The control groups that enforce the limits. */
   readonly controllers?: ControllerPaths;
   readonly limits?: SandboxLimits;
   readonly network?: NetworkPolicy;
-  /** Who they run as, where it is not the server's own user. */
+  /** The user of the sandbox's processes, where it is not the server's own. */
   readonly owner?: Owner;
-  /** That the folder for outputs was made by us, in a directory that is not ours. */
+  /** Set where we made the folder for outputs in a client's directory, and remove it again. */
   readonly madeOutputs?: true;
 }
 
-/** The folder of a sandbox: everything that the provider made for it. */
+/** The folder of a sandbox, with all files that the provider made for it. */
 export class SandboxFolder {
   readonly path: string;
-  /** Tells its processes from those of every other sandbox of this machine. */
+  /** Unique on this machine: the sandbox's processes carry it in their environment. */
   readonly key: string;
 
   private constructor(path: string) {
@@ -68,22 +67,22 @@ export class SandboxFolder {
   async make(record: SandboxRecord): Promise<void> {
     await mkdir(this.path, { recursive: true, mode: 0o700 });
     const file = join(this.path, RECORD);
-    // A folder cannot be replaced by a file.
+    // An agent or another program may have put a folder there, which a rename cannot replace by a file.
     if ((await stat(file).catch(() => undefined))?.isDirectory()) await rm(file, { recursive: true });
     await writeFile(`${file}.new`, `${JSON.stringify(record)}\n`, { mode: 0o600 });
     await rename(`${file}.new`, file);
-    // Only now: a folder with anything in it can be found again.
+    // After the record: a sandbox is found again by its record, so a folder without one must be empty.
     this.makeParts(record);
   }
 
-  /** What is known of it goes last: whoever is killed meanwhile leaves something that can be found again. */
+  /** Removes the record last, so that a sandbox whose removal is interrupted can be found again. */
   async remove(): Promise<void> {
     const names = await readdir(this.path).catch(() => []);
     for (const name of names) if (name !== RECORD) await removeTree(join(this.path, name));
     await removeTree(this.path);
   }
 
-  /** When its life began: now where nothing is there yet, as its record says where it is taken over. */
+  /** The moment that the sandbox began: now for a new one, from the record for one of an earlier server. */
   async since(): Promise<Pick<SandboxRecord, "since">> {
     const now = await readMoment();
     const isNew = await access(this.path).then(
@@ -94,14 +93,14 @@ export class SandboxFolder {
     return since === undefined ? {} : { since };
   }
 
-  /** The folders that its agent has, each its user's. What stands in the place of one is not followed. */
+  /** Makes the agent's folders, owned by the agent's user. A link of the same name is not followed. */
   makeParts({ directory, owner }: SandboxRecord): void {
     makeFolders(this.path, ["home", "uploads", "tmp", ...(directory === undefined ? ["workspace"] : [])], {
       owner,
     });
   }
 
-  /** Undefined where there is none; a damaged one fails with `DamagedSandboxError`. */
+  /** Undefined where there is no record; a damaged one fails with `DamagedSandboxError`. */
   async record(): Promise<SandboxRecord | undefined> {
     const file = join(this.path, RECORD);
     const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
@@ -115,7 +114,7 @@ export class SandboxFolder {
     throw new DamagedSandboxError(`what is known of a sandbox cannot be read: ${file} is damaged`);
   }
 
-  /** The record of the sandbox that was made here before, as far as it can be read. */
+  /** The record of the sandbox that was made here before; undefined where it is damaged. */
   async earlierRecord(): Promise<SandboxRecord | undefined> {
     return this.record().catch((error: unknown) => {
       if (error instanceof DamagedSandboxError) return undefined;
@@ -124,15 +123,15 @@ export class SandboxFolder {
   }
 }
 
-/** Removes the folders in which a sandbox was to be made by somebody who was killed. */
+/** Removes the folders of sandboxes whose making was interrupted. */
 async function sweepUnmade(root: string): Promise<void> {
   for (const name of await readdir(root).catch(() => [])) {
     const folder = join(root, name);
     const [made, unmade] = await Promise.all([stat(join(folder, RECORD)), stat(folder)].map(orAbsent));
-    // By either clock: one that is being made right now is of this very moment.
+    // A sandbox that is being made right now has a new folder. The clock may have been set back, hence the difference.
     if (made || !unmade || Math.abs(Date.now() - unmade.mtimeMs) < MAKING_MS) continue;
     await rm(join(folder, `${RECORD}.new`), { force: true }).catch(() => {});
-    // Where anything else is in it, somebody else has put it there.
+    // A folder with other content stays: another program made it.
     await rmdir(folder).catch(() => {});
   }
 }
@@ -141,7 +140,7 @@ function orAbsent<T>(found: Promise<T>): Promise<T | undefined> {
   return found.catch(() => undefined);
 }
 
-/** The sandboxes below a root that this provider made; what was never finished is swept before. */
+/** The sandboxes of this provider below a root. Folders of interrupted makings are removed first. */
 export async function listSandboxes(
   root: string,
   provider: string,
@@ -167,7 +166,7 @@ function parseRecord(text: string): SandboxRecord | undefined {
   }
 }
 
-/** Different ids have different names, none of which needs quoting or splits a search path. */
+/** A folder's name for an id: unique, without characters that need quoting, and without the colon of search paths. */
 export function toFolderName(id: string): string {
   const name = id.replace(/[^A-Za-z0-9_.-]|^[.-]/g, (char) => `~${Buffer.from(char).toString("hex")}`);
   if (name.length <= 100) return name;

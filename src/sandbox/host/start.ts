@@ -1,12 +1,12 @@
 import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
-import { constants } from "node:fs";
+import { constants, openSync, readdirSync, readFileSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
 import { delimiter, join } from "node:path";
 import type { Duplex } from "node:stream";
-import { access, stat } from "../../disk/onTheSpot.ts";
 import { SluiceError } from "../../contract/index.ts";
+import { access, stat } from "../../disk/on-the-spot.ts";
 import type { SpawnedProcess } from "../port.ts";
-import { withoutInherited } from "./inherited.ts";
+import { toOpenFlags } from "./processes/procfs.ts";
 
 export interface StartOptions {
   readonly cwd: string;
@@ -14,12 +14,12 @@ export interface StartOptions {
   readonly stdio: StdioOptions;
 }
 
-/** The streams of a wrapper. Its stderr is nobody's: what it starts gets one of its own. */
+/** The streams of the spool's wrapper. Its own stderr is unused: the program that it runs has another. */
 export function toStdio(stdio: SpawnedProcess["stdio"]): ["ignore" | Duplex, "ignore" | Duplex, "ignore"] {
   return [stdio?.stdin ?? "ignore", stdio?.stdout ?? "ignore", "ignore"];
 }
 
-/** Starts a program as the leader of a session of its own; answers once it runs. */
+/** Starts a program as the leader of a kernel session; returns once it runs. */
 export async function startProgram(argv: readonly string[], options: StartOptions): Promise<ChildProcess> {
   const [program = "", ...args] = argv;
   await demandFolder(options.cwd);
@@ -33,20 +33,20 @@ export async function startProgram(argv: readonly string[], options: StartOption
   return child;
 }
 
-/** How much less of a busy core all that runs in sandboxes asks for than the server does (docs/decisions/0056). */
+/** The niceness of processes in sandboxes: the server has priority on a busy core (docs/decisions/0056). */
 export const NICENESS = 10;
 const LEAST_PRIORITY = 19;
 
-/** What the program starts from now on inherits it. */
+/** Lowers the priority of a new process, which its later children inherit. */
 function yieldToServer(pid: number): void {
   try {
     setPriority(pid, Math.min(LEAST_PRIORITY, getPriority() + NICENESS));
   } catch {
-    // It has ended already, or this system does not let us.
+    // The process has ended already, or this system does not permit the change.
   }
 }
 
-/** Fails when the program is nowhere on the path that it would be looked for on. */
+/** Fails when no folder on the PATH of `env` has the program. */
 export async function demandProgram(program: string, env: Readonly<Record<string, string>>): Promise<void> {
   const folders = program.includes("/") ? [""] : (env["PATH"] ?? "").split(delimiter);
   for (const folder of folders) {
@@ -73,4 +73,54 @@ async function demandFolder(folder: string): Promise<void> {
 function toStartError(program: string, error: Error): SluiceError {
   const detail = `${program} could not be started: ${error.message}.`;
   return new SluiceError("internal", detail, { program }, { cause: error });
+}
+
+const OWN_DESCRIPTORS = "/proc/self/fdinfo";
+const CLOSED_ON_EXEC = 0o2000000;
+
+interface Inherited {
+  readonly fds: readonly number[];
+  /** A descriptor of /dev/null; -1 where none is needed. */
+  readonly devNull: number;
+}
+
+let inherited: Inherited | undefined;
+
+/** Keeps descriptors that this server inherited, such as an open file of its starter, from an agent. */
+function withoutInherited(stdio: StdioOptions): StdioOptions {
+  inherited ??= findInherited();
+  const { fds, devNull } = inherited;
+  if (fds.length === 0) return stdio;
+  const all = Array.isArray(stdio) ? [...stdio] : [stdio, stdio, stdio];
+  for (const fd of fds.filter((fd) => fd >= all.length)) {
+    while (all.length < fd) all.push("ignore");
+    // "ignore" does not close descriptors above 2, so /dev/null replaces them.
+    all[fd] = devNull;
+  }
+  return all;
+}
+
+/** Descriptors that a child would inherit. Node sets close-on-exec on its own, and on inherited ones up to a gap. */
+function findInherited(): Inherited {
+  const fds = listFds().filter((fd) => fd > 2 && !isClosedOnExec(fd));
+  return { fds, devNull: fds.length === 0 ? -1 : openSync("/dev/null", "r+") };
+}
+
+function listFds(): number[] {
+  try {
+    return readdirSync(OWN_DESCRIPTORS)
+      .map(Number)
+      .toSorted((a, b) => a - b);
+  } catch {
+    return [];
+  }
+}
+
+function isClosedOnExec(fd: number): boolean {
+  try {
+    return (toOpenFlags(readFileSync(`${OWN_DESCRIPTORS}/${fd}`, "utf8")) & CLOSED_ON_EXEC) !== 0;
+  } catch {
+    // The descriptor of the listing itself is closed already.
+    return true;
+  }
 }

@@ -1,17 +1,18 @@
-import { mkdir, realpath } from "node:fs/promises";
+import { realpath } from "node:fs/promises";
 import { SluiceError } from "../../contract/index.ts";
-import type { Detected, NetworkPolicy, Sandbox, SandboxProvider, SandboxSpec } from "../port.ts";
-import { toDirectory } from "../host/directory.ts";
-import { Enclosure } from "../host/enclosure.ts";
+import { makeFolder } from "../../disk/folder.ts";
+import { resolveDirectory } from "../host/directory.ts";
 import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
+import { Enclosure } from "../host/processes/enclosure.ts";
+import type { Detected, NetworkPolicy, Sandbox, SandboxProvider, SandboxSpec } from "../port.ts";
 import { LocalSandbox } from "./sandbox.ts";
 
 export interface LocalProviderOptions {
-  /** Where the folders of the sandboxes are; made if it is not there. */
+  /** The parent folder of all sandboxes; made if it is missing. */
   readonly root: string;
 }
 
-/** Runs agents as plain processes of this user: no isolation, but an end for certain. */
+/** Runs agents as plain processes of this user, without isolation. */
 export function createLocalProvider(options: LocalProviderOptions): SandboxProvider {
   return new LocalProvider(options.root);
 }
@@ -32,15 +33,15 @@ class LocalProvider implements SandboxProvider {
 
   async check({ directory, network }: Parameters<NonNullable<SandboxProvider["check"]>>[0]): Promise<void> {
     refuseNetwork(network);
-    await toDirectory(directory, [await this.#makeRoot()]);
+    await resolveDirectory(directory, [await this.#makeRoot()]);
   }
 
-  /** One that is there already under this id is taken over with its files. */
+  /** Takes over an existing sandbox of this id, with its files. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
     refuseNetwork(spec.network);
     const root = await this.#makeRoot();
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = await toDirectory(spec.directory, [root]);
+    const directory = await resolveDirectory(spec.directory, [root]);
     const record: SandboxRecord = {
       version: 1,
       id: spec.id,
@@ -67,12 +68,12 @@ class LocalProvider implements SandboxProvider {
   }
 
   async #makeRoot(): Promise<string> {
-    await mkdir(this.#root, { recursive: true, mode: 0o700 });
+    await makeFolder(this.#root);
     return realpath(this.#root);
   }
 }
 
-/** Nothing here can keep a process from the network. */
+/** Refuses every policy but the full network: a local process cannot be kept from a host. */
 function refuseNetwork(network: NetworkPolicy | undefined): void {
   if (network === undefined || network.mode === "full") return;
   if (network.mode === "allow" && network.hosts.includes("*")) return;

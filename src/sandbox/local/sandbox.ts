@@ -1,24 +1,24 @@
 import { mkdir } from "node:fs/promises";
-import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
-import { Enclosure, toUnlimited } from "../host/enclosure.ts";
-import { toEnvironment } from "../host/environment.ts";
-import { awaitCommand } from "../host/exec.ts";
-import { HostFiles } from "../host/files.ts";
+import { HostFiles } from "../host/files/files.ts";
+import { toHostNamespace } from "../host/files/paths.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
-import { sendSignal } from "../host/kill.ts";
-import { LimitMark } from "../host/limitMark.ts";
-import { toHostNamespace } from "../host/namespace.ts";
+import { Enclosure, toUnlimited } from "../host/processes/enclosure.ts";
+import { buildEnvironment } from "../host/processes/environment.ts";
+import { awaitCommand } from "../host/processes/exec.ts";
+import { sendSignal } from "../host/processes/kill.ts";
+import { LimitMark } from "../host/processes/limit-mark.ts";
 import { demandProgram, startProgram, toStdio } from "../host/start.ts";
+import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 
-/** Elsewhere nothing tells whose a process is that has left its group and its parent: a pause would miss it. */
+/** Only Linux finds a process that has left its group and its parent. On other systems a pause would miss it. */
 const FINDS_ALL = process.platform === "linux";
 const LOSES_SOME =
   "on this system a process that leaves its group and its parent is neither found nor ended, and nothing can be paused";
 
-const UNHELD =
+const MAY_HIDE =
   "a process that hides on purpose may outlive the sandbox: this host has no control group that we may use";
 
-/** Processes of the user that the server runs as, in a folder of their own. They are kept together, not kept apart. */
+/** A sandbox of plain processes of the server's user. They have a folder of their own and end together, unisolated. */
 export class LocalSandbox implements Sandbox {
   readonly id: string;
   readonly provider = "local";
@@ -45,7 +45,7 @@ export class LocalSandbox implements Sandbox {
       ...toUnlimited(record).map(
         (name) => `the limit ${name} is not kept: this host has no control group for it that we may use`,
       ),
-      ...(record.cgroup === undefined && FINDS_ALL ? [UNHELD] : []),
+      ...(record.cgroup === undefined && FINDS_ALL ? [MAY_HIDE] : []),
       ...(FINDS_ALL ? [] : [LOSES_SOME]),
     ];
     this.#folder = folder;
@@ -60,7 +60,7 @@ export class LocalSandbox implements Sandbox {
   async spawn({ launch, wrapper, stdio }: SpawnedProcess): Promise<void> {
     const env = this.#environment(launch.env);
     await demandProgram(launch.argv[0] ?? "", env);
-    await this.#makePrivate();
+    await this.#makeFolders();
     for (const { path, content, mode = 0o600 } of launch.files ?? []) {
       await this.files.write(path, content, { mode, base: this.paths.home });
     }
@@ -82,12 +82,12 @@ export class LocalSandbox implements Sandbox {
 
   async exec(command: string, options: ExecOptions = {}): Promise<ExecResult> {
     options.signal?.throwIfAborted();
-    await this.#makePrivate();
+    await this.#makeFolders();
     const { workspace } = this.paths;
     const cwd = options.cwd === undefined ? workspace : await this.files.locateWorkFolder(options.cwd);
     const argv = [...(await this.#enclosure.prefix()), "/bin/sh", "-c", command];
     const child = await startProgram(argv, { cwd, env: this.#environment(options.env), stdio: "pipe" });
-    return this.#enclosure.await(child, awaitCommand(child, options));
+    return this.#enclosure.track(child, awaitCommand(child, options));
   }
 
   async host(port: number): Promise<URL> {
@@ -104,7 +104,7 @@ export class LocalSandbox implements Sandbox {
   }
 
   #environment(env: Readonly<Record<string, string>> | undefined): Record<string, string> {
-    return toEnvironment({
+    return buildEnvironment({
       id: this.id,
       key: this.#folder.key,
       home: this.paths.home,
@@ -113,8 +113,8 @@ export class LocalSandbox implements Sandbox {
     });
   }
 
-  /** An agent may have removed them. */
-  async #makePrivate(): Promise<void> {
+  /** Makes the sandbox's folders again where they are missing: an agent may have removed them. */
+  async #makeFolders(): Promise<void> {
     await mkdir(this.#folder.path, { recursive: true, mode: 0o700 });
     this.#folder.makeParts(this.#record);
   }

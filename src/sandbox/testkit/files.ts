@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { failsWith, read, withSandbox, type Suite } from "./suite.ts";
 
-/** The files, from outside and from inside; none of them outside. */
+/** Files: written and read by the API and by commands inside, and never outside of the sandbox. */
 export function files(suite: Suite): void {
   suite.it("files are written, read, listed, moved and removed", async (subject) => {
     await withSandbox(subject, {}, async ({ files }) => {
@@ -34,7 +34,7 @@ export function files(suite: Suite): void {
     });
   });
 
-  suite.it("a program may be written as one, and a link leads nobody outside", async (subject) => {
+  suite.it("a written program can be executable, and a link leads nowhere outside", async (subject) => {
     await withSandbox(subject, {}, async (sandbox) => {
       const { files } = sandbox;
       await files.write("bin/run", "#!/bin/sh\necho ran\n", { mode: 0o755 });
@@ -61,7 +61,7 @@ export function files(suite: Suite): void {
     });
   });
 
-  suite.it("what the agent makes can be read, changed and removed from outside", async (subject) => {
+  suite.it("the agent's files can be read, changed and removed from outside", async (subject) => {
     await withSandbox(subject, {}, async (sandbox) => {
       await sandbox.exec("mkdir -p made/deep; echo 1 > made/deep/a; chmod 700 made; chmod 600 made/deep/a");
       assert.equal(await read(sandbox, "made/deep/a"), "1\n");
@@ -98,6 +98,78 @@ export function files(suite: Suite): void {
       assert.equal((await files.stat("out")).entryType, "symlink");
       await files.remove("out");
       await failsWith("file_not_found", files.stat("out"));
+    });
+  });
+}
+
+/** The pinned in-sandbox paths, and the files of a launch. */
+export function paths(suite: Suite): void {
+  suite.it("the API knows the pinned paths", async (subject) => {
+    await withSandbox(subject, {}, async (sandbox) => {
+      await sandbox.files.write("/mnt/session/outputs/report.md", "1");
+      await sandbox.files.write("/mnt/session/uploads/in.csv", "2");
+      await sandbox.files.write("/home/user/.config", "3");
+      for (const path of [
+        "output/report.md",
+        "/workspace/output/report.md",
+        "/home/user/workspace/output/report.md",
+      ]) {
+        assert.equal(await read(sandbox, path), "1", path);
+      }
+      assert.deepEqual(
+        (await sandbox.files.list("/mnt/session/uploads")).map(({ path }) => path),
+        ["/mnt/session/uploads/in.csv"],
+      );
+      const { stdout } = await sandbox.exec(`cat ${sandbox.paths.uploads}/in.csv ~/.config output/report.md`);
+      assert.equal(stdout, "231");
+    });
+  });
+
+  suite.it(
+    "the agent sees the pinned paths, each folder under all of its names",
+    async (subject) => {
+      await withSandbox(subject, {}, async (sandbox) => {
+        assert.deepEqual(sandbox.paths, {
+          workspace: "/home/user/workspace",
+          home: "/home/user",
+          uploads: "/mnt/session/uploads",
+          outputs: "/mnt/session/outputs",
+        });
+        await sandbox.files.write("/mnt/session/uploads/in.csv", "in");
+        const script = `set -e
+[ /workspace -ef /home/user/workspace ]
+[ /mnt/session/outputs -ef /home/user/workspace/output ]
+[ "$HOME" = /home/user ]
+[ "$(cat /mnt/session/uploads/in.csv)" = in ]
+echo a > /workspace/a; cat /home/user/workspace/a
+echo b > /mnt/session/outputs/b; cat /workspace/output/b
+echo c > ~/c; echo t > /tmp/t; cat ~/c /tmp/t
+rm -r /workspace/output; mkdir /workspace/output; echo d > /mnt/session/outputs/d; cat output/d`;
+        const { stdout, stderr } = await sandbox.exec(script);
+        assert.equal(stderr, "");
+        assert.equal(stdout, "a\nb\nc\nt\nd\n");
+        assert.equal(await read(sandbox, "/mnt/session/outputs/d"), "d\n");
+        assert.equal((await sandbox.files.stat("output/d")).path, "/home/user/workspace/output/d");
+      });
+    },
+    "paths",
+  );
+
+  suite.it("writes a launch's files below the home, and nowhere else", async (subject) => {
+    await withSandbox(subject, {}, async (sandbox) => {
+      const files = [{ path: ".agent/config", content: "configured", mode: 0o640 }];
+      const argv = [
+        "/bin/sh",
+        "-c",
+        "cat ~/.agent/config > seen.new; stat -c %a ~/.agent/config >> seen.new; mv seen.new seen; sleep 600",
+      ];
+      await sandbox.spawn({ launch: { argv, env: {}, files }, wrapper: [] });
+      for (let seen; seen === undefined;) seen = await read(sandbox, "seen");
+      assert.equal(await read(sandbox, "seen"), "configured640\n");
+      for (const path of ["../evil", "/etc/evil"]) {
+        const launch = { argv: ["/bin/true"], env: {}, files: [{ path, content: "x" }] };
+        await assert.rejects(sandbox.spawn({ launch, wrapper: [] }), { code: "permission_denied" });
+      }
     });
   });
 }

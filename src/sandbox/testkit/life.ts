@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { read, spawnScript, waitFor, withSandbox, type ProviderUnderTest, type Suite } from "./suite.ts";
 
-/** Making, finding again, and the end; and a process that outlives who started it. */
+/** The life of a sandbox: created, found again and destroyed; and processes that outlive the server. */
 export function life(suite: Suite): void {
   suite.it("is available, or this suite would not run", async ({ provider }) => {
     assert.deepEqual(await provider.detect(), { available: true });
@@ -24,7 +24,7 @@ export function life(suite: Suite): void {
     assert.equal(await subject.provider.connect("nobody"), undefined);
   });
 
-  suite.it("a restarted server ends what an earlier life of it started", async (subject) => {
+  suite.it("a restarted server ends the processes of an earlier one", async (subject) => {
     await withSandbox(subject, {}, async (sandbox) => {
       await spawnScript(sandbox, TICKS);
       const again = await (await subject.reopen()).connect(sandbox.id);
@@ -67,7 +67,7 @@ export function life(suite: Suite): void {
     "survival",
   );
 
-  suite.it("takes a sandbox over that is there already under its id", async (subject) => {
+  suite.it("takes over an existing sandbox of its id", async (subject) => {
     await withSandbox(subject, {}, async (sandbox) => {
       await sandbox.files.write("a.txt", "1");
       const again = await subject.provider.create({ id: sandbox.id, ...subject.spec });
@@ -78,7 +78,7 @@ export function life(suite: Suite): void {
 
 export const TICKS = "(while :; do echo x >> ticks; sleep 0.01; done) &";
 
-/** What a spool does, in a few lines of shell: a folder of the host, seen by the wrapper alone. */
+/** Gives a wrapper like the spool's: it writes to a folder of the host that the sandbox does not see. */
 async function withWrapper(
   work: (wrapped: { folder: string; wrapper: readonly string[] }) => Promise<void>,
 ): Promise<void> {
@@ -99,7 +99,7 @@ async function readWhole(file: string): Promise<string | undefined> {
 
 export async function standsStill(size: () => Promise<number>): Promise<number> {
   const before = await size();
-  // Ten times as long as one tick takes.
+  // Ten times as long as one tick.
   await new Promise((resolve) => setTimeout(resolve, 200));
   assert.equal(await size(), before);
   return before;

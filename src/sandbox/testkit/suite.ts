@@ -3,9 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError, type ErrorCode, type Launch } from "../../contract/index.ts";
 import type { Sandbox, SandboxProvider, SandboxSpec } from "../port.ts";
 
-/** What a provider may lack, if it says so. */
+/** Capabilities that a provider may declare as missing. */
 export type Capability =
-  /** The pinned paths are the agent's own paths, and not only the API's. */
+  /** The agent sees the pinned paths, too, and not only the API. */
   | "paths"
   | "host"
   | "pause"
@@ -15,22 +15,22 @@ export type Capability =
   | "disk"
   /** Sandboxes cannot see each other, nor the host. */
   | "isolation"
-  /** Another program can be started that uses the provider, and be killed. */
+  /** The test can start another program that uses the provider, and kill it. */
   | "survival";
 
 export interface ProviderUnderTest {
   readonly provider: SandboxProvider;
-  /** What every sandbox of the suite is made with beside its own, such as an image. */
+  /** Fields of every sandbox of the suite, such as an image. */
   readonly spec?: Omit<SandboxSpec, "id">;
-  /** The same provider as a restarted server has it. */
+  /** The provider as a restarted server makes it. */
   reopen(): Promise<SandboxProvider>;
-  /** Starts a program that makes a sandbox by this id and spawns this in it; answers when it has. */
+  /** Starts a program that makes a sandbox of this id and spawns the launch in it; resolves after that. */
   program?(spawn: {
     id: string;
     launch: Launch;
     wrapper: readonly string[];
   }): Promise<{ kill(): Promise<void> }>;
-  /** Ends what still runs and removes all that was made. */
+  /** Ends all processes and removes all files. */
   dispose(): Promise<void>;
 }
 
@@ -38,7 +38,7 @@ export interface Suite {
   it(name: string, body: (subject: ProviderUnderTest) => Promise<void>, needs?: Capability): void;
 }
 
-/** A sandbox that is destroyed again, whatever happens. */
+/** Makes a sandbox for the work, and destroys it afterwards, even if the work fails. */
 export async function withSandbox(
   subject: ProviderUnderTest,
   spec: Partial<SandboxSpec>,
@@ -52,7 +52,7 @@ export async function withSandbox(
   }
 }
 
-/** Spawns a script in the workspace, and answers when it has written the file `ready` there. */
+/** Spawns a script in the workspace, and resolves when the file `ready` is there, which is written after the script. */
 export async function spawnScript(
   sandbox: Sandbox,
   script: string,
@@ -65,7 +65,7 @@ export async function spawnScript(
   await waitFor(() => read(sandbox, "ready"));
 }
 
-/** The text of a file, or undefined where there is none yet. */
+/** The text of a file; undefined where the file is missing. */
 export async function read(sandbox: Sandbox, path: string): Promise<string | undefined> {
   const bytes = await sandbox.files.read(path).catch((error: unknown) => {
     if (error instanceof SluiceError && error.code === "file_not_found") return undefined;

@@ -1,7 +1,6 @@
 import { realpathSync } from "node:fs";
-import { Backlog } from "./backlog.ts";
-import type { FileChange } from "./change.ts";
-import { HookEvents, type FileHookEvent } from "./hookEvent.ts";
+import { Backlog, type FileChange } from "./changes.ts";
+import { HookEvents, type FileHookEvent } from "./hook-event.ts";
 
 const CACHE_BYTES = 16 * 1024 * 1024;
 const MAX_FILE_BYTES = 1024 * 1024;
@@ -18,26 +17,26 @@ export interface FileHooks {
 
 export interface FileHookRunnerOptions {
   readonly folder: string;
-  /** That its path has no symlink in it; should one be put there later, it is not followed. */
+  /** Whether the path of the folder has no symlink in it. One that is put there later is not followed. */
   readonly real?: boolean;
-  /** Whether the repository in it may not be trusted to lead elsewhere; it may not, unless said otherwise. */
+  /** Whether the folder's repository is untrusted and may not point elsewhere; true by default. */
   readonly confined?: boolean | undefined;
-  /** Whose the folder is, where that is not the server's own user. */
+  /** The owner of the folder, where that is not the server's own user. */
   readonly owner?: { readonly uid: number; readonly gid: number } | undefined;
   readonly hooks: FileHooks;
-  /** Told of every hook that fails or does not come back. */
+  /** Called for every hook that fails or does not return in time. */
   readonly log: (message: string, error: unknown) => void;
   readonly cacheBytes?: number;
   readonly maxFileBytes?: number;
-  /** How long the others wait for a hook. */
+  /** How long the next hook waits for one that has not returned. */
   readonly patienceMs?: number;
 }
 
-/** Calls the application's hooks, one change after the other, beside everything else: they hold up and fail nobody. */
+/** Calls the application's hooks, one change after the other. A slow or failing hook affects nothing else. */
 export interface FileHookRunner {
-  /** Returns at once. While hooks are slow, what is delivered is kept once per path. */
+  /** Queues the changes and returns. While hooks are slow, the queue has one change per path. */
   deliver(changes: Iterable<FileChange>): void;
-  /** Resolves when all that was delivered has been handed to the hooks. */
+  /** Resolves when the hooks were called for all delivered changes. */
   settled(): Promise<void>;
   /** No further hook is called. */
   stop(): void;
@@ -106,7 +105,7 @@ class HookRunner implements FileHookRunner {
     try {
       this.#options.log(message, error);
     } catch {
-      // A logger that fails must not do what no hook may.
+      // A failing logger must not stop the hooks.
     }
   }
 }

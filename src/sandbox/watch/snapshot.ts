@@ -1,14 +1,13 @@
-import type { Backlog } from "./backlog.ts";
-import type { FileChange } from "./change.ts";
+import type { Backlog, FileChange } from "./changes.ts";
 import type { Folder, Leaf } from "./tree.ts";
 
-/** What a reader knew of a tree, as plain data: per folder its path, then name and mark of each file in it. */
+/** The files that a reader knows, as plain data: per folder its path, then the name and state of each file in it. */
 export interface TreeSnapshot {
   readonly version: 1;
   readonly folders: readonly (readonly string[])[];
 }
 
-/** The mark of a file that the reader knew in another state than the one that was seen last. */
+/** Stands for the state of a file whose last change the reader has not taken. */
 const OTHER = "?";
 
 export function toSnapshot(top: Folder, untaken: Backlog): TreeSnapshot {
@@ -21,7 +20,7 @@ export function toSnapshot(top: Folder, untaken: Backlog): TreeSnapshot {
   for (const [folder, name, leaf] of eachLeaf(top)) {
     const change = untaken.get(folder.pathOf(name));
     if (change?.type === "create") continue;
-    row(folder.path).push(name, change ? OTHER : toMark(leaf));
+    row(folder.path).push(name, change ? OTHER : toState(leaf));
   }
   for (const { type, path } of untaken.values()) {
     if (type !== "delete") continue;
@@ -31,15 +30,15 @@ export function toSnapshot(top: Folder, untaken: Backlog): TreeSnapshot {
   return { version: 1, folders: [...rows.values()] };
 }
 
-/** A file that was reported after the snapshot was taken. */
-export interface Reported {
-  /** Whether it is still as it was when it was reported. */
+/** The changes that were reported after the snapshot was taken. */
+interface Reported {
+  /** Whether a file has not changed since it was reported. */
   isUnchanged(path: string, timestamp: number): boolean;
   readonly changes: Iterable<FileChange>;
 }
 
-/** What happened to the tree since the snapshot, but for what was reported already. */
-export function toDifferences(top: Folder, snapshot: TreeSnapshot, reported: Reported): FileChange[] {
+/** The changes since the snapshot, without the reported ones. */
+export function findDifferences(top: Folder, snapshot: TreeSnapshot, reported: Reported): FileChange[] {
   const known = new Map<string, string | FileChange>();
   for (const [path = "", ...entries] of snapshot.folders) {
     for (let at = 0; at + 1 < entries.length; at += 2) {
@@ -64,11 +63,11 @@ export function toDifferences(top: Folder, snapshot: TreeSnapshot, reported: Rep
 }
 
 function isSame(before: string | FileChange, leaf: Leaf, reported: Reported): boolean {
-  if (typeof before === "string") return before === toMark(leaf);
+  if (typeof before === "string") return before === toState(leaf);
   return reported.isUnchanged(before.path, before.timestamp);
 }
 
-function toMark({ kind, size, mtimeMs, ino }: Leaf): string {
+function toState({ kind, size, mtimeMs, ino }: Leaf): string {
   return `${kind}${[size, Math.round(mtimeMs * 1000), ino].map((field) => field.toString(36)).join(".")}`;
 }
 

@@ -1,28 +1,28 @@
 import type { Stats } from "node:fs";
 import { join } from "node:path";
-import type { FileChange, WatchWarning } from "./change.ts";
-import { Pin, toIdentity } from "./pin.ts";
-import type { Slice } from "./slice.ts";
+import { isGone, OpenFolder } from "../host/files/open-folder.ts";
+import type { Slice } from "../host/slice.ts";
+import type { FileChange, WatchWarning } from "./changes.ts";
 import { Folder, Leaf, type LeafKind } from "./tree.ts";
-import { toWarning, Watches } from "./watches.ts";
+import { toIdentity, toWarning, Watches } from "./watches.ts";
 
-/** Elsewhere an event may name another file than the one that changed, or none. */
+/** Whether an event names the changed file. On other systems it may name another file, or none. */
 const EVENTS_NAME_FILES = process.platform === "linux";
-/** From here on reading the whole folder is the cheaper way. */
+/** With more names than this, reading the whole folder is cheaper. */
 const MANY_NAMES = 1_000;
 
-export interface SurveyOptions {
-  /** Without symlinks in it. */
+interface SurveyOptions {
+  /** The watched folder, by a path without symlinks. */
   readonly root: string;
   readonly maxEntries: number;
   ignored(name: string, path: string): boolean;
   report(type: FileChange["type"], path: string): void;
   warn(warning: WatchWarning): void;
-  /** Something must be looked at. */
+  /** A folder was marked, so a call of `look` is due. */
   stirred(): void;
 }
 
-/** The tree as it was last seen, with a watch on every folder; looks at what stirred and reports what differs. */
+/** The known tree, with a watch on every folder. Compares marked folders with the disk and reports differences. */
 export class Survey {
   readonly top = new Folder("");
   readonly #options: SurveyOptions;
@@ -46,7 +46,7 @@ export class Survey {
     return this.#entries;
   }
 
-  /** Whether the kernel does not watch all of it for us. */
+  /** Whether some folders have no watch. */
   get hasUnwatched(): boolean {
     return this.#watches.missing.size > 0;
   }
@@ -55,7 +55,7 @@ export class Survey {
     return this.#dirty.size > 0;
   }
 
-  /** The first look: what is there is known, and no news. */
+  /** Reads the tree for the first time: existing files are not reported. */
   async begin(slice: Slice): Promise<void> {
     this.#mark(this.top);
     this.#silent = true;
@@ -75,7 +75,7 @@ export class Survey {
     for (const folder of this.#watches.missing) this.#mark(folder);
   }
 
-  /** Looks at everything that is marked now, and at the new folders in it; what is marked meanwhile is for the next time. */
+  /** Compares all marked folders, and new folders in them. Marks that are set meanwhile wait for the next call. */
   async look(slice: Slice, options: { hasty?: boolean } = {}): Promise<void> {
     this.#hasty = options.hasty ?? false;
     const stack = [...this.#dirty].toReversed();
@@ -84,7 +84,7 @@ export class Survey {
       try {
         for (const found of await this.#lookAt(folder, slice)) stack.push(found);
       } catch (error) {
-        // One folder that cannot be read, on a broken disk or a far one, must not hide the others.
+        // An unreadable folder, on a broken or remote disk, must not hide the others.
         this.#watches.missing.add(folder);
         this.#options.warn(toWarning(error));
       }
@@ -102,33 +102,39 @@ export class Survey {
     }
   }
 
-  /** Answers the folders in it that must be looked at too. */
+  /** Compares one folder; returns the folders in it that must be compared, too. */
   async #lookAt(folder: Folder, slice: Slice): Promise<Folder[]> {
     const { dirty } = folder;
     folder.dirty = undefined;
     if (dirty === undefined || folder.removed) return [];
-    const pin = Pin.open(join(this.#options.root, folder.path));
-    if (typeof pin === "string") {
-      this.#watches.missing.add(folder);
-      // Below the top it is its parent's news.
-      if (pin === "gone" && folder === this.top) this.#empty(folder);
-      return [];
-    }
+    const open = this.#open(folder);
+    if (open === undefined) return [];
     try {
-      const changedHands = this.#watches.ensure(folder, pin);
-      return await this.#compare(folder, dirty === "whole" || changedHands ? undefined : dirty, pin, slice);
+      const isReplaced = this.#watches.ensure(folder, open);
+      return await this.#compare(folder, dirty === "whole" || isReplaced ? undefined : dirty, open, slice);
     } finally {
-      pin.close();
+      open.close();
+    }
+  }
+
+  #open(folder: Folder): OpenFolder | undefined {
+    try {
+      return OpenFolder.openReal(join(this.#options.root, folder.path), { readable: true });
+    } catch (error) {
+      this.#watches.missing.add(folder);
+      // A missing folder below the top is reported by its parent.
+      if (isGone(error) && folder === this.top) this.#empty(folder);
+      return undefined;
     }
   }
 
   async #compare(
     folder: Folder,
     stirred: ReadonlySet<string> | undefined,
-    pin: Pin,
+    open: OpenFolder,
     slice: Slice,
   ): Promise<Folder[]> {
-    const names = stirred ?? this.#present(folder, pin);
+    const names = stirred ?? this.#present(folder, open);
     if (!stirred) {
       const present = names as ReadonlySet<string>;
       for (const name of [...folder.leaves.keys(), ...folder.folders.keys()]) {
@@ -139,15 +145,15 @@ export class Survey {
     for (const name of names) {
       if (slice.isOver) await slice.pause();
       if (folder.removed || this.#closed) break;
-      const below = this.#compareEntry(folder, name, pin.lstat(name));
+      const below = this.#compareEntry(folder, name, open.find(name));
       if (below) toLookAt.push(below);
     }
     return toLookAt;
   }
 
-  #present(folder: Folder, pin: Pin): ReadonlySet<string> {
+  #present(folder: Folder, open: OpenFolder): ReadonlySet<string> {
     const { ignored } = this.#options;
-    return new Set(pin.names().filter((name) => !ignored(name, folder.pathOf(name))));
+    return new Set(open.names().filter((name) => !ignored(name, folder.pathOf(name))));
   }
 
   #compareEntry(folder: Folder, name: string, found: Stats | undefined): Folder | undefined {
@@ -163,7 +169,7 @@ export class Survey {
     this.#removeFolder(folder, name);
     const leaf = new Leaf(found, kind, Date.now());
     const known = folder.leaves.get(name);
-    // Whoever has just opened a file is about to write to it: that is one change, not two.
+    // A program that has just created a file is about to write to it. That is reported as one change, not two.
     if (this.#hasty && leaf.isBlank && !known?.isBlank) {
       this.#mark(folder, name);
       return undefined;
@@ -240,7 +246,7 @@ export class Survey {
     this.#mark(folder, name);
   }
 
-  /** One name in a folder, or everything. */
+  /** Marks one name in a folder, or the whole folder. */
   #mark(folder: Folder, name?: string): void {
     if (folder.dirty !== "whole") {
       const names = folder.dirty ?? new Set();

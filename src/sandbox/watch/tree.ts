@@ -1,14 +1,14 @@
 import type { FSWatcher, Stats } from "node:fs";
 
-/** What is known of a file or symlink. */
+/** The known state of a file or symlink. */
 export class Leaf {
   readonly size: number;
   readonly mtimeMs: number;
   readonly ino: number;
   readonly kind: LeafKind;
-  /** Written so shortly before it was looked at that one more write may have left no trace in its times. */
+  /** Whether the last write was so recent that another one could leave the same times. */
   readonly fresh: boolean;
-  /** Written to since, says the kernel. */
+  /** Whether the kernel has reported a write since this state was read. */
   touched = false;
 
   constructor(found: Stats, kind: LeafKind, lookedAt: number) {
@@ -19,7 +19,7 @@ export class Leaf {
     this.fresh = lookedAt - found.mtimeMs < CLOCK_TICK_MS;
   }
 
-  /** Empty, and has not been for long. */
+  /** Whether a program has just created or emptied the file. */
   get isBlank(): boolean {
     return this.size === 0 && this.fresh && this.kind !== "l";
   }
@@ -34,13 +34,13 @@ export class Leaf {
   }
 }
 
-/** File, executable file, symlink. */
+/** A file, an executable file, or a symlink. */
 export type LeafKind = "f" | "x" | "l";
 
-/** The coarsest tick that file times are taken by. */
+/** The coarsest resolution of file times. */
 export const CLOCK_TICK_MS = 12;
 
-/** What is known of a folder, and what of it must be looked at. */
+/** The known state of a folder, and the names in it to compare again. */
 export class Folder {
   readonly name: string;
   readonly parent: Folder | undefined;
@@ -48,13 +48,13 @@ export class Folder {
   readonly leaves = new Map<string, Leaf>();
   readonly folders = new Map<string, Folder>();
   watcher: FSWatcher | undefined;
-  /** Names that stirred, or everything. */
+  /** The names to compare again, or all of them. */
   dirty: Set<string> | "whole" | undefined;
-  /** What the kernel calls the watched folder in events about itself. */
+  /** The kernel's name for the watched folder in events about itself. */
   self = "";
-  /** The folder that is watched, by inode and time of birth: another one may have its name by now. */
+  /** The inode and birth time of the watched folder: another folder may have its name by now. */
   identity = "";
-  /** The kernel said that the watched folder itself went away. */
+  /** Whether the kernel has reported that the watched folder itself was moved or removed. */
   unsure = false;
   removed = false;
 

@@ -1,50 +1,48 @@
 import { lstatSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { Backlog } from "./backlog.ts";
-import type { FileChange, WatchWarning } from "./change.ts";
-import { toIgnore } from "./ignored.ts";
-import { drained, onOverflow } from "./kernelQueue.ts";
-import { Slice } from "./slice.ts";
-import { toDifferences, toSnapshot, type TreeSnapshot } from "./snapshot.ts";
+import { Slice } from "../host/slice.ts";
+import { Backlog, type FileChange, type WatchWarning } from "./changes.ts";
+import { findDifferences, toSnapshot, type TreeSnapshot } from "./snapshot.ts";
 import { Survey } from "./survey.ts";
 import { CLOCK_TICK_MS } from "./tree.ts";
-import { Waiters } from "./waiters.ts";
+import { drained, onOverflow } from "./watches.ts";
 
 const DEBOUNCE_MS = 20;
-/** The first change after silence need not wait for more. */
+const SLICE_MS = 5;
+/** The delay of the first change after a pause. */
 const FIRST_MS = 3;
-/** A tree that takes long to look at is looked at less often. */
+/** A tree that takes long to compare is compared less often, but at least at this interval. */
 const MAX_DELAY_MS = 1_000;
 const POLL_MS = 1_000;
 const POLL_EASE = 20;
 const MAX_ENTRIES = 1_000_000;
-/** So many entries are compared within milliseconds; of more, only what the kernel says has changed. */
+/** Up to this number, `flush` compares all entries, within milliseconds; above it only those with kernel events. */
 const VERIFIED_ENTRIES = 5_000;
 
 export interface WatcherOptions {
   readonly folder: string;
-  /** That its path has no symlink in it; should one be put there later, it is not followed. */
+  /** Whether the path of the folder has no symlink in it. One that is put there later is not followed. */
   readonly real?: boolean;
-  /** More to leave out, by path relative to the folder; `.git` and `node_modules` always are. */
+  /** Further paths to leave out, relative to the folder. `.git` and `node_modules` are always left out. */
   readonly ignore?: (path: string) => boolean;
   readonly debounceMs?: number;
   readonly maxEntries?: number;
   readonly onError?: (warning: WatchWarning) => void;
 }
 
-/** Every file and symlink below a folder, symlinks not followed. Pull-based: what nobody takes is kept once per path. */
+/** Watches every file and symlink below a folder; no symlink is followed. Untaken changes are kept once per path. */
 export interface Watcher {
-  /** From then on nothing is missed; what was there before is no news. */
+  /** Resolves when the watcher knows the tree: it reports every change from then on, but no file that exists. */
   readonly ready: Promise<void>;
-  /** What is new since the last time, in order. */
+  /** The changes since the last call, in order. */
   take(): FileChange[];
-  /** Resolves when there is something to take, or the watcher is stopped. */
+  /** Resolves when there are changes to take, or the watcher is stopped. */
   moved(options: { signal: AbortSignal }): Promise<void>;
-  /** Everything written before the call can be taken afterwards. */
+  /** Resolves when every change before the call can be taken. */
   flush(): Promise<void>;
-  /** What the reader knows by what it took, to be kept for a later life of the server. */
+  /** The tree as the reader knows it from the changes that it took, for a later server. */
   snapshot(): TreeSnapshot;
-  /** Goes on from a snapshot: to be called before anything is taken. `reported` was taken after it was made. */
+  /** Continues from a snapshot; call it before the first `take`. `reported` are the changes taken after the snapshot. */
   restore(snapshot: TreeSnapshot, reported?: Iterable<FileChange>): Promise<void>;
   stop(): Promise<void>;
 }
@@ -118,11 +116,11 @@ class FolderWatcher implements Watcher {
     await this.ready;
     const isUnchanged = (path: string, timestamp: number): boolean => {
       const found = lstatSync(join(this.#root, path), { throwIfNoEntry: false });
-      // Nothing but a real change moves this time, and nobody can set it back.
+      // Every change updates ctime, and no program can set it back.
       return found !== undefined && found.ctimeMs + CLOCK_TICK_MS <= timestamp;
     };
     this.#backlog.take();
-    const changes = toDifferences(this.#survey.top, snapshot, { changes: reported, isUnchanged });
+    const changes = findDifferences(this.#survey.top, snapshot, { changes: reported, isUnchanged });
     for (const change of changes) this.#backlog.add(change);
     if (changes.length > 0) this.#waiters.wake();
   }
@@ -138,7 +136,7 @@ class FolderWatcher implements Watcher {
     await this.#running;
   }
 
-  /** What is marked now is looked at once the look that is under way has ended; all who ask meanwhile share it. */
+  /** Compares marked folders when the current comparison has ended. All callers in the meantime share the next one. */
   #look(): Promise<void> {
     this.#next ??= this.#running.then(() => {
       this.#next = undefined;
@@ -149,7 +147,7 @@ class FolderWatcher implements Watcher {
   }
 
   async #pass(work: (slice: Slice) => Promise<void>): Promise<void> {
-    const slice = new Slice();
+    const slice = new Slice({ lengthMs: SLICE_MS });
     clearTimeout(this.#timer);
     this.#timer = undefined;
     try {
@@ -171,7 +169,7 @@ class FolderWatcher implements Watcher {
     const rest = pace - (performance.now() - this.#passedAt);
     const delay = Math.max(rest, Math.min(wanted, FIRST_MS));
     const look = (): void => {
-      // A flush that waits for its turn is thorough.
+      // A waiting flush shares this comparison, and must not be hasty.
       if (this.#next === undefined) this.#hasty = delay < wanted;
       void this.#look();
     };
@@ -183,7 +181,6 @@ class FolderWatcher implements Watcher {
     const poll = (): void => {
       this.#poll = undefined;
       this.#survey.markUnwatched();
-      // Looks at once; and again, as long as some are left.
       void this.#look();
     };
     this.#poll = setTimeout(poll, Math.max(POLL_MS, this.#costMs * POLL_EASE)).unref();
@@ -200,4 +197,48 @@ class FolderWatcher implements Watcher {
     this.#warned.add(warning.reason);
     this.#options.onError?.(warning);
   }
+}
+
+const FOREVER_MS = 2 ** 30;
+
+/** The waiting readers. A waiting reader keeps the process alive; the watches alone do not. */
+class Waiters {
+  readonly #waiting = new Set<() => void>();
+  #alive: NodeJS.Timeout | undefined;
+
+  wait(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const end = (): void => {
+        this.#waiting.delete(woken);
+        signal.removeEventListener("abort", aborted);
+        if (this.#waiting.size > 0) return;
+        clearInterval(this.#alive);
+        this.#alive = undefined;
+      };
+      const woken = (): void => {
+        end();
+        resolve();
+      };
+      const aborted = (): void => {
+        end();
+        reject(signal.reason as Error);
+      };
+      this.#waiting.add(woken);
+      signal.addEventListener("abort", aborted, { once: true });
+      this.#alive ??= setInterval(() => {}, FOREVER_MS);
+    });
+  }
+
+  wake(): void {
+    for (const woken of this.#waiting) woken();
+  }
+}
+
+/** Names that are never watched, at any depth: their content is large and generated. */
+const IGNORED_NAMES: ReadonlySet<string> = new Set([".git", "node_modules"]);
+
+type Ignore = (path: string) => boolean;
+
+function toIgnore(more?: Ignore): (name: string, path: string) => boolean {
+  return (name, path) => IGNORED_NAMES.has(name) || (more?.(path) ?? false);
 }

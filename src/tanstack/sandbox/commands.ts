@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { toMappedPath } from "../../sandbox/host/mapping.ts";
+import { toMappedPath } from "../../sandbox/host/files/paths.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
 import { createSpool } from "../../spool/index.ts";
 import type { TanStackExecResult, TanStackProcess, TanStackProcessOptions } from "./contract.ts";
@@ -8,17 +8,17 @@ import { BEGUN, Spawned } from "./spawned.ts";
 
 export interface CommandsOptions {
   readonly sandbox: Sandbox;
-  /** Where the streams of its processes lie. */
+  /** The folder of the commands' streams. */
   readonly folder: string;
-  /** What holds for every command, at the moment that it begins. */
+  /** The environment of a command, read at the command's start. */
   readonly env: () => Readonly<Record<string, string>>;
-  /** Host files and folders that programs of it need. */
+  /** Files and folders of this host that the sandbox's programs need. */
   readonly needs: readonly string[];
-  /** The places of this machine that it may reach by now. */
+  /** The addresses of this machine that a command may reach. */
   readonly hosts: () => readonly string[];
 }
 
-/** Shell commands in a sandbox, waited for or not. */
+/** Shell commands in a sandbox. */
 export class Commands implements TanStackProcess {
   readonly #options: CommandsOptions;
   readonly #running = new Set<Spawned>();
@@ -41,7 +41,7 @@ export class Commands implements TanStackProcess {
   spawn = (command: string, options: TanStackProcessOptions = {}): Promise<Spawned> =>
     this.#start(command, options, { input: true });
 
-  /** Nobody is told any more; what runs is ended by whoever ends the sandbox. */
+  /** Ends the readers of all commands. The end of the sandbox has ended the processes. */
   abandon(): void {
     for (const spawned of this.#running) spawned.abandon();
   }
@@ -71,13 +71,13 @@ export class Commands implements TanStackProcess {
   }
 }
 
-/** What nobody writes to reads an end at once. */
+/** The program that runs a command. Without `input` the command's stdin is empty. */
 function toArgv(command: string, { cwd, input }: { cwd: string; input: boolean }): string[] {
   const run = `printf ${BEGUN}; cd -- "$1" && exec /bin/sh -c "$2"${input ? "" : " </dev/null"}`;
   return ["/bin/sh", "-c", run, "sh", cwd, command];
 }
 
-/** A provider that can mount nothing has the workspace elsewhere than where everybody calls it. */
+/** The folder of a command. Without isolation, a path of the sandbox is mapped to the path on this host. */
 export function toFolder(cwd: string | undefined, { paths, isolated }: Sandbox): string {
   if (cwd === undefined) return paths.workspace;
   if (isolated && cwd.startsWith("/")) return cwd;

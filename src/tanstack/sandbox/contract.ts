@@ -1,6 +1,6 @@
 /**
- * What TanStack's sandbox layer asks of a provider (`@tanstack/ai-sandbox` 0.2 and later), in its own words. Written
- * here because that package asks for one exact `@tanstack/ai`; a test compiles ours against its types.
+ * The provider interface of `@tanstack/ai-sandbox` 0.2 and later. Copied, because that package needs one exact
+ * `@tanstack/ai`; a test compiles ours against its types.
  */
 export interface TanStackCapabilities {
   readonly fs: boolean;
@@ -13,7 +13,7 @@ export interface TanStackCapabilities {
   readonly networkPolicy: boolean;
   readonly durableFilesystem: boolean;
   readonly fork: boolean;
-  /** Asked for since 0.5. */
+  /** Required since 0.5. */
   readonly killableProcesses: boolean;
 }
 
@@ -96,7 +96,7 @@ export interface TanStackHandle {
   destroy: () => Promise<void>;
 }
 
-/** Of a workspace and a policy only what a provider has to know. */
+/** The fields of TanStack's input that a provider needs. */
 export interface TanStackMakeInput {
   workspace?: { source?: { type: string; path?: string } };
   policy?: { capabilities?: { network?: string } };
@@ -116,8 +116,37 @@ export interface TanStackProvider {
   readonly name: string;
   capabilities: () => TanStackCapabilities;
   create: (input: TanStackCreateInput) => Promise<TanStackHandle>;
-  /** Null where it is gone. */
+  /** Resolves to null if the sandbox no longer exists. */
   resume: (input: { id: string; signal?: AbortSignal }) => Promise<TanStackHandle | null>;
   restoreSnapshot: (input: TanStackRestoreInput) => Promise<TanStackHandle>;
   destroy: (input: { id: string; signal?: AbortSignal }) => Promise<void>;
+}
+
+/** The name is in a constant, so that bundlers do not resolve the package. */
+const PACKAGE = "@tanstack/ai-sandbox";
+
+/** Stands in for TanStack's error of that name if its package is not installed. */
+export class UnsupportedCapabilityError extends Error {
+  override readonly name = "UnsupportedCapabilityError";
+  readonly provider: string;
+  readonly capability: string;
+
+  constructor(provider: string, capability: string, hint?: string) {
+    super(
+      `Sandbox provider "${provider}" does not support the "${capability}" capability.${hint ? ` ${hint}` : ""}`,
+    );
+    this.provider = provider;
+    this.capability = capability;
+  }
+}
+
+type ErrorClass = new (provider: string, capability: string, hint?: string) => Error;
+
+/** An error of TanStack's own class if its package is installed, so that applications can catch it. */
+export async function toUnsupported(provider: string, capability: string, hint: string): Promise<Error> {
+  const found = (await import(/* @vite-ignore */ PACKAGE).catch(() => ({}))) as {
+    UnsupportedCapabilityError?: ErrorClass;
+  };
+  const { UnsupportedCapabilityError: Theirs = UnsupportedCapabilityError } = found;
+  return new Theirs(provider, capability, hint);
 }

@@ -1,13 +1,13 @@
 import { SluiceError } from "../../contract/index.ts";
 import type { TanStackClone, TanStackGit, TanStackProcess } from "./contract.ts";
 
-/** Read by git's own shell from the environment, so that no token stands in a command line. */
+/** A credential helper that reads the token from the environment, so that no command line has it. */
 const HELPER = '!f() { echo "username=${SLUICE_GIT_USER}"; echo "password=${SLUICE_GIT_TOKEN}"; }; f';
 
-const STAGE = ".sluice-clone";
+const CLONE_FOLDER = ".sluice-clone";
 
-/** Git in the sandbox, by its own `git`. What git refuses is an error, with its words. `place` is the workspace, or a folder by its path inside. */
-export function createGit(process: TanStackProcess, place: (dir?: string) => string): TanStackGit {
+/** Runs the sandbox's `git`; an error has git's message. `toPath` maps a folder, or returns the workspace. */
+export function createGit(process: TanStackProcess, toPath: (dir?: string) => string): TanStackGit {
   const run = async (before: string, verb: string, rest = "", env = {}): Promise<string> => {
     const command = `git ${before} ${verb} ${rest}`;
     const ended = await process.exec(command, { env: { GIT_TERMINAL_PROMPT: "0", ...env } });
@@ -16,26 +16,26 @@ export function createGit(process: TanStackProcess, place: (dir?: string) => str
     const detail = `git ${verb} failed (${exitCode}): ${(stderr || stdout).trim()}`;
     throw new SluiceError("invalid_request", detail, { exitCode });
   };
-  const at = (dir: string | undefined): string => `-C ${named(place(dir))}`;
+  const at = (dir: string | undefined): string => `-C ${quoteName(toPath(dir))}`;
   return {
     clone: async ({ url, dir, ref, auth, depth = 1 }) => {
-      const target = place(dir);
-      // A workspace has a folder for outputs from its first command on, and git clones into nothing but an empty one.
-      const isWorkspace = target === place() || target === "/workspace";
-      const into = isWorkspace ? `${target}/${STAGE}` : target;
+      const target = toPath(dir);
+      // Git clones only into an empty folder, and a workspace has an output folder after its first command.
+      const isWorkspace = target === toPath() || target === "/workspace";
+      const into = isWorkspace ? `${target}/${CLONE_FOLDER}` : target;
       if (isWorkspace) await demandEmpty(process, target);
       const rest = [
-        ...(ref === undefined ? [] : [`--branch ${named(ref)}`]),
+        ...(ref === undefined ? [] : [`--branch ${quoteName(ref)}`]),
         ...(depth === "full" ? [] : [`--depth ${toDepth(depth)} --single-branch`]),
         ...(isWorkspace ? ["--no-checkout"] : []),
-        `-- ${named(url)} ${named(into)}`,
+        `-- ${quoteName(url)} ${quoteName(into)}`,
       ];
       const helper = auth ? `-c credential.helper=${quote(HELPER)}` : "";
       await run(helper, "clone", rest.join(" "), toSecrets(auth));
       if (isWorkspace) await unfold(process, target);
     },
     status: (dir) => run(at(dir), "status", "--porcelain"),
-    add: async (paths, dir) => void (await run(at(dir), "add", `-- ${paths.map(named).join(" ")}`)),
+    add: async (paths, dir) => void (await run(at(dir), "add", `-- ${paths.map(quoteName).join(" ")}`)),
     commit: async (message, dir) => void (await run(at(dir), "commit", `-m ${quote(message)}`)),
     push: async (dir) => void (await run(at(dir), "push")),
     pull: async (dir) => void (await run(at(dir), "pull")),
@@ -51,14 +51,13 @@ async function demandEmpty(process: TanStackProcess, folder: string): Promise<vo
   throw new SluiceError("invalid_request", detail);
 }
 
-/** Makes the folder what was cloned below it; a repository without a commit has nothing to check out. */
+/** Moves the clone's `.git` into the folder and checks it out, unless it has no commit. */
 async function unfold(process: TanStackProcess, folder: string): Promise<void> {
   const { exitCode, stderr } = await process.exec(
-    `mv ${STAGE}/.git .git && rmdir ${STAGE} && { ! git rev-parse -q --verify HEAD >/dev/null || git reset -q --hard; }`,
+    `mv ${CLONE_FOLDER}/.git .git && rmdir ${CLONE_FOLDER} && { ! git rev-parse -q --verify HEAD >/dev/null || git reset -q --hard; }`,
     { cwd: folder },
   );
-  if (exitCode !== 0)
-    throw new SluiceError("internal", `What was cloned could not be checked out: ${stderr}`);
+  if (exitCode !== 0) throw new SluiceError("internal", `The clone could not be checked out: ${stderr}`);
 }
 
 function toSecrets(auth: TanStackClone["auth"]): Record<string, string> {
@@ -66,10 +65,13 @@ function toSecrets(auth: TanStackClone["auth"]): Record<string, string> {
   return { SLUICE_GIT_USER: auth.username ?? "x-access-token", SLUICE_GIT_TOKEN: auth.token };
 }
 
-/** A name that comes from elsewhere cannot be an option. */
-function named(value: string): string {
+/** Quotes a name; refuses one that git would read as an option. */
+function quoteName(value: string): string {
   if (!value.startsWith("-")) return quote(value);
-  throw new SluiceError("invalid_request", `${JSON.stringify(value)} would be taken for an option of git.`);
+  throw new SluiceError(
+    "invalid_request",
+    `${JSON.stringify(value)} looks like an option of git. Use another name.`,
+  );
 }
 
 function quote(value: string): string {

@@ -1,27 +1,26 @@
 import { rm } from "node:fs/promises";
 import type { Sandbox } from "../../sandbox/port.ts";
 import { Commands, toFolder } from "./commands.ts";
-import type {
-  TanStackCapabilities,
-  TanStackFiles,
-  TanStackGit,
-  TanStackHandle,
-  TanStackProcess,
-  TanStackSnapshot,
+import {
+  type TanStackCapabilities,
+  type TanStackFiles,
+  type TanStackGit,
+  type TanStackHandle,
+  type TanStackProcess,
+  type TanStackSnapshot,
+  toUnsupported,
 } from "./contract.ts";
-import { toBridgeHost } from "./controlFiles.ts";
-import { createFiles, type Files } from "./files.ts";
+import { createFiles, type Files, toToolServerHost } from "./files.ts";
 import { createGit } from "./git.ts";
-import type { KeptEnv } from "./keptEnv.ts";
 import type { Snapshots } from "./snapshots.ts";
-import { toUnsupported } from "./unsupported.ts";
+import type { StoredEnv } from "./stored-env.ts";
 
 export interface HandleOptions {
   readonly sandbox: Sandbox;
   readonly name: string;
-  readonly env: KeptEnv;
+  readonly env: StoredEnv;
   readonly needs: readonly string[];
-  /** Where the streams of its processes lie. */
+  /** The folder of the commands' streams. */
   readonly spools: string;
   readonly snapshots: Snapshots;
   readonly networkPolicy: boolean;
@@ -29,7 +28,7 @@ export interface HandleOptions {
   readonly destroyed: (id: string) => void;
 }
 
-/** One of our sandboxes, as TanStack's harness adapters and middleware use it. */
+/** A sluice sandbox for TanStack's harness adapters and middleware. */
 export class SandboxHandle implements TanStackHandle {
   readonly id: string;
   readonly provider: string;
@@ -44,7 +43,7 @@ export class SandboxHandle implements TanStackHandle {
   readonly #options: HandleOptions;
   readonly #commands: Commands;
   readonly #files: Files;
-  readonly #bridges = new Set<string>();
+  readonly #toolServers = new Set<string>();
 
   constructor(options: HandleOptions) {
     const { sandbox, name, env, needs, spools } = options;
@@ -52,7 +51,7 @@ export class SandboxHandle implements TanStackHandle {
     this.provider = name;
     this.sandbox = sandbox;
     this.#options = options;
-    // Only a sandbox that mounts has the workspace where everybody calls it.
+    // Without isolation, the workspace is not at the usual path.
     if (!sandbox.isolated) this.workspaceRoot = sandbox.paths.workspace;
     this.capabilities = toCapabilities({
       files: sandbox.folders !== undefined,
@@ -64,15 +63,15 @@ export class SandboxHandle implements TanStackHandle {
       folder: spools,
       needs,
       env: () => env.vars,
-      hosts: () => [...this.#bridges],
+      hosts: () => [...this.#toolServers],
     });
     this.process = this.#commands;
     this.#files = createFiles({
       sandbox,
       name,
       wrote: (path, data) => {
-        const host = sandbox.isolated ? toBridgeHost(path, data) : undefined;
-        if (host !== undefined) this.#bridges.add(host);
+        const host = sandbox.isolated ? toToolServerHost(path, data) : undefined;
+        if (host !== undefined) this.#toolServers.add(host);
       },
     });
     this.fs = this.#files.fs;

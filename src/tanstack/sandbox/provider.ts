@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { readdir, realpath } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { join, posix, resolve } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
-import { defaultDataFolder } from "../../sandbox/dataFolder.ts";
+import { findCli } from "../../harness/launch/cli.ts";
+import { defaultDataFolder } from "../../sandbox/data-folder.ts";
+import { fillFolder } from "../../sandbox/host/files/copy-tree.ts";
 import { toFolderName } from "../../sandbox/host/folder.ts";
-import { fillFolder } from "../../sandbox/host/copy-tree.ts";
 import { defaultProviders, type NetworkPolicy, type SandboxLimits } from "../../sandbox/index.ts";
 import type { Sandbox, SandboxProvider } from "../../sandbox/port.ts";
 import type {
@@ -16,27 +17,26 @@ import type {
   TanStackRestoreInput,
 } from "./contract.ts";
 import { SandboxHandle, toCapabilities } from "./handle.ts";
-import { KeptEnv } from "./keptEnv.ts";
-import { findPrograms, type Programs } from "./programs.ts";
 import { Snapshots } from "./snapshots.ts";
+import { StoredEnv } from "./stored-env.ts";
 
 export interface SluiceSandboxOptions {
-  /** One of ours by its name (`bwrap`, `local`, `docker`), or any that keeps to our port. `bwrap` unless said otherwise. */
+  /** A provider by name, or your own `SandboxProvider` (default: `bwrap`). */
   readonly provider?: "bwrap" | "local" | "docker" | SandboxProvider;
-  /** Where sandboxes and snapshots are kept: `tanstack` in sluice's data folder unless said otherwise. */
+  /** The folder of sandboxes and snapshots (default: `tanstack` in sluice's data folder). */
   readonly dataDir?: string;
-  /** Programs of this host that the sandbox has too, by their names on PATH: `["claude"]`. */
+  /** Programs of this host for the sandbox, by name on PATH: `["claude"]`. */
   readonly programs?: readonly string[];
-  /** Every public host unless said otherwise; none where TanStack's policy denies the network. The bridge to the application's tools is open in any case but `none`. */
+  /** The default is every public host, or none if TanStack's policy denies the network. Every policy but `none` allows the tool server. */
   readonly network?: NetworkPolicy;
   readonly limits?: SandboxLimits;
-  /** For providers that have images. */
+  /** The image, for providers with images. */
   readonly image?: string;
-  /** A folder of this host to work in, instead of a private one. */
+  /** A folder of this host as the workspace, instead of a private one. */
   readonly directory?: string;
 }
 
-/** Our sandboxes for TanStack's own harness adapters: `defineSandbox({ id, provider: sluiceSandbox({ … }) })`. */
+/** Sluice's sandboxes for TanStack's harness adapters: `defineSandbox({ id, provider: sluiceSandbox({ … }) })`. */
 export function sluiceSandbox(options: SluiceSandboxOptions = {}): TanStackProvider {
   return new SluiceSandboxProvider(options);
 }
@@ -60,13 +60,13 @@ class SluiceSandboxProvider implements TanStackProvider {
     this.#snapshots = new Snapshots({ dataDir: this.#dataDir, name: this.name });
   }
 
-  /** Of a provider that is not ours only what every one has: what more a sandbox of it can do, its handle says. */
+  /** The capabilities before there is a sandbox. For a custom provider only its handles know them all. */
   capabilities = (): TanStackCapabilities => {
     const isOurs = typeof (this.#options.provider ?? "bwrap") === "string";
     return toCapabilities({ files: isOurs, ports: isOurs, networkPolicy: this.#hasPolicy });
   };
 
-  /** One that is there already under this id is taken over with its files: what a thread did is never lost to a restart. */
+  /** Reuses an existing sandbox of this id with its files, so that a thread survives a restart. */
   create = async (input: TanStackCreateInput): Promise<TanStackHandle> => {
     const sandbox = await this.#make(input.id ?? randomUUID(), input);
     await this.#fill(sandbox, input);
@@ -100,20 +100,21 @@ class SluiceSandboxProvider implements TanStackProvider {
     return this.#provider.isolated !== false;
   }
 
-  /** Looked for before anything is made. */
-  get #wanted(): Programs {
+  /** The programs of this host for the sandbox. Throws if one is not installed. */
+  get #hostPrograms(): Programs {
     this.#programs ??= findPrograms(this.#options.programs ?? []);
     return this.#programs;
   }
 
   async #make(id: string, { policy }: TanStackMakeInput): Promise<Sandbox> {
-    void this.#wanted;
+    // A missing program is an error before anything is created.
+    void this.#hostPrograms;
     const { network, limits, image, directory } = this.#options;
     const isDenied = policy?.capabilities?.network === "deny";
     const asked = network ?? (isDenied ? ({ mode: "loopback" } as const) : undefined);
     return this.#provider.create({
       id,
-      // A provider without isolation is asked for a policy only where somebody wants one, and refuses it then.
+      // A provider without isolation refuses every policy, so it gets only an explicit one.
       ...(asked === undefined && !this.#hasPolicy ? {} : { network: asked ?? EVERYWHERE }),
       ...(limits === undefined ? {} : { limits }),
       ...(image === undefined ? {} : { image }),
@@ -121,13 +122,12 @@ class SluiceSandboxProvider implements TanStackProvider {
     });
   }
 
-  /** A workspace that is a copy of a folder of this host begins with it; half a copy is none. */
+  /** Copies the host's folder into a new workspace; destroys the sandbox if the copy fails. */
   async #fill(sandbox: Sandbox, { workspace }: TanStackMakeInput): Promise<void> {
     const { type, path } = workspace?.source ?? {};
     const { folders, owner } = sandbox;
     if (type !== "local" || path === undefined || this.#options.directory !== undefined) return;
-    if (!folders)
-      throw new SluiceError("capability_missing", "This sandbox cannot be given files at its start.");
+    if (!folders) throw new SluiceError("capability_missing", "This sandbox takes no files at its start.");
     const isFresh = (await readdir(folders.workspace)).every((name) => name === "output");
     if (!isFresh) return;
     try {
@@ -139,10 +139,10 @@ class SluiceSandboxProvider implements TanStackProvider {
   }
 
   async #handle(sandbox: Sandbox, vars: Readonly<Record<string, string>> = {}): Promise<SandboxHandle> {
-    const { needs, place } = this.#wanted;
+    const { needs, place } = this.#hostPrograms;
     await place(sandbox);
     const folder = toFolderName(sandbox.id);
-    const env = await KeptEnv.at(join(this.#dataDir, "env", `${folder}.json`));
+    const env = await StoredEnv.at(join(this.#dataDir, "env", `${folder}.json`));
     if (Object.keys(vars).length > 0) await env.set(vars);
     const handle = new SandboxHandle({
       sandbox,
@@ -159,7 +159,7 @@ class SluiceSandboxProvider implements TanStackProvider {
     return handle;
   }
 
-  /** A second sandbox with the same files and variables, which goes its own way. */
+  /** Creates a second, independent sandbox with the same files and environment. */
   async #fork(from: SandboxHandle, env: Readonly<Record<string, string>>): Promise<TanStackHandle> {
     const { id: snapshotId } = await from.snapshot("fork");
     try {
@@ -183,4 +183,32 @@ function toProvider(
     "unsupported_sandbox",
     `There is no sandbox provider ${provider}. Choose one of ${ids}.`,
   );
+}
+
+/** Programs of this host for a sandbox. */
+export interface Programs {
+  readonly needs: readonly string[];
+  /** Links the programs into the sandbox's PATH. */
+  place(sandbox: Sandbox): Promise<void>;
+}
+
+function findPrograms(names: readonly string[]): Programs {
+  const found = names.map((name) => {
+    const cli = findCli(name);
+    if (cli) return { name, ...cli };
+    const detail = `The program ${name} is not on the PATH of this process, so no sandbox can have it. Install it, or leave it out.`;
+    throw new SluiceError("agent_not_installed", detail, { program: name });
+  });
+  return {
+    needs: [...new Set(found.flatMap(({ path, needs }) => [path, ...needs]))],
+    async place({ isolated, files, paths }) {
+      // A sandbox without isolation has this process's PATH.
+      if (!isolated) return;
+      for (const { name, path } of found) {
+        const link = posix.join(paths.home, ".local/bin", name);
+        const isThere = await files.stat(link).catch(() => undefined);
+        if (!isThere) await files.symlink?.(link, path);
+      }
+    },
+  };
 }

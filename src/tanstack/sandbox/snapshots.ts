@@ -1,11 +1,10 @@
 import { join } from "node:path";
 import { type Checkpoints, createCheckpoints, createFolderStorage } from "../../sandbox/index.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
-import { CONTROL_PATTERNS } from "./controlFiles.ts";
-import type { TanStackSnapshot } from "./contract.ts";
-import { toUnsupported } from "./unsupported.ts";
+import { type TanStackSnapshot, toUnsupported } from "./contract.ts";
+import { CONTROL_PATTERNS } from "./files.ts";
 
-/** Snapshots of sandboxes are our checkpoints: content-addressed, without credentials, and there after their sandbox. */
+/** TanStack's snapshots, stored as checkpoints: without credentials, and independent of their sandbox. */
 export class Snapshots {
   readonly #checkpoints: Checkpoints;
   readonly #name: string;
@@ -23,7 +22,7 @@ export class Snapshots {
     const { info } = await this.#checkpoints.checkpoint({
       roots: await this.#rootsOf(sandbox),
       sessionId: sandbox.id,
-      // All that a set-up made is in it, the installed packages too: they are what it is taken for.
+      // Installed packages are not excluded: snapshots are taken for them.
       exclude: { workspace: CONTROL_PATTERNS },
       ...(label === undefined ? {} : { comment: label }),
     });
@@ -42,6 +41,6 @@ export class Snapshots {
 
   async #rootsOf({ folders }: Sandbox): Promise<{ workspace: string; home: string }> {
     if (folders) return { workspace: folders.workspace, home: folders.home };
-    throw await toUnsupported(this.#name, "snapshots", "Its files do not lie on this host.");
+    throw await toUnsupported(this.#name, "snapshots", "Its files are not on this host.");
   }
 }

@@ -8,7 +8,7 @@ export interface Access {
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** Where the tools are, by the environment of this program, or of the agent that started it with a clean one. */
+/** The access to the tools. It is read from this program's environment, or from a parent's: some agents do not pass it on. */
 export function findAccess(env: Variables, parent: number): Access | undefined {
   const own = toAccess(env);
   if (own) return own;
@@ -17,13 +17,13 @@ export function findAccess(env: Variables, parent: number): Access | undefined {
     if (inherited) return inherited;
     pid = readParent(pid);
   }
-  // Where the agent is the first process of its own namespace.
+  // The loop leaves out pid 1, but an agent may be the first process of its own namespace.
   return parent === 1 ? toAccess(readEnvironment(1)) : undefined;
 }
 
 function toAccess(env: Variables): Access | undefined {
   const { [URL_VARIABLE]: url = "", [TOKEN_VARIABLE]: token = "" } = env;
-  // A CLI that does not know a reference leaves it as it is.
+  // A CLI that does not replace references to variables passes on the reference itself.
   return URL.canParse(url) && /^[0-9a-f]+$/.test(token) ? { url, token } : undefined;
 }
 

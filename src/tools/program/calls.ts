@@ -1,18 +1,18 @@
 import { randomUUID } from "node:crypto";
+import { request, type IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Access } from "./access.ts";
-import { ask } from "./door.ts";
 
 export interface CallOptions {
   readonly signal: AbortSignal;
-  /** Told every few seconds while the call waits. */
+  /** Called every few seconds while the call waits. */
   readonly progress: (count: number) => void;
 }
 
 const PROGRESS_MS = 5_000;
-const FAREWELL_MS = 5_000;
+const WITHDRAW_MS = 5_000;
 
-/** One call of a tool, which exists once however often its answer has to be asked for. */
+/** Calls a tool once. Its id is the same in each request for the answer, so the server makes one call of them. */
 export async function callTool(
   access: Access,
   tool: { name: string; input: unknown },
@@ -35,7 +35,7 @@ export async function callTool(
   }
 }
 
-/** Clients that give a call so many seconds count from the last sign of life. */
+/** Reports progress until the signal aborts: clients count their time limit from the last report. */
 async function tick(progress: (count: number) => void, signal: AbortSignal): Promise<void> {
   for (let count = 1; ; count += 1) {
     await sleep(PROGRESS_MS, undefined, { signal }).catch(() => {});
@@ -45,7 +45,7 @@ async function tick(progress: (count: number) => void, signal: AbortSignal): Pro
 }
 
 async function withdraw(access: Access, path: string): Promise<void> {
-  await ask(access, "DELETE", path, { signal: AbortSignal.timeout(FAREWELL_MS) }).catch(() => {});
+  await ask(access, "DELETE", path, { signal: AbortSignal.timeout(WITHDRAW_MS) }).catch(() => {});
 }
 
 function toReason(status: number, body: Readonly<Record<string, unknown>>): string {
@@ -56,4 +56,45 @@ function toReason(status: number, body: Readonly<Record<string, unknown>>): stri
 
 function failed(text: string): unknown {
   return { content: [{ type: "text", text }], isError: true };
+}
+
+export interface Asked {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+interface AskOptions {
+  readonly body?: unknown;
+  readonly signal: AbortSignal;
+}
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2_000;
+
+/** Sends a request to the tool server. Repeats it while no server answers, until the signal aborts. */
+export async function ask(access: Access, method: string, path: string, options: AskOptions): Promise<Asked> {
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    const asked = await askOnce(access, method, path, options).catch(() => undefined);
+    options.signal.throwIfAborted();
+    if (asked && asked.status < 500) return asked;
+    await sleep(pause, undefined, { signal: options.signal });
+  }
+}
+
+async function askOnce(
+  { url, token }: Access,
+  method: string,
+  path: string,
+  { body, signal }: AskOptions,
+): Promise<Asked> {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    request(`${url}/${path}`, { method, headers, signal, agent: false }, resolve)
+      .on("error", reject)
+      .end(body === undefined ? undefined : JSON.stringify(body));
+  });
+  const chunks: Buffer[] = [];
+  for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
+  const text = Buffer.concat(chunks).toString("utf8");
+  return { status: response.statusCode ?? 0, body: JSON.parse(text) as Asked["body"] };
 }

@@ -1,7 +1,6 @@
-import { parseObject } from "../json.ts";
+import { parseObject } from "../content.ts";
 import type { Access } from "./access.ts";
-import { callTool } from "./calls.ts";
-import { ask } from "./door.ts";
+import { ask, callTool } from "./calls.ts";
 
 type Id = string | number;
 
@@ -16,7 +15,7 @@ const METHOD_NOT_FOUND = -32_601;
 const INVALID_PARAMS = -32_602;
 const INTERNAL = -32_603;
 
-/** An MCP server whose tools are somewhere else. */
+/** An MCP server that forwards calls to the tool server. */
 export class McpServer {
   readonly #access: Access | undefined;
   readonly #send: (message: unknown) => void;
@@ -27,8 +26,8 @@ export class McpServer {
     this.#send = send;
   }
 
-  /** One line of the client; what is no message of JSON-RPC is passed over. */
-  hear(line: string): void {
+  /** Takes one line of the client. Ignores a line that is no JSON-RPC message. */
+  receive(line: string): void {
     const message = parseObject(line) as Message | undefined;
     if (message?.method === undefined) return;
     if (message.id === undefined) return this.#note(message);
@@ -46,7 +45,7 @@ export class McpServer {
       const result = await this.#answer(method, params, abort.signal);
       this.#send({ jsonrpc: "2.0", id, result });
     } catch (error) {
-      // Who has cancelled awaits no answer.
+      // A cancelled request gets no answer.
       if (abort.signal.aborted) return;
       const { code = INTERNAL, message } = error as { code?: number; message: string };
       this.#send({ jsonrpc: "2.0", id, error: { code: Number.isInteger(code) ? code : INTERNAL, message } });

@@ -4,15 +4,14 @@ import { EventSchemas as EventSchemas0, verifyEvents as verifyEvents0 } from "ag
 import { from, lastValueFrom, toArray } from "rxjs";
 import { expect } from "vitest";
 import { agUi, type AgUiView } from "../../../src/dialects/ag-ui/index.ts";
-import type { Frame } from "../../../src/dialects/port.ts";
-import type { StoredEventText } from "../../../src/dialects/stored.ts";
+import type { Frame, StoredEventText } from "../../../src/dialects/port.ts";
 
 export interface Told extends Record<string, unknown> {
   readonly type: string;
   readonly timestamp: number;
 }
 
-/** Everything that a reader of this view gets of these events, up to the end that the dialect sets. */
+/** All frames of this view for these events, up to the end of the stream. */
 export function tellAll(
   view: AgUiView,
   events: Iterable<StoredEventText>,
@@ -28,7 +27,7 @@ export function tellAll(
   return { frames, told: frames.map(({ data }) => JSON.parse(data) as Told) };
 }
 
-/** What both generations of clients demand of a stream, by their own code, and what neither looks at. */
+/** The rules of both client generations by their own code, and the rules that neither checks. */
 export async function expectTellable(told: readonly Told[], view: AgUiView = {}): Promise<void> {
   for (const event of told) {
     const parsed = EventSchema.safeParse(event);
@@ -61,7 +60,7 @@ export function expectRules(told: readonly Told[]): void {
     if (event.type === "STATE_SNAPSHOT") state = structuredClone(event["snapshot"]) as typeof state;
     if (event.type === "STATE_DELTA") for (const patch of event["delta"] as Patch[]) replace(state, patch);
     if (event.type === "RUN_STARTED") {
-      // Whoever reads this run alone gets a whole state before any change of it.
+      // A reader of this run alone gets a snapshot of the state before any delta.
       state = undefined;
       expect(run).toBeUndefined();
       run = String(event["runId"]);
@@ -93,7 +92,7 @@ interface Patch {
   readonly value: unknown;
 }
 
-/** A change that does not apply is dropped by clients with a warning; none of ours may be. */
+/** Clients drop a delta that does not apply, so each of ours has to apply. */
 function replace(state: Record<string, unknown> | undefined, { op, path, value }: Patch): void {
   expect(op).toBe("replace");
   const keys = path.split("/").slice(1);
@@ -104,7 +103,7 @@ function replace(state: Record<string, unknown> | undefined, { op, path, value }
   (parent as Record<string, unknown>)[last] = value;
 }
 
-/** What the client's copy of the state says behind a run is what the run ended with. */
+/** The client's copy of the state after a run equals the run's final state. */
 function expectState(state: Record<string, unknown> | undefined, { outcome, metadata }: Told): void {
   const shared = state?.["sluice"] as { status: string; pending: { id: string }[] } | undefined;
   const { type, interrupts = [] } = outcome as { type: string; interrupts?: { id: string }[] };
@@ -116,7 +115,7 @@ function expectState(state: Record<string, unknown> | undefined, { outcome, meta
   expect(shared.pending.map(({ id }) => id).sort()).toEqual(interrupts.map(({ id }) => id).sort());
 }
 
-/** The names of the spec: whatever else a stream carries, a client drops with a warning for each. */
+/** The event names of the specification; clients drop any other event with a warning. */
 const base = ["type", "timestamp", "metadata"];
 const ofAgent = [...base, "subagentRunId"];
 const text = [...ofAgent, "messageId"];

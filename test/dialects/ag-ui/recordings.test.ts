@@ -1,10 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { decodeEvents } from "../../../src/cli/decode/decodeEvents.ts";
-import type { AgUiView } from "../../../src/dialects/ag-ui/index.ts";
-import { parseFrameId } from "../../../src/dialects/ag-ui/index.ts";
-import type { StoredEventText } from "../../../src/dialects/stored.ts";
+import { decodeEvents } from "../../../src/cli/decode-events.ts";
+import { type AgUiView, parseFrameId } from "../../../src/dialects/ag-ui/index.ts";
+import type { StoredEventText } from "../../../src/dialects/port.ts";
 import { findHarness } from "../../../src/harness/registry.ts";
 import { customs, expectTellable, tellAll, typesOf } from "./oracle.ts";
 
@@ -43,7 +42,7 @@ describe.each(Object.entries(AGENTS))("the recordings of %s (AG-01, AG-28)", (fo
     }
   });
 
-  it.each(files)("%s is told the rest of by every frame's id (TS-35)", (name) => {
+  it.each(files)("%s resumes behind every frame's id (TS-35)", (name) => {
     const events = decode(agent, join(ROOT, folder, name));
     const { frames } = tellAll({}, events);
     expect(new Set(frames.map(({ id }) => id)).size).toBe(frames.length);
@@ -53,7 +52,7 @@ describe.each(Object.entries(AGENTS))("the recordings of %s (AG-01, AG-28)", (fo
       const { sequence, index } = place;
       const behind = index === undefined ? {} : { behind: { sequence, index } };
       const after = index === undefined ? sequence : sequence - 1;
-      // The state is folded from the beginning, as a server does; only what comes behind the cursor counts.
+      // The state is folded from the start, as on a server; only frames behind the cursor count.
       const again = tellAll(behind, events).frames.filter(
         (frame) => (parseFrameId(frame.id ?? "")?.sequence ?? 0) > after,
       );
@@ -62,7 +61,7 @@ describe.each(Object.entries(AGENTS))("the recordings of %s (AG-01, AG-28)", (fo
   });
 });
 
-describe("what the recordings show", () => {
+describe("the recordings", () => {
   it.each([
     ["claude", "text.jsonl", "claude-code.session-id"],
     ["codex", "app_text.jsonl", "codex.session-id"],
@@ -79,7 +78,7 @@ describe("what the recordings show", () => {
     expect(content).toBeGreaterThan(told.indexOf(named[0] as never));
   });
 
-  it("tells a sub-agent's work as its own (AG-11)", () => {
+  it("attribute a sub-agent's work to it (AG-11)", () => {
     const { told } = tellAll({}, decode("claude", join(ROOT, "claude", "subagent.jsonl")));
     const started = told.find(({ type }) => type === "SUBAGENT_STARTED");
     expect(started).toMatchObject({
@@ -91,7 +90,7 @@ describe("what the recordings show", () => {
     expect(own.length).toBeGreaterThan(4);
   });
 
-  it("tells what a model thought, and nothing where it did not (TS-09, TS-10)", () => {
+  it("have reasoning exactly where the model had it (TS-09, TS-10)", () => {
     const thinking = typesOf(tellAll({}, decode("claude", join(ROOT, "claude", "thinking.jsonl"))).told);
     const at = thinking.indexOf("REASONING_START");
     expect(thinking.slice(at, at + 3)).toEqual([

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
-import type { StoredEventText } from "../../../src/dialects/stored.ts";
+import type { StoredEventText } from "../../../src/dialects/port.ts";
 import { type Happening, tellStory } from "./storyteller.ts";
 
 const pick = fc.nat({ max: 9 });
-/** Weighted so that turns are long, most things are told in pieces, and much is open at once. */
+/** Weighted for long turns, many deltas and many open items. */
 const happening = fc.oneof(
   {
     weight: 6,

@@ -1,14 +1,14 @@
 import type { EventDraft, Item } from "../../../src/contract/index.ts";
-import type { StoredEventText } from "../../../src/dialects/stored.ts";
-import { Sealer } from "../../../src/log/seal.ts";
-import { closeTurn } from "../../../src/sessions/closing.ts";
-import { Drafts } from "../../../src/sessions/drafts.ts";
-import { emptyFold } from "../../../src/sessions/fold.ts";
-import { type Reply, replyEvents } from "../../../src/sessions/replies.ts";
-import { startTurn } from "../../../src/sessions/start.ts";
-import { waitingChange } from "../../../src/sessions/waiting.ts";
+import type { StoredEventText } from "../../../src/dialects/port.ts";
+import { EventSerialiser } from "../../../src/log/serialise.ts";
+import { closeTurn } from "../../../src/sessions/turn/turn-end.ts";
+import { Drafts } from "../../../src/sessions/fold/drafts.ts";
+import { emptyFold } from "../../../src/sessions/fold/session-fold.ts";
+import { type Reply, replyEvents } from "../../../src/sessions/actions/replies.ts";
+import { startTurn } from "../../../src/sessions/turn/turn-start.ts";
+import { waitingChange } from "../../../src/sessions/fold/waiting.ts";
 
-/** What may happen next in a story; each number picks among what there is. */
+/** The next step of a generated log; each number picks one of the possible targets. */
 export type Happening =
   | {
       readonly kind: "say" | "think" | "call" | "ask" | "question" | "tool" | "early-tool";
@@ -18,7 +18,7 @@ export type Happening =
   | { readonly kind: "file" | "plan" | "diff" | "custom" | "native" | "model" }
   | { readonly kind: "end"; readonly how: "completed" | "failed" | "interrupted" };
 
-/** A lawful log, told by the engine's own rules: whatever is open when a turn ends is closed by it. */
+/** Generates a valid log by the engine's own rules: the end of a turn closes everything open. */
 export function tellStory(happenings: readonly Happening[]): StoredEventText[] {
   const fold = emptyFold();
   const drafts = new Drafts(fold, 0);
@@ -228,6 +228,9 @@ export function tellStory(happenings: readonly Happening[]): StoredEventText[] {
   }
   drafts.addAll(closeTurn(fold, { status: "completed", stopReason: "end_turn" }));
   const { events } = drafts;
-  const bodies = new Sealer({ id: "thread-1", createdAt: 0 }).seal(events, { first: 1, time: 1000 });
+  const bodies = new EventSerialiser({ id: "thread-1", createdAt: 0 }).serialise(events, {
+    first: 1,
+    time: 1000,
+  });
   return events.map(({ type }, index) => ({ sequence: index + 1, type, body: bodies[index] ?? "" }));
 }

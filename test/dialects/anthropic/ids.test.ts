@@ -13,7 +13,7 @@ const index = fc.integer({ min: 0, max: 25 });
 const session = fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,40}$/);
 
 describe("the ids of events", () => {
-  it("lead back to where they come from, in their own session alone", () => {
+  it("give back their position, in their own session alone", () => {
     fc.assert(
       fc.property(session, session, sequence, index, (one, other, sequence, index) => {
         const id = toEventId(one, sequence, index);
@@ -42,7 +42,7 @@ describe("the ids of events", () => {
 });
 
 describe("the ids of sessions", () => {
-  it("are what they are for those that were made here, and have a prefix for all others", () => {
+  it("stay as they are for sessions of this dialect and get a prefix for others", () => {
     expect(toSessionId("sesn_abc")).toBe("sesn_abc");
     expect(toSessionId("mine")).toBe("sesn_mine");
     fc.assert(

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { anthropic, toldTypes } from "../../../src/dialects/anthropic/dialect.ts";
+import { anthropic, LISTED_TYPES } from "../../../src/dialects/anthropic/project.ts";
 import type { AnthropicState, AnthropicView } from "../../../src/dialects/anthropic/state.ts";
 import type { Frame } from "../../../src/dialects/port.ts";
-import { readStateAt } from "../../../src/http/rewind.ts";
+import { readStateAt } from "../../../src/http/stream/cursor.ts";
 import type { StoredEvent } from "../../../src/log/port.ts";
 import { openEngine, script, type TestEngine, waitFor } from "../../support/engine.ts";
 
@@ -18,7 +18,7 @@ afterAll(() => test.close());
 
 const sent = (words: string) => ({ type: "user.message", content: [{ type: "text", text: words }] });
 
-/** A session in which everything happens: tools, asks, answers, queued words, failures, an interrupt, the end. */
+/** A session with every kind of event: tools, requests, answers, queued messages, failures, an interrupt, the end. */
 async function perform(): Promise<void> {
   const { engine, log } = test;
   const say = (...steps: unknown[]) => {
@@ -76,16 +76,16 @@ const isFourth = (): boolean => ++starts === 4;
 function project(events: readonly StoredEvent[], view: AnthropicView, state?: AnthropicState): Frame[] {
   let current = state ?? anthropic.initial(view);
   return events.flatMap((event) => {
-    const told = anthropic.project(current, event);
-    current = told.state;
-    return [...told.frames];
+    const emitted = anthropic.project(current, event);
+    current = emitted.state;
+    return [...emitted.frames];
   });
 }
 
 const typeOf = ({ data }: Frame): string => (JSON.parse(data) as { type: string }).type;
 
 describe("the projection", () => {
-  it("tells everything that happened, in the words of this dialect", () => {
+  it("has every event in the terms of this dialect", () => {
     const types = new Set(project(log, { deltas: ["agent.message", "agent.thinking"] }).map(typeOf));
     for (const type of [
       "user.message",
@@ -113,33 +113,33 @@ describe("the projection", () => {
       expect(types, type).toContain(type);
   });
 
-  it("is the same from wherever a reader joins", async () => {
+  it("is the same for a reader from any position", async () => {
     const source = { session: "s", dialect: anthropic, view: {} };
     for (let cursor = 0; cursor <= log.length; cursor++) {
       const state = await readStateAt(test.log, source, cursor);
       const rest = project(log.slice(cursor), {}, state);
       const whole = project(log, {});
       expect(rest, `behind ${cursor}`).toEqual(rest.length === 0 ? [] : whole.slice(-rest.length));
-      // Nothing is left out: what was told before and what is told from here on is all of it.
+      // The frames before and after the position together are all frames.
       expect(project(log.slice(0, cursor), {}).length + rest.length, `behind ${cursor}`).toBe(whole.length);
     }
   });
 
-  it("changes no state that it was given", () => {
+  it("does not mutate its input state", () => {
     let state = anthropic.initial({});
     for (const event of log) {
       const before = JSON.stringify(state);
-      const told = anthropic.project(state, event);
+      const emitted = anthropic.project(state, event);
       expect(JSON.stringify(state)).toBe(before);
-      expect(anthropic.project(state, event)).toEqual(told);
-      ({ state } = told);
+      expect(anthropic.project(state, event)).toEqual(emitted);
+      ({ state } = emitted);
     }
   });
 
-  it("lists what it streams, but for previews and what waited, each once", () => {
-    const told = toldTypes();
+  it("lists the streamed events once each, without previews and queued input", () => {
+    const emitted = LISTED_TYPES;
     const listed = project(
-      log.filter(({ type }) => told.has(type)),
+      log.filter(({ type }) => emitted.has(type)),
       { list: true },
     );
     const streamed = project(log, {}).filter(({ data }) => !data.endsWith('"processed_at":null}'));
@@ -152,7 +152,7 @@ describe("the projection", () => {
     expect(times).toEqual(times.toSorted());
   });
 
-  it("closes what it opens: every call has its result, every span its end", () => {
+  it("closes every call with a result and every span with an end", () => {
     const events = project(log, { list: true }).map(({ data }) => JSON.parse(data) as Record<string, string>);
     const ids = (type: string): (string | undefined)[] =>
       events.flatMap((event) => (event["type"] === type ? [event["id"]] : []));
@@ -171,8 +171,8 @@ describe("the projection", () => {
     const state = log
       .slice(0, last)
       .reduce((state, event) => anthropic.project(state, event).state, anthropic.initial({}));
-    const told = anthropic.project(state, log[last] as StoredEvent);
-    expect(told.last).toBe(true);
-    expect(told.frames.map(typeOf)).toEqual(["session.status_terminated"]);
+    const emitted = anthropic.project(state, log[last] as StoredEvent);
+    expect(emitted.last).toBe(true);
+    expect(emitted.frames.map(typeOf)).toEqual(["session.status_terminated"]);
   });
 });

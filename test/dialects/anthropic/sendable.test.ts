@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Sendable, SendEvents, toAccompanied } from "../../../src/dialects/anthropic/sendable.ts";
+import { type Sendable, SendEvents, toAccompanied } from "../../../src/dialects/anthropic/parse.ts";
 
 const text = (words: string) => [{ type: "text", text: words }];
 const message = { type: "user.message", content: text("hi") };
@@ -9,7 +9,7 @@ const result = { type: "user.tool_result", tool_use_id: "sevt_1", content: text(
 const parse = (...events: object[]): Sendable[] => SendEvents.parse({ events }).events;
 
 describe("a batch", () => {
-  it("keeps what nobody knows, so that it can be echoed", () => {
+  it("keeps unknown keys for the echo", () => {
     const document = {
       type: "document",
       source: { type: "file", file_id: "file_1", extra: 1 },
@@ -20,7 +20,7 @@ describe("a batch", () => {
     expect(parse(event)).toEqual([event]);
   });
 
-  it("pairs a system message with what it accompanies", () => {
+  it("pairs a system message with its event", () => {
     expect(toAccompanied(parse(message, message, system))).toEqual([
       { event: message },
       { event: message, system },

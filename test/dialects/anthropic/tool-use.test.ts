@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { toToolUse } from "../../../src/dialects/anthropic/tool-use.ts";
+import { toToolUse } from "../../../src/dialects/anthropic/tool-calls.ts";
 
-describe("a native tool call in the toolset's words", () => {
+describe("a native tool call in the toolset's terms", () => {
   it.each([
     ["shell", { command: "ls" }, "bash", { command: "ls" }],
     ["Bash", { command: "ls", timeout: 5 }, "bash", { command: "ls", timeout_ms: 5 }],
@@ -25,7 +25,7 @@ describe("a native tool call in the toolset's words", () => {
     expect(toToolUse(name, input)).toEqual({ kind: "toolset", name: tool, input: fields });
   });
 
-  it("belongs to its server where it is an MCP tool", () => {
+  it("belongs to its server if it is an MCP tool", () => {
     expect(toToolUse("mcp__docs__find_page", { q: 1 })).toEqual({
       kind: "mcp",
       server: "docs",
@@ -34,7 +34,7 @@ describe("a native tool call in the toolset's words", () => {
     });
   });
 
-  it("has the application's own name and input where it came through the bridge", () => {
+  it("has the application's own name and input if the tool server delivered it", () => {
     expect(toToolUse("mcp__sluice__bash", { command: ["a"] })).toEqual({
       kind: "toolset",
       name: "bash",

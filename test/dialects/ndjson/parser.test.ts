@@ -30,7 +30,7 @@ const lines: fc.Arbitrary<AssistantSandboxNDJSONLine> = fc.oneof(
   fc.record({ type: fc.constant("error" as const), code: fc.string(), message: fc.string() }),
 );
 
-// Through JSON: what has no place there (-0, lone surrogates in bytes) is not what is tested here.
+// Through JSON, to leave out values that JSON cannot hold (-0, lone surrogates).
 const wire = fc.array(lines).map((all) => {
   const texts = all.map((line) => JSON.stringify(line));
   return { texts, values: texts.map((text) => JSON.parse(text) as AssistantSandboxNDJSONLine) };
@@ -48,7 +48,7 @@ describe("parseLine", () => {
     expect(parseLine(text)).toEqual(JSON.parse(text));
   });
 
-  it("looks at nothing that the page does not define", () => {
+  it("ignores fields that the page does not define", () => {
     expect(parseLine('{"type":"result","message":"m","more":1}')).toEqual({ type: "result", message: "m" });
   });
 
@@ -76,7 +76,7 @@ describe("parseLine", () => {
 });
 
 describe("createNdjsonParser", () => {
-  it("gives the same lines wherever the bytes are cut", async () => {
+  it("gives the same lines for any chunks", async () => {
     await fc.assert(
       fc.asyncProperty(wire, fc.array(fc.nat()), fc.boolean(), async ({ texts, values }, places, ends) => {
         const bytes = encoder.encode(texts.join("\n") + (ends ? "\n" : ""));
@@ -87,7 +87,7 @@ describe("createNdjsonParser", () => {
     );
   });
 
-  it("gives the same lines from texts, also when a character is cut in two", async () => {
+  it("gives the same lines from chunks of text, also with a split character", async () => {
     const text = `${JSON.stringify({ type: "result", message: "a 😀 b" })}\n`;
     for (let at = 0; at <= text.length; at += 1) {
       const stream = streamOf([text.slice(0, at), text.slice(at)]);
@@ -97,7 +97,7 @@ describe("createNdjsonParser", () => {
     }
   });
 
-  it("is loose where the wire is: blank lines, CR, a byte order mark, no last newline (ND-03)", async () => {
+  it("accepts blank lines, CR, a byte order mark and a missing last newline (ND-03)", async () => {
     const text =
       '\uFEFF\r\n\n  \n{"type":"result","message":"x"}\r\n\n{"type":"error","code":"c","message":"m"}';
     const parsed = await collect(streamOf([encoder.encode(text)]).pipeThrough(createNdjsonParser()));
@@ -107,7 +107,7 @@ describe("createNdjsonParser", () => {
     ]);
   });
 
-  it("fails for a line that breaks the rules, and says which", async () => {
+  it("fails for an invalid line with the reason", async () => {
     const rejected: NdjsonError[] = [];
     const parser = createNdjsonParser({ onRejected: (error) => rejected.push(error) });
     const stream = streamOf([encoder.encode('{"type":"nope"}\n')]).pipeThrough(parser);
@@ -115,7 +115,7 @@ describe("createNdjsonParser", () => {
     expect(rejected.map(({ line, code }) => [line, code])).toEqual([['{"type":"nope"}', "protocol_error"]]);
   });
 
-  it("drops such lines where it is told not to be strict, and goes on", async () => {
+  it("drops such lines if it is not strict", async () => {
     const rejected: string[] = [];
     const parser = createNdjsonParser({
       strict: false,
@@ -135,7 +135,7 @@ describe("createNdjsonParser", () => {
     expect(rejected[2]).toMatch(/UTF-8/);
   });
 
-  it("keeps nothing of a line beyond the limit (ND-21)", async () => {
+  it("does not buffer a line beyond the limit (ND-21)", async () => {
     const piece = new Uint8Array(1024 * 1024).fill(0x78);
     let given = 0;
     const endless = new ReadableStream<Uint8Array>(
@@ -160,7 +160,7 @@ describe("createNdjsonParser", () => {
     expect(most).toBeLessThan(100 * 1024 * 1024);
   });
 
-  it("takes a result of 5 MB whole (ND-12)", async () => {
+  it("accepts a result of 5 MB (ND-12)", async () => {
     const message = "0123456789".repeat(500_000);
     const bytes = encoder.encode(`${JSON.stringify({ type: "result", message })}\n`);
     const pieces = Array.from({ length: Math.ceil(bytes.length / 65_536) }, (_, index) =>
@@ -171,7 +171,7 @@ describe("createNdjsonParser", () => {
     ]);
   });
 
-  it("asks for no more than its reader takes (ND-35)", async () => {
+  it("reads no more than its reader takes (ND-35)", async () => {
     let pulled = 0;
     const source = new ReadableStream<Uint8Array>(
       {
@@ -199,7 +199,7 @@ describe("createNdjsonParser", () => {
 });
 
 describe("createNdjsonTap", () => {
-  it("passes the bytes on as they are, and surfaces the response (ND-23)", async () => {
+  it("passes the bytes through unchanged and gives the response (ND-23)", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat()), fc.string(), async (places, junk) => {
         const text = `${junk.replaceAll("\n", " ")}\n{"type":"result", "message":"the response"}`;
@@ -213,7 +213,7 @@ describe("createNdjsonTap", () => {
     );
   });
 
-  it("fails with the run's error, or when there was no end", async () => {
+  it("fails with the run's error, or without an end", async () => {
     const read = async (text: string): Promise<unknown> => {
       const tap = createNdjsonTap();
       await collect(streamOf([encoder.encode(text)]).pipeThrough(tap));

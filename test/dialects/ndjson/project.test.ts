@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { decodeEvents } from "../../../src/cli/decode/decodeEvents.ts";
+import { decodeEvents } from "../../../src/cli/decode-events.ts";
 import {
   ndjson,
   type NdjsonState,
@@ -9,21 +9,20 @@ import {
   parseLastEventId,
   parseLine,
 } from "../../../src/dialects/ndjson/index.ts";
-import type { Frame } from "../../../src/dialects/port.ts";
-import type { StoredEventText } from "../../../src/dialects/stored.ts";
+import type { Frame, StoredEventText } from "../../../src/dialects/port.ts";
 import { findHarness } from "../../../src/harness/index.ts";
-import { expectTurn } from "./turnLaws.ts";
+import { expectTurn } from "./turn-laws.ts";
 
 const RECORDINGS = resolve(import.meta.dirname, "../../harness/recordings");
 const AGENTS = ["claude", "codex", "gemini", "grok", "opencode", "amp"];
 
-interface Told {
+interface Emitted {
   readonly event: StoredEventText;
   readonly before: NdjsonState;
   readonly frames: readonly Frame[];
 }
 
-function tell(events: readonly StoredEventText[], view: NdjsonView = {}): Told[] {
+function project(events: readonly StoredEventText[], view: NdjsonView = {}): Emitted[] {
   let state = ndjson.initial(view);
   return events.map((event) => {
     const before = state;
@@ -33,8 +32,8 @@ function tell(events: readonly StoredEventText[], view: NdjsonView = {}): Told[]
   });
 }
 
-const textsOf = (told: readonly Told[]): string[] =>
-  told.flatMap(({ frames }) => frames.map(({ data }) => data));
+const textsOf = (emitted: readonly Emitted[]): string[] =>
+  emitted.flatMap(({ frames }) => frames.map(({ data }) => data));
 
 describe.each(AGENTS)("the lines of %s", (agent) => {
   const folder = join(RECORDINGS, agent);
@@ -46,22 +45,22 @@ describe.each(AGENTS)("the lines of %s", (agent) => {
     const turns = events
       .filter(({ type }) => type === "turn.started")
       .map(({ body }) => (JSON.parse(body) as { turn_id: string }).turn_id);
-    const told = tell(events);
-    const texts = textsOf(told);
-    const perTurn = turns.map((turn) => textsOf(tell(events, { turn })));
+    const emitted = project(events);
+    const texts = textsOf(emitted);
+    const perTurn = turns.map((turn) => textsOf(project(events, { turn })));
     for (const lines of perTurn) expectTurn(lines.map(parseLine));
-    // ND-32, ND-33: one turn after the other is the whole, and a second look gives the same.
+    // ND-32, ND-33: the turns one by one equal the whole, also when read again.
     expect(perTurn.flat()).toEqual(texts);
-    expect(textsOf(tell(events))).toEqual(texts);
+    expect(textsOf(project(events))).toEqual(texts);
     expect(texts.every((text) => !text.includes("\n"))).toBe(true);
-    expectShortMemory(told);
+    expectShortMemory(emitted);
   });
 });
 
-/** Whoever joins in the middle of a turn needs to know that turn alone. */
-function expectShortMemory(told: readonly Told[]): void {
+/** A reader that joins during a turn needs that turn alone. */
+function expectShortMemory(emitted: readonly Emitted[]): void {
   let state: NdjsonState | undefined;
-  for (const { event, before } of told) {
+  for (const { event, before } of emitted) {
     if (event.type === "turn.started") state = ndjson.initial({});
     else if (state) expect(state).toEqual(before);
     if (state) state = ndjson.project(state, event).state;
@@ -75,25 +74,25 @@ describe("the form for browsers", () => {
     JSON.parse(events.find(({ type }) => type === "turn.started")?.body ?? "") as { turn_id: string }
   ).turn_id;
 
-  it("is the lines without the logs, and done behind them", () => {
-    const lines = textsOf(tell(events, { turn })).filter((text) => parseLine(text).type !== "log");
-    expect(textsOf(tell(events, { turn, form: "sse" }))).toEqual([...lines, '{"type":"done"}']);
+  it("has the lines without logs, and done at the end", () => {
+    const lines = textsOf(project(events, { turn })).filter((text) => parseLine(text).type !== "log");
+    expect(textsOf(project(events, { turn, form: "sse" }))).toEqual([...lines, '{"type":"done"}']);
   });
 
-  it("goes on behind every id that it gave", () => {
-    const told = tell(events, { turn, form: "sse" }).flatMap(({ event, frames }) =>
+  it("resumes behind every id", () => {
+    const emitted = project(events, { turn, form: "sse" }).flatMap(({ event, frames }) =>
       frames.map((frame) => ({ id: String(frame.id ?? event.sequence), data: frame.data })),
     );
-    expect(new Set(told.map(({ id }) => id)).size).toBe(told.length);
-    for (const [index, { id }] of told.entries()) {
+    expect(new Set(emitted.map(({ id }) => id)).size).toBe(emitted.length);
+    for (const [index, { id }] of emitted.entries()) {
       const { after, seen } = parseLastEventId(id);
       const view: NdjsonView = { turn, form: "sse", ...(seen && { seen }) };
-      const rest = tell(events, view).filter(({ event }) => event.sequence > after);
-      expect(textsOf(rest)).toEqual(told.slice(index + 1).map(({ data }) => data));
+      const rest = project(events, view).filter(({ event }) => event.sequence > after);
+      expect(textsOf(rest)).toEqual(emitted.slice(index + 1).map(({ data }) => data));
     }
   });
 
-  it.each([["x"], ["1.x"], ["-1"], ["0.1"], ["1.2.3"]])("knows that %s is no id of its own", (id) => {
+  it.each([["x"], ["1.x"], ["-1"], ["0.1"], ["1.2.3"]])("refuses %s as an id", (id) => {
     expect(() => parseLastEventId(id)).toThrow(/Last-Event-ID/);
   });
 });

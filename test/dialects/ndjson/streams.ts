@@ -18,7 +18,7 @@ export async function textOf(stream: ReadableStream<Uint8Array>): Promise<string
   return new Response(stream).text();
 }
 
-/** The bytes, cut at these places. */
+/** The bytes, split at these positions. */
 export function cutAt(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   const ends = [...new Set(places.map((place) => place % (bytes.length + 1)))].sort((a, b) => a - b);
   const pieces: Uint8Array[] = [];
@@ -36,7 +36,7 @@ export interface Sse {
   readonly data: unknown;
 }
 
-/** Frames as a browser would take them; anything else in the text is a fault. */
+/** Frames as a browser reads them; any other text is an error. */
 export function toSse(text: string): Sse[] {
   return text
     .split("\n\n")

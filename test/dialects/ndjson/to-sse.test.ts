@@ -27,7 +27,7 @@ describe("ndjsonToSse", () => {
     ]);
   });
 
-  it("leaves the logs behind, for the trace (ND-05)", async () => {
+  it("leaves the logs out (ND-05)", async () => {
     const logs: string[] = [];
     const levels = ["debug", "info", "warn", "error"];
     const lines = levels.map((level) => `{"type":"log","level":"${level}","message":"m"}`);
@@ -61,7 +61,7 @@ describe("ndjsonToSse", () => {
     expect(ignored).toEqual([succeeded, result]);
   });
 
-  it("goes on without such a line where it is told not to be strict", async () => {
+  it("drops such a line if it is not strict", async () => {
     expect(named(await sse([running, "nope", succeeded, result], { strict: false }))).toEqual([
       "step",
       "step",
@@ -70,14 +70,14 @@ describe("ndjsonToSse", () => {
     ]);
   });
 
-  it("says that a stream without its last line was cut (ND-18)", async () => {
+  it("reports a stream without its last line as cut (ND-18)", async () => {
     const frames = await sse([running]);
     expect(named(frames)).toEqual(["step", "step", "error", "done"]);
     expect(frames[2]?.data).toMatchObject({ code: "stream_truncated" });
     expect(named(await sse([]))).toEqual(["error", "done"]);
   });
 
-  it("closes what still runs before the result", async () => {
+  it("closes open steps before the result", async () => {
     const frames = await sse([running, result]);
     expect(frames.map(({ data }) => (data as { status?: string }).status)).toEqual([
       "running",
@@ -87,7 +87,7 @@ describe("ndjsonToSse", () => {
     ]);
   });
 
-  it("takes progress, and starts a step that only ended (ND-09)", async () => {
+  it("accepts progress, and starts a step that only has an end (ND-09)", async () => {
     expect(named(await sse([running, running, succeeded, result]))).toEqual([
       "step",
       "step",
@@ -108,7 +108,7 @@ describe("ndjsonToSse", () => {
     },
   );
 
-  it("ignores what comes behind the end, and tells the sender to stop", async () => {
+  it("ignores lines after the end and stops the sender", async () => {
     let isCancelled = false;
     const source = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(encoder.encode(`${result}\n${running}\n`)),
@@ -122,7 +122,7 @@ describe("ndjsonToSse", () => {
     expect(isCancelled).toBe(true);
   });
 
-  it("writes the same frames wherever the bytes are cut", async () => {
+  it("writes the same frames for any chunks", async () => {
     const text = [
       running,
       '{"type":"log","level":"info","message":"é😀"}',
@@ -141,7 +141,7 @@ describe("ndjsonToSse", () => {
     );
   });
 
-  it("keeps every turn to the rules, whatever is sent", async () => {
+  it("keeps the rules of a turn for any input", async () => {
     const ids = fc.constantFrom("a", "b", "c");
     const status = fc.constantFrom("running", "succeeded", "failed");
     const step = fc.record({ type: fc.constant("step"), id: ids, name: fc.constant("n"), status });
@@ -168,7 +168,7 @@ describe("ndjsonToSse", () => {
     );
   });
 
-  it("needs no carriage return of its sender's", async () => {
+  it("removes carriage returns of the sender", async () => {
     const frames = await sse(['{"type":"result",\r"message":"m"}']);
     expect(frames[0]?.data).toEqual({ type: "result", message: "m" });
   });

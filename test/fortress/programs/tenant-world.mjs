@@ -1,6 +1,6 @@
 // Runs in a network namespace of its own, where 93.184.0.0/16 stands for the internet, and 10.0.0.0/8 and
-// 169.254.0.0/16 for the network of the machine. One server hears what arrives anywhere, and notes at which address.
-// Prints what a tenant was answered, and what arrived where, as JSON.
+// 169.254.0.0/16 for the network of the machine. One server records all requests, with their address.
+// Prints the answers to a tenant and the recorded requests as JSON.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -152,7 +152,7 @@ async function settle(session, key) {
   throw new Error("no end of the turn");
 }
 
-/** What arrived meanwhile. */
+/** The requests that arrived meanwhile. */
 async function during(work) {
   const from = arrived.length;
   const answered = await work();

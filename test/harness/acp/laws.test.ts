@@ -9,12 +9,13 @@ import { grok } from "../../../src/harness/grok/harness.ts";
 import type { Harness, HarnessCommand } from "../../../src/harness/port.ts";
 import { recordedContext } from "../../../src/harness/recording.ts";
 import { linesOf, RECORDINGS, readerOf } from "./recorded.ts";
+import { sampleOf, withSample } from "../samples.ts";
 
 const HARNESSES: readonly Harness<AcpState>[] = [acp, gemini, grok];
 const data = "data:image/png;base64,AAAA";
 
 describe.each(HARNESSES.map((harness) => [harness.id, harness] as const))("%s", (_, harness) => {
-  it("overhears what it says: prompts, steering, interrupts", () => {
+  it("reads its lines back: prompts, steering, interrupts", () => {
     const state = stateAt(harness, (line) => line.text.includes('"agent_message_chunk"'));
     const text = fc.string().map((text) => ({ type: "text" as const, text: `So: ${text}` }));
     const file = fc
@@ -37,10 +38,10 @@ describe.each(HARNESSES.map((harness) => [harness.id, harness] as const))("%s", 
     else expect(harness.encode(state, steer)).toBeUndefined();
   });
 
-  it("overhears every decision on what it asks, and carries none to what nobody asks any more", () => {
+  it("reads every decision back, and carries none to a closed request", () => {
     let state = harness.initial(recordedContext(harness.id));
     let asked = 0;
-    for (const line of harness.sample) {
+    for (const line of sampleOf(harness)) {
       const decoded = harness.decode(state, line);
       state = decoded.state;
       for (const fact of decoded.facts) {
@@ -69,7 +70,7 @@ describe.each(HARNESSES.map((harness) => [harness.id, harness] as const))("%s", 
       const { id, method } = JSON.parse(line);
       methods.push(method);
       state = harness.decode(state, { dir: "in", text: line, at: 0 }).state;
-      const answer = harness.sample.find(({ dir, text }) => dir === "out" && JSON.parse(text).id === id);
+      const answer = sampleOf(harness).find(({ dir, text }) => dir === "out" && JSON.parse(text).id === id);
       const decoded = harness.decode(state, answer ?? { dir: "out", text: "{}", at: 0 });
       state = decoded.state;
       lines = decoded.replies ?? [];
@@ -100,8 +101,8 @@ describe.each(HARNESSES.map((harness) => [harness.id, harness] as const))("%s", 
     expect(done.facts).toMatchObject([{ type: "session.started", native_session_id: "earlier" }]);
   });
 
-  it("shows in its sample what it can do", () => {
-    const { questions, retries, subagents, ...rest } = coverageOf(harness as Harness);
+  it("shows its features in its sample", () => {
+    const { questions, retries, subagents, ...rest } = coverageOf(withSample(harness as Harness));
     expect(Object.values(rest).every(Boolean), JSON.stringify(rest)).toBe(true);
     expect({ questions, retries, subagents }).toEqual({
       questions: harness.id === "grok",
@@ -149,7 +150,7 @@ function resumed(harness: Harness<AcpState>, agentCapabilities: object) {
   return { state: noted.state, facts, said: JSON.parse(line) as unknown };
 }
 
-describe("whatever the bytes", () => {
+describe("any bytes", () => {
   it("never throws, and decodes alike twice", () => {
     const edit = fc.record({ at: fc.nat(), cut: fc.nat({ max: 30 }), paste: fc.string({ maxLength: 8 }) });
     fc.assert(
@@ -189,7 +190,7 @@ function facts(harness: Harness, lines: readonly SpoolLine[]): unknown[] {
 
 function stateAt(harness: Harness<AcpState>, isThere: (line: SpoolLine) => boolean): AcpState {
   let state = harness.initial(recordedContext(harness.id));
-  for (const line of harness.sample) {
+  for (const line of sampleOf(harness)) {
     state = harness.decode(state, line).state;
     if (isThere(line)) return state;
   }

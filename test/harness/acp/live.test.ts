@@ -3,7 +3,7 @@ import { acp } from "../../../src/harness/acp/harness.ts";
 import { requireAgent } from "../../support/agents.ts";
 import { ofType, waitFor } from "../../support/engine.ts";
 import { assistantTexts } from "../../support/laws.ts";
-import { type AgentBench, openBench, type ToSpec } from "../agentBench.ts";
+import { type AgentBench, openBench, type ToSpec } from "../agent-bench.ts";
 import { callsOf, resultsOf } from "../told.ts";
 
 const { reason } = requireAgent("opencode");
@@ -97,7 +97,7 @@ describeLive(
 );
 
 describe("an ACP agent without a command", () => {
-  it("is refused with what is missing", () => {
+  it("is refused with the missing field", () => {
     const context = { workspace: "/workspace", home: "/home" };
     expect(() => acp.launch({ agent: "acp" }, context)).toThrow(/needs the command/);
     expect(() => acp.launch({ agent: "acp", command: ["no-such-agent"] }, context)).toThrow(/no program/);

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { decodeEvents } from "../../../src/cli/decode/decodeEvents.ts";
+import { decodeEvents } from "../../../src/cli/decode-events.ts";
 import type { SluiceEvent, SpoolLine } from "../../../src/contract/index.ts";
 import { acp } from "../../../src/harness/acp/harness.ts";
 import { gemini } from "../../../src/harness/gemini/harness.ts";
@@ -10,7 +10,7 @@ import { parseRecording } from "../../../src/harness/recording.ts";
 
 const ROOT = join(import.meta.dirname, "../recordings");
 
-/** The folders of recordings, and who reads them. */
+/** The folders of recordings, with the adapter of each. */
 const READERS: Readonly<Record<string, Harness>> = {
   gemini: gemini as Harness,
   grok: grok as Harness,

@@ -20,7 +20,7 @@ describe("the recordings of agents that speak ACP", () => {
     expect(turns.length).toBe(isPrinted ? Math.min(1, turns.length) : prompts.length);
   });
 
-  it.each(RECORDINGS)("%s: the text is what the model sent, replays once", (name) => {
+  it.each(RECORDINGS)("%s: the text is the model's, with replays once", (name) => {
     expect(assistantTexts(eventsOf(name)).join("")).toBe(sentText(name));
   });
 
@@ -38,7 +38,7 @@ describe("the recordings of agents that speak ACP", () => {
   });
 });
 
-/** The text of the model as the lines have it, by eye: what was replayed or cut is left out by hand. */
+/** The model's text, copied from the lines by hand, without replayed and cut parts. */
 function sentText(name: string): string {
   const cut = { "grok/streaming_json_malformed_stream_cut": "This sentence is cut off by " }[name];
   if (cut !== undefined) return cut;

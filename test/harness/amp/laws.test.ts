@@ -4,10 +4,11 @@ import type { ContentPart, SpoolLine } from "../../../src/contract/index.ts";
 import { amp } from "../../../src/harness/amp/harness.ts";
 import type { HarnessCommand, HarnessFact } from "../../../src/harness/port.ts";
 import { recordedContext } from "../../../src/harness/recording.ts";
+import { sample } from "./sample.ts";
 
 type State = ReturnType<typeof amp.initial>;
 
-describe("what Amp is told", () => {
+describe("Amp's input", () => {
   const asking = [...states()].find(({ state }) => Object.keys(state.transcript.asks).length > 0)?.state;
   const ask = Object.keys(asking?.transcript.asks ?? {})[0] ?? "";
   const text = fc.string({ minLength: 1 }).map((words): ContentPart => ({ type: "text", text: `:${words}` }));
@@ -41,7 +42,7 @@ describe("what Amp is told", () => {
     }),
   );
 
-  it("is overheard as it was meant", () => {
+  it("is read back as the same commands", () => {
     expect(ask).not.toBe("");
     fc.assert(
       fc.property(commands, (command) => {
@@ -54,14 +55,14 @@ describe("what Amp is told", () => {
     );
   });
 
-  it("goes nowhere when nobody waits for it any more", () => {
+  it("is dropped when its request is closed", () => {
     expect(amp.encode(asking as State, { type: "permission", id: "perm_gone", reply: "once" })).toEqual([]);
   });
 });
 
-describe("what Amp says", () => {
-  it("is decoded without a throw, whatever is cut or changed in it, and twice the same", () => {
-    const line = fc.constantFrom(...amp.sample);
+describe("Amp's output", () => {
+  it("is decoded without a throw and twice the same, also where it is cut or changed", () => {
+    const line = fc.constantFrom(...sample);
     const cut = fc.tuple(line, fc.nat()).map(([{ dir, text, at }, end]) => {
       return { dir, at, text: text.slice(0, end % (text.length + 1)) };
     });
@@ -79,16 +80,16 @@ describe("what Amp says", () => {
     );
   });
 
-  it("has one end per prompt, however late a result comes", () => {
-    const facts = play(amp.sample);
+  it("has one end per prompt, also with a late result", () => {
+    const facts = play(sample);
     expect(facts.filter(({ type }) => type === "turn.ended")).toHaveLength(2);
     expect(facts.filter(({ type }) => type === "agent.unparsed")).toEqual([]);
   });
 
   it("does not take the result of the turn before for the end of this one", () => {
-    const told = amp.sample[0] as SpoolLine;
-    const [last, result] = amp.sample.slice(15, 17) as [SpoolLine, SpoolLine];
-    const facts = play([told, last, told, result, amp.sample[2] as SpoolLine, last]);
+    const told = sample[0] as SpoolLine;
+    const [last, result] = sample.slice(15, 17) as [SpoolLine, SpoolLine];
+    const facts = play([told, last, told, result, sample[2] as SpoolLine, last]);
     expect(facts.flatMap((fact) => (fact.type === "turn.ended" ? [fact.data.status] : []))).toEqual([
       "completed",
       "completed",
@@ -97,7 +98,7 @@ describe("what Amp says", () => {
 
   it("closes a question that Amp takes back", () => {
     const facts = play([
-      ...amp.sample.slice(0, 5),
+      ...sample.slice(0, 5),
       { dir: "out", text: '{"type":"permission.withdrawn","id":"ask_1"}', at: 5 },
     ]);
     expect(facts.at(-1)).toMatchObject({
@@ -107,14 +108,14 @@ describe("what Amp says", () => {
   });
 
   it("shows a call once that is asked about before the model's message comes", () => {
-    const [told, init, echo, message, ask] = amp.sample as [
+    const [told, init, echo, message, ask] = sample as [
       SpoolLine,
       SpoolLine,
       SpoolLine,
       SpoolLine,
       SpoolLine,
     ];
-    const facts = play([told, init, echo, ask, message, amp.sample[6] as SpoolLine]);
+    const facts = play([told, init, echo, ask, message, sample[6] as SpoolLine]);
     const items = facts.flatMap((fact) => (fact.type === "item.completed" ? [fact.data.item] : []));
     expect(items.map(({ kind, status }) => `${kind} ${status}`)).toEqual([
       "tool_call completed",
@@ -143,7 +144,7 @@ function play(lines: readonly SpoolLine[]): HarnessFact[] {
 }
 
 function* states(
-  lines: readonly SpoolLine[] = amp.sample,
+  lines: readonly SpoolLine[] = sample,
 ): Generator<{ state: State; facts: readonly HarnessFact[] }> {
   let state = amp.initial(recordedContext("amp"));
   for (const line of lines) {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { decodeEvents } from "../../../src/cli/decode/decodeEvents.ts";
+import { decodeEvents } from "../../../src/cli/decode-events.ts";
 import type { SluiceEvent } from "../../../src/contract/index.ts";
 import { amp } from "../../../src/harness/amp/harness.ts";
 import { coverageOf } from "../../../src/harness/coverage.ts";

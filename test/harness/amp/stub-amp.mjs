@@ -2,7 +2,7 @@
 /**
  * Stands in for the Amp CLI, whose agent loop runs on Amp's server: prints the lines that Amp documents for
  * `--execute --stream-json --stream-json-input`, follows `amp.permissions` (allow, reject, delegate), keeps threads
- * in HOME and continues them, and does what a prompt's `#script` says. The rest of its life is real: processes, files.
+ * in HOME and continues them, and follows a prompt's `#script`. The rest of its life is real: processes, files.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,7 +1,10 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { claude } from "../../../src/harness/claude/harness.ts";
 import type { HarnessFact } from "../../../src/harness/port.ts";
 import { recordedContext } from "../../../src/harness/recording.ts";
+import { CLAUDE } from "../live-agents.ts";
 
 const FAILED = {
   type: "result",
@@ -63,7 +66,7 @@ describe("how Claude Code ends, in lines of its own", () => {
     expect(facts.at(-1)?.data).toMatchObject({ status: "completed", stop_reason: "end_turn" });
   });
 
-  it("keeps what it has never heard of", () => {
+  it("keeps unknown failures", () => {
     const [line, news] = decoded({ type: "brand_new" }, { type: "system", subtype: "brand_new" });
     expect([line?.type, news?.type]).toEqual(["agent.unparsed", "agent.unparsed"]);
   });
@@ -82,3 +85,21 @@ function decoded(...lines: readonly object[]): Exclude<HarnessFact, { type: "mod
     return decoded.facts.filter((fact) => fact.type !== "model.failed");
   });
 }
+
+describe("Claude Code without an installed CLI", () => {
+  it("is refused with the command that installs it", async () => {
+    const { PATH } = process.env;
+    const bench = await CLAUDE.open();
+    try {
+      process.env["PATH"] = join(tmpdir(), "sluice-no-such-folder");
+      const missing = {
+        code: "agent_not_installed",
+        message: expect.stringContaining("npm install -g @anthropic-ai"),
+      };
+      await expect(bench.create("none")).rejects.toMatchObject(missing);
+    } finally {
+      process.env["PATH"] = PATH;
+      await bench.close();
+    }
+  });
+});

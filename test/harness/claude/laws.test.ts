@@ -14,7 +14,7 @@ const LINES = readdirSync(FOLDER)
   .flatMap((name) => parseRecording(readFileSync(join(FOLDER, name), "utf8")));
 
 describe("Claude Code's adapter", () => {
-  it("overhears what it encodes", () => {
+  it("reads its encoded commands back", () => {
     const asking = stateAfter([READY, PROMPT, PERMISSION, QUESTION]);
     const [permission, question] = Object.keys(asking.transcript.asks) as [string, string];
     const words = fc.string({ minLength: 1 }).filter((text) => !/^Attached (file|image): /.test(text));
@@ -51,7 +51,7 @@ describe("Claude Code's adapter", () => {
     );
     fc.assert(
       fc.property(command, (given) => {
-        expect(heard(asking, given)).toEqual(given);
+        expect(readBack(asking, given)).toEqual(given);
       }),
     );
     const prompt: HarnessCommand = {
@@ -59,7 +59,7 @@ describe("Claude Code's adapter", () => {
       inputId: "",
       content: [{ type: "text", text: "Hello" }],
     };
-    expect(heard(stateAfter([READY]), prompt)).toEqual(prompt);
+    expect(readBack(stateAfter([READY]), prompt)).toEqual(prompt);
   });
 
   it("says nothing to an ask that waits no more, and waits for the greeting's answer", () => {
@@ -90,7 +90,7 @@ describe("Claude Code's adapter", () => {
     ]);
   });
 
-  it("decodes the same lines to the same facts and never throws, whatever becomes of the lines", () => {
+  it("decodes the same lines to the same facts and never throws, also for mutated lines", () => {
     const line = fc.constantFrom(...LINES);
     const mangled = fc
       .tuple(line, fc.nat(), fc.nat(), fc.string({ maxLength: 4 }))
@@ -112,7 +112,7 @@ describe("Claude Code's adapter", () => {
     );
   });
 
-  it("answers what nobody can be asked about", () => {
+  it("answers requests that no user can be asked about", () => {
     const ended = stateAfter([
       READY,
       PROMPT,
@@ -184,7 +184,7 @@ function stateAfter(lines: readonly object[]): ClaudeState {
   );
 }
 
-function heard(state: ClaudeState, command: HarnessCommand): HarnessCommand | undefined {
+function readBack(state: ClaudeState, command: HarnessCommand): HarnessCommand | undefined {
   const lines = claude.encode(state, command);
   if (lines === undefined || lines === "later") return undefined;
   return claude.overhear?.(state, { dir: "in", text: lines.at(-1) ?? "", at: 0 });
@@ -203,7 +203,7 @@ function withText(line: SpoolLine, text: string): SpoolLine {
   return { ...line, text };
 }
 
-/** A line with a value of another in the place of one of its own: JSON, but not what anybody expects there. */
+/** A line with a value of another line: valid JSON of an unexpected shape. */
 function splice(text: string, other: string): string {
   try {
     const [into, from] = [JSON.parse(text), JSON.parse(other)];

@@ -1,29 +1,17 @@
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { claude } from "../../../src/harness/claude/harness.ts";
-import { requireAgent } from "../../support/agents.ts";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { ofType, readAll, waitFor } from "../../support/engine.ts";
 import { assistantTexts } from "../../support/laws.ts";
-import { describeBwrap, makeProvider } from "../../sandbox/bwrap-bench.ts";
-import { type AgentBench, openBench, type Played, type Reply, type ToSpec } from "../agentBench.ts";
+import type { AgentBench, Played, Reply } from "../agent-bench.ts";
+import { CLAUDE, CLAUDE_KEY, describeLive } from "../live-agents.ts";
 import { DOT } from "../pictures.ts";
 import { isCall, resultsOf } from "../told.ts";
 
-const { reason } = requireAgent("claude");
-const KEY = "sk-ant-test-0123456789abcdefghij";
-const toSpec: ToSpec = ({ url }) => ({
-  agent: "claude",
-  model: "claude-sonnet-4-5",
-  env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: KEY },
-});
-const describeLive = reason === undefined ? describe : describe.skip;
-
-describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped: ${reason})`}`, () => {
+describeLive(CLAUDE, 60_000, () => {
   let bench: AgentBench;
 
   beforeAll(async () => {
-    bench = await openBench(claude, toSpec);
+    bench = await CLAUDE.open();
   });
   afterAll(() => bench.close());
 
@@ -32,7 +20,7 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     expect(agent).toMatchObject({ id: "claude", installed: true });
   });
 
-  it("thinks, speaks, runs commands side by side, writes and edits, and counts what it used", async () => {
+  it("thinks, speaks, runs commands side by side, writes and edits, and counts its usage", async () => {
     await bench.create("work", { permissionMode: "bypass" });
     const { end, events } = await bench.play(
       "work",
@@ -61,9 +49,9 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     await bench.expectLawful("work");
   });
 
-  it("keeps the key out of what the agent runs, and out of the log", async () => {
+  it("keeps the key out of the agent's commands, and out of the log", async () => {
     await bench.play("work", { shell: "env; cat /proc/$PPID/environ /proc/$PPID/cmdline" });
-    expect(JSON.stringify(await readAll(bench.test.log, "work", true))).not.toContain(KEY);
+    expect(JSON.stringify(await readAll(bench.test.log, "work", true))).not.toContain(CLAUDE_KEY);
   });
 
   it("tells plans and sub-agents, those in the background within the turn that started them", async () => {
@@ -250,7 +238,7 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     await waitFor(bench.test.log, "fails", "session.ended");
   });
 
-  it("reads what the session is given: prompts, skills, MCP servers, a plan to approve", async () => {
+  it("reads the session's prompts, skills and MCP servers, and a plan to approve", async () => {
     const server = {
       command: process.execPath,
       args: [join(import.meta.dirname, "../fixtures/sums-mcp.mjs")],
@@ -288,49 +276,6 @@ describeLive(`Claude Code, the real one${reason === undefined ? "" : ` (skipped:
     await bench.create("prompted", { systemPrompt: "You are a teapot." });
     await bench.play("prompted", { say: "Short and stout." });
     expect(JSON.stringify(bench.model.requests[0]?.body)).toContain("You are a teapot.");
-  });
-});
-
-describe("Claude Code where it is not", () => {
-  it("is named, with the command that installs it", async () => {
-    const { PATH } = process.env;
-    const bench = await openBench(claude, toSpec);
-    try {
-      process.env["PATH"] = join(tmpdir(), "sluice-no-such-folder");
-      const missing = {
-        code: "agent_not_installed",
-        message: expect.stringContaining("npm install -g @anthropic-ai"),
-      };
-      await expect(bench.create("none")).rejects.toMatchObject(missing);
-    } finally {
-      process.env["PATH"] = PATH;
-      await bench.close();
-    }
-  });
-});
-
-describeBwrap("Claude Code in bwrap", () => {
-  it("runs isolated, with no way out but to its model", async ({ skip }) => {
-    if (reason !== undefined) return skip(reason);
-    const { provider } = await makeProvider();
-    const bench = await openBench(claude, toSpec, { providers: [provider], defaultSandbox: "bwrap" });
-    try {
-      await bench.create("isolated", { permissionMode: "bypass" });
-      const { end, events } = await bench.play(
-        "isolated",
-        { write: { path: "a.txt", content: "inside\n" } },
-        { shell: "cat a.txt; pwd; cat < /dev/tcp/127.0.0.1/9 || echo closed" },
-        { say: "Done here." },
-      );
-      expect(end).toMatchObject({ status: "completed" });
-      expect(assistantTexts(events)).toEqual(["Done here."]);
-      expect(resultsOf(events).at(-1)?.content[0]).toMatchObject({
-        output: expect.stringMatching(/inside[^]*closed/),
-      });
-      await bench.expectLawful("isolated");
-    } finally {
-      await bench.close();
-    }
   });
 });
 

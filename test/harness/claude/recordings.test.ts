@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { decodeEvents } from "../../../src/cli/decode/decodeEvents.ts";
+import { decodeEvents } from "../../../src/cli/decode-events.ts";
 import type { SluiceEvent, SpoolLine, Usage } from "../../../src/contract/index.ts";
 import { claude } from "../../../src/harness/claude/harness.ts";
 import { coverageOf } from "../../../src/harness/coverage.ts";
@@ -10,6 +10,7 @@ import { decodeRecording, parseRecording, recordedContext } from "../../../src/h
 import { requireAgent } from "../../support/agents.ts";
 import { ofType } from "../../support/engine.ts";
 import { expectItemsClose, expectTurnsEnd } from "../../support/laws.ts";
+import { withSample } from "../samples.ts";
 
 const ROOT = join(import.meta.dirname, "../recordings");
 const RECORDINGS = ["claude", "claude-2.1.197"].flatMap((folder) =>
@@ -30,7 +31,7 @@ describe("Claude Code's recordings", () => {
     );
   });
 
-  it.each(RECORDINGS)("%s: the text is what the model sent, replays once", (name) => {
+  it.each(RECORDINGS)("%s: the text is the model's, with replays once", (name) => {
     const told = ofType(eventsOf(name), "item.delta").filter((event) => event.parent_id === undefined);
     const texts = new Map<string, string>();
     const isText = textItems(eventsOf(name));
@@ -68,7 +69,7 @@ describe("Claude Code's recordings", () => {
     const usages = ofType(eventsOf(name), "model.ended").map((event) => event.data.usage ?? {});
     const sum = (key: keyof Usage): number => usages.reduce((total, usage) => total + (usage[key] ?? 0), 0);
     const count = (key: string): number => models.reduce((total, model) => total + (model[key] ?? 0), 0);
-    // What was interrupted the CLI leaves out of its count, though the model has said what it read.
+    // The CLI does not count interrupted requests, though the model has reported their input.
     expect(sum("input_tokens")).toBeGreaterThanOrEqual(count("inputTokens"));
     if (/interrupt_streaming|garbage/.test(name)) return;
     expect(sum("input_tokens")).toBe(count("inputTokens"));
@@ -78,7 +79,7 @@ describe("Claude Code's recordings", () => {
   });
 });
 
-describe("what the recordings say", () => {
+describe("the events of the recordings", () => {
   it("tells failures by their cause, though the CLI calls them a success", () => {
     expect(endOf("error_401")).toMatchObject({ stop_reason: "model_error", error: { code: "unauthorized" } });
     expect(endOf("error_429_terminal")).toMatchObject({
@@ -127,7 +128,7 @@ describe("what the recordings say", () => {
     });
   });
 
-  it("shows what was said before a cut once", () => {
+  it("shows the text before a cut once", () => {
     const messages = ofType(eventsOf("claude/malformed_stream_cut_once.jsonl"), "item.completed")
       .map(({ data }) => data.item)
       .filter(({ role, kind }) => role === "assistant" && kind === "message");
@@ -165,7 +166,7 @@ describe("Claude Code's coverage", () => {
   it("is all that the CLI can do", ({ skip }) => {
     const { reason } = requireAgent("claude");
     if (reason !== undefined) return skip(reason);
-    const missing = Object.entries(coverageOf(claude as Harness)).flatMap(([name, has]) =>
+    const missing = Object.entries(coverageOf(withSample(claude as Harness))).flatMap(([name, has]) =>
       has ? [] : [name],
     );
     expect(missing).toEqual([]);

@@ -2,20 +2,20 @@ import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ofType, processesWith, readAll, say, script, waitFor } from "../../support/engine.ts";
 import { expectLawful } from "../../support/laws.ts";
-import { type AgentBench, SUMS } from "../agentBench.ts";
+import { type AgentBench, SUMS } from "../agent-bench.ts";
 import { outcomesOf, wordsOf } from "../told.ts";
-import { describeCodex, openCodex } from "./bench.ts";
+import { CODEX, describeLive } from "../live-agents.ts";
 
 const PLAN = "Here it is.\n<proposed_plan>\n# Two steps\n- look\n- act\n</proposed_plan>\n";
 
-describeCodex(() => {
+describeLive(CODEX, 90_000, () => {
   let bench: AgentBench;
   beforeAll(async () => {
-    bench = await openCodex();
+    bench = await CODEX.open();
   });
   afterAll(() => bench.close(), 60_000);
 
-  describe("who has to ask", () => {
+  describe("with permissions on request", () => {
     beforeAll(() =>
       bench.create("asks", {
         retries: { tries: 2, backoffMs: 250 },

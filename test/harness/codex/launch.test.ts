@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { SessionSpec } from "../../../src/contract/index.ts";
 import { codex } from "../../../src/harness/codex/harness.ts";
 import { launch } from "../../../src/harness/codex/launch.ts";
-import { type Opening, toOpening } from "../../../src/harness/codex/opening.ts";
-import { toToml } from "../../../src/harness/codex/toml.ts";
+import { type Opening, toOpening } from "../../../src/harness/codex/state.ts";
+import { toToml } from "../../../src/harness/launch/toml.ts";
 import { recordedContext } from "../../../src/harness/recording.ts";
 import { requireAgent } from "../../support/agents.ts";
 
@@ -104,7 +104,7 @@ describe("how Codex is started", () => {
     ).toBe('"a" = "x\\"\\\\\\n\\u007f"\n\n["b"]\n"c.d" = [1, true, "é"]\n\n["b"."e"]\n"f" = "g"\n');
   });
 
-  it("knows what may be chosen of it", () => {
+  it("lists its models and variants", () => {
     expect(codex.choices?.modes).toEqual(["default", "plan"]);
     expect(codex.choices?.variants).toContain("xhigh");
   });

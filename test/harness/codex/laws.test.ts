@@ -16,7 +16,7 @@ const LINES = readdirSync(FOLDER)
 const THREAD = { threadId: "t1", turnId: "u1" };
 
 describe("Codex's adapter", () => {
-  it("overhears what it encodes", () => {
+  it("reads its encoded commands back", () => {
     const state = stateAfter(...OPEN, ...ASKS);
     const [command, patch, mcp, grant, form, question, tool] = Object.keys(state.transcript.asks);
     const words = fc
@@ -69,19 +69,19 @@ describe("Codex's adapter", () => {
     ) as fc.Arbitrary<HarnessCommand>;
     fc.assert(
       fc.property(commands, (given) => {
-        expect(heard(state, given)).toEqual(given);
+        expect(readBack(state, given)).toEqual(given);
       }),
     );
   });
 
-  it("overhears what it says when Codex has stopped: the retry, the plan, and their interruption", () => {
+  it("reads back its lines to a stopped Codex: the retry, the plan, and their interruption", () => {
     const failed = { message: "Selected model is at capacity.", codexErrorInfo: "serverOverloaded" };
     const halted = stateAfter(
       ...OPEN,
       out("turn/completed", { turn: { id: "u1", status: "failed", error: failed } }),
     );
     for (const given of [{ type: "retry" }, { type: "interrupt" }] as const) {
-      expect(heard(halted, given)).toEqual(given);
+      expect(readBack(halted, given)).toEqual(given);
     }
     const planned = stateIn(
       { ...recordedContext("codex"), spec: { agent: "codex", permissionMode: "plan" } },
@@ -91,11 +91,11 @@ describe("Codex's adapter", () => {
     );
     const [id = ""] = Object.keys(planned.transcript.asks);
     for (const reply of ["once", "always", "reject"] as const) {
-      expect(heard(planned, { type: "permission", id, reply })).toEqual({ type: "permission", id, reply });
+      expect(readBack(planned, { type: "permission", id, reply })).toEqual({ type: "permission", id, reply });
     }
     const revised = { type: "permission", id, reply: "reject", message: "smaller steps" } as const;
-    expect(heard(planned, revised)).toEqual(revised);
-    expect(heard(planned, { type: "interrupt" })).toEqual({ type: "interrupt" });
+    expect(readBack(planned, revised)).toEqual(revised);
+    expect(readBack(planned, { type: "interrupt" })).toEqual({ type: "interrupt" });
   });
 
   it("says nothing to an ask that waits no more, and waits for the handshake", () => {
@@ -130,7 +130,7 @@ describe("Codex's adapter", () => {
     ]);
   });
 
-  it("ends a prompt once, whatever comes later", () => {
+  it("ends a prompt once, also when more lines follow", () => {
     const done = out("turn/completed", { turn: { id: "u1", status: "completed" } });
     const state = stateAfter(...OPEN);
     const first = codex.decode(state, done);
@@ -138,7 +138,7 @@ describe("Codex's adapter", () => {
     expect(codex.decode(first.state, done).facts).toEqual([]);
   });
 
-  it("refuses a sub-agent that asks when nobody can answer any more", () => {
+  it("refuses a sub-agent that asks after the end of its turn", () => {
     const over = stateAfter(...OPEN, out("turn/completed", { turn: { id: "u1", status: "completed" } }));
     const params = { threadId: "t2", turnId: "u2", itemId: "call_9", command: "rm -rf /" };
     const text = JSON.stringify({ id: 9, method: "item/commandExecution/requestApproval", params });
@@ -168,7 +168,7 @@ describe("Codex's adapter", () => {
     ]);
   });
 
-  it("never throws, and makes the same of the same line, however damaged", () => {
+  it("never throws, and decodes the same damaged line the same way", () => {
     const states = [stateAfter(), stateAfter(...OPEN), stateAfter(...OPEN, ...ASKS)];
     const line = fc.constantFrom(...LINES).chain(({ dir, text }) =>
       fc.oneof(
@@ -242,8 +242,8 @@ function stateIn(context: DecodeContext, ...lines: SpoolLine[]): CodexState {
   return lines.reduce((state, line) => codex.decode(state, line).state, codex.initial(context));
 }
 
-/** What an onlooker makes of the lines that a command becomes. */
-function heard(state: CodexState, command: HarnessCommand): HarnessCommand | undefined {
+/** The commands that are read back from the lines of a command. */
+function readBack(state: CodexState, command: HarnessCommand): HarnessCommand | undefined {
   const lines = codex.encode(state, command);
   const commands = (Array.isArray(lines) ? (lines as string[]) : []).flatMap((text) => {
     const found = codex.overhear?.(state, { dir: "in", text, at: 0 });

@@ -2,15 +2,15 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ContentPart } from "../../../src/contract/index.ts";
 import { ofType, readAll, script } from "../../support/engine.ts";
 import { expectLawful } from "../../support/laws.ts";
-import { type AgentBench, SUMS } from "../agentBench.ts";
+import { type AgentBench, SUMS } from "../agent-bench.ts";
 import { DOT } from "../pictures.ts";
 import { callNamesOf, outcomesOf, wordsOf } from "../told.ts";
-import { describeCodex, openCodex } from "./bench.ts";
+import { CODEX, describeLive } from "../live-agents.ts";
 
-describeCodex(() => {
+describeLive(CODEX, 90_000, () => {
   let bench: AgentBench;
   beforeAll(async () => {
-    bench = await openCodex();
+    bench = await CODEX.open();
   });
   afterAll(() => bench.close(), 60_000);
 
@@ -46,7 +46,7 @@ describeCodex(() => {
       expect((await bench.test.engine.info("free")).nativeSessionId).toMatch(/^[0-9a-f-]{36}$/);
     });
 
-    it("has heard the session's instructions, knows its skills, and thinks as hard as it was asked to", () => {
+    it("gets the session's instructions, skills and variant", () => {
       const [request] = bench.model.requests;
       expect(JSON.stringify(request?.body)).toContain("Always mention the heron.");
       expect(JSON.stringify(request?.body)).toContain("How to greet a heron");
@@ -63,7 +63,7 @@ describeCodex(() => {
       expect(outcomesOf(events)).toEqual([
         { status: "failed", output: "one\ntwo\n", rest: [{ type: "json", json: { exit_code: 3 } }] },
       ]);
-      // Codex tells only what a command prints after its first moments as it comes; the result has it all.
+      // Codex streams a command's output only after its first moments. The result has all of it.
       expect(ofType(events, "item.delta").map(({ data }) => data.delta)).toContain("two\n");
     });
 
@@ -127,7 +127,7 @@ describeCodex(() => {
       expect(ofType(nested, "model.ended").length).toBeGreaterThan(0);
     });
 
-    it("asks the user, and hears the answer", async () => {
+    it("asks the user, and gets the answer", async () => {
       const steps = [{ question: { prompt: "Which colour?", options: ["Red", "Blue"] } }, { say: "done" }];
       const { end } = await bench.say("free", script(...steps), async ({ until }) => {
         const { data } = await until("question.requested");

@@ -37,7 +37,7 @@ describe("the prelude of Gemini CLI, as it is built", () => {
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  it("needs nothing from outside of itself, and sees what passes", async () => {
+  it("is self-contained, and sees the requests", async () => {
     const bundle = await rolldown({
       input: join(import.meta.dirname, "../../../src/harness/gemini/prelude.ts"),
     });

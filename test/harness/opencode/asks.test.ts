@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ofType, readAll, say, script, waitFor } from "../../support/engine.ts";
 import { expectLawful } from "../../support/laws.ts";
-import { type AgentBench } from "../agentBench.ts";
+import { type AgentBench } from "../agent-bench.ts";
 import { outcomesOf, wordsOf } from "../told.ts";
-import { describeOpenCode, openOpenCode } from "./bench.ts";
+import { OPENCODE, describeLive } from "../live-agents.ts";
 
-describeOpenCode(() => {
+describeLive(OPENCODE, 120_000, () => {
   let bench: AgentBench;
   beforeAll(async () => {
-    bench = await openOpenCode();
+    bench = await OPENCODE.open();
   });
   afterAll(() => bench.close(), 60_000);
 
-  describe("who has to ask", () => {
+  describe("with permissions on request", () => {
     beforeAll(() =>
       bench.create("asks", { retries: { tries: 2, backoffMs: 250 }, systemPrompt: "You are a heron." }),
     );

@@ -25,7 +25,7 @@ describe("how OpenCode is started", () => {
   it("by the bridge, with a HOME and a configuration of its own", () => {
     const launch = launchOf({});
     expect(launch.argv.slice(-2)).toEqual(["--", join(folder, "opencode")]);
-    expect(launch.argv[1]).toMatch(/dist\/agents\/opencode-bridge\.js$/);
+    expect(launch.argv[1]).toMatch(/dist\/agents\/opencode-gateway\.js$/);
     expect(launch.env).toMatchObject({
       HOME: "/home/user",
       OPENCODE_CONFIG: "/home/user/.sluice/opencode.json",

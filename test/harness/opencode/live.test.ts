@@ -2,15 +2,15 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ContentPart } from "../../../src/contract/index.ts";
 import { ofType, readAll, script } from "../../support/engine.ts";
 import { expectLawful } from "../../support/laws.ts";
-import { type AgentBench, SUMS } from "../agentBench.ts";
+import { type AgentBench, SUMS } from "../agent-bench.ts";
 import { DOT } from "../pictures.ts";
 import { callNamesOf, outcomesOf, wordsOf } from "../told.ts";
-import { describeOpenCode, openOpenCode } from "./bench.ts";
+import { OPENCODE, describeLive } from "../live-agents.ts";
 
-describeOpenCode(() => {
+describeLive(OPENCODE, 120_000, () => {
   let bench: AgentBench;
   beforeAll(async () => {
-    bench = await openOpenCode();
+    bench = await OPENCODE.open();
   });
   afterAll(() => bench.close(), 60_000);
 
@@ -40,7 +40,7 @@ describeOpenCode(() => {
       expect(end.usage?.reasoning_tokens).toBeGreaterThan(0);
     });
 
-    it("has heard the session's instructions, knows its skills, and thinks as hard as it was asked to", () => {
+    it("gets the session's instructions, skills and variant", () => {
       const [request] = bench.model.requests;
       expect(JSON.stringify(request?.body)).toContain("Always mention the heron.");
       expect(JSON.stringify(request?.body)).toContain("How to greet a heron");
@@ -103,7 +103,7 @@ describeOpenCode(() => {
       expect(JSON.stringify(nested)).toContain("Nested.");
     });
 
-    it("asks the user, and hears the answer", async () => {
+    it("asks the user, and gets the answer", async () => {
       const { events } = await bench.say(
         "free",
         script({ question: { prompt: "Which colour?", options: ["Red", "Blue"] } }, { say: "done" }),

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { decodeEvents } from "../../../src/cli/decode/decodeEvents.ts";
+import { decodeEvents } from "../../../src/cli/decode-events.ts";
 import type { EventOf, SluiceEvent, SpoolLine } from "../../../src/contract/index.ts";
 import { opencode } from "../../../src/harness/opencode/harness.ts";
 import type { Harness, HarnessFact } from "../../../src/harness/port.ts";
@@ -29,7 +29,7 @@ describe("OpenCode's recordings", () => {
     expect(ofType(events, "turn.ended")).toHaveLength(prompts.length);
   });
 
-  it.each(SERVED)("%s shows what the model said, once", (name) => {
+  it.each(SERVED)("%s shows the model's text once", (name) => {
     const messages = ofType(eventsOf(name), "item.completed").filter(({ data, parent_id: parent }) => {
       return parent === undefined && data.item.kind === "message" && data.item.role === "assistant";
     });
@@ -68,7 +68,7 @@ describe("OpenCode's recordings", () => {
     expect(factsOf(linesOf(name).map(toLive))).toEqual(factsOf(linesOf(name)));
   });
 
-  it.each(SERVED)("%s: what was sent is overheard", (name) => {
+  it.each(SERVED)("%s: sent lines are read back as commands", (name) => {
     let state = opencode.initial(recordedContext("opencode"));
     for (const line of linesOf(name)) {
       const isAbout =
@@ -87,7 +87,7 @@ describe("OpenCode's recordings", () => {
   });
 });
 
-describe("what a recording comes to", () => {
+describe("the events of a recording", () => {
   it.each([
     ["serve_text", "completed end_turn"],
     ["serve_abort_tool", "interrupted interrupted"],

@@ -4,8 +4,8 @@ import { createResumingFetch } from "../../../src/client/index.ts";
 import { expectTellable } from "../../dialects/ag-ui/oracle.ts";
 import { requireClient } from "../../support/clients.ts";
 import { script, waitFor } from "../../support/engine.ts";
-import { type AgUiBench, input, openAgUi, toTold } from "./agUiBench.ts";
-import { type CopilotKit, type CopilotPage, openCopilotKit } from "./copilotKit.ts";
+import { type AgUiBench, input, openAgUi, toTold } from "./ag-ui-bench.ts";
+import { type CopilotKit, type CopilotPage, openCopilotKit } from "./copilot-kit.ts";
 import { cuttingFetch } from "./cut.ts";
 
 let bench: AgUiBench;
@@ -37,7 +37,7 @@ describe("CopilotKit's runtime 1.75 in front of ours (AG-04)", () => {
     expect(errors.splice(0)).toEqual([]);
   });
 
-  it("passes our events on as they are, and replays them to who connects", async () => {
+  it("forwards our events unchanged and replays them to new pages", async () => {
     const info = await fetch(`${kit.url}/info`);
     expect(info.status).toBe(200);
     expect(await info.json()).toMatchObject({ agents: { default: { name: "default" } } });
@@ -47,17 +47,17 @@ describe("CopilotKit's runtime 1.75 in front of ours (AG-04)", () => {
     const ours = await bench.call("GET", `/ag-ui/scripted?offset=-1&runId=${String(body["runId"])}`);
     const told = toTold(await ours.text());
     await expectTellable(told);
-    // It adds to the first one what the run was asked for.
+    // The runtime adds the run's input to the first event.
     expect(passed[0]).toMatchObject(told[0] ?? {});
     expect(passed.slice(1)).toEqual(told.slice(1));
     const replayed = toTold(await post("connect", body));
-    // It joins the pieces of a message before it replays them.
+    // The runtime joins the chunks of a message before a replay.
     expect([...new Set(replayed.map(({ type }) => type))]).toEqual([
       ...new Set(told.map(({ type }) => type)),
     ]);
   });
 
-  it("chats: what is thought, said and done, and a second turn that remembers the first", async () => {
+  it("chats with thoughts, text and tools, and remembers the first turn in the second", async () => {
     const page = kit.openPage("ck-chat");
     const first = script({ think: "hm" }, { say: "a b c" }, { shell: "echo hi" }, { say: "end" });
     await page.send(first);
@@ -71,7 +71,7 @@ describe("CopilotKit's runtime 1.75 in front of ours (AG-04)", () => {
     expect(other.agent.messages).toEqual(page.agent.messages);
   });
 
-  it("asks, and any page that connects can answer (AG-16, AG-18, AG-21)", async () => {
+  it("shows requests to every page, and any of them can answer (AG-16, AG-18, AG-21)", async () => {
     const page = kit.openPage("ck-ask");
     await page.send(script({ ask: { shell: "echo allowed" } }, { say: "after" }));
     const [interrupt] = page.agent.pendingInterrupts;
@@ -104,7 +104,7 @@ describe("CopilotKit's runtime 1.75 in front of ours (AG-04)", () => {
     expect(page.errors).toEqual([]);
   });
 
-  it("shows a page that is opened again the run that goes on", async () => {
+  it("shows a reopened page the live run", async () => {
     const page = kit.openPage("ck-live");
     const sent = page.send(
       script({ say: "a" }, { shell: "until [ -e go ]; do sleep 0.05; done; echo went" }, { say: "z" }),
@@ -120,7 +120,7 @@ describe("CopilotKit's runtime 1.75 in front of ours (AG-04)", () => {
     expect(wordsOf(other)).toEqual(wordsOf(page));
   });
 
-  it("stops the agent when the page stops it, and goes on with the next message (TS-39)", async () => {
+  it("stops the agent with the page and continues with the next message (TS-39)", async () => {
     const page = kit.openPage("ck-stop");
     const sent = page.send(script({ shell: "sleep 63" }));
     await vi.waitUntil(() => bench.test.log.find("ck-stop"), PATIENT);
@@ -135,7 +135,7 @@ describe("CopilotKit's runtime 1.75 in front of ours (AG-04)", () => {
     expect(wordsOf(page).at(-1)).toBe("next");
   });
 
-  it("does not notice that its connection to us is cut, where it comes back (AG-30)", async () => {
+  it("survives a cut connection with the resuming fetch (AG-30)", async () => {
     if (!client) return;
     const { fetch: cut, seen } = cuttingFetch(3, 700);
     const url = `${bench.url}/ag-ui/scripted`;

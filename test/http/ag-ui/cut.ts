@@ -1,4 +1,4 @@
-/** A stream that breaks off in the middle of whatever comes after so many bytes. */
+/** A stream that is cut after this count of bytes. */
 export function cutAfter(limit: number): TransformStream<Uint8Array, Uint8Array> {
   let seen = 0;
   return new TransformStream({
@@ -13,7 +13,7 @@ export function cutAfter(limit: number): TransformStream<Uint8Array, Uint8Array>
   });
 }
 
-/** A `fetch` whose first answers break off; tells behind which frame each request came. */
+/** A `fetch` that cuts its first responses; records the last frame id of each request. */
 export function cuttingFetch(times: number, bytes: number): { fetch: typeof fetch; seen: string[] } {
   const seen: string[] = [];
   return {

@@ -2,14 +2,14 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agUi, type AgUiState, type AgUiView } from "../../../src/dialects/ag-ui/index.ts";
 import { toMessages } from "../../../src/dialects/ag-ui/messages.ts";
-import type { StoredEventText } from "../../../src/dialects/stored.ts";
+import type { StoredEventText } from "../../../src/dialects/port.ts";
 import { readPast } from "../../../src/http/ag-ui/history.ts";
 import { toPrelude } from "../../../src/http/ag-ui/prelude.ts";
-import { readStateAt } from "../../../src/http/rewind.ts";
+import { readStateAt } from "../../../src/http/stream/cursor.ts";
 import { expectTellable, tellAll, type Told } from "../../dialects/ag-ui/oracle.ts";
 import { shortStory } from "../../dialects/ag-ui/stories.ts";
 import { script } from "../../support/engine.ts";
-import { type AgUiBench, input, openAgUi } from "./agUiBench.ts";
+import { type AgUiBench, input, openAgUi } from "./ag-ui-bench.ts";
 import { type Heard, hearBoth } from "./listeners.ts";
 
 let bench: AgUiBench;
@@ -32,7 +32,7 @@ const PROMPT = script(
 );
 
 describe("a reader that joins a run in its middle (AG-22)", () => {
-  it("has, whenever it came, what both clients have that heard all of it", async () => {
+  it("has the same messages as a reader from the start, at any join position", async () => {
     const thread = "cut";
     await bench.run(input(thread, "hello"));
     const told = await bench.run(input(thread, PROMPT, { state: { mine: 1 } }));
@@ -59,7 +59,7 @@ describe("a reader that joins a run in its middle (AG-22)", () => {
     expect(joins).toBeGreaterThan(30);
   });
 
-  it("has it in every story, too", async () => {
+  it("has them in every generated log", async () => {
     await fc.assert(
       fc.asyncProperty(shortStory, fc.nat(), async (events, at) => {
         const view = { agent: "claude", thread: "thread-1" };
@@ -100,7 +100,7 @@ async function expectSame(events: readonly StoredEventText[], { cut, state, past
 
 const heard = new WeakMap<readonly StoredEventText[], Map<string, ReturnType<typeof hearBoth>>>();
 
-/** Whoever heard the thread up to this event, from its beginning. */
+/** A reader of the thread from its start up to this event. */
 function hearAll(
   events: readonly StoredEventText[],
   view: AgUiView,
@@ -116,7 +116,7 @@ function hearAll(
   return whole;
 }
 
-/** That a call has failed stands in a snapshot's messages as `error`, for which the event has no field. */
+/** A failed call has `error` in a snapshot's messages; the event has no such field. */
 function messagesOf({ messages }: Heard): unknown[] {
   return messages.map((message) => ({ ...message, error: undefined, metadata: undefined }));
 }

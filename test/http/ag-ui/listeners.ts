@@ -3,7 +3,7 @@ import { AbstractAgent as AbstractAgent0 } from "ag-ui-client-0";
 import { from, type Observable } from "rxjs";
 import type { Told } from "../../dialects/ag-ui/oracle.ts";
 
-/** What a client of each generation has after it heard all of this: by its own verifier and its own reducer. */
+/** The messages of each client generation after these events, by its own verifier and reducer. */
 export interface Heard {
   readonly messages: readonly Message[];
   readonly state: unknown;

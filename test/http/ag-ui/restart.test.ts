@@ -3,11 +3,11 @@ import { ChatClient, fetchHttpStream, fetchServerSentEvents } from "@tanstack/ai
 import { HttpAgent as HttpAgent0 } from "ag-ui-client-0";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createResumingFetch } from "../../../src/client/index.ts";
+import { expectTellable } from "../../dialects/ag-ui/oracle.ts";
 import { script } from "../../support/engine.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
-import { expectTellable } from "../../dialects/ag-ui/oracle.ts";
-import { toFrames } from "../sseReader.ts";
-import { input, toTold } from "./agUiBench.ts";
+import { toFrames } from "../sse-reader.ts";
+import { input, toTold } from "./ag-ui-bench.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -18,7 +18,7 @@ afterAll(async () => {
 });
 
 describe("a server that is killed in the middle of a run (AG-32)", () => {
-  it("goes on with it: what was heard stays what it was, and the end comes", async () => {
+  it("continues the run with the same earlier events and reaches its end", async () => {
     const prompt = script(
       { say: "a b c" },
       { shell: "until [ -e go ]; do sleep 0.05; done" },
@@ -53,15 +53,15 @@ describe("a server that is killed in the middle of a run (AG-32)", () => {
     const told = toTold([...before, ...rest].map(({ data }) => `data: ${data}\n`).join(""));
     await expectTellable(told);
     expect(told.at(-1)).toMatchObject({ type: "RUN_FINISHED", outcome: { type: "success" } });
-    // Only the run is known to who joins; the restarted server finds its thread.
+    // The reader knows only the run; the restarted server finds its thread.
     const joined = await server.fetch(`/ag-ui/scripted?offset=-1&runId=${String(body["runId"])}`);
     expect(toFrames(await joined.text())).toEqual([...before, ...rest]);
   });
 
-  it("is come back to by every client by itself, and each has heard all of it once", async () => {
+  it("is reconnected to by every client, and each gets every event once", async () => {
     const url = `${server.url}/ag-ui/scripted`;
     const headers = { authorization: `Bearer ${server.token}` };
-    // The server is gone for as long as a start takes, whatever else this machine does meanwhile.
+    // The server is absent during its whole start, however long that takes.
     const reconnect = { maxAttempts: 400, delayMs: 100 };
     const agentOf = (Agent: typeof HttpAgent, threadId: string): Listener => {
       const agent = new Agent({ url, headers, threadId, fetch: createResumingFetch({ tries: 100 }) });

@@ -1,21 +1,23 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { script, waitFor } from "../../support/engine.ts";
 import { expectTellable, type Told, typesOf } from "../../dialects/ag-ui/oracle.ts";
-import { toFrames } from "../sseReader.ts";
-import { type AgUiBench, input, openAgUi, toTold } from "./agUiBench.ts";
+import { script, waitFor } from "../../support/engine.ts";
+import { toFrames } from "../sse-reader.ts";
+import { type AgUiBench, input, openAgUi, toTold } from "./ag-ui-bench.ts";
 
 let bench: AgUiBench;
+
 beforeAll(async () => {
   bench = await openAgUi();
 });
+
 afterAll(async () => {
   await bench.close();
 });
 
 const PROMPT = script({ say: "a b c d", chunks: 4 }, { shell: "echo hi" }, { think: "hm" }, { say: "end" });
 
-describe("a reader that comes back", () => {
-  it("gets the rest behind every frame, and starts no second run (AG-30)", async () => {
+describe("a reader that reconnects", () => {
+  it("resumes behind every frame and starts no second run (AG-30)", async () => {
     const body = input("back", PROMPT);
     const whole = await (await bench.post(body)).text();
     const frames = toFrames(whole);
@@ -37,7 +39,14 @@ describe("a reader that comes back", () => {
     expect(turns).toHaveLength(1);
   });
 
-  it("joins a finished run and a live one from the beginning (TS-35)", async () => {
+  it("is refused before the run if its run id does not fit into a header", async () => {
+    const response = await bench.post({ ...input("unpaired", PROMPT), runId: "run-\ud800" });
+    expect(response.status).toBe(400);
+    expect(await response.text()).toContain("unpaired surrogates");
+    await expect(bench.test.engine.info("unpaired")).rejects.toMatchObject({ code: "session_not_found" });
+  });
+
+  it("joins a finished and a live run from the start (TS-35)", async () => {
     const body = input(
       "join",
       script({ say: "a" }, { shell: "until [ -e go ]; do sleep 0.05; done" }, { say: "b" }),
@@ -61,7 +70,7 @@ describe("a reader that comes back", () => {
     expect(toTold(await replayed.text())).toEqual(told);
   });
 
-  it("is told of what is unknown or gone (404, 400, 410)", async () => {
+  it("gets an error for unknown or lost positions (404, 400, 410)", async () => {
     const body = input("gone", "hello");
     await bench.run(body);
     const get = async (query: string) => (await bench.call("GET", `/ag-ui/scripted?${query}`)).status;
@@ -80,7 +89,7 @@ describe("a reader that comes back", () => {
     expect(other.headers.get("content-type")).toContain("application/json");
   });
 
-  it("replays all runs of a thread, one behind the other (AG-22, AG-33)", async () => {
+  it("replays all runs of a thread in order (AG-22, AG-33)", async () => {
     await bench.run(input("many", PROMPT));
     await bench.test.engine.send("many", {
       content: [{ type: "text", text: "from elsewhere" }],
@@ -97,7 +106,7 @@ describe("a reader that comes back", () => {
     expect(again).toEqual(told);
   });
 
-  it("sends lines to whoever accepts them (TS-37)", async () => {
+  it("gets lines if it accepts them (TS-37)", async () => {
     const body = input("lines", PROMPT);
     const response = await bench.post(body, { headers: { accept: "application/x-ndjson" } });
     expect(response.headers.get("content-type")).toContain("application/x-ndjson");
@@ -128,104 +137,8 @@ async function readPage(query: string): Promise<PageOfMessages> {
   return (await (await bench.call("GET", `/ag-ui/scripted?${query}`)).json()) as PageOfMessages;
 }
 
-describe("what a page paints when it is opened again (TS-38)", () => {
-  it("is the messages, the live run and what is asked", async () => {
-    const body = input(
-      "page",
-      script(
-        { think: "hm" },
-        { say: "first" },
-        { shell: "echo hi" },
-        { ask: { shell: "echo x" } },
-        { say: "after" },
-      ),
-    );
-    const told = await bench.run(body);
-    const page = (await (await bench.call("GET", "/ag-ui/scripted?threadId=page")).json()) as {
-      messages: { role: string; parts: { type: string }[] }[];
-    };
-    expect(page).toMatchObject({
-      activeRun: null,
-      interrupts: { runId: body["runId"], pending: [{ reason: "tool_call" }] },
-    });
-    const { outcome } = told.at(-1) as unknown as { outcome: { interrupts: unknown } };
-    expect((page as unknown as { interrupts: { pending: unknown } }).interrupts.pending).toEqual(
-      outcome.interrupts,
-    );
-    expect(
-      page.messages.map(({ role, parts }) => [role as string].concat(parts.map(({ type }) => type))),
-    ).toEqual([
-      ["user", "text"],
-      ["assistant", "thinking", "text", "tool-call", "tool-result", "tool-call"],
-    ]);
-    expect(await (await bench.call("GET", "/ag-ui/scripted?threadId=never")).json()).toEqual({
-      messages: [],
-      activeRun: null,
-      interrupts: null,
-      page: { truncated: false },
-    });
-  });
-
-  it("is given in pages from the end, each as long as it was asked for, and nothing twice", async () => {
-    for (const words of ["one", "two", "three"])
-      await bench.run(input("pages", script({ say: words }, { shell: "true" }, { say: `${words} done` })));
-    const whole = await readPage("threadId=pages");
-    expect(whole).toMatchObject({ page: { truncated: false } });
-    expect(whole.messages).toHaveLength(9);
-    for (const limit of [1, 2, 3, 4, 9, 10]) {
-      const pages: unknown[][] = [];
-      for (let before = ""; ;) {
-        const { messages, page } = await readPage(`threadId=pages&limit=${limit}${before}`);
-        pages.unshift(messages);
-        if (!page.truncated) break;
-        expect(messages).toHaveLength(limit);
-        before = `&before=${page.cursor}`;
-      }
-      expect(pages.flat()).toEqual(whole.messages);
-    }
-    const { page } = await readPage("threadId=pages&limit=2");
-    await bench.run(input("pages", script({ say: "four" })));
-    const older = await readPage(`threadId=pages&limit=2&before=${String(page.cursor)}`);
-    expect(older.messages).toEqual(whole.messages.slice(5, 7));
-    const get = async (query: string) =>
-      (await bench.call("GET", `/ag-ui/scripted?threadId=pages&${query}`)).status;
-    expect(await get("limit=0")).toBe(400);
-    expect(await get("before=x")).toBe(400);
-    expect(await get("before=99999.1")).toBe(410);
-  });
-
-  it("costs the turns that it is of, however long the thread", async () => {
-    await bench.run(input("long", script({ flood: { events: 3000, bytes: 10 } })));
-    await bench.run(input("long", script({ say: "a" }, { say: "b" })));
-    const read = vi.spyOn(bench.test.log, "read");
-    const { messages } = await readPage("threadId=long&limit=2");
-    expect(messages).toHaveLength(2);
-    const pages = await Promise.all(read.mock.results.map(({ value }) => value as Promise<unknown[]>));
-    read.mockRestore();
-    expect(pages.flat().length).toBeLessThan(3000);
-  });
-
-  it("names a live run, whose own words are joined and not painted", async () => {
-    const body = input("live", script({ say: "a" }, { shell: "sleep 60" }));
-    const response = await bench.post(body);
-    await waitFor(bench.test.log, "live", "item.started", {
-      where: ({ data }) => data.item.kind === "tool_result",
-    });
-    const page = await (await bench.call("GET", "/ag-ui/scripted?threadId=live")).json();
-    expect(page).toMatchObject({
-      activeRun: { runId: body["runId"] },
-      interrupts: null,
-      messages: [{ role: "user" }],
-    });
-    expect((page as { messages: unknown[] }).messages).toHaveLength(1);
-    expect((await bench.post(input("live", "more"))).status).toBe(409);
-    await bench.call("DELETE", "/ag-ui/scripted?threadId=live");
-    expect(toTold(await response.text()).at(-1)).toMatchObject({ type: "RUN_ERROR", code: "cancelled" });
-  });
-});
-
-describe("a client that goes", () => {
-  it("leaves its run alone, or ends it where it said so (AG-30, TS-39)", async () => {
+describe("a client that disconnects", () => {
+  it("ends its run only with cancelOnDisconnect (AG-30, TS-39)", async () => {
     for (const [threadId, query, status] of [
       ["stays", "", "running"],
       ["ends", "?cancelOnDisconnect=1", "idle"],
@@ -253,7 +166,7 @@ describe("a client that goes", () => {
 });
 
 describe("the agent's own session id", () => {
-  it("may be given back on the same thread or alone, and an unknown one is an error (TS-13)", async () => {
+  it("continues the session with or without the thread, and an unknown one is an error (TS-13)", async () => {
     const first = await bench.run(input("native", "hello"));
     const named = first.find(({ name }) => name === "scripted.session-id") as unknown as {
       value: { sessionId: string };
@@ -298,7 +211,7 @@ describe("the client's own ids", () => {
     }
   });
 
-  it("of runs may be the same in two threads, and each is gone on with in its own", async () => {
+  it("of runs may be equal in two threads, and each thread resumes its own", async () => {
     const bodies = ["same-1", "same-2"].map((threadId) =>
       input(threadId, script({ say: threadId }), { runId: "run" }),
     );

@@ -1,11 +1,11 @@
 import { toolDefinition } from "@tanstack/ai";
-import { canonicalInterruptJson, digestInterruptJson } from "@tanstack/ai/client";
 import { ChatClient, fetchHttpStream, fetchServerSentEvents, type UIMessage } from "@tanstack/ai-client";
+import { canonicalInterruptJson, digestInterruptJson } from "@tanstack/ai/client";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { PERMISSION_SCHEMA, QUESTION_SCHEMA, SCHEMA_HASHES } from "../../../src/dialects/ag-ui/interrupt.ts";
+import { PERMISSION_SCHEMA, QUESTION_SCHEMA, SCHEMA_HASHES } from "../../../src/dialects/ag-ui/interrupts.ts";
 import { script, waitFor } from "../../support/engine.ts";
-import { type AgUiBench, openAgUi } from "./agUiBench.ts";
+import { type AgUiBench, openAgUi } from "./ag-ui-bench.ts";
 import { cuttingFetch } from "./cut.ts";
 
 let bench: AgUiBench;
@@ -60,7 +60,7 @@ describe("TanStack's ChatClient at our endpoint", () => {
     client.dispose();
   });
 
-  it("answers what the agent asks, by the binding that it looks for", async () => {
+  it("answers the agent's requests by TanStack's interrupt binding", async () => {
     expect(SCHEMA_HASHES).toEqual({
       permission: digestInterruptJson(canonicalInterruptJson(PERMISSION_SCHEMA)),
       question: digestInterruptJson(canonicalInterruptJson(QUESTION_SCHEMA)),
@@ -103,7 +103,7 @@ describe("TanStack's ChatClient at our endpoint", () => {
     client.dispose();
   });
 
-  it("comes back to a run whose connection is cut, and hears all of it once", async () => {
+  it("resumes a run after a cut connection and gets each event once", async () => {
     const { fetch: fetchClient, seen } = cuttingFetch(3, 700);
     const client = new ChatClient({
       connection: fetchServerSentEvents(url, { fetchClient, reconnect: { delayMs: 0 } }),
@@ -124,7 +124,7 @@ describe("TanStack's ChatClient at our endpoint", () => {
     client.dispose();
   });
 
-  it("paints a live run on a page that is opened again (TS-35, TS-38)", async () => {
+  it("shows a live run on a reopened page (TS-35, TS-38)", async () => {
     const steps = script({ say: "a" }, { shell: "until [ -e go ]; do sleep 0.05; done" }, { say: "z" });
     const first = new ChatClient({ connection: fetchServerSentEvents(url), threadId: "chat-page" });
     void first.sendMessage(steps);
@@ -148,7 +148,7 @@ describe("TanStack's ChatClient at our endpoint", () => {
     second.dispose();
   });
 
-  it("paints a thread that is opened again as it was painted live, page by page (TS-38)", async () => {
+  it("shows a reopened thread as it was live, page by page (TS-38)", async () => {
     const live = new ChatClient({ connection: fetchServerSentEvents(url), threadId: "chat-again" });
     const steps = [
       [
@@ -180,7 +180,7 @@ describe("TanStack's ChatClient at our endpoint", () => {
     again.dispose();
   });
 
-  it("ends its run when it is stopped, where it says so (TS-39)", async () => {
+  it("ends its run on stop with cancelOnDisconnect (TS-39)", async () => {
     const connection = fetchServerSentEvents(`${url}?cancelOnDisconnect=1`);
     const client = new ChatClient({ connection, threadId: "chat-stop" });
     const sent = client.sendMessage(script({ shell: "sleep 61" }));

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type AnthropicBench, collect, KEY, openAnthropic } from "./anthropicBench.ts";
+import { type AnthropicBench, collect, KEY, openAnthropic } from "./anthropic-bench.ts";
 import {
   type Event,
   history,
@@ -14,7 +14,7 @@ import {
   text,
   turn,
   watch,
-} from "./sessionBench.ts";
+} from "./session-bench.ts";
 
 let bench: AnthropicBench;
 beforeAll(async () => {
@@ -68,8 +68,8 @@ describe("K1: events.toolRunner", () => {
   });
 });
 
-describe("K2: a tool runner and a tool that has to be asked for", () => {
-  it.each(["allow", "deny"])("holds it until another client says: %s", async (result) => {
+describe("K2: a tool runner and a tool that needs a confirmation", () => {
+  it.each(["allow", "deny"])("holds the call until another client decides: %s", async (result) => {
     runs.length = 0;
     const ask = {
       type: "agent_toolset_20260401",
@@ -141,7 +141,7 @@ describe("K3: a worker of a self-hosted environment", () => {
     const item = await work.poll(environment_id, { block_ms: 500 });
     const { id = "" } = item ?? {};
     expect(item).toMatchObject({ type: "work", state: "queued", data: { type: "session" } });
-    // Beside its key, a worker is given what the official one reads a session's token from.
+    // The secret of the work has the session's token, which the official worker reads.
     const secret = Buffer.from(String(item?.secret), "base64url").toString();
     expect(JSON.parse(secret)).toEqual({ sessions_token: KEY });
     expect(await work.poll(environment_id, { block_ms: 1 })).toBeNull();

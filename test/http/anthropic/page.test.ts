@@ -17,7 +17,7 @@ describe.each([
   ["asc" as const, [[1, 2, 3], [4, 5, 6], [7]]],
   ["desc" as const, [[7, 6, 5], [4, 3, 2], [1]]],
 ])("B7: pages in order %s", (order, pages) => {
-  it("go forth and back again over the same items", async () => {
+  it("show the same items in both directions", async () => {
     const first = await pageOf(order);
     const second = await pageOf(order, first.next_page);
     const third = await pageOf(order, second.next_page);
@@ -30,7 +30,7 @@ describe.each([
     expect([start.items, start.prev_page]).toEqual([pages[0], null]);
   });
 
-  it("take no cursor of the other order", async () => {
+  it("refuse a cursor of the other order", async () => {
     const { next_page } = await pageOf(order);
     await expect(pageOf(order === "asc" ? "desc" : "asc", next_page)).rejects.toThrow(`order=${order}`);
   });

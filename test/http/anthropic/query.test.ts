@@ -22,13 +22,13 @@ describe("the query", () => {
     "types[0]=a&types[1]=b",
   ])("E3: %s is one list", (text) => expect(parse(text).types).toEqual(["a", "b"]));
 
-  it("has one of one, and none where there is none", () => {
+  it("reads single, repeated and missing parameters", () => {
     expect(parse("types[]=a").types).toEqual(["a"]);
     expect(parse("types=a").types).toEqual(["a"]);
     expect(parse("")).toEqual({ limit: 20 });
   });
 
-  it("reads times with any offset, to the millisecond", () => {
+  it("reads times with any offset, with millisecond precision", () => {
     const range = toTimeRange(
       parse("created_at[gt]=2026-01-02T03:04:05.678Z&created_at%5Blte%5D=2026-01-02T05:04:05+02:00"),
     );

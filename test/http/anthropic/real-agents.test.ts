@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createScriptedModel, type ScriptedModel } from "../../../src/model/index.ts";
 import { type AgentId, requireAgent } from "../../support/agents.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
-import { type Event, history, isRunning, message, ofType, text, watch } from "./sessionBench.ts";
+import { type Event, history, isRunning, message, ofType, text, watch } from "./session-bench.ts";
 
 const KEY = "sk-test-0123456789abcdefghij";
 const AGENTS: readonly { id: AgentId; model: string }[] = [
@@ -18,7 +18,7 @@ const WEATHER = {
   input_schema: { type: "object", properties: { city: { type: "string" } } },
 };
 
-/** As a user has it: the server is started where the keys and the addresses of the models are. */
+/** As at a user's: the server's environment has the keys and the addresses of the models. */
 describe.each(AGENTS)("$id, by the official SDK", ({ id: agentId, model: modelId }) => {
   const { reason } = requireAgent(agentId);
   let model: ScriptedModel;
@@ -61,7 +61,7 @@ describe.each(AGENTS)("$id, by the official SDK", ({ id: agentId, model: modelId
   const sentToModel = (): string => JSON.stringify(model.requests.map(({ body }) => body));
 
   it.skipIf(reason !== undefined)(
-    "says what its model says, and runs what it may run without asking anybody",
+    "has its model's text, and runs allowed tools without a confirmation",
     async () => {
       const session = await open();
       const events = await turn(
@@ -87,7 +87,7 @@ describe.each(AGENTS)("$id, by the official SDK", ({ id: agentId, model: modelId
   );
 
   it.skipIf(reason !== undefined)(
-    "asks before it runs what has to be asked for, and takes a no with its reason",
+    "asks for a confirmation, and passes a refusal's reason on",
     async () => {
       const configs = [{ name: "bash", ...ALWAYS_ASK }];
       const session = await open({ tools: [{ type: "agent_toolset_20260401", configs }] });
@@ -110,7 +110,7 @@ describe.each(AGENTS)("$id, by the official SDK", ({ id: agentId, model: modelId
   );
 
   it.skipIf(reason !== undefined)(
-    "gets the application's own tool answered, whatever it is called",
+    "runs the application's own tool, with any name",
     async () => {
       const session = await open({ tools: [{ type: "agent_toolset_20260401" }, WEATHER] });
       const first = await turn(
@@ -158,7 +158,7 @@ describe.each(AGENTS)("$id, by the official SDK", ({ id: agentId, model: modelId
   );
 
   it.skipIf(reason !== undefined)(
-    "does not run what is switched off",
+    "does not run a disabled tool",
     async () => {
       const configs = [{ name: "bash", enabled: false }];
       const session = await open({ tools: [{ type: "agent_toolset_20260401", configs }] });

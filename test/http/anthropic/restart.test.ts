@@ -11,7 +11,7 @@ import {
   ofType,
   text,
   watch,
-} from "./sessionBench.ts";
+} from "./session-bench.ts";
 import { ASKING } from "./toolsets.ts";
 
 let server: TestServer;
@@ -40,7 +40,7 @@ async function untilIdle(id: string): Promise<Event[]> {
 }
 
 describe("C8: kill -9", () => {
-  it("of the server of an idle session changes nothing of it", async () => {
+  it("of the server does not change an idle session", async () => {
     const { id } = await makeSession({ beta }, { session: { title: "kept", metadata: { a: "b" } } });
     await watch({ beta }, id, () => send(id, message(text({ shell: "echo hi" }, { say: "one" }))));
     const [events, session] = [await history({ beta }, id), await beta.sessions.retrieve(id)];
@@ -51,7 +51,7 @@ describe("C8: kill -9", () => {
     expect(await history({ beta }, id)).toEqual([...events, ...more]);
   });
 
-  it("in the middle of a run: what was told stays, and the run goes on", async () => {
+  it("during a run: earlier events stay, and the run continues", async () => {
     const { id } = await makeSession({ beta });
     const before = await watch(
       { beta },
@@ -74,7 +74,7 @@ describe("C8: kill -9", () => {
     expect(ofType(events, "user.message")).toHaveLength(2);
   });
 
-  it("while an answer is awaited: it is awaited still, under the same id", async () => {
+  it("during a pending request: the request stays open under the same id", async () => {
     const { id } = await makeSession({ beta }, { tools: [ASKING] });
     const first = await watch({ beta }, id, () =>
       send(id, message(text({ shell: "echo hi" }, { say: "done" }))),
@@ -88,7 +88,7 @@ describe("C8: kill -9", () => {
     expect(await history({ beta }, id)).toEqual([...first, ...second]);
   });
 
-  it("between a send and its answer: the resend appends nothing", async () => {
+  it("between a send and its response: the resend appends nothing", async () => {
     const { id } = await makeSession({ beta });
     const body = JSON.stringify({ events: [message(text({ sleep: 300 }, { say: "once" }))] });
     const post = (count: string) =>

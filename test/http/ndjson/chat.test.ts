@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { processesWith, readAll, waitFor } from "../../support/engine.ts";
-import { openBrowser, requireBrowser, type TestBrowser } from "../../support/browser.ts";
-import { SseReader } from "../sseReader.ts";
-import { codeOf } from "../appBench.ts";
 import { type Sse } from "../../dialects/ndjson/streams.ts";
-import { type NdjsonBench, openNdjson } from "./ndjsonBench.ts";
+import { openBrowser, requireBrowser, type TestBrowser } from "../../support/browser.ts";
+import { processesWith, readAll, waitFor } from "../../support/engine.ts";
+import { codeOf } from "../app-bench.ts";
+import { SseReader } from "../sse-reader.ts";
+import { type NdjsonBench, openNdjson } from "./ndjson-bench.ts";
 
 const TOKEN = "correct-horse";
 
@@ -29,7 +29,7 @@ function framesOf(text: string): Sse[] {
 }
 
 describe("a turn for browsers", () => {
-  it("is started by one call and followed by another, with nothing but the address", async () => {
+  it("is started by one call and read by another, with the address alone", async () => {
     const { conversation, turn, stream } = await bench.chat("c-1", { shell: "echo hi" }, { say: "done" });
     expect(conversation).toBe("c-1");
     expect(stream).toMatch(/^\/ndjson\/chat\/stream\?conversation=c-1&turn=turn_/);
@@ -41,7 +41,7 @@ describe("a turn for browsers", () => {
     await bench.ended(conversation, turn);
   });
 
-  it("comes again from its beginning, but not for who has seen its end (ND-15)", async () => {
+  it("is read again from its start, except by a reader at its end (ND-15)", async () => {
     const { stream } = await bench.chat("c-2", { say: "over" });
     const first = framesOf(await (await get(stream)).text());
     expect(framesOf(await (await get(stream)).text())).toEqual(first);
@@ -52,7 +52,7 @@ describe("a turn for browsers", () => {
     expect(turns).toHaveLength(1);
   });
 
-  it("goes on behind every id that it gave, also between the result and done", async () => {
+  it("resumes behind every id, also between the result and done", async () => {
     const { stream } = await bench.chat("c-3", { shell: "true" }, { shell: "false" }, { say: "over" });
     const all = framesOf(await (await get(stream)).text());
     expect(all).toHaveLength(6);
@@ -68,7 +68,7 @@ describe("a turn for browsers", () => {
     expect(frames.map(({ event }) => event)).toEqual(["error", "done"]);
   });
 
-  it("can be followed when it came through another dialect", async () => {
+  it("can be read if another dialect started it", async () => {
     const sent = await bench.test.engine.create("c-5", { agent: "scripted" });
     const { turnId } = await bench.test.engine.send(sent.sessionId, {
       content: [{ type: "text", text: '#script [{"say":"from elsewhere"}]' }],
@@ -78,7 +78,7 @@ describe("a turn for browsers", () => {
     expect(framesOf(await response.text())[0]?.data).toMatchObject({ message: "from elsewhere" });
   });
 
-  it("is for who has its ticket, or the token", async () => {
+  it("needs its ticket or the token", async () => {
     const { stream } = await bench.chat("c-6", { say: "x" });
     const { stream: other } = await bench.chat("c-7", { say: "y" });
     const ticketOf = (path: string): string => new URL(path, bench.url).searchParams.get("ticket") ?? "";
@@ -96,7 +96,7 @@ describe("a turn for browsers", () => {
     await Promise.all([bench.test.engine.info("c-6"), bench.test.engine.info("c-7")]);
   });
 
-  it("says what is wrong with an address", async () => {
+  it("reports a wrong address", async () => {
     const headers = { authorization: `Bearer ${TOKEN}` };
     const { turn } = await bench.chat("c-8", { say: "x" });
     expect(await codeOf(await get(path("conversation=nope&turn=t"), headers))).toBe("session_not_found");
@@ -109,7 +109,7 @@ describe("a turn for browsers", () => {
     await bench.ended("c-8", turn);
   });
 
-  it("ends when its last reader has gone and does not come back (ND-24)", async () => {
+  it("ends after its last reader disconnected for good (ND-24)", async () => {
     const { turn, stream } = await bench.chat("c-9", { shell: "sleep 7474" });
     const [one, two] = [await SseReader.open(bench.url + stream), await SseReader.open(bench.url + stream)];
     await one.until((text) => text.includes('"running"'));
@@ -125,7 +125,7 @@ describe("a turn for browsers", () => {
     expect(await processesWith("sleep 7474")).toEqual([]);
   });
 
-  it("goes on without readers where it was asked to", async () => {
+  it("continues without readers if it was dispatched so", async () => {
     const response = await bench.post("/chat", {
       conversation: "c-10",
       prompt: '#script [{"shell":"sleep 3.5"},{"say":"by myself"}]',
@@ -148,7 +148,7 @@ describe("a real browser", () => {
   });
   afterAll(async () => browser?.close());
 
-  it("follows a turn through a dropped connection, once and to its end", async ({ skip }) => {
+  it("reads a turn to its end across a dropped connection, each event once", async ({ skip }) => {
     if (program === undefined) return skip(reason);
     const steps = Array.from({ length: 6 }, (_, index) => [
       { shell: `echo ${index}` },
@@ -165,7 +165,7 @@ describe("a real browser", () => {
     await page.waitForFunction(() => window.seen.filter(({ event }) => event === "step").length >= 3);
     // Every open stream is cut, as by a network that is gone for a moment.
     bench.app.streams.cutAll();
-    // It gives up by itself, having come back once more and been told that there is nothing to come back for.
+    // The browser reconnects once more, gets a 204 and stops.
     await page.waitForFunction(() => window.source.readyState === EventSource.CLOSED);
     const seen = await page.evaluate(() => window.seen);
     expect(seen.map(({ event }) => event)).toEqual([...Array<string>(12).fill("step"), "result", "done"]);

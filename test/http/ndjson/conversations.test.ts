@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { fromReplay } from "../../../src/dialects/ndjson/index.ts";
 import { ofType, readAll, runTurn, script, waitFor } from "../../support/engine.ts";
-import { codeOf } from "../appBench.ts";
-import { messagesOf, type NdjsonBench, openNdjson, readRun, type Run } from "./ndjsonBench.ts";
+import { codeOf } from "../app-bench.ts";
+import { messagesOf, type NdjsonBench, openNdjson, readRun, type Run } from "./ndjson-bench.ts";
 
 let bench: NdjsonBench;
 beforeAll(async () => {
@@ -32,7 +32,7 @@ describe("a conversation", () => {
     expect((await messages("m-1")).map(({ role }) => role)).toEqual(["user", "assistant", "user"]);
   });
 
-  it("goes on with what is left where turns were trimmed away unseen", async () => {
+  it("continues after turns were trimmed before they were read", async () => {
     await bench.run("m-t", { say: "one" });
     await messages("m-t");
     for (const say of ["two", "three"]) {
@@ -60,7 +60,7 @@ describe("a conversation", () => {
     expect(resultOf(next)).toBe(script({ say: "hello" }));
   });
 
-  it("gives the agent the last turns and leaves older ones out (ND-31)", async () => {
+  it("gives the agent the newest turns without older ones (ND-31)", async () => {
     const say = async (word: string): Promise<Run> =>
       readRun(await bench.post("/stream", { conversation: "m-3", prompt: word, replayTurnLimit: 3 }));
     for (const word of ["one", "two", "three", "four", "five"]) await say(word);
@@ -84,7 +84,7 @@ describe("a conversation", () => {
     expect(await messages("m-3")).toHaveLength(14);
   });
 
-  it("takes 20 turns along that a client brings, and no more (ND-31)", async () => {
+  it("takes at most 20 turns of a client's history (ND-31)", async () => {
     const history = Array.from({ length: 25 }, (_, index) => [
       { role: "user", content: `question ${index + 1}` },
       { role: "assistant", content: [{ type: "text", text: `answer ${index + 1}` }] },
@@ -98,14 +98,14 @@ describe("a conversation", () => {
     expect(fromReplay(input?.data.content ?? [])).toMatchObject({ omitted_turns: 5 });
     expect(JSON.stringify(input)).not.toContain("answer 5");
     expect((await bench.test.log.find(run.conversation))?.spec.instructions).toBe("Be brief.");
-    // What was brought along belongs to the conversation, and is not brought again.
+    // A client's history belongs to the conversation and is not taken twice.
     expect(await messages(run.conversation)).toHaveLength(42);
     const next = resultOf(await bench.run(run.conversation, { say: "$history" })).split("\n");
     expect(next.slice(0, 2)).toEqual(["question 7", "question 8"]);
     expect(next).toHaveLength(20);
   });
 
-  it("follows what comes through other dialects too", async () => {
+  it("has the turns of other dialects too", async () => {
     await bench.test.engine.create("m-4", { agent: "scripted" });
     const content = [{ type: "text" as const, text: script({ say: "from elsewhere" }) }];
     const { turnId } = await bench.test.engine.send("m-4", { content, via: "universal" });
@@ -113,7 +113,7 @@ describe("a conversation", () => {
     expect((await messages("m-4")).at(-1)).toMatchObject({ role: "assistant", content: "from elsewhere" });
   });
 
-  it("is gone when it is deleted, and another one under its id begins anew", async () => {
+  it("is gone after its deletion, and a new one with its id starts empty", async () => {
     await bench.run("m-5", { say: "old" });
     expect(await messages("m-5")).toHaveLength(2);
     const gone = await bench.call("DELETE", "/ndjson/conversations/m-5", { headers });
@@ -145,7 +145,7 @@ describe("the assets of a run", () => {
   const assets = async (id: string): Promise<{ id: string; name: string }[]> =>
     (await read<{ assets: { id: string; name: string }[] }>(`/conversations/${id}/assets`)).assets;
 
-  it("are taken once, with the password of its dispatch (ND-29)", async () => {
+  it("are accepted once, with the password of its dispatch (ND-29)", async () => {
     const { otp, turn } = await bench.run("a-1", { say: "x" });
     const files: [string, string][] = [
       ["report.txt", "first"],
@@ -172,7 +172,7 @@ describe("the assets of a run", () => {
     expect(await assets("a-1")).toHaveLength(4);
   });
 
-  it("need a password that is theirs (ND-29)", async () => {
+  it("need the password of their own run (ND-29)", async () => {
     const { otp } = await bench.run("a-2", { say: "x" });
     const other = await bench.run("a-3", { say: "x" });
     const statusOf = async (given: string, query = ""): Promise<number> =>
@@ -181,7 +181,7 @@ describe("the assets of a run", () => {
     expect(await statusOf("t0ken")).toBe(401);
     expect(await statusOf(otp, "?conversation=a-3")).toBe(401);
     expect(await statusOf(otp, `?turn=${other.turn}`)).toBe(401);
-    // It opens nothing else.
+    // The password opens nothing else.
     const elsewhere = await bench.call("GET", "/v1/sessions", {
       headers: { authorization: `Bearer ${otp}` },
     });
@@ -190,7 +190,7 @@ describe("the assets of a run", () => {
     expect(await statusOf(otp, "?conversation=a-2")).toBe(200);
   });
 
-  it("leave no file open when only their head is asked for", async () => {
+  it("leave no file open after a HEAD request", async () => {
     const { otp } = await bench.run("a-head", { say: "x" });
     expect((await upload(otp, [["large.zip", new Uint8Array(4 * 1024 * 1024)]])).status).toBe(200);
     const [found] = await assets("a-head");
@@ -203,14 +203,14 @@ describe("the assets of a run", () => {
     await vi.waitUntil(async () => (await descriptors()) < before + 10, { timeout: 10_000 });
   });
 
-  it("win or lose together: of two at once one is taken", async () => {
+  it("are accepted from one of two concurrent requests, as a whole", async () => {
     const { otp } = await bench.run("a-4", { say: "x" });
     const answers = await Promise.all([1, 2, 3].map((n) => upload(otp, [[`${n}.txt`, "x"]])));
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 401, 401]);
     expect(await assets("a-4")).toHaveLength(1);
   });
 
-  it("have rules of count, size and name; what breaks them uses nothing up", async () => {
+  it("have limits of count, size and name, and a refused request does not use the password", async () => {
     const { otp } = await bench.run("a-5", { say: "x" });
     const many = Array.from({ length: 21 }, (_, index): [string, string] => [`${index}.txt`, "x"]);
     const big = new Uint8Array(25 * 1024 * 1024 + 1);
@@ -229,7 +229,7 @@ describe("the assets of a run", () => {
     expect(await statusOf([["fine.txt", "x"]])).toBe(200);
   });
 
-  it("of a run that works are there when it has ended", async () => {
+  it("of a successful run appear at its end", async () => {
     const { upload: given, turn } = await bench.chat("a-6", { sleep: 1500 }, { say: "x" });
     expect((await upload(given.password, [["early.txt", "x"]])).status).toBe(200);
     expect(await assets("a-6")).toEqual([]);
@@ -237,7 +237,7 @@ describe("the assets of a run", () => {
     expect((await assets("a-6")).map(({ name }) => name)).toEqual(["early.txt"]);
   });
 
-  it("of a cancelled run are not written back, and its password expires unused (ND-28)", async () => {
+  it("of a cancelled run are dropped, and its password expires unused (ND-28)", async () => {
     const early = await bench.chat("a-7", { sleep: 60_000 });
     await waitFor(bench.test.log, "a-7", "turn.started");
     expect((await upload(early.upload.password, [["early.txt", "x"]])).status).toBe(200);
@@ -256,7 +256,7 @@ describe("the assets of a run", () => {
     expect(ofRun[0]?.body).not.toHaveProperty("usedAt");
   });
 
-  it("are behind passwords that nobody can read at rest", async () => {
+  it("have passwords that are stored as hashes only", async () => {
     const { otp } = await bench.run("a-9", { say: "x" });
     for (const name of await readdir(bench.folder, { recursive: true })) {
       const bytes = await readFile(join(bench.folder, name)).catch(() => Buffer.alloc(0));
@@ -266,7 +266,7 @@ describe("the assets of a run", () => {
     expect(events).not.toContain(otp);
   });
 
-  it("are refused once the password has expired (ND-28)", async () => {
+  it("are refused after the password has expired (ND-28)", async () => {
     const brief = await openNdjson({ ndjson: { uploadTtlMs: 1 } });
     try {
       const { otp } = await brief.run("a-10", { say: "x" });

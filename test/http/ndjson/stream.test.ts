@@ -3,16 +3,18 @@ import { type IncomingMessage, request as httpRequest } from "node:http";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createNdjsonTap, parseLine } from "../../../src/dialects/ndjson/index.ts";
-import { processesWith, readAll, script, waitFor } from "../../support/engine.ts";
+import { expectTurn, stepsOf } from "../../dialects/ndjson/turn-laws.ts";
+import { readAll, script, waitFor } from "../../support/engine.ts";
 import { expectLawful } from "../../support/laws.ts";
-import { expectTurn, stepsOf } from "../../dialects/ndjson/turnLaws.ts";
-import { codeOf } from "../appBench.ts";
-import { messagesOf, type NdjsonBench, openNdjson, readRun } from "./ndjsonBench.ts";
+import { codeOf } from "../app-bench.ts";
+import { messagesOf, type NdjsonBench, openNdjson, readRun } from "./ndjson-bench.ts";
 
 let bench: NdjsonBench;
+
 beforeAll(async () => {
   bench = await openNdjson();
 });
+
 afterAll(() => bench.close());
 
 describe("POST /ndjson/stream", () => {
@@ -26,7 +28,7 @@ describe("POST /ndjson/stream", () => {
     expect(lines.at(-1)).toMatchObject({ type: "result", message: expect.stringContaining("hello") });
   });
 
-  it("lets a silent run be told from a dead one, by spaces before the next line", async () => {
+  it("sends spaces during silence, before the next line", async () => {
     const quick = await openNdjson({ pingMs: 20 });
     try {
       const { text: body, lines } = await quick.run("silent", { shell: "sleep 1" }, { say: "done" });
@@ -39,7 +41,7 @@ describe("POST /ndjson/stream", () => {
     }
   });
 
-  it("tells a tool call twice, with its arguments and what came back (ND-07, ND-11, ND-12)", async () => {
+  it("has each tool call twice, with its arguments and its result (ND-07, ND-11, ND-12)", async () => {
     const { lines } = await bench.run(undefined, { shell: "printf 'a\\nb'" }, { say: "done" });
     const [running, succeeded] = stepsOf(lines);
     expect(running).toMatchObject({ name: "shell", status: "running", args: { command: "printf 'a\\nb'" } });
@@ -48,7 +50,7 @@ describe("POST /ndjson/stream", () => {
     expect(running).not.toHaveProperty("durationMs");
   });
 
-  it("says why a tool failed (ND-08)", async () => {
+  it("has the error of a failed tool (ND-08)", async () => {
     const { lines } = await bench.run(undefined, { shell: "echo no such luck; exit 3" }, { shell: "exit 4" });
     const failed = stepsOf(lines).filter(({ status }) => status === "failed");
     expect(failed.map(({ error }) => error)).toEqual([
@@ -65,7 +67,7 @@ describe("POST /ndjson/stream", () => {
     expect(new Set(stepsOf(lines).map(({ id }) => id)).size).toBe(3);
   });
 
-  it("gives the final text once, behind the last step, and earlier ones to the trace (ND-13)", async () => {
+  it("has the final text once, behind the last step, and earlier texts as logs (ND-13)", async () => {
     const { lines } = await bench.run(
       undefined,
       { say: "first" },
@@ -76,7 +78,7 @@ describe("POST /ndjson/stream", () => {
     expect(lines).toContainEqual(expect.objectContaining({ type: "log", level: "debug", message: "first" }));
   });
 
-  it("has steps of sub-agents, and never takes their words for the turn's", async () => {
+  it("has steps of sub-agents, and never their text as the result", async () => {
     const steps = [{ shell: "echo inner" }, { say: "inner words" }];
     const { lines } = await bench.run(undefined, { say: "mine" }, { subagent: { name: "r", steps } });
     expectTurn(lines);
@@ -110,7 +112,7 @@ describe("POST /ndjson/stream", () => {
     expect((await messagesOf(bench, run.conversation)).map(({ role }) => role)).toEqual(["user"]);
   });
 
-  it("tells of tries, junk and pauses in the trace (ND-05)", async () => {
+  it("logs retries, unreadable lines and pauses (ND-05)", async () => {
     const { lines } = await readRun(
       await bench.post("/stream", {
         prompt: script(
@@ -131,21 +133,21 @@ describe("POST /ndjson/stream", () => {
     expect(lines.at(-1)).toMatchObject({ type: "result", message: "x" });
   });
 
-  it("asks nobody: what the agent asks is refused, and the run goes on", async () => {
+  it("refuses the agent's requests, and the run continues", async () => {
     const { lines } = await bench.run(undefined, { ask: { shell: "true" } }, { say: "after all" });
     expectTurn(lines);
     expect(stepsOf(lines).at(-1)).toMatchObject({ status: "failed" });
     expect(lines.at(-1)).toMatchObject({ type: "result", message: "after all" });
   });
 
-  it("is what the log gives a second time, turn by turn (ND-32, ND-33)", async () => {
+  it("equals its replay from the log, turn by turn (ND-32, ND-33)", async () => {
     const first = await bench.run("archived", { shell: "echo 1" }, { say: "one" });
     const second = await bench.run("archived", { think: "hm" }, { say: "two" });
     expect(second.conversation).toBe("archived");
     const { stream } = await bench.chat("archived", { say: "three" });
     const third = await (await bench.call("GET", stream)).text();
     expect(third).toContain('"message":"three"');
-    const { createPrint } = await import("../../../src/cli/formats.ts");
+    const { createPrint } = await import("../../../src/cli/transcript/formats.ts");
     const print = createPrint("ndjson", { color: false, width: 80 } as never);
     const events = await bench.test.log.read("archived", { after: 0, limit: 1000 });
     const archive = events.map(print).join("");
@@ -153,7 +155,7 @@ describe("POST /ndjson/stream", () => {
     expectLawful(await readAll(bench.test.log, "archived"));
   });
 
-  it("hands the bytes to a workflow as they are, and it the response (ND-23)", async () => {
+  it("passes the bytes unchanged through a workflow, which gets the response (ND-23)", async () => {
     const response = await bench.post("/stream", {
       prompt: script({ shell: "echo é" }, { say: "the response" }),
     });
@@ -187,7 +189,7 @@ describe("POST /ndjson/stream", () => {
     expect(await codeOf(response)).toBe(code);
   });
 
-  it("refuses another agent for a conversation, and more words for one that has ended", async () => {
+  it("refuses another agent for a conversation, and messages to an ended one", async () => {
     const { conversation } = await bench.run("taken", { fail: { kind: "terminal" } });
     await waitFor(bench.test.log, conversation, "session.ended");
     expect((await bench.post("/stream", { conversation, agent: "claude", prompt: "x" })).status).toBe(400);
@@ -195,7 +197,7 @@ describe("POST /ndjson/stream", () => {
     expect([again.status, await codeOf(again)]).toEqual([409, "session_ended"]);
   });
 
-  it("starts one run for a request that is sent again", async () => {
+  it("starts no second run for a resend", async () => {
     const init = { headers: { "idempotency-key": "k-1" } };
     const body = { prompt: script({ say: "once" }), messages: [{ role: "user", content: "before" }] };
     const first = await readRun(await bench.post("/stream", body, init));
@@ -206,99 +208,17 @@ describe("POST /ndjson/stream", () => {
     expect([other.status, await codeOf(other)]).toEqual([409, "idempotency_conflict"]);
   });
 
-  it("lets a reader that stops wait, at no cost, and gives it all later (ND-35)", async () => {
+  it("lets a paused reader wait without cost and read all later (ND-35)", async () => {
     const tool = { shell: "head -c 4000000 /dev/zero | tr '\\0' y" };
     const request = httpRequest(`${bench.url}/ndjson/stream`, { method: "POST", agent: false });
     request.end(JSON.stringify({ prompt: script(tool, tool, tool, { say: "end" }), conversation: "slow" }));
     const [response] = (await once(request, "response")) as [IncomingMessage];
-    // Nobody takes the lines, and the run ends all the same.
+    // The run ends although no reader takes the lines.
     const ended = await waitFor(bench.test.log, "slow", "turn.ended");
     expect(ended.data.status).toBe("completed");
     const lines = (await text(response)).trimEnd().split("\n").map(parseLine);
     expectTurn(lines);
     const results = stepsOf(lines).filter(({ status }) => status === "succeeded");
     expect(results.map(({ result }) => (result as string).length)).toEqual([4e6, 4e6, 4e6]);
-  });
-});
-
-describe("a reader that goes", () => {
-  const start = async (body: object): Promise<{ abort(): void; conversation: string; turn: string }> => {
-    const abort = new AbortController();
-    const response = await bench.post("/stream", body, { signal: abort.signal });
-    const header = (name: string): string => response.headers.get(name) ?? "";
-    return {
-      abort: () => abort.abort(),
-      conversation: header("sluice-conversation"),
-      turn: header("sluice-turn-id"),
-    };
-  };
-  const running = async (session: string): Promise<void> => {
-    await waitFor(bench.test.log, session, "item.delta", { where: ({ data }) => data.delta === "on\n" });
-  };
-
-  it("ends its run, the process tree with it, and the log says so (ND-25, ND-27)", async () => {
-    const run = await start({
-      prompt: script({ shell: "echo on; sleep 7171; echo never" }, { say: "never" }),
-    });
-    await running(run.conversation);
-    expect(await processesWith("sleep 7171")).not.toEqual([]);
-    run.abort();
-    const ended = await waitFor(bench.test.log, run.conversation, "turn.ended");
-    expect(ended.data).toMatchObject({ status: "interrupted", turn_id: run.turn });
-    await waitFor(bench.test.log, run.conversation, "process.ended", { after: ended.sequence });
-    expect(await processesWith("sleep 7171")).toEqual([]);
-    expect(await processesWith(`spools/${run.conversation}/`)).toEqual([]);
-    const events = await readAll(bench.test.log, run.conversation);
-    expectLawful(events);
-    expect(events.filter(({ type }) => type === "checkpoint.created")).toEqual([]);
-    expect((await messagesOf(bench, run.conversation)).map(({ role }) => role)).toEqual(["user"]);
-  });
-
-  it("ends an agent that does not listen, too", async () => {
-    const run = await start({ prompt: script({ shell: "trap '' INT TERM; echo on; sleep 7272 & wait" }) });
-    await running(run.conversation);
-    run.abort();
-    const ended = await waitFor(bench.test.log, run.conversation, "turn.ended");
-    expect(ended.data.status).toBe("interrupted");
-    await waitFor(bench.test.log, run.conversation, "process.ended", { after: ended.sequence });
-    expect(await processesWith("sleep 7272")).toEqual([]);
-  });
-
-  it("can be told from one that only left: the conversation goes on", async () => {
-    const run = await start({ conversation: "again", prompt: script({ shell: "echo on; sleep 7373" }) });
-    await running("again");
-    run.abort();
-    await bench.ended("again", run.turn);
-    const { lines } = await bench.run("again", { say: "$history" });
-    expect(lines.at(-1)).toMatchObject({ type: "result", message: expect.stringContaining("sleep 7373") });
-  });
-
-  it("ends only its own run: one that waits for its turn is ended when that comes", async () => {
-    const first = await start({ conversation: "queue", prompt: script({ sleep: 700 }, { say: "first" }) });
-    await waitFor(bench.test.log, "queue", "turn.started");
-    const second = await start({ conversation: "queue", prompt: script({ sleep: 60_000 }) });
-    second.abort();
-    await bench.ended("queue", second.turn);
-    const ends = (await readAll(bench.test.log, "queue")).filter((event) => event.type === "turn.ended");
-    expect(ends.map(({ data }) => [data.turn_id, data.status])).toEqual([
-      [first.turn, "completed"],
-      [second.turn, "interrupted"],
-    ]);
-    first.abort();
-  });
-
-  it("leaves its run alone where it said so", async () => {
-    const prompt = script({ shell: "echo on; sleep 1" }, { say: "finished" });
-    const run = await start({ prompt, cancelOnDisconnect: false });
-    await running(run.conversation);
-    run.abort();
-    const ended = await waitFor(bench.test.log, run.conversation, "turn.ended");
-    expect(ended.data.status).toBe("completed");
-    expect((await messagesOf(bench, run.conversation)).at(-1)).toMatchObject({ content: "finished" });
-  });
-
-  it("leaves nothing behind", async () => {
-    await expect.poll(() => bench.app.streams.feeds).toBe(0);
-    expect(bench.lines).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { SluiceError } from "../../../src/contract/index.ts";
 import type { EventDraft } from "../../../src/contract/index.ts";
 import { createSqliteLog } from "../../../src/log/index.ts";
 
-/** Appends until the disk is full, makes room, goes on, opens it again; prints what it saw as JSON. */
+/** Appends until the disk is full, makes room, goes on, and opens the log again. Prints its findings as JSON. */
 const [folder = "", kind = ""] = process.argv.slice(2);
 const ballast = join(folder, "..", "ballast");
 writeFileSync(ballast, Buffer.alloc(512 * 1024));

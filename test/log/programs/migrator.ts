@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { createDriver } from "../../../src/sqlite/driver.ts";
-import { migrate, MIGRATIONS } from "../../../src/log/sqlite/migrations.ts";
-import type { Migration } from "../../../src/log/sqlite/migrations.ts";
+import { MIGRATIONS, toLogSchema } from "../../../src/log/sqlite/migrations.ts";
+import { migrate, type Migration } from "../../../src/sqlite/migrations.ts";
 
 /** Migrates one version further than the build knows, and dies at the named moment. */
 const [folder = "", moment] = process.argv.slice(2);
@@ -28,6 +28,6 @@ migrations.push({
 });
 const driver = createDriver(join(folder, "log.db"));
 driver.prepare("PRAGMA journal_mode = WAL").all();
-migrate(driver, { folder, migrations });
+migrate(driver, toLogSchema({ folder, migrations }));
 die("after the second");
 process.stdout.write("migrated\n");

@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline";
 import { createSqliteLog } from "../../../src/log/index.ts";
 
-/** Another process on the same database, which does what each line of its stdin says and prints what came of it. */
+/** Another process on the same database. It runs the command of each line of stdin and prints the result. */
 const [folder = ""] = process.argv.slice(2);
 const log = createSqliteLog({ folder });
 const { signal } = new AbortController();

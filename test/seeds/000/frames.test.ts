@@ -1,7 +1,7 @@
 import { HttpAgent } from "@ag-ui/client";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { toFrameTexts } from "../../../src/dialects/ag-ui/frame-size.ts";
-import { type AgUiBench, input, openAgUi, toTold } from "../../http/ag-ui/agUiBench.ts";
+import { toFrameTexts } from "../../../src/dialects/ag-ui/frames.ts";
+import { type AgUiBench, input, openAgUi, toTold } from "../../http/ag-ui/ag-ui-bench.ts";
 import { readAll, script } from "../../support/engine.ts";
 
 const LARGE = 12_000_000;

@@ -32,7 +32,7 @@ async function fileEvents(test: Awaited<ReturnType<typeof openEngine>>): Promise
 }
 
 describe("observability", () => {
-  it("calls the server's hooks, and one that throws changes nothing (TS-24)", async () => {
+  it("calls the server's hooks, and a throwing one changes nothing (TS-24)", async () => {
     const calls: string[] = [];
     const lines: LogLine[] = [];
     const hook = (name: string) => (event: { type: string; path: string; timestamp: number }) => {
@@ -76,7 +76,7 @@ describe("observability", () => {
     }
   });
 
-  it("lends its watcher to whoever has a folder of their own (TS-31)", async () => {
+  it("offers its watcher for any folder (TS-31)", async () => {
     const folder = await mkdtemp(join(tmpdir(), "sluice-watch-"));
     const watcher = createWatcher({ folder });
     try {

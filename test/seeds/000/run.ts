@@ -1,6 +1,6 @@
 import type { StreamChunk } from "@tanstack/ai";
 
-/** Everything that a `chat()` stream brings, in its order. */
+/** All chunks of a `chat()` stream, in order. */
 export async function collect(stream: AsyncIterable<StreamChunk>): Promise<StreamChunk[]> {
   const chunks: StreamChunk[] = [];
   for await (const chunk of stream) chunks.push(chunk);

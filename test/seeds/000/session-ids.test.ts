@@ -2,7 +2,7 @@ import { chat, type StreamChunk } from "@tanstack/ai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createScriptedModel, type ScriptedModel } from "../../../src/model/index.ts";
 import { sluiceText } from "../../../src/tanstack/index.ts";
-import { type AgUiBench, openAgUi } from "../../http/ag-ui/agUiBench.ts";
+import { type AgUiBench, openAgUi } from "../../http/ag-ui/ag-ui-bench.ts";
 import { requireAgent } from "../../support/agents.ts";
 import { script } from "../../support/engine.ts";
 import { LED_TO_MODEL } from "../../support/model.ts";
@@ -52,7 +52,7 @@ describe.each([
       const { sessionId } = value;
       expect(valuesOf(created, name)).toEqual([{ sessionId: expect.stringMatching(/./) as string }]);
       expect(namesOf(created).indexOf(name)).toBeLessThan(namesOf(created).indexOf("TEXT_MESSAGE_START"));
-      // On another thread: the id of the agent's session is all that is needed.
+      // On another thread: the agent's session id is enough.
       const resumed = await run("second", { sessionId });
       expect(valuesOf(resumed, name)).toHaveLength(1);
       expect(resumed.at(-1)?.type).toBe("RUN_FINISHED");

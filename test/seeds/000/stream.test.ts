@@ -2,7 +2,7 @@ import { chat, type StreamChunk, toolDefinition } from "@tanstack/ai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { sluiceText } from "../../../src/tanstack/index.ts";
-import { type AgUiBench, openAgUi } from "../../http/ag-ui/agUiBench.ts";
+import { type AgUiBench, openAgUi } from "../../http/ag-ui/ag-ui-bench.ts";
 import { script } from "../../support/engine.ts";
 import { createRepository } from "../../tanstack/repository.ts";
 import { collect, namesOf, valuesOf } from "./run.ts";
@@ -14,7 +14,7 @@ const CODE_MODE = ["execution_started", "console", "external_call", "external_re
 let bench: AgUiBench;
 let repository: Awaited<ReturnType<typeof createRepository>>;
 let chunks: StreamChunk[];
-/** What happened while the host's tool ran, as the client saw it then. */
+/** The client's chunks during the run of the host's tool. */
 let during: string[] = [];
 
 beforeAll(async () => {
@@ -26,7 +26,7 @@ beforeAll(async () => {
     inputSchema: z.object({ q: z.string() }),
   }).server(async ({ q }, context) => {
     for (const [at, name] of CODE_MODE.entries()) context?.emitCustomEvent(name, { at });
-    // Until the client has heard all of it: only then does the tool return.
+    // The tool returns only after the client got every chunk.
     while (!heard.includes(CODE_MODE.at(-1) ?? "")) await new Promise((resolve) => setTimeout(resolve, 5));
     during = [...heard];
     return { found: q };
@@ -72,7 +72,7 @@ describe("seed 000, the stream", () => {
 
   it("Text: incremental assistant output", () => {
     const deltas = chunks.flatMap((chunk) => (chunk.type === "TEXT_MESSAGE_CONTENT" ? [chunk.delta] : []));
-    // The scripted agent says what its tool answered.
+    // The scripted agent repeats its tool's result.
     expect(deltas).toEqual(["one ", "two ", "three", '{"found":"x"}', "done"]);
   });
 

@@ -1,6 +1,6 @@
 import { NotFoundError } from "@anthropic-ai/sdk";
 import { describe, expect, it } from "vitest";
-import { collect } from "../../http/anthropic/anthropicBench.ts";
+import { collect } from "../../http/anthropic/anthropic-bench.ts";
 import {
   history,
   isEnd,
@@ -12,7 +12,7 @@ import {
   typesOf,
   watch,
   wordsOf,
-} from "../../http/anthropic/sessionBench.ts";
+} from "../../http/anthropic/session-bench.ts";
 import { ASKING, TOOLSET, WEATHER } from "../../http/anthropic/toolsets.ts";
 import { reader, useReader } from "./page.ts";
 import { BAD, block, CLOSED, confirm, customResult, idle, system, toolResult } from "./answers.ts";

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { type Event, ofType } from "../../http/anthropic/sessionBench.ts";
+import { type Event, ofType } from "../../http/anthropic/session-bench.ts";
 
 export const idle = (events: readonly Event[]) => ofType(events, "session.status_idle").at(-1);
 export const confirm = (tool_use_id: string | undefined, rest: object = { result: "allow" }) => ({
@@ -25,7 +25,7 @@ export const toolResult = (tool_use_id: string | undefined, content: object[], r
 });
 export const block = (words: string) => ({ type: "text", text: words });
 export const system = (words: string) => ({ type: "system.message", content: [block(words)] });
-/** Too late: in one request, the SDK does not try again. */
+/** A late answer fails in one request: the SDK does not retry. */
 export const CLOSED = {
   status: 409,
   headers: expect.toSatisfy((given: Headers) => given.get("x-should-retry") === "false"),

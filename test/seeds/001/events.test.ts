@@ -1,7 +1,7 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { collect } from "../../http/anthropic/anthropicBench.ts";
+import { collect } from "../../http/anthropic/anthropic-bench.ts";
 import {
   history,
   isEnd,
@@ -11,7 +11,7 @@ import {
   typesOf,
   watch,
   wordsOf,
-} from "../../http/anthropic/sessionBench.ts";
+} from "../../http/anthropic/session-bench.ts";
 import { reader, useReader } from "./page.ts";
 import { listEvents, sendUserInput, streamEvents } from "./samples.ts";
 
@@ -47,7 +47,7 @@ describe("Events are the durable interface for a session.", () => {
     const session = await makeSession(reader);
     await reader.run(session.id, { write: { path: "a.txt", content: "a" } }, { say: "kept" });
     const before = await (await reader.get(`/sessions/${session.id}/events`)).text();
-    // With SIGTERM the idle agents end too: who they are stands in the folders that go.
+    // SIGTERM ends the idle agents too; the folders with their state are removed.
     await reader.server.stop();
     const sandboxes = join(reader.server.data, "sandboxes");
     for (const name of await readdir(sandboxes)) await rm(join(sandboxes, name), { recursive: true });
@@ -72,7 +72,7 @@ describe("Send User Input, List Events, Stream Events: the page's own code", () 
     const listed = logged();
     await listEvents(client, session, listed.console);
     expect(listed.lines).toEqual([...streamed.lines.map(() => "agent.message"), "session.status_idle"]);
-    // A second reading of the stream stops at the second turn's end, not at what is told already.
+    // A second read of the stream stops at the second turn's end, not at the first one.
     const again = logged();
     const second = message(text({ say: "second" }));
     await streamEvents(client, session, {

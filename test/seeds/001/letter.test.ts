@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type AnthropicBench, collect, KEY, openAnthropic } from "../../http/anthropic/anthropicBench.ts";
+import { type AnthropicBench, collect, KEY, openAnthropic } from "../../http/anthropic/anthropic-bench.ts";
 import {
   history,
   isRunning,
@@ -10,9 +10,9 @@ import {
   turn,
   watch,
   wordsOf,
-} from "../../http/anthropic/sessionBench.ts";
+} from "../../http/anthropic/session-bench.ts";
 
-/** Sentences of the page, and of the specification that it follows, that no other test reads as closely. */
+/** Sentences of the page and of its specification that no other test covers. */
 describe("seed 001, to the letter", () => {
   let bench: AnthropicBench;
   beforeAll(async () => {

@@ -1,14 +1,14 @@
 import { resolve } from "node:path";
 import ts from "typescript";
 
-/** What was told, and what the SDK calls it (`BetaManagedAgents…`). */
+/** An event and the name of its SDK type (`BetaManagedAgents…`). */
 export interface Claim {
   readonly type: "StreamSessionEvents" | "Session";
   readonly value: unknown;
 }
 
 /**
- * Holds what was told against the declarations of the official SDK, by their own compiler: a field that is missing,
+ * Checks events against the declarations of the official SDK with the compiler: a field that is missing,
  * of another type, or on no page is a complaint.
  */
 export function complaintsAbout(claims: readonly Claim[]): string[][] {
@@ -28,7 +28,7 @@ export function complaintsAbout(claims: readonly Claim[]): string[][] {
   );
 }
 
-// Where the SDK is found from, and no file of that name.
+// A virtual file name, for the resolution of the SDK.
 const FILE = resolve(import.meta.dirname, "told.generated.ts");
 
 const OPTIONS: ts.CompilerOptions = {

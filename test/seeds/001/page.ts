@@ -1,15 +1,15 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { afterAll, beforeAll } from "vitest";
 import { startServer, type TestServer } from "../../support/server.ts";
-import { type Event, isHalt, message, text, watch } from "../../http/anthropic/sessionBench.ts";
+import { type Event, isHalt, message, text, watch } from "../../http/anthropic/session-bench.ts";
 
-/** What a reader of the page has: the official SDK, unmodified, and a server of their own. */
+/** A reader of the page: the official SDK, unmodified, and a server. */
 export interface Reader {
   readonly server: TestServer;
   readonly client: Anthropic;
   readonly beta: Anthropic["beta"];
   send(session: string, ...events: object[]): Promise<Sent[]>;
-  /** Sends these and collects what is told until the turn is over or needs somebody. */
+  /** Sends these events and collects the answers until the turn ends or waits. */
   tell(session: string, events: object[], isLast?: (event: Event) => boolean): Promise<Event[]>;
   /** The same with a script for the agent. */
   run(session: string, ...steps: unknown[]): Promise<Event[]>;
@@ -17,7 +17,7 @@ export interface Reader {
   get(path: string, headers?: Record<string, string>): Promise<Response>;
 }
 
-/** Opened before the first test of a file that calls `useReader()`, and closed behind the last. */
+/** Opened before the first test of a file that calls `useReader()`, and closed after the last. */
 export let reader: Reader;
 
 export function useReader(options: Parameters<typeof startServer>[0] = {}): void {
@@ -40,7 +40,7 @@ async function openReader(options: Parameters<typeof startServer>[0]): Promise<R
   const tell: Reader["tell"] = async (session, events, isLast = isHalt) => {
     const [first] = events as { type?: string }[];
     let isHeard = false;
-    // What came before may still be on its way when the stream opens: it is no answer to these.
+    // Earlier events may still arrive when the stream opens; they do not answer these.
     const told = await watch(
       { beta },
       session,

@@ -1,4 +1,4 @@
-/** The page's own code, compiled with this project in strict mode; only what it leaves open is a parameter. */
+/** The page's own code, compiled with this project in strict mode; its open values are parameters. */
 import type Anthropic from "@anthropic-ai/sdk";
 
 type Session = Pick<Anthropic.Beta.Sessions.BetaManagedAgentsSession, "id">;

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { BadRequestError } from "@anthropic-ai/sdk";
 import { describe, expect, it } from "vitest";
-import { collect } from "../../http/anthropic/anthropicBench.ts";
+import { collect } from "../../http/anthropic/anthropic-bench.ts";
 import {
   type Event,
   history,
@@ -11,7 +11,7 @@ import {
   ofType,
   typesOf,
   watch,
-} from "../../http/anthropic/sessionBench.ts";
+} from "../../http/anthropic/session-bench.ts";
 import { type Claim, complaintsAbout } from "./official.ts";
 import { reader, type Reader, useReader } from "./page.ts";
 
@@ -112,7 +112,7 @@ describe("tracks the current official event shape", () => {
     const claims: Claim[] = [
       ...events.map((value): Claim => ({ type: "StreamSessionEvents", value })),
       ...sessions.map((value): Claim => ({ type: "Session", value })),
-      // The compiler would say so if a field were missing, or were on no page.
+      // The compiler reports a missing or unknown field.
       { type: "StreamSessionEvents", value: { ...event, type: "session.status_idle" } },
       { type: "StreamSessionEvents", value: { ...event, thread: "x" } },
     ];
@@ -134,7 +134,7 @@ describe("tracks the current official event shape", () => {
   });
 });
 
-/** Sessions in which every type of the page's tables is told. */
+/** Sessions with every event type of the page's tables. */
 async function everything(reader: Reader): Promise<{ events: Event[]; sessions: unknown[] }> {
   const weather = { type: "custom", name: "weather", description: "w", input_schema: { type: "object" } };
   const configs = [{ name: "write", permission_policy: { type: "always_ask" } }];

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { collect } from "../../http/anthropic/anthropicBench.ts";
+import { collect } from "../../http/anthropic/anthropic-bench.ts";
 import {
   type Event,
   history,
@@ -13,7 +13,7 @@ import {
   typesOf,
   watch,
   wordsOf,
-} from "../../http/anthropic/sessionBench.ts";
+} from "../../http/anthropic/session-bench.ts";
 import { reader, useReader } from "./page.ts";
 import { sendFile } from "./samples.ts";
 import { block, CLOSED, errorsOf, idle } from "./answers.ts";

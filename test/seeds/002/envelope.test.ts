@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { EventOf } from "../../../src/contract/index.ts";
 import type { Harness } from "../../../src/harness/port.ts";
 import { script, waitFor } from "../../support/engine.ts";
-import { type NdjsonBench, openNdjson, readRun } from "../../http/ndjson/ndjsonBench.ts";
+import { type NdjsonBench, openNdjson, readRun } from "../../http/ndjson/ndjson-bench.ts";
 
-/** Where the page's words bind and a client could not have seen it by the other tests. */
+/** Rules of the page that the other tests do not cover. */
 describe("seed 002, to the letter", () => {
   let bench: NdjsonBench;
   beforeAll(async () => {
@@ -61,7 +61,7 @@ function isWaiting({ data }: EventOf<"item.completed">): boolean {
   return data.item.kind === "tool_call" && JSON.stringify(data.item.content).includes("until [ -e go ]");
 }
 
-/** A process that hears its prompt, tells that it asks its model, and then nothing. */
+/** A process that reads its prompt, reports a model request and then stays silent. */
 const hung: Harness<null> = {
   id: "hung",
   title: "Hung",

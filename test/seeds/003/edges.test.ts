@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { toBytes } from "../../../src/sdk/file-map.ts";
+import { toBytes } from "../../../src/sdk/files/file-map.ts";
 import {
   extractBrowserUseUrls,
   isBrowserUseTool,
@@ -14,7 +14,7 @@ import { script as steps } from "../../support/engine.ts";
 
 const write = (path: string, content: string): unknown => ({ write: { path, content } });
 
-/** What the page says in half a sentence, and what it leaves to the reader. */
+/** Details that the page mentions briefly or leaves open. */
 describe.each(named(CORNERS))("%s", (_name, place) => {
   let bench: SdkBench;
   beforeAll(async () => {
@@ -48,7 +48,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     ]);
   });
 
-  it("EV-77: there is a browser-use server where one is named, and none otherwise", async () => {
+  it("EV-77: a browser-use server exists only if it is named", async () => {
     const call = steps(
       { mcp: { server: "browser-use", tool: "browser_task", input: { task: "look" } } },
       { mcp: { server: "browser-use", tool: "monitor_task", input: { task: "look again" } } },
@@ -85,10 +85,10 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     ]);
   });
 
-  it("EV-72: a checkpoint that cannot be kept costs no run; who runs the program is warned", async () => {
+  it("EV-72: a failed checkpoint does not fail the run and emits a warning", async () => {
     const file = join(await bench.temporary(), "file");
     await writeFile(file, "in the way");
-    // A server keeps them in its own storage, wherever the program says.
+    // A server keeps them in its own storage, for any configuration of the program.
     const sluice = bench.make().withStorage(join(file, "checkpoints"));
     if (place.backend === "remote") await writeFile(join(bench.folder, "data/checkpoints"), "in the way");
     const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
@@ -102,7 +102,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect((await sluice.run({ prompt: steps({ say: "on" }) })).exitCode).toBe(0);
   });
 
-  it("EV-24: what the agent wrote to stderr by the end of its run is in the answer, also in its last moment", async () => {
+  it("EV-24: stderr up to the agent's last moment is in the response", async () => {
     const runs = Array.from({ length: 12 }, (_, run) => `warning ${run}\n`);
     const run = async (text: string): Promise<string> => {
       const { stderr } = await bench.make().run({ prompt: steps({ say: "hello" }, { stderr: text }) });
@@ -112,7 +112,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(told).toEqual(runs);
   });
 
-  it("kill in the moment in which a command begins: it is interrupted, and nothing comes behind the end", async () => {
+  it("kill at the start of a command interrupts it, and no event follows its end", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     const command = sluice.executeCommand("sleep 60");
@@ -124,7 +124,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect((await bench.log(id)).at(-1)?.type).toBe("session.ended");
   });
 
-  it("refuses what is no time and no port, before anything is made", async () => {
+  it("refuses an invalid timeout and an invalid port before it creates anything", async () => {
     const sluice = bench.make();
     const refused = { code: "invalid_request" };
     for (const timeoutMs of [0, -1, Number.NaN, Infinity]) {
@@ -136,7 +136,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(sluice.getSession()).toBeNull();
   });
 
-  it("refuses what is no prompt, no command and no sandbox's id, before anything is made", async () => {
+  it("refuses an invalid prompt, command and sandbox id before it creates anything", async () => {
     const sluice = bench.make();
     const refused = { code: "invalid_request" };
     for (const wrong of [undefined, null, 5, {}, ["x"]] as unknown as string[]) {
@@ -152,7 +152,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(sluice.status()).toMatchObject({ sandbox: "stopped", agent: "idle" });
   });
 
-  it("a checkpoint that is not there costs nothing: the sandbox and its conversation stay", async () => {
+  it("an unknown checkpoint changes nothing: the sandbox and its conversation stay", async () => {
     const sluice = bench.make().withStorage(await bench.temporary());
     const { sandboxId } = await sluice.run({ prompt: steps({ say: "first" }) });
     const heard = hear(sluice);
@@ -164,7 +164,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(heard.text()).toBe(steps({ say: "first" }));
   });
 
-  it("a paused sandbox has no address, and says so at once", async () => {
+  it("a paused sandbox has no address, which is an immediate error", async () => {
     const sluice = bench.make();
     await sluice.executeCommand("true");
     await sluice.pause();
@@ -174,7 +174,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(await sluice.getHost(8000)).toMatch(/^http:/);
   });
 
-  it("a file's name may be any: that of every object's prototype too", async () => {
+  it("a file may have any name, also __proto__", async () => {
     const sluice = bench.make();
     await sluice.executeCommand("cd output && echo text > __proto__ && printf '\\377' > constructor");
     const { files } = await sluice.getOutputFiles();
@@ -188,7 +188,7 @@ describe.each(named(CORNERS))("%s", (_name, place) => {
     expect(Object.keys(readLocalDir(folder))).toEqual(["__proto__", "constructor"]);
   });
 
-  it("commands work in a folder below the workspace, where one is named", async () => {
+  it("commands run in the working directory below the workspace", async () => {
     const sluice = bench.make().withWorkingDirectory("/home/user/workspace/sub");
     expect((await sluice.executeCommand("echo here > a.txt; basename $PWD")).stdout).toBe("sub\n");
     expect((await sluice.run({ prompt: steps({ shell: "cp sub/a.txt output/" }) })).exitCode).toBe(0);

@@ -26,7 +26,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     "ünïcode.txt",
   ];
 
-  it("EV-49 EV-50: uploads are there at once, byte for byte, whatever their names", async () => {
+  it("EV-49 EV-50: uploads are written at once, byte for byte, with any names", async () => {
     const sluice = bench.make();
     const bytes = Buffer.from([0, 1, 2, 255, 10, 13]);
     await sluice.uploadContext({ "spec.json": JSON.stringify({ a: 1 }), "deep/er/x.txt": "x" });
@@ -45,7 +45,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     }
   });
 
-  it("refuses what would leave the folder, before anything is written", async () => {
+  it("refuses paths out of the folder before it writes anything", async () => {
     const sluice = bench.make();
     for (const path of ["../x", "/etc/x", "a/../../x", "", ".", "a\0b", "a/"]) {
       await expect(sluice.uploadFiles({ ok: "x", [path]: "x" })).rejects.toMatchObject({
@@ -63,7 +63,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     });
   });
 
-  it("EV-52: readLocalDir gives the top, or all, and never what a link leads out to", async () => {
+  it("EV-52: readLocalDir returns the top level or all files, and follows no link out of the folder", async () => {
     const dir = await bench.temporary();
     await mkdir(join(dir, "sub/deep"), { recursive: true });
     await writeFile(join(dir, "a.txt"), "a");
@@ -79,7 +79,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect((await sluice.executeCommand("od -An -tx1 context/sub/deep/b.bin")).stdout).toBe(" 00 ff\n");
   });
 
-  it("EV-53: what the builders are given is uploaded with the first run, not before, and again after a kill", async () => {
+  it("EV-53: the builders' files are uploaded with the first run, and again after a kill", async () => {
     const sluice = bench.make().withContext({ "a.txt": "one" }).withFiles({ "b/c.txt": "two" });
     expect(sluice.getSession()).toBeNull();
     const cat = steps({ shell: "cat context/a.txt b/c.txt > output/seen.txt" });
@@ -90,7 +90,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect((await sluice.getOutputFiles()).files).toEqual({ "seen.txt": "onetwo" });
   });
 
-  it("EV-54: what was made since the last run or command comes back, and goes to a local folder", async () => {
+  it("EV-54: files since the last run or command are returned and can be saved to a local folder", async () => {
     const sluice = bench.make();
     const made = HOSTILE.map((name) => ({ write: { path: `output/${name}`, content: name } }));
     await sluice.run({ prompt: steps(...made, { write: { path: "output/deep/er/x.txt", content: "x" } }) });
@@ -103,7 +103,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     const dir = await bench.temporary();
     saveLocalDir(join(dir, "out"), all.files);
     for (const name of HOSTILE) expect(readFileSync(join(dir, "out", name), "utf8")).toBe(name);
-    // Files from before the last one are filtered out, and so is what is uploaded before it; bytes stay bytes.
+    // Files and uploads from before the last run are filtered out; bytes stay bytes.
     await sluice.uploadFiles({ "output/mine.txt": "x" });
     await sluice.executeCommand("printf '\\000\\377' > output/new.bin; touch -d 2001-01-01 output/new.bin");
     const later = await sluice.getOutputFiles(true);
@@ -112,7 +112,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect((await sluice.getOutputFiles(true)).files).toEqual({ "a b.txt": "changed" });
   });
 
-  it("EV-55 EV-56: a schema gives data, or says what is wrong with it", async () => {
+  it("EV-55 EV-56: a schema gives data or an error", async () => {
     const sluice = bench.make().withSchema(z.object({ summary: z.string(), score: z.number() }));
     await sluice.run({ prompt: write('{"summary":"fine","score":85}') });
     const good = await sluice.getOutputFiles();
@@ -161,14 +161,14 @@ describe("saveLocalDir", () => {
   });
   afterEach(() => bench.close());
 
-  it("writes nothing where one path would lead outside (weakness 9)", async () => {
+  it("writes nothing if one path leads outside (weakness 9)", async () => {
     const dir = await bench.temporary();
     for (const path of ["../x", "/tmp/sluice-x", "a/../../x", "a\0b"])
       expect(() => saveLocalDir(join(dir, "in"), { "ok.txt": "x", [path]: "x" })).toThrow(/path of a file/);
     expect(readLocalDir(dir, true)).toEqual({});
   });
 
-  it("follows no link that lies in the folder", async () => {
+  it("follows no link in the folder", async () => {
     const dir = await bench.temporary();
     await mkdir(join(dir, "target"));
     await mkdir(join(dir, "in"));

@@ -3,8 +3,8 @@ import { extractBrowserUseUrls } from "../../../src/sdk/index.ts";
 import { script as steps } from "../../support/engine.ts";
 import { CORNERS, hear, named, next, openBench, type SdkBench } from "../../sdk/bench.ts";
 
-/** Section 3.6 for an instance that did not start what runs: after a restart of the program, or beside another one. */
-describe.each(named(CORNERS))("%s: a session that another instance works in", (_name, place) => {
+/** Section 3.6 for an instance that did not start the run: after a restart of the program, or beside another instance. */
+describe.each(named(CORNERS))("%s: a session with a run of another instance", (_name, place) => {
   let bench: SdkBench;
   beforeEach(async () => {
     bench = await openBench(place);
@@ -12,7 +12,7 @@ describe.each(named(CORNERS))("%s: a session that another instance works in", (_
   afterEach(() => bench.close());
 
   const WAITING = steps({ say: "early" }, { shell: "until [ -e go ]; do sleep 0.02; done" }, { say: "late" });
-  /** A background run of an instance that has gone, and the id of its session. */
+  /** A background run of a closed instance, and the id of its session. */
   const left = async (): Promise<string> => {
     const first = bench.make();
     const said = new Promise<void>((resolve) => first.once("content", () => resolve()));
@@ -39,7 +39,7 @@ describe.each(named(CORNERS))("%s: a session that another instance works in", (_
     expect(await second.interrupt()).toBe(false);
   });
 
-  it("interrupt needs nothing before it", async () => {
+  it("interrupt works as the first call", async () => {
     expect(
       await bench
         .make()
@@ -48,7 +48,7 @@ describe.each(named(CORNERS))("%s: a session that another instance works in", (_
     ).toBe(true);
   });
 
-  it("setSession: status knows at once, the end is that of a background run, and replay goes on", async () => {
+  it("setSession: status is current at once, the end is that of a background run, and replay continues", async () => {
     const id = await left();
     const second = bench.make();
     const heard = hear(second);
@@ -64,7 +64,7 @@ describe.each(named(CORNERS))("%s: a session that another instance works in", (_
     await done;
     expect(replayed.join("")).toBe("earlylate");
     expect(heard.reasons()).toEqual(["sandbox_connected", "run_background_complete"]);
-    // A listener of `replay` hears what comes long after the last word, too.
+    // A listener of `replay` also gets events long after the last one.
     const another = bench.make().withSession(id);
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     await another.run({ prompt: steps({ say: "and more" }) });

@@ -11,7 +11,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
   });
   afterEach(() => bench.close());
 
-  it("EV-01 EV-02 EV-03 EV-23 EV-24 EV-29: a run resolves with what the CLI printed, and tells its whole cycle", async () => {
+  it("EV-01 EV-02 EV-03 EV-23 EV-24 EV-29: a run resolves with the CLI's output and emits its whole lifecycle", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     expect(sluice.status()).toMatchObject({
@@ -38,7 +38,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
       expect(new Date(event.timestamp).toISOString()).toBe(event.timestamp);
     }
     expect(heard.text()).toBe("hello");
-    // What was streamed is what was returned, and is JSON Lines.
+    // The streamed output equals the returned output and is JSON Lines.
     expect(heard.stdout.join("")).toBe(result.stdout);
     expect(result.stdout.endsWith("\n")).toBe(true);
     for (const line of result.stdout.trimEnd().split("\n")) expect(JSON.parse(line)).toBeTypeOf("object");
@@ -54,7 +54,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect(new Date(timestamp).toISOString()).toBe(timestamp);
   });
 
-  it("EV-04: a run may take an hour unless it says otherwise; one that takes longer ends with -1", async () => {
+  it("EV-04: the default time limit is an hour, and a longer run ends with -1", async () => {
     const sluice = bench.make();
     const { sandboxId } = await sluice.run({ prompt: steps({ say: "x" }) });
     const started = (await bench.log(sandboxId)).find((event) => event.type === "turn.started");
@@ -97,7 +97,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect((await sluice.run({ prompt: steps({ say: "again" }) })).exitCode).toBe(0);
   });
 
-  it("EV-48: an agent that dies gives its exit code, and its words on stderr", async () => {
+  it("EV-48: a dead agent gives its exit code and its stderr", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     const result = await sluice.run({ prompt: steps({ say: "one" }, { stderr: "it broke" }, { exit: 3 }) });
@@ -107,7 +107,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect(heard.text()).toBe("one");
   });
 
-  it("EV-14: a second run goes on with the conversation, resumed by its own id", async () => {
+  it("EV-14: a second run continues the conversation by the agent's own id", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     await sluice.run({ prompt: "remember the word heron" });
@@ -120,7 +120,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect(starts.map(({ data }) => data.resumed)).toEqual([undefined, first?.native_session_id]);
   });
 
-  it("EV-15 EV-17: what runs is not disturbed by what may not start beside it", async () => {
+  it("EV-15 EV-17: a refused call does not disturb the active run", async () => {
     const sluice = bench.make();
     const busy = { code: "session_busy" };
     const run = sluice.run({
@@ -158,7 +158,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect(heard.reasons().at(-1)).toBe("command_failed");
   });
 
-  it("EV-20: a command in the background is told of when it ends, well or not", async () => {
+  it("EV-20: a background command emits its end, with success or failure", async () => {
     const sluice = bench.make();
     const done = next(sluice, "command_background_complete");
     expect(await sluice.executeCommand("sleep 0.2; echo x", { background: true })).toMatchObject({
@@ -184,7 +184,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     }
   });
 
-  it("EV-30: every reason comes in its place", async () => {
+  it("EV-30: every reason comes at its time", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     await sluice.run({ prompt: steps({ say: "x" }) });
@@ -214,7 +214,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     await other.executeCommand("true");
     expect(joined.reasons()[0]).toBe("sandbox_connected");
     await sluice.kill();
-    // What the other one did in the same sandbox is told here too.
+    // The events of the other instance in the same sandbox are emitted here too.
     expect(heard.reasons()).toEqual([
       "sandbox_boot",
       "sandbox_ready",
@@ -246,7 +246,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     ]);
   });
 
-  it("EV-27: a listener that throws harms nobody, and is told of", async () => {
+  it("EV-27: a throwing listener affects no other, and its error is reported", async () => {
     const sluice = bench.make();
     const errors: string[] = [];
     sluice.on("error", (error) => errors.push(error.message));

@@ -20,7 +20,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
   });
   afterEach(() => bench.close());
 
-  it("EV-60 EV-66: kill destroys the sandbox, and the next run makes a new one that knows nothing", async () => {
+  it("EV-60 EV-66: kill destroys the sandbox, and the next run creates an empty one", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     await sluice.run({ prompt: "the word is heron" });
@@ -44,7 +44,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect((await bench.log(first ?? "")).at(-1)?.type).toBe("session.ended");
   });
 
-  it("kill ends what runs, and its run resolves as interrupted", async () => {
+  it("kill ends the active run, which resolves as interrupted", async () => {
     const sluice = bench.make();
     const run = sluice.run({ prompt: steps({ sleep: 60_000 }) });
     await next(sluice, "run_start");
@@ -53,7 +53,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     await sluice.kill();
   });
 
-  it("EV-62: interrupt ends a run or a command in place; the sandbox lives on", async () => {
+  it("EV-62: interrupt ends a run or a command, and the sandbox stays", async () => {
     const sluice = bench.make();
     const heard = hear(sluice);
     const run = sluice.run({ prompt: steps({ sleep: 60_000 }) });
@@ -72,7 +72,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect((await sluice.executeCommand("echo alive")).stdout).toBe("alive\n");
   });
 
-  it("EV-63: interrupt says false where nothing runs", async () => {
+  it("EV-63: interrupt returns false if nothing runs", async () => {
     const sluice = bench.make();
     expect(await sluice.interrupt()).toBe(false);
     await sluice.run({ prompt: steps({ say: "x" }) });
@@ -111,7 +111,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect(heard.reasons().slice(-2)).toEqual(["sandbox_pause", "sandbox_resume"]);
     expect((await sluice.executeCommand("cat kept.txt")).stdout).toBe("kept\n");
     expect(await history(sluice)).toContain("heron");
-    // What runs is interrupted first; a run in a paused sandbox lets it go on.
+    // The active run is interrupted first; a run in a paused sandbox resumes it.
     const run = sluice.run({ prompt: steps({ sleep: 60_000 }) });
     await next(sluice, "run_start");
     await sluice.pause();
@@ -126,7 +126,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     ]);
   });
 
-  it("EV-67 EV-69: setSession and withSession join a sandbox with the next run, and go on there", async () => {
+  it("EV-67 EV-69: setSession and withSession join a sandbox with the next run and continue there", async () => {
     const first = bench.make();
     await first.run({ prompt: "the word is heron" });
     const id = first.getSession() ?? "";
@@ -157,7 +157,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     await third.kill();
   });
 
-  it("a sandbox that is not there is an error, and no sandbox is made", async () => {
+  it("an unknown sandbox is an error, and none is created", async () => {
     const sluice = bench.make().withSession("ses_nowhere");
     const heard = hear(sluice);
     await expect(sluice.run({ prompt: "x" })).rejects.toMatchObject({ code: "session_not_found" });
@@ -183,7 +183,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     const list = await sluice.listCheckpoints({ limit: 2 });
     expect(list).toEqual([explicit, two.checkpoint]);
     expect(new Date(explicit.timestamp).toISOString()).toBe(explicit.timestamp);
-    // In the background it is made too, although nobody waits for it.
+    // A background run gets its checkpoint too.
     const done = next(sluice, "run_background_complete");
     expect(await sluice.run({ prompt: steps({ say: "x" }), background: true })).not.toHaveProperty(
       "checkpoint",
@@ -192,7 +192,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect(await sluice.listCheckpoints()).toHaveLength(4);
   });
 
-  it("EV-09 EV-10: a run from a checkpoint has its files and its conversation, in a fresh sandbox", async () => {
+  it("EV-09 EV-10: a run from a checkpoint has its files and its conversation in a new sandbox", async () => {
     const storage = await bench.temporary();
     const sluice = bench.make().withStorage(storage);
     await expect(sluice.run({ prompt: "x", from: "latest" })).rejects.toThrow(/No checkpoints found/);
@@ -216,7 +216,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     await expect(other.run({ prompt: "x", from: "ckpt_nope" })).rejects.toMatchObject({
       code: "checkpoint_not_found",
     });
-    // Another place keeps other ones.
+    // Another storage has other checkpoints.
     expect(
       await bench
         .make()
@@ -225,7 +225,7 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     ).toEqual([]);
   });
 
-  it("EV-11 EV-12 EV-13: what needs a storage says so before anything is made", async () => {
+  it("EV-11 EV-12 EV-13: calls that need a storage fail before they create anything", async () => {
     const sluice = bench.make();
     await expect(sluice.run({ prompt: "x", from: "latest" })).rejects.toThrow(/withStorage/);
     await expect(sluice.run({ prompt: "x", checkpointComment: "c" })).rejects.toThrow(/withStorage/);

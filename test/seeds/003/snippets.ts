@@ -3,7 +3,9 @@
  */
 import type { FileMap } from "../../../src/index.ts";
 import { readLocalDir, saveLocalDir, Sluice } from "../../../src/index.ts";
-import type { BrowserUseResponse, LifecycleEvent, OutputEvent, SessionStatus } from "../../../src/index.ts";
+import type { BrowserUseResponse, SessionStatus } from "../../../src/index.ts";
+import type { LifecycleEvent } from "../../../src/dialects/sdk/lifecycle-event.ts";
+import type { OutputEvent } from "../../../src/dialects/sdk/output-event.ts";
 import type { AgentResponse, CheckpointInfo, OutputResult } from "../../../src/index.ts";
 import { z } from "zod";
 

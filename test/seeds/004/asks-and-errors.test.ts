@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** Sends the steps and waits until they ask for something. */
+/** Sends the steps and waits for their request. */
 async function asked(id: string, ...steps: unknown[]): Promise<{ turn: string; events: SluiceEvent[] }> {
   await create(server, id);
   const turn = await send(server, id, ...steps);

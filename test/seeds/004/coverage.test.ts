@@ -3,7 +3,7 @@ import type { ContentPart, SluiceEvent } from "../../../src/contract/index.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { create, EVERYTHING, ofType, readEvents, runTurn } from "./transcript.ts";
 
-/** Seed 004's rows, what sluice calls them, and how each shows itself in a session's events. */
+/** Seed 004's rows with sluice's names and their signs in a session's events. */
 const ROWS: readonly [row: string, feature: string, shows: (events: SluiceEvent[]) => boolean][] = [
   ["Text Messages", "textMessages", (events) => hasPart(events, (part) => part.type === "text")],
   ["Tool Calls", "toolCalls", (events) => hasPart(events, (part) => part.type === "tool_call")],

@@ -127,7 +127,7 @@ describe("seed 004, UniversalEvent", () => {
   });
 });
 
-/** The keys of a type's data as the page's own check knows them: those that it does not call foreign. */
+/** The keys of a type's data that the page's own check accepts. */
 function keysOf(type: string): string[] {
   const all =
     "metadata reason terminated_by message exit_code stderr item item_id native_item_id delta permission_id action " +

@@ -1,6 +1,6 @@
 /**
  * The page of seed 004, key by key, written from its tables alone. It knows nothing of the contract's own schemas,
- * so that the two can be held against each other.
+ * so that the two can be compared.
  */
 type Check = (value: unknown, at: string) => string[];
 
@@ -22,7 +22,7 @@ const listOf =
       ? value.flatMap((one, index) => entry(one, `${at}[${index}]`))
       : [`${at} is no list: ${JSON.stringify(value)}`];
 
-/** Exactly these keys: a name that ends in `?` may be absent, no other may, and nothing else may be there. */
+/** Exactly these keys; a name that ends in `?` may be absent. */
 const object =
   (shape: Record<string, Check>): Check =>
   (value, at) => {
@@ -109,7 +109,7 @@ const envelope: Record<string, Check> = {
   "parent_id?": string,
 };
 
-/** Everything in the event that the page does not define, or defines otherwise. Empty for a good one. */
+/** The event's differences from the page; empty for a valid event. */
 export function offences(
   event: { type: string; sequence: number },
   options: { raw?: boolean } = {},

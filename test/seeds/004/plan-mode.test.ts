@@ -64,7 +64,7 @@ describeLive(`seed 004, question.* of Claude's plan mode${reason ? ` (skipped: $
     expect(resultOf(events)).toMatchObject({ status: "completed" });
   });
 
-  it("words are told to Claude as what should change, through the AG-UI client's resume", async () => {
+  it("text becomes feedback for Claude, through the AG-UI client's resume", async () => {
     const { data } = await asked("changed");
     const resume = [
       { interruptId: data.question_id, status: "resolved", payload: { answer: "Only read it." } },
@@ -111,7 +111,7 @@ describeLive(`seed 004, question.* of Claude's plan mode${reason ? ` (skipped: $
     expect(await listed("user.custom_tool_result")).toMatchObject([{ custom_tool_use_id: use?.id, content }]);
   });
 
-  it("nobody is asked where the session asks for nothing", async () => {
+  it("no question comes up in a session that asks for nothing", async () => {
     await create(server, "bypass", { ...spec(), permissionMode: "bypass", agentMode: "plan" });
     await send(server, "bypass", ...STEPS);
     const events = await ended("bypass");

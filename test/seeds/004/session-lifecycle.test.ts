@@ -94,7 +94,7 @@ describe("seed 004, Session Lifecycle", () => {
 
   it("a last line of stderr without its newline counts, and so do empty ones", async () => {
     await create(server, "err-odd");
-    // The shell step's own stderr is its output; only the agent's process can leave an open line.
+    // The stderr of a shell step is its output; only the agent's process can leave an unfinished line.
     await send(server, "err-odd", { stderr: "a\n\nb\n" }, { exit: 1 });
     const last = (await awaitEnd(server, "err-odd")).at(-1) as EventOf<"session.ended">;
     expect(last.data.stderr).toEqual({ head: "a\n\nb", truncated: false, total_lines: 3 });

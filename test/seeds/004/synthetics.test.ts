@@ -5,8 +5,8 @@ import { openEngine, readAll, runTurn, type TestEngine } from "../../support/eng
 import { expectLawful } from "../../support/laws.ts";
 
 /**
- * An agent that says as little as an agent can: a real process that answers each prompt with one line, without a
- * session of its own, without item starts, deltas, or a word at its end. What is missing is the daemon's to fill.
+ * The tersest possible agent: a real process that answers each prompt with one line, without a
+ * session of its own, without item starts, deltas, or an end. The daemon adds the missing events.
  */
 const terse: Harness<null> = {
   id: "terse",

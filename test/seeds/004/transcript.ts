@@ -3,7 +3,7 @@ import { readFrames } from "../../support/sse.ts";
 import type { TestServer } from "../../support/server.ts";
 import { script } from "../../support/engine.ts";
 
-/** What a client does that was written from the page: plain HTTP and SSE, no library of ours. */
+/** A client written from the page: plain HTTP and SSE, without our libraries. */
 
 export async function post(server: TestServer, path: string, body?: unknown): Promise<Response> {
   return server.fetch(`/v1/sessions/${path}`, {
@@ -24,7 +24,7 @@ export async function send(server: TestServer, id: string, ...steps: unknown[]):
   return response.headers.get("sluice-turn-id") ?? "";
 }
 
-/** Every page of the events, put together. */
+/** All pages of the events. */
 export async function readEvents(server: TestServer, id: string, query = ""): Promise<SluiceEvent[]> {
   const events: SluiceEvent[] = [];
   for (;;) {
@@ -36,7 +36,7 @@ export async function readEvents(server: TestServer, id: string, query = ""): Pr
   }
 }
 
-/** Follows the session, extensions and all, and answers what it asks, until its turn has ended. */
+/** Follows the session with extensions and answers its requests until its turn ends. */
 export async function awaitTurn(server: TestServer, id: string, turn: string): Promise<SluiceEvent[]> {
   const frames = await readFrames(server, id, {
     after: 0,
@@ -60,7 +60,7 @@ export async function runTurn(server: TestServer, id: string, ...steps: unknown[
   return awaitTurn(server, id, await send(server, id, ...steps));
 }
 
-/** The word in the prompt is the answer: "no" rejects. */
+/** The answer is in the prompt: "no" rejects. */
 async function answer(server: TestServer, id: string, event: SluiceEvent): Promise<void> {
   const says = (text: string): boolean => JSON.stringify(event.data).includes(text);
   if (event.type === "permission.requested") {
@@ -85,7 +85,7 @@ export function ofType<T extends EventType>(events: readonly SluiceEvent[], type
   return events.filter((event): event is EventOf<T> => event.type === type);
 }
 
-/** Each thing that the agent can do, once: the session in which the whole page should show itself. */
+/** A session with each ability of the agent once, for the whole page. */
 export const EVERYTHING: readonly unknown[] = [
   {
     plan: [

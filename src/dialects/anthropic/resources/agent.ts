@@ -1,10 +1,55 @@
+import type { BetaManagedAgentsAgent } from "@anthropic-ai/sdk/resources/beta/agents";
 import { z } from "zod";
 import { SluiceError } from "../../../contract/index.ts";
-import { Metadata, MetadataPatch, patchMetadata, toMetadata } from "./metadata.ts";
-import { type Model, ModelParams, resolveModel } from "./model.ts";
-import { refuse, unsupported } from "./refusal.ts";
-import { type Stored, toTimes } from "./stored.ts";
+import {
+  type Immutable,
+  Metadata,
+  MetadataPatch,
+  patchMetadata,
+  refuse,
+  type Stored,
+  toMetadata,
+  toTimes,
+  unsupported,
+} from "./resource.ts";
 import { assertToolsFit, type McpServer, McpServerList, resolveTools, type Tool, ToolList } from "./tools.ts";
+
+const LEVELS = ["low", "medium", "high", "xhigh", "max"] as const;
+const Level = z.enum(LEVELS);
+
+/** A model by name, or with settings. */
+export const ModelParams = z.union([
+  z.string().min(1).max(256),
+  z.object({
+    id: z.string().min(1).max(256),
+    effort: z
+      .union([Level, z.object({ type: Level })])
+      .transform((effort) => (typeof effort === "string" ? { type: effort } : effort))
+      .nullish(),
+    inference_geo: z.string().nullish(),
+    speed: z.enum(["standard", "fast"]).nullish(),
+  }),
+]);
+export type ModelParams = z.infer<typeof ModelParams>;
+
+export interface Model {
+  readonly id: string;
+  readonly effort?: { readonly type: (typeof LEVELS)[number] };
+  readonly inference_geo?: string;
+  readonly speed: "standard" | "fast";
+}
+
+/** A new model replaces the old one as a whole, except for an effort that is left out. */
+export function resolveModel(given: ModelParams, before?: Model): Model {
+  const { id, effort, inference_geo, speed } = typeof given === "string" ? { id: given } : given;
+  const kept = effort === undefined ? before?.effort : (effort ?? undefined);
+  return {
+    id,
+    ...(kept && { effort: kept }),
+    ...(inference_geo && { inference_geo }),
+    speed: speed ?? "standard",
+  };
+}
 
 const Name = z.string().min(1).max(256);
 const Description = z.string().max(2048);
@@ -47,11 +92,11 @@ export type UpdateAgent = z.infer<typeof UpdateAgent>;
 export interface AgentSkill {
   readonly type: "anthropic" | "custom";
   readonly skill_id: string;
-  /** A version's id, or `latest`. */
+  /** The id of a version, or `latest`. */
   readonly version: string;
 }
 
-/** What an agent is, beside its name in the catalog and its times. */
+/** An agent without its id and times. */
 export interface AgentBody {
   readonly version: number;
   readonly name: string;
@@ -75,7 +120,8 @@ export interface Agent extends AgentBody {
 }
 
 export function toAgent(stored: Stored<AgentBody>): Agent {
-  return { id: stored.id, type: "agent", ...stored.body, ...toTimes(stored) };
+  const agent = { id: stored.id, type: "agent", ...stored.body, ...toTimes(stored) } as const;
+  return agent satisfies Immutable<BetaManagedAgentsAgent>;
 }
 
 export function createAgentBody(given: CreateAgent): AgentBody {
@@ -96,7 +142,7 @@ export function createAgentBody(given: CreateAgent): AgentBody {
   });
 }
 
-/** What is left out stays, null or nothing clears. The same body where nothing really changes. */
+/** An absent field stays; null or an empty value clears it. Returns the same body if nothing changes. */
 export function updateAgentBody(stored: AgentBody, given: UpdateAgent): AgentBody {
   if (stored.archived_at !== null) throw refuse("The agent is archived, so it cannot be updated.");
   if (given.version !== undefined && given.version !== stored.version)
@@ -119,7 +165,7 @@ export function updateAgentBody(stored: AgentBody, given: UpdateAgent): AgentBod
 export function resolveSkills(given: z.infer<typeof SkillList>): AgentSkill[] {
   const ids = given.map(({ skill_id }) => skill_id);
   const twice = ids.find((id, at) => ids.indexOf(id) !== at);
-  if (twice !== undefined) throw refuse(`skills: ${twice} is there twice.`);
+  if (twice !== undefined) throw refuse(`skills: ${twice} appears twice. Leave one out.`);
   return given.map(({ type, skill_id, version }) => ({ type, skill_id, version: version ?? "latest" }));
 }
 
@@ -135,7 +181,7 @@ function assertSingle({ multiagent, execution_identity }: Pick<CreateAgent, keyo
 }
 
 function versionMoved(given: number, found: number): SluiceError {
-  const detail = `version: the agent is at version ${found} and not at ${given}. Retrieve it again, and update what you find.`;
+  const detail = `version: the agent is at version ${found} and not at ${given}. Retrieve the agent again and update that version.`;
   return new SluiceError("version_conflict", detail, { given, found });
 }
 
@@ -143,7 +189,7 @@ function isSame(one: AgentBody, other: AgentBody): boolean {
   return toComparable(one) === toComparable(other);
 }
 
-// Both were built by the same lines, so that equal ones have their keys in one order; metadata has not.
+// The same code builds both bodies, so equal ones have equal key order, except in metadata.
 function toComparable({ metadata, ...body }: AgentBody): string {
   return JSON.stringify([body, Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1))]);
 }

@@ -1,9 +1,8 @@
 import { z } from "zod";
-import { refuse } from "./refusal.ts";
+import { refuse } from "./resource.ts";
 
-/** How a credential signs in: what may be shown of it, and apart from that its secrets. */
-
-const Secret = z.string().min(1).max(65_536);
+const Sent = z.string().regex(/^\P{Cs}+$/u, "unpaired surrogates cannot be sent");
+const Secret = Sent.min(1).max(65_536);
 const ServerUrl = z.url({ protocol: /^https?$/, error: "expected an http or https URL" });
 const Moment = z.iso.datetime({ offset: true, error: "expected a time in RFC 3339" });
 
@@ -40,7 +39,7 @@ export const CreateAuth = z.discriminatedUnion("type", [
     expires_at: Moment.nullish(),
     refresh: z
       .object({
-        client_id: z.string().min(1),
+        client_id: Sent.min(1),
         refresh_token: Secret,
         token_endpoint: ServerUrl,
         token_endpoint_auth: EndpointAuth,
@@ -122,7 +121,7 @@ export interface PublicRefresh {
   readonly scope: string | null;
 }
 
-/** Only ever sealed; which of them there are depends on the type. */
+/** The secrets of a credential, which are stored only encrypted. Its type decides which of them exist. */
 export interface CredentialSecrets {
   readonly access_token?: string;
   readonly refresh_token?: string;
@@ -136,6 +135,7 @@ export interface SplitAuth {
   readonly secrets: CredentialSecrets;
 }
 
+/** Separates the secrets from the public fields. */
 export function splitAuth(given: CreateAuth, now: number): SplitAuth {
   if (given.type === "static_bearer") {
     const { type, mcp_server_url, token } = given;
@@ -174,7 +174,7 @@ export function splitAuth(given: CreateAuth, now: number): SplitAuth {
   };
 }
 
-/** The type, the server and the variable's name are for good; a secret that is not given stays. */
+/** Updates a credential. Its type, its server and its variable's name cannot change; an absent secret stays. */
 export function updateAuth(stored: SplitAuth, given: UpdateAuth, now: number): SplitAuth {
   const { auth, secrets } = stored;
   if (given.type !== auth.type) throw immutable("type", auth.type);

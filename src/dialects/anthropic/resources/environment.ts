@@ -1,7 +1,16 @@
+import type { BetaEnvironment } from "@anthropic-ai/sdk/resources/beta/environments";
 import { z } from "zod";
-import { Metadata, MetadataPatch, patchMetadata, toMetadata } from "./metadata.ts";
-import { refuse, unsupported } from "./refusal.ts";
-import { type Stored, toTimes } from "./stored.ts";
+import {
+  type Immutable,
+  Metadata,
+  MetadataPatch,
+  patchMetadata,
+  refuse,
+  type Stored,
+  toMetadata,
+  toTimes,
+  unsupported,
+} from "./resource.ts";
 
 const MANAGERS = ["apt", "cargo", "gem", "go", "npm", "pip"] as const;
 type Manager = (typeof MANAGERS)[number];
@@ -88,7 +97,8 @@ export interface Environment extends EnvironmentBody {
 }
 
 export function toEnvironment(stored: Stored<EnvironmentBody>): Environment {
-  return { id: stored.id, type: "environment", ...stored.body, ...toTimes(stored) };
+  const environment = { id: stored.id, type: "environment", ...stored.body, ...toTimes(stored) } as const;
+  return environment satisfies Immutable<BetaEnvironment>;
 }
 
 export function createEnvironmentBody(given: CreateEnvironment): EnvironmentBody {
@@ -103,7 +113,7 @@ export function createEnvironmentBody(given: CreateEnvironment): EnvironmentBody
   };
 }
 
-/** What is left out stays, at every level; null is the default again. */
+/** An absent field stays, at every level; null restores the default. */
 export function updateEnvironmentBody(stored: EnvironmentBody, given: UpdateEnvironment): EnvironmentBody {
   if (stored.archived_at !== null)
     throw refuse("The environment is archived, so it cannot be updated.", "environment_archived");

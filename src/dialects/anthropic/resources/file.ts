@@ -1,6 +1,7 @@
-import { own } from "../../../contract/ownKeys.ts";
-import { refuse } from "./refusal.ts";
-import { type Stored, toTimestamp } from "./stored.ts";
+import type { BetaFileMetadata } from "@anthropic-ai/sdk/resources/beta/files";
+import { own } from "../../../contract/own-keys.ts";
+import { MIME_TYPES } from "../../shared/mime.ts";
+import { type Immutable, refuse, type Stored, toTimestamp } from "./resource.ts";
 
 const MAX_FILENAME = 500;
 const MIN_SECONDS = 3600;
@@ -13,7 +14,7 @@ export interface FileBody {
   readonly downloadable: boolean;
   readonly expires_at: string | null;
   readonly scope: { readonly type: "session"; readonly id: string } | null;
-  /** SHA-256 of the content; where the bytes are, and not part of any answer. */
+  /** SHA-256 of the content, by which the bytes are found; never in an answer. */
   readonly content: string;
 }
 
@@ -24,15 +25,16 @@ export interface FileMetadata extends Omit<FileBody, "content"> {
 }
 
 export function toFileMetadata({ id, createdAt, body }: Stored<FileBody>): FileMetadata {
-  const { content: _, ...told } = body;
-  return { id, type: "file", ...told, created_at: toTimestamp(createdAt) };
+  const { content: _, ...shown } = body;
+  const file = { id, type: "file", ...shown, created_at: toTimestamp(createdAt) } as const;
+  return file satisfies Immutable<BetaFileMetadata>;
 }
 
 export function isExpired({ expires_at }: FileBody, now: number): boolean {
   return expires_at !== null && Date.parse(expires_at) <= now;
 }
 
-/** The last part of what a client calls its file. */
+/** The last part of the client's file name. */
 export function toFilename(given: string | undefined, mimeType: string): string {
   const name = (given ?? "").split(/[/\\]/).at(-1)?.trim() ?? "";
   if (name === "" || name === "." || name === "..") return `unnamed${EXTENSIONS.get(mimeType) ?? ""}`;
@@ -43,12 +45,12 @@ export function toFilename(given: string | undefined, mimeType: string): string 
   return name;
 }
 
-/** A type that says nothing is replaced by what the name says. */
+/** The given type; the file name decides if there is none or a generic one. */
 export function toMimeType(given: string | undefined, filename: string | undefined): string {
-  const told = given?.split(";")[0]?.trim().toLowerCase() ?? "";
-  if (told !== "" && told !== "application/octet-stream") return told;
-  const extension = /\.[A-Za-z0-9]+$/.exec(filename ?? "")?.[0].toLowerCase() ?? "";
-  return own(MIME_TYPES, extension) ?? "application/octet-stream";
+  const type = given?.split(";")[0]?.trim().toLowerCase() ?? "";
+  if (type !== "" && type !== "application/octet-stream") return type;
+  const extension = /\.([A-Za-z0-9]+)$/.exec(filename ?? "")?.[1]?.toLowerCase() ?? "";
+  return own(TYPES, extension) ?? "application/octet-stream";
 }
 
 export function parseExpiry(text: string | undefined): number | undefined {
@@ -60,36 +62,17 @@ export function parseExpiry(text: string | undefined): number | undefined {
   );
 }
 
-const MIME_TYPES: Readonly<Record<string, string>> = {
-  ".txt": "text/plain",
-  ".log": "text/plain",
-  ".md": "text/markdown",
-  ".csv": "text/csv",
-  ".html": "text/html",
-  ".css": "text/css",
-  ".js": "text/javascript",
-  ".json": "application/json",
-  ".xml": "application/xml",
-  ".yaml": "application/yaml",
-  ".yml": "application/yaml",
-  ".pdf": "application/pdf",
-  ".zip": "application/zip",
-  ".gz": "application/gzip",
-  ".tar": "application/x-tar",
-  ".png": "image/png",
-  ".jpg": "image/jpeg",
-  ".jpeg": "image/jpeg",
-  ".gif": "image/gif",
-  ".webp": "image/webp",
-  ".svg": "image/svg+xml",
-  ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-  ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-  ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+const TYPES: Readonly<Record<string, string>> = {
+  ...MIME_TYPES,
+  css: "text/css",
+  js: "text/javascript",
+  gz: "application/gzip",
+  tar: "application/x-tar",
 };
 
 // The first extension of each type is its usual one.
 const EXTENSIONS = new Map(
-  Object.entries(MIME_TYPES)
+  Object.entries(TYPES)
     .toReversed()
-    .map(([extension, type]) => [type, extension] as const),
+    .map(([extension, type]) => [type, `.${extension}`] as const),
 );

@@ -1,28 +1,18 @@
-import { refuse } from "./refusal.ts";
-import { type Stored, toTimes, toTimestamp } from "./stored.ts";
+import type { BetaSkill, BetaSkillVersion } from "@anthropic-ai/sdk/resources/beta/skills";
+import { refuse, type Stored, toTimes, toTimestamp } from "./resource.ts";
 
 export interface SkillBody {
   readonly display_name: string;
-  /** The slug of its first upload; every later one has the same. */
+  /** The slug of the first version; every later version has the same. */
   readonly name: string;
   readonly latest_version_id: string;
-}
-
-export interface Skill {
-  readonly id: string;
-  readonly type: "skill";
-  readonly display_name: string;
-  readonly latest_version_id: string;
-  readonly source: { readonly type: "custom" };
-  readonly created_at: string;
-  readonly updated_at: string;
 }
 
 export interface SkillVersionBody {
   readonly skill_id: string;
   readonly name: string;
   readonly description: string;
-  /** Paths below the skill's folder, with the SHA-256 of each content. */
+  /** Paths below the skill's folder with the SHA-256 of each content. */
   readonly files: readonly SkillFile[];
 }
 
@@ -32,27 +22,18 @@ export interface SkillFile {
   readonly size: number;
 }
 
-export interface SkillVersion {
-  readonly id: string;
-  readonly type: "skill_version";
-  readonly skill_id: string;
-  readonly name: string;
-  readonly description: string;
-  readonly created_at: string;
-}
-
-export function toSkill(stored: Stored<SkillBody>): Skill {
+export function toSkill(stored: Stored<SkillBody>): BetaSkill {
   const { display_name, latest_version_id } = stored.body;
   const source = { type: "custom" } as const;
   return { id: stored.id, type: "skill", display_name, latest_version_id, source, ...toTimes(stored) };
 }
 
-export function toSkillVersion({ id, createdAt, body }: Stored<SkillVersionBody>): SkillVersion {
+export function toSkillVersion({ id, createdAt, body }: Stored<SkillVersionBody>): BetaSkillVersion {
   const { skill_id, name, description } = body;
   return { id, type: "skill_version", skill_id, name, description, created_at: toTimestamp(createdAt) };
 }
 
-/** Where a file of an upload belongs: all lie in one top folder, and none leads out of it. */
+/** Splits an upload's path: all files are in one top folder. */
 export function toSkillPath(filename: string): { folder: string; path: string } {
   const [folder, ...rest] = filename.replaceAll("\\", "/").split("/");
   if (!folder || rest.length === 0 || ![folder, ...rest].every(isPlain))
@@ -64,7 +45,7 @@ function isPlain(part: string): boolean {
   return part !== "" && part !== "." && part !== "..";
 }
 
-/** What SKILL.md says of itself, in its front matter. */
+/** The name and description in the front matter of SKILL.md. */
 export function parseSkillText(text: string, folder: string): { name: string; description: string } {
   const front = FRONT_MATTER.exec(text)?.[1];
   if (front === undefined)
@@ -77,7 +58,7 @@ export function parseSkillText(text: string, folder: string): { name: string; de
   return { name, description };
 }
 
-/** What follows the front matter. */
+/** The text after the front matter. */
 export function toSkillContent(text: string): string {
   return text.replace(FRONT_MATTER, "").trim();
 }
@@ -91,7 +72,7 @@ function toSlug(name: string): string {
   );
 }
 
-/** A scalar of YAML as skills have it: plain, quoted, folded or literal over the indented lines that follow. */
+/** The value of a field in front matter: a YAML scalar, plain, quoted, folded or literal. */
 function fieldOf(front: string, field: string): string | undefined {
   const lines = front.split(/\r?\n/);
   const at = lines.findIndex((line) => line.startsWith(`${field}:`));

@@ -1,9 +1,30 @@
+import type { BetaManagedAgentsAgentToolConfig } from "@anthropic-ai/sdk/resources/beta/agents";
 import { z } from "zod";
-import { type ResolvedSwitch, resolveSwitch, Switch } from "./policy.ts";
-import { refuse } from "./refusal.ts";
+import { type Immutable, refuse } from "./resource.ts";
 import { resolveWebConfig, webFetch, webSearch } from "./web-tools.ts";
 
-/** The tools of an agent as a client gives them, and in the resolved form in which every answer has them. */
+/** Whether a tool runs without a permission request. */
+export const Policy = z.union([
+  z.object({ type: z.literal("always_allow") }),
+  z.object({ type: z.literal("always_ask") }),
+  z.object({ type: z.literal("auto") }),
+]);
+export type Policy = z.infer<typeof Policy>;
+
+export const Switch = z.object({ enabled: z.boolean().nullish(), permission_policy: Policy.nullish() });
+export type Switch = z.infer<typeof Switch>;
+
+export interface ResolvedSwitch {
+  readonly enabled: boolean;
+  readonly permission_policy: Policy;
+}
+
+function resolveSwitch(given: Switch | null | undefined, otherwise: ResolvedSwitch): ResolvedSwitch {
+  return {
+    enabled: given?.enabled ?? otherwise.enabled,
+    permission_policy: given?.permission_policy ?? otherwise.permission_policy,
+  };
+}
 
 export const TOOLSET_TOOLS = [
   "bash",
@@ -69,7 +90,7 @@ export const ToolList = z.array(ToolParams);
 export interface AgentToolset {
   readonly type: "agent_toolset_20260401";
   readonly default_config: ResolvedSwitch;
-  readonly configs: readonly (ResolvedSwitch & { readonly type: ToolsetTool; readonly name: ToolsetTool })[];
+  readonly configs: readonly Immutable<BetaManagedAgentsAgentToolConfig>[];
 }
 
 export interface McpToolset {
@@ -83,7 +104,12 @@ export type Tool = AgentToolset | McpToolset | CustomTool;
 
 export const McpServerParams = z.object({
   type: z.literal("url"),
-  name: z.string().min(1).max(255),
+  // The name becomes a part of a URL.
+  name: z
+    .string()
+    .min(1)
+    .max(255)
+    .regex(/^\P{Cs}+$/u, "unpaired surrogates cannot be sent"),
   url: z.url({ protocol: /^https?$/, error: "expected an http or https URL" }),
 });
 export type McpServer = z.infer<typeof McpServerParams>;
@@ -102,7 +128,7 @@ export function resolveTools(given: readonly ToolParams[]): Tool[] {
   return tools;
 }
 
-/** Servers and toolsets name each other: none is without the other. */
+/** Each server needs a toolset and each toolset a server. */
 export function assertToolsFit(tools: readonly Tool[], servers: readonly McpServer[]): void {
   assertUnique(
     "mcp_servers",
@@ -114,20 +140,6 @@ export function assertToolsFit(tools: readonly Tool[], servers: readonly McpServ
   const known = new Set(servers.map(({ name }) => name));
   for (const name of named)
     if (!known.has(name)) throw refuse(`tools: an mcp_toolset names ${name}, which is not in mcp_servers.`);
-}
-
-/** How a tool of the toolset is to be treated; undefined where the agent has no toolset. */
-export function policyOf(
-  tools: readonly Tool[],
-  tool: { name: string; server?: string | undefined },
-): ResolvedSwitch | undefined {
-  const toolset = tools.find((candidate) =>
-    tool.server === undefined
-      ? candidate.type === "agent_toolset_20260401"
-      : candidate.type === "mcp_toolset" && candidate.mcp_server_name === tool.server,
-  );
-  if (!toolset || toolset.type === "custom") return undefined;
-  return toolset.configs.find(({ name }) => name === tool.name) ?? toolset.default_config;
 }
 
 function resolveTool(tool: ToolParams): Tool {
@@ -151,7 +163,8 @@ function resolveTool(tool: ToolParams): Tool {
       resolveWebConfig(config),
     ),
   );
-  return { type: tool.type, default_config, configs };
+  // Each name has the fields of its own tool, which the compiler cannot follow here.
+  return { type: tool.type, default_config, configs: configs as unknown as AgentToolset["configs"] };
 }
 
 function toIdentity(tool: Tool): string {
@@ -161,5 +174,5 @@ function toIdentity(tool: Tool): string {
 
 function assertUnique(where: string, names: readonly string[]): void {
   const twice = names.find((name, at) => names.indexOf(name) !== at);
-  if (twice !== undefined) throw refuse(`${where}: ${twice} is there twice.`);
+  if (twice !== undefined) throw refuse(`${where}: ${twice} appears twice. Leave one out.`);
 }

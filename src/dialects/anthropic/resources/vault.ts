@@ -1,7 +1,27 @@
+import type {
+  BetaManagedAgentsCredential,
+  BetaManagedAgentsVault,
+} from "@anthropic-ai/sdk/resources/beta/vaults";
 import { z } from "zod";
-import { Metadata, MetadataPatch, patchMetadata, toMetadata } from "./metadata.ts";
-import { refuse } from "./refusal.ts";
-import { type Stored, toTimes } from "./stored.ts";
+import {
+  CreateAuth,
+  type CredentialSecrets,
+  type PublicAuth,
+  type SplitAuth,
+  splitAuth,
+  UpdateAuth,
+  updateAuth,
+} from "./credential-auth.ts";
+import {
+  type Immutable,
+  Metadata,
+  MetadataPatch,
+  patchMetadata,
+  refuse,
+  type Stored,
+  toMetadata,
+  toTimes,
+} from "./resource.ts";
 
 const DisplayName = z.string().min(1).max(255);
 
@@ -28,7 +48,8 @@ export interface Vault extends VaultBody {
 }
 
 export function toVault(stored: Stored<VaultBody>): Vault {
-  return { id: stored.id, type: "vault", ...stored.body, ...toTimes(stored) };
+  const vault = { id: stored.id, type: "vault", ...stored.body, ...toTimes(stored) } as const;
+  return vault satisfies Immutable<BetaManagedAgentsVault>;
 }
 
 export function createVaultBody(given: CreateVault): VaultBody {
@@ -42,4 +63,70 @@ export function updateVaultBody(stored: VaultBody, given: UpdateVault): VaultBod
     display_name: given.display_name ?? stored.display_name,
     metadata: patchMetadata(stored.metadata, given.metadata),
   };
+}
+
+export const CreateCredential = z.object({
+  auth: CreateAuth,
+  display_name: z.string().max(255).nullish(),
+  metadata: Metadata.nullish(),
+});
+export type CreateCredential = z.infer<typeof CreateCredential>;
+
+export const UpdateCredential = z.object({
+  auth: UpdateAuth.optional(),
+  display_name: z.string().max(255).nullish(),
+  metadata: MetadataPatch.nullish(),
+});
+export type UpdateCredential = z.infer<typeof UpdateCredential>;
+
+/** The public part of a credential. */
+export interface CredentialBody {
+  readonly vault_id: string;
+  readonly display_name: string | null;
+  readonly metadata: Metadata;
+  readonly auth: PublicAuth;
+  readonly archived_at: string | null;
+}
+
+export interface Credential extends CredentialBody {
+  readonly id: string;
+  readonly type: "vault_credential";
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+/** A credential to store: the public body, and the secrets to encrypt. */
+export interface NewCredential {
+  readonly body: CredentialBody;
+  readonly secrets: CredentialSecrets;
+}
+
+export function toCredential(stored: Stored<CredentialBody>): Credential {
+  const credential = { id: stored.id, type: "vault_credential", ...stored.body, ...toTimes(stored) } as const;
+  return credential satisfies Immutable<BetaManagedAgentsCredential>;
+}
+
+export function createCredential(vaultId: string, given: CreateCredential, now: number): NewCredential {
+  const { auth, secrets } = splitAuth(given.auth, now);
+  const display_name = given.display_name || null;
+  const metadata = toMetadata(given.metadata);
+  return { body: { vault_id: vaultId, display_name, metadata, auth, archived_at: null }, secrets };
+}
+
+export function updateCredential(
+  stored: CredentialBody,
+  secrets: CredentialSecrets,
+  given: UpdateCredential,
+  now: number,
+): NewCredential {
+  if (stored.archived_at !== null) throw refuse("The credential is archived, so it cannot be updated.");
+  const before: SplitAuth = { auth: stored.auth, secrets };
+  const after = given.auth ? updateAuth(before, given.auth, now) : before;
+  const body: CredentialBody = {
+    ...stored,
+    auth: after.auth,
+    display_name: given.display_name === undefined ? stored.display_name : given.display_name || null,
+    metadata: patchMetadata(stored.metadata, given.metadata),
+  };
+  return { body, secrets: after.secrets };
 }

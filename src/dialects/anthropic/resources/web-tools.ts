@@ -1,7 +1,5 @@
 import { z } from "zod";
-import { refuse } from "./refusal.ts";
-
-/** What only the web tools of the agent's toolset can be told. */
+import { refuse } from "./resource.ts";
 
 const Domains = z
   .array(

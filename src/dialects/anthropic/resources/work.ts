@@ -1,6 +1,6 @@
+import type { BetaSelfHostedWork } from "@anthropic-ai/sdk/resources/beta/environments";
 import { z } from "zod";
-import { type Metadata, MetadataPatch } from "./metadata.ts";
-import { type Stored, toTimestamp } from "./stored.ts";
+import { type Metadata, MetadataPatch, type Stored, toTimestamp } from "./resource.ts";
 
 export const UpdateWork = z.object({ metadata: MetadataPatch.nullish() });
 export const StopWork = z.object({ force: z.boolean().nullish() });
@@ -10,7 +10,7 @@ export const OPEN_STATES = ["queued", "starting", "active"] as const satisfies r
 
 export const DEFAULT_TTL_SECONDS = 90;
 
-/** A session that wants a worker on the client's side, and how far that has come. */
+/** A session that needs a worker on the client's side, and the state of that work. */
 export interface WorkBody {
   readonly session: string;
   readonly state: WorkState;
@@ -18,11 +18,11 @@ export interface WorkBody {
   readonly acknowledged_at: string | null;
   readonly started_at: string | null;
   readonly latest_heartbeat_at: string | null;
-  /** What the worker knew of when it sent that. */
+  /** The heartbeat before the latest one, as the worker sent it. */
   readonly heartbeat_before?: string;
   readonly stop_requested_at: string | null;
   readonly stopped_at: string | null;
-  /** When it was given out, and until when its worker has it; milliseconds since 1970. */
+  /** When a worker polled the work, and until when it is the worker's; milliseconds since 1970. */
   readonly polled_at: number | null;
   readonly lease_until: number | null;
 }
@@ -42,7 +42,7 @@ export function newWork(session: string): WorkBody {
   };
 }
 
-/** Whether nobody does it: never given out, never acknowledged, or left by a worker that is no more. */
+/** Whether a worker may take the work: it was never polled, never acknowledged, or its lease has expired. */
 export function isClaimable(
   { state, polled_at, lease_until }: WorkBody,
   { now, reclaimMs }: { now: number; reclaimMs: number },
@@ -51,11 +51,11 @@ export function isClaimable(
   return lease_until !== null && lease_until < now;
 }
 
-/** `secret` is told to the worker that gets the work, and in no other answer. */
+/** `secret` goes only to the worker that polls the work. */
 export function toWork(
   stored: Stored<WorkBody> & { parent: string | undefined },
   secret: string | null = null,
-): object {
+): BetaSelfHostedWork {
   const { session, polled_at: _, lease_until: __, heartbeat_before: ___, ...body } = stored.body;
   return {
     id: stored.id,
@@ -66,4 +66,46 @@ export function toWork(
     created_at: toTimestamp(stored.createdAt),
     ...body,
   };
+}
+
+/** Names that dialects interpret; a runner must not use them. */
+const RESERVED = /^(sluice|universal|anthropic|ag-ui|ndjson|acp)\./;
+
+const Custom = z.strictObject({
+  type: z.literal("custom"),
+  name: z
+    .string()
+    .min(1)
+    .max(256)
+    .refine((name) => !RESERVED.test(name), "the name is reserved"),
+  value: z.unknown(),
+});
+
+const ErrorReport = z.strictObject({
+  type: z.literal("error"),
+  message: z.string().min(1).max(10_000),
+  code: z
+    .string()
+    .regex(/^[a-z0-9_]{1,64}$/, "expected lower-case letters, digits and underscores")
+    .optional(),
+  details: z.unknown().optional(),
+});
+
+/** A remote runner's report; all of its events reach the log, or none. */
+export const Callback = z.strictObject({
+  run_id: z.string().min(1).max(128),
+  events: z
+    .array(z.discriminatedUnion("type", [Custom, ErrorReport]))
+    .min(1)
+    .max(100),
+});
+export type Callback = z.infer<typeof Callback>;
+
+/** The runner that may report to a session. */
+export interface CallbackRunBody {
+  readonly run_id: string;
+  /** The session's tenant. */
+  readonly owner: string;
+  /** Distinguishes the session from a later one of the same id. */
+  readonly session_created_at: number;
 }

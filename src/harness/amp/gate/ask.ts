@@ -1,11 +1,13 @@
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
-import { SOCKET, type Verdict, withFolder } from "./socket.ts";
 
 const ALLOW = 0;
 const REJECT = 2;
 
-/** Asks the gate whether the tool may run, and waits however long the answer takes. Without an answer it may not. */
+/**
+ * Asks the gate for permission, and waits for the answer however long it takes. Without an answer the tool may not
+ * run.
+ */
 export async function askGate(folder: string): Promise<void> {
   const input = parse(await text(process.stdin));
   const question = { tool: process.env["AGENT_TOOL_NAME"] ?? "unknown", input };
@@ -30,4 +32,28 @@ function parse(words: string): unknown {
   } catch {
     return {};
   }
+}
+
+/** The gate's socket, relative to its folder: a whole path may be too long for a socket. */
+export const SOCKET = "gate.sock";
+
+export function withFolder<T>(folder: string, work: () => T): T {
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    return work();
+  } finally {
+    process.chdir(before);
+  }
+}
+
+/** A call that Amp wants to make. */
+export interface Question {
+  readonly tool: string;
+  readonly input: unknown;
+}
+
+export interface Verdict {
+  readonly allowed: boolean;
+  readonly message?: string;
 }

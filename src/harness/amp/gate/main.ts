@@ -2,8 +2,8 @@ import { askGate } from "./ask.ts";
 import { runBehindGate } from "./run.ts";
 
 /**
- * `run FOLDER COMMAND…` is the agent's process; `ask FOLDER` is what Amp starts before a tool runs,
- * by the rule `delegate`: exit status 0 lets it run, 2 forbids it, with the reason on stderr.
+ * `run FOLDER COMMAND…` is the agent's process. Amp starts `ask FOLDER` before a tool runs, by its rule `delegate`:
+ * exit status 0 allows the call, 2 forbids it, with the reason on stderr.
  */
 const [role, folder = ".", ...command] = process.argv.slice(2);
 

@@ -3,27 +3,26 @@ import { rmSync } from "node:fs";
 import { constants } from "node:os";
 import { createServer } from "node:net";
 import { delimiter, dirname } from "node:path";
-import { Lines } from "./lines.ts";
-import { type Question, SOCKET, type Verdict, withFolder } from "./socket.ts";
+import { type Question, SOCKET, type Verdict, withFolder } from "./ask.ts";
 
 const NOT_FOUND = 127;
 
-/** Runs Amp, hands it what we are told, and stands between it and the tools that somebody has to allow. */
+/** Runs Amp, forwards our lines to it, and asks for permission before its tools run. */
 export function runBehindGate(folder: string, [program = "amp", ...args]: readonly string[]): void {
   const path = [folder, process.env["PATH"], dirname(process.execPath)].filter(Boolean).join(delimiter);
-  // In a group of its own, so that a signal to ours reaches it once: by our hand.
+  // In its own process group, so that a signal reaches it once: from us.
   const amp = spawn(program, args, {
     stdio: ["pipe", "pipe", "inherit"],
     detached: true,
     env: { ...process.env, PATH: path },
   });
   const gate = new Gate(folder);
-  const told = new Lines((line) => hear(line, amp, gate));
+  const told = new Lines((line) => route(line, amp, gate));
   process.stdin.on("data", (bytes: Buffer) => told.add(bytes));
   process.stdin.on("end", () => amp.stdin.end());
   amp.stdin.on("error", () => {});
 
-  // Whole lines only: a question of ours must not stand in the middle of one of Amp's.
+  // Whole lines only: a request of the gate must not split a line of Amp.
   const said = new Lines((line) => process.stdout.write(line));
   amp.stdout.on("data", (bytes: Buffer) => said.add(bytes));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => amp.kill(signal));
@@ -38,8 +37,8 @@ export function runBehindGate(folder: string, [program = "amp", ...args]: readon
   });
 }
 
-/** A line of the engine's: some are for the gate, every other is for Amp. */
-function hear(line: Buffer, amp: ChildProcess, gate: Gate): void {
+/** Handles one line of the engine: for the gate, or else for Amp. */
+function route(line: Buffer, amp: ChildProcess, gate: Gate): void {
   const command = parse(line);
   if (command["type"] === "interrupt") amp.kill("SIGINT");
   else if (command["type"] === "permission") gate.answer(command);
@@ -89,7 +88,7 @@ class Gate {
     return id;
   }
 
-  /** Amp does not wait any more. */
+  /** Amp does not wait for the answer any more. */
   #withdraw(id: string): void {
     if (this.#waiting.delete(id)) say({ type: "permission.withdrawn", id });
   }
@@ -105,5 +104,32 @@ function parse(line: Buffer): Record<string, unknown> {
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
   } catch {
     return {};
+  }
+}
+
+/** Splits bytes into whole lines, each with its newline. */
+export class Lines {
+  readonly #give: (line: Buffer) => void;
+  #rest: Buffer[] = [];
+
+  constructor(give: (line: Buffer) => void) {
+    this.#give = give;
+  }
+
+  add(bytes: Buffer): void {
+    let begin = 0;
+    for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, begin)) {
+      const line = bytes.subarray(begin, end + 1);
+      this.#give(this.#rest.length === 0 ? line : Buffer.concat([...this.#rest, line]));
+      this.#rest = [];
+      begin = end + 1;
+    }
+    if (begin < bytes.length) this.#rest.push(Buffer.from(bytes.subarray(begin)));
+  }
+
+  /** Gives the text behind the last newline. */
+  end(): void {
+    if (this.#rest.length > 0) this.#give(Buffer.concat(this.#rest));
+    this.#rest = [];
   }
 }

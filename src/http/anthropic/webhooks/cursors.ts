@@ -1,55 +1,54 @@
-import { createHash } from "node:crypto";
 import type { Catalog, Document } from "../../../catalog/port.ts";
 import type { EventLog, SessionRow } from "../../../log/port.ts";
-import { DEFAULT_OWNER } from "../../auth.ts";
-import { Shelf } from "../shelf.ts";
-import { SYSTEM_OWNER } from "../signing-key.ts";
+import { DEFAULT_TENANT, SYSTEM_TENANT } from "../../auth.ts";
+import { sha256 } from "../../digest.ts";
+import { Collection } from "../collections.ts";
 
-/** How far one endpoint has heard of one session. */
+/** The progress of one endpoint in one session. */
 export interface Cursor {
   readonly session: string;
-  /** Tells it from a later session of the same name. */
+  /** The creation time of the session: a later one may have the same id. */
   readonly created_at: number;
-  /** The last event that the endpoint has taken. */
+  /** The last event that the endpoint has accepted. */
   readonly after: number;
-  /** When its session was found to be gone: what is left to tell is that. */
+  /** The time at which the session was found deleted; only the deletion is left to report. */
   readonly deleted_at: number | null;
-  /** Whose session it is: where it was deleted, nothing else tells. Absent where a cursor is older than this field. */
+  /** The tenant of the session, kept for the report of its deletion. Absent in older cursors. */
   readonly workspace?: string;
 }
 
-type Place = Pick<SessionRow, "id" | "createdAt">;
+type SessionKey = Pick<SessionRow, "id" | "createdAt">;
 
 const PAGE = 100;
 
-/** The cursors of one endpoint: all that has to be remembered of what it was told. */
+/** The cursors of one endpoint. */
 export class Cursors {
   readonly #catalog: Catalog;
   readonly #endpoint: string;
-  readonly #shelf: Shelf<Cursor>;
-  readonly #endpoints: Shelf<{ since: number; settled: boolean }>;
+  readonly #collection: Collection<Cursor>;
+  readonly #endpoints: Collection<{ since: number; settled: boolean }>;
 
   constructor(catalog: Catalog, url: string) {
     this.#catalog = catalog;
-    this.#endpoint = createHash("sha256").update(url).digest("hex").slice(0, 16);
-    this.#shelf = new Shelf(catalog, "webhook_cursor");
-    this.#endpoints = new Shelf(catalog, "webhook_endpoint");
+    this.#endpoint = sha256(url).slice(0, 16);
+    this.#collection = new Collection(catalog, "webhook_cursor");
+    this.#endpoints = new Collection(catalog, "webhook_endpoint");
   }
 
   find(session: string): Promise<Document<Cursor> | undefined> {
-    return this.#shelf.find(SYSTEM_OWNER, this.#idOf(session));
+    return this.#collection.find(SYSTEM_TENANT, this.#idOf(session));
   }
 
-  async begin(row: Place, workspace: string): Promise<Document<Cursor>> {
+  async begin(row: SessionKey, workspace: string): Promise<Document<Cursor>> {
     const creation = this.#creation(row, { after: 0, workspace });
-    const [begun] = await this.#catalog.write(SYSTEM_OWNER, [creation]);
+    const [begun] = await this.#catalog.write(SYSTEM_TENANT, [creation]);
     return begun as Document<Cursor>;
   }
 
-  /** The server's own where a session was made through another dialect. */
+  /** The tenant of a session; the default tenant if another dialect created the session. */
   async workspaceOf(session: string): Promise<string> {
-    const [owner] = await this.#catalog.ownersOf("session", session);
-    return owner ?? DEFAULT_OWNER;
+    const [tenant] = await this.#catalog.tenantsOf("session", session);
+    return tenant ?? DEFAULT_TENANT;
   }
 
   async move(
@@ -57,38 +56,38 @@ export class Cursors {
     change: Partial<Pick<Cursor, "after" | "deleted_at">>,
   ): Promise<Document<Cursor>> {
     const { kind, id, revision: expect, body } = cursor;
-    const [moved] = await this.#catalog.write(SYSTEM_OWNER, [
+    const [moved] = await this.#catalog.write(SYSTEM_TENANT, [
       { op: "replace", kind, id, expect, body: { ...body, ...change } },
     ]);
     return moved as Document<Cursor>;
   }
 
   async remove({ kind, id }: Document<Cursor>): Promise<void> {
-    await this.#catalog.write(SYSTEM_OWNER, [{ op: "remove", kind, id }]);
+    await this.#catalog.write(SYSTEM_TENANT, [{ op: "remove", kind, id }]);
   }
 
-  /** An endpoint that was never named before hears of what comes, and not of what was. */
+  /** A new endpoint gets future events alone: existing sessions start at their head. */
   async settle(log: EventLog, now = Date.now()): Promise<void> {
-    const [owner, id] = [SYSTEM_OWNER, this.#endpoint];
+    const [tenant, id] = [SYSTEM_TENANT, this.#endpoint];
     const { kind } = this.#endpoints;
-    if (!(await this.#endpoints.find(owner, id)))
-      await this.#catalog.write(owner, [{ op: "create", kind, id, body: { since: now, settled: false } }]);
-    const { body } = await this.#endpoints.get(owner, id);
+    if (!(await this.#endpoints.find(tenant, id)))
+      await this.#catalog.write(tenant, [{ op: "create", kind, id, body: { since: now, settled: false } }]);
+    const { body } = await this.#endpoints.get(tenant, id);
     if (body.settled) return;
     for await (const { row, cursor } of this.#sessions(log))
       if (!cursor && row.createdAt < body.since)
-        await this.#catalog.write(owner, [
+        await this.#catalog.write(tenant, [
           this.#creation(row, { after: row.head, workspace: await this.workspaceOf(row.id) }),
         ]);
-    await this.#endpoints.update(owner, id, () => ({ replace: { body: { ...body, settled: true } } }));
+    await this.#endpoints.update(tenant, id, () => ({ replace: { body: { ...body, settled: true } } }));
   }
 
-  /** The sessions of which there may be something to tell. */
+  /** The sessions with undelivered events, and deleted sessions that still have a cursor. */
   async *behind(log: EventLog): AsyncGenerator<string> {
     for await (const { row, cursor } of this.#sessions(log))
       if (!cursor || cursor.created_at !== row.createdAt || cursor.after < row.head) yield row.id;
     for (let after: number | undefined; ;) {
-      const page = await this.#shelf.list(SYSTEM_OWNER, { parent: this.#endpoint, after, limit: PAGE });
+      const page = await this.#collection.list(SYSTEM_TENANT, { parent: this.#endpoint, after, limit: PAGE });
       for (const { body } of page) if (!(await log.find(body.session))) yield body.session;
       after = page.at(-1)?.ordinal;
       if (page.length < PAGE) return;
@@ -99,7 +98,7 @@ export class Cursors {
     for (let before: number | undefined; ;) {
       const rows = await log.list({ limit: PAGE, ...(before !== undefined && { before }) });
       const ids = rows.map(({ id }) => this.#idOf(id));
-      const found = rows.length > 0 ? await this.#shelf.list(SYSTEM_OWNER, { ids, limit: PAGE }) : [];
+      const found = rows.length > 0 ? await this.#collection.list(SYSTEM_TENANT, { ids, limit: PAGE }) : [];
       const cursors = new Map(found.map(({ body }) => [body.session, body]));
       for (const row of rows) yield { row, cursor: cursors.get(row.id) };
       before = rows.at(-1)?.ordinal;
@@ -107,9 +106,12 @@ export class Cursors {
     }
   }
 
-  #creation({ id: session, createdAt }: Place, { after, workspace }: { after: number; workspace: string }) {
+  #creation(
+    { id: session, createdAt }: SessionKey,
+    { after, workspace }: { after: number; workspace: string },
+  ) {
     const body: Cursor = { session, created_at: createdAt, after, deleted_at: null, workspace };
-    const { kind } = this.#shelf;
+    const { kind } = this.#collection;
     return { op: "create", kind, id: this.#idOf(session), parent: this.#endpoint, body } as const;
   }
 

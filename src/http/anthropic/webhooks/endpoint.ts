@@ -1,14 +1,18 @@
+import { createHmac, randomBytes } from "node:crypto";
+import { chmodSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Logger } from "../../logger.ts";
-import { toSignedHeaders } from "./secret.ts";
+import { makeOnce } from "../../../catalog/encryption.ts";
+import { SluiceError } from "../../../contract/index.ts";
+import type { Logger } from "../../context.ts";
 
 export interface Patience {
-  /** After the first failure; each further one doubles it. */
+  /** The delay after the first failure; each further one doubles it. */
   readonly firstMs: number;
   readonly mostMs: number;
-  /** After so many failures in a row it is given up, until the next start. */
+  /** After so many failures in a row the endpoint is given up until the next start. */
   readonly failures: number;
-  /** How long an answer may take. */
+  /** How long a response may take. */
   readonly timeoutMs: number;
 }
 
@@ -17,7 +21,7 @@ export const PATIENCE: Patience = { firstMs: 1_000, mostMs: 300_000, failures: 2
 export interface WebhookStats {
   delivered: number;
   failed: number;
-  /** Endpoints that nothing is sent to any more. */
+  /** Endpoints that get no more deliveries. */
   givenUp: number;
 }
 
@@ -30,7 +34,7 @@ export interface EndpointOptions {
   readonly signal: AbortSignal;
 }
 
-/** One receiver: it has taken what it was sent, or it is given up. */
+/** A receiver of webhooks. */
 export class Endpoint {
   readonly #options: EndpointOptions;
   #failures = 0;
@@ -43,7 +47,7 @@ export class Endpoint {
     return this.#failures >= this.#options.patience.failures;
   }
 
-  /** Again and again with the same id; false where it was given up or there is no more time. */
+  /** Retries with the same id; false if the endpoint is given up or the server closes. */
   async deliver(webhook: { id: string; body: string }): Promise<boolean> {
     const { patience, stats, logger, signal, url } = this.#options;
     while (!signal.aborted && !this.isGivenUp) {
@@ -69,7 +73,7 @@ export class Endpoint {
     return false;
   }
 
-  /** What went wrong, if anything did. */
+  /** The problem of a failed delivery; undefined after a success. */
   async #post({ id, body }: { id: string; body: string }): Promise<string | undefined> {
     const { url, key, patience, signal } = this.#options;
     try {
@@ -89,8 +93,41 @@ export class Endpoint {
   }
 }
 
-/** Addresses carry passwords, and tokens in their query. */
+/** Drops the password and the query, which may hold a token. */
 export function withoutSecrets(url: string): string {
   const { origin, pathname } = new URL(url);
   return origin + pathname;
+}
+
+export function webhookKeyFile(folder: string): string {
+  return join(folder, "webhook.key");
+}
+
+/** The key that receivers verify deliveries with, created on first use. Servers that start together agree on one. */
+export function readWebhookKey(folder: string): string {
+  const file = webhookKeyFile(folder);
+  if (!existsSync(file)) makeOnce(file, `whsec_${randomBytes(32).toString("base64")}\n`);
+  const key = readFileSync(file, "utf8").trim();
+  if (!/^whsec_[A-Za-z0-9+/]{32,}={0,2}$/.test(key)) {
+    const detail = `${file} holds no webhook key (whsec_ and base64). Put the right one back, or remove it to have a new one made.`;
+    throw new SluiceError("data_version", detail, { path: file });
+  }
+  chmodSync(file, 0o600);
+  return key;
+}
+
+/** The headers of Standard Webhooks. */
+export function toSignedHeaders(
+  key: string,
+  { id, body, now }: { id: string; body: string; now: number },
+): Record<string, string> {
+  const timestamp = String(Math.floor(now / 1000));
+  const bytes = Buffer.from(key.slice("whsec_".length), "base64");
+  const signature = createHmac("sha256", bytes).update(`${id}.${timestamp}.${body}`).digest("base64");
+  return {
+    "content-type": "application/json",
+    "webhook-id": id,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": `v1,${signature}`,
+  };
 }

@@ -2,8 +2,8 @@ import type { Catalog } from "../../../catalog/port.ts";
 import type { EventType } from "../../../contract/index.ts";
 import { WEBHOOK_EVENTS } from "../../../dialects/anthropic/webhook.ts";
 import type { EventLog } from "../../../log/port.ts";
-import { type Logger, stderrLogger } from "../../logger.ts";
-import { Courier } from "./courier.ts";
+import { type Logger, stderrLogger } from "../../context.ts";
+import { Delivery } from "./delivery.ts";
 import { Cursors } from "./cursors.ts";
 import { Endpoint, PATIENCE, type Patience, type WebhookStats, withoutSecrets } from "./endpoint.ts";
 
@@ -18,38 +18,45 @@ export interface WebhooksOptions {
 }
 
 export interface Webhooks {
-  /** Something of these types was committed; nothing at all where a session was made. */
+  /** Called after each commit. `events` is empty if the commit created a session. */
   committed(session: string, events: readonly { readonly type: EventType }[]): void;
   readonly stats: Readonly<WebhookStats>;
-  /** Lets go; what was not taken yet is told after the next start. */
+  /** The next start makes the deliveries that are still open. */
   close(): Promise<void>;
 }
 
-/** How many sessions are remembered as worth a look; behind that, all of them are looked through again. */
-const MOST_MOVED = 10_000;
-/** How often sessions that run are looked at without being told to: another process may write to the same log. */
+/** How many changed sessions are remembered; beyond that, all sessions are read. */
+const MAX_MOVED = 10_000;
+/** How often the active sessions are read: another process may write to the same log. */
 const LOOK_MS = 10_000;
 
-/** Tells the endpoints what happens to the sessions: at least once, from the log alone, with nothing queued. */
+/** Reports events of sessions to the endpoints, at least once, from the log alone and without a queue. */
 export function createWebhooks(options: WebhooksOptions): Webhooks {
   const stats: WebhookStats = { delivered: 0, failed: 0, givenUp: 0 };
   const abort = new AbortController();
   const { signal } = abort;
-  const rounds = [...new Set(options.urls)].map((url) => new Round(options, { url, stats, signal }));
-  const running = rounds.map((round) => round.run());
+  const dispatchers = [...new Set(options.urls)].map(
+    (url) => new Dispatcher(options, { url, stats, signal }),
+  );
+  const running = dispatchers.map((dispatcher) => dispatcher.run());
   const look = async (): Promise<void> => {
-    for (const { id } of await options.log.active()) for (const round of rounds) round.moved(id);
+    for (const { id } of await options.log.active())
+      for (const dispatcher of dispatchers) dispatcher.moved(id);
   };
   const { logger = stderrLogger } = options;
-  const onUnseen = (error: unknown): void =>
-    logger({ level: "warn", message: "webhooks could not look for what others wrote", error: String(error) });
-  const timer = setInterval(() => void look().catch(onUnseen), LOOK_MS);
+  const onFailure = (error: unknown): void =>
+    logger({
+      level: "warn",
+      message: "webhooks could not read the sessions that other processes wrote to",
+      error: String(error),
+    });
+  const timer = setInterval(() => void look().catch(onFailure), LOOK_MS);
   timer.unref();
   return {
     stats,
     committed(session, events) {
       if (events.length > 0 && !events.some(({ type }) => WEBHOOK_EVENTS.has(type))) return;
-      for (const round of rounds) round.moved(session);
+      for (const dispatcher of dispatchers) dispatcher.moved(session);
     },
     async close() {
       clearInterval(timer);
@@ -59,15 +66,15 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   };
 }
 
-/** One endpoint's way through the sessions that have moved, one after the other. */
-class Round {
+/** Delivers the changed sessions to one endpoint, one after the other. */
+class Dispatcher {
   readonly #options: WebhooksOptions;
   readonly #url: string;
   readonly #signal: AbortSignal;
   readonly #logger: Logger;
   readonly #cursors: Cursors;
   readonly #endpoint: Endpoint;
-  readonly #courier: Courier;
+  readonly #delivery: Delivery;
   readonly #moved = new Set<string>();
   #isBehind = true;
   #wake = (): void => {};
@@ -84,12 +91,12 @@ class Round {
     this.#cursors = new Cursors(catalog, url);
     const patience = { ...PATIENCE, ...options.patience };
     this.#endpoint = new Endpoint({ url, key, patience, stats, logger, signal });
-    this.#courier = new Courier({ log, cursors: this.#cursors, endpoint: this.#endpoint, signal });
+    this.#delivery = new Delivery({ log, cursors: this.#cursors, endpoint: this.#endpoint, signal });
   }
 
   moved(session: string): void {
     if (this.#endpoint.isGivenUp) return;
-    if (this.#moved.size < MOST_MOVED) this.#moved.add(session);
+    if (this.#moved.size < MAX_MOVED) this.#moved.add(session);
     else this.#isBehind = true;
     this.#wake();
   }
@@ -102,14 +109,14 @@ class Round {
       try {
         if (!isSettled) await this.#cursors.settle(log, startedAt);
         isSettled = true;
-        await this.#visitAll();
+        await this.#deliverAll();
         await this.#untilMoved();
       } catch (error) {
         if (this.#signal.aborted) return;
         const endpoint = withoutSecrets(this.#url);
         this.#logger({
           level: "error",
-          message: "webhooks are looked at again later",
+          message: "webhooks failed and are tried again later",
           endpoint,
           error: String(error),
         });
@@ -120,16 +127,16 @@ class Round {
     this.#moved.clear();
   }
 
-  async #visitAll(): Promise<void> {
+  async #deliverAll(): Promise<void> {
     while (this.#isBehind || this.#moved.size > 0) {
       for (const session of this.#moved) {
         this.#moved.delete(session);
-        if (!(await this.#courier.visit(session))) return;
+        if (!(await this.#delivery.deliver(session))) return;
       }
       if (!this.#isBehind) continue;
       this.#isBehind = false;
       for await (const session of this.#cursors.behind(this.#options.log))
-        if (!(await this.#courier.visit(session))) return;
+        if (!(await this.#delivery.deliver(session))) return;
     }
   }
 
@@ -143,7 +150,7 @@ class Round {
       };
       const { atMostMs } = options;
       const timer = atMostMs === undefined ? undefined : setTimeout(done, atMostMs);
-      // After a failure of our own only time helps.
+      // After a failure only time helps, not a change.
       if (atMostMs === undefined) this.#wake = done;
       this.#signal.addEventListener("abort", done);
       if (this.#signal.aborted || (atMostMs === undefined && this.#moved.size > 0)) done();

@@ -1,8 +1,8 @@
 import { request, type IncomingMessage, type RequestOptions } from "node:http";
 import type { Duplex } from "node:stream";
-import type { EngineAddress } from "../address.ts";
+import type { EngineAddress } from "../engine.ts";
 
-/** A command to be run in a container that runs already. */
+/** A command to run in a running container. */
 export interface ExecSpec {
   readonly container: string;
   readonly argv: readonly string[];
@@ -11,14 +11,16 @@ export interface ExecSpec {
   readonly user: string;
 }
 
-/** A started command: both of its outputs in one stream of frames, its input the other way. */
-export interface StartedExec {
+/** The container, user, folder and variables of a command. */
+export type ExecTarget = Omit<ExecSpec, "argv">;
+
+/** A started command. Its stream gives both outputs in frames, and takes the input. */
+interface StartedExec {
   readonly id: string;
   readonly stream: Duplex;
 }
 
-/** What an engine answered instead of doing what it was asked. */
-export class EngineRefusal extends Error {
+class EngineRefusal extends Error {
   readonly statusCode: number;
 
   constructor(statusCode: number, message: string) {
@@ -27,7 +29,7 @@ export class EngineRefusal extends Error {
   }
 }
 
-/** Creates a command in a container and takes its connection over. Variables go in the body, where no process list shows them. */
+/** Starts a command and takes over its connection. The variables go in the body, where no process list shows them. */
 export async function startExec(address: EngineAddress, spec: ExecSpec): Promise<StartedExec> {
   const { Id: id } = (await callEngine(address, "POST", `/containers/${spec.container}/exec`, {
     AttachStdin: true,
@@ -109,4 +111,15 @@ function toRefusal(response: IncomingMessage, text: string): EngineRefusal {
     // Not every engine answers every error in JSON.
   }
   return new EngineRefusal(response.statusCode ?? 500, message || `HTTP ${response.statusCode}`);
+}
+
+/** The exit code of a command that has ended; undefined where the engine no longer knows. */
+export async function readExitCode(address: EngineAddress, id: string): Promise<number | undefined> {
+  for (let tries = 0; tries < 200; tries++) {
+    const found = await inspectExec(address, id).catch(() => undefined);
+    if (found === undefined) return undefined;
+    if (!found.Running) return found.ExitCode ?? undefined;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return undefined;
 }

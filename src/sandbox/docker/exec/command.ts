@@ -1,14 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import type { ExecOptions, ExecResult } from "../../port.ts";
-import type { EngineAddress } from "../address.ts";
-import { startExec, type ExecSpec } from "./api.ts";
-import { signalGroup } from "./ask.ts";
-import { readExitCode } from "./exitCode.ts";
-import { FirstLine } from "./firstLine.ts";
-import { FrameSplitter } from "./frames.ts";
-import { CommandOutput } from "./output.ts";
-import { toCommandArgv } from "./shim.ts";
+import type { EngineAddress } from "../engine.ts";
+import { readExitCode, startExec, type ExecSpec, type ExecTarget } from "./api.ts";
+import { CommandOutput, FirstLine, FrameSplitter } from "./output.ts";
 
 const HOUR_MS = 3_600_000;
 const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
@@ -17,32 +12,32 @@ const KILLED = 137;
 /** Runs a shell command in a container to its end; a timeout or an abort ends its whole process group. */
 export async function runCommand(
   address: EngineAddress,
-  place: Omit<ExecSpec, "argv">,
+  target: ExecTarget,
   command: string,
   options: ExecOptions & { readonly onStuck: () => void },
 ): Promise<ExecResult> {
   const { input, timeoutMs = HOUR_MS, signal, maxOutputBytes: limit = MAX_OUTPUT_BYTES } = options;
   signal?.throwIfAborted();
   const marker = randomBytes(16).toString("hex");
-  const { id, stream } = await startExec(address, { ...place, argv: toCommandArgv(command, marker) });
+  const { id, stream } = await startExec(address, { ...target, argv: toCommandArgv(command, marker) });
   let exitCode: number | undefined;
-  let ended = 0;
-  // Heard on both outputs, nothing of the command's can still be on the way.
+  let endedOutputs = 0;
+  // After the end of both outputs, no output of the command is on its way.
   const onEnd = (code: number): void => {
     exitCode = code;
-    ended += 1;
-    if (ended === 2) stream.destroy();
+    endedOutputs += 1;
+    if (endedOutputs === 2) stream.destroy();
   };
   const stdout = new CommandOutput({ marker, limit, onEnd });
   const stderr = new CommandOutput({ marker, limit, onEnd });
-  const kill = createKill(address, place, {
+  const kill = createKill(address, target, {
     onKilled: () => {
       exitCode ??= KILLED;
       stream.destroy();
     },
     onStuck: options.onStuck,
   });
-  const first = new FirstLine(kill.arm);
+  const first = new FirstLine(kill.setPid);
   const frames = new FrameSplitter({
     stdout: (chunk) => stdout.push(first.strip(chunk)),
     stderr: (chunk) => stderr.push(chunk),
@@ -50,10 +45,10 @@ export async function runCommand(
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;
-    kill.fire();
+    kill.request();
   }, timeoutMs);
-  signal?.addEventListener("abort", kill.fire, { once: true });
-  if (signal?.aborted) kill.fire();
+  signal?.addEventListener("abort", kill.request, { once: true });
+  if (signal?.aborted) kill.request();
   try {
     const closed = once(stream, "close");
     stream.on("error", () => {}).on("data", (chunk: Buffer) => frames.push(chunk));
@@ -65,33 +60,102 @@ export async function runCommand(
     return { exitCode, stdout: stdout.text(), stderr: stderr.text() + notes, timedOut };
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener("abort", kill.fire);
+    signal?.removeEventListener("abort", kill.request);
     stream.destroy();
   }
 }
 
-/** A kill that waits for the pid, should it be asked for before the command has said it. */
+/** Kills the command's process group once the kill was requested and the pid is known, in either order. */
 function createKill(
   address: EngineAddress,
-  place: Omit<ExecSpec, "argv">,
+  target: ExecTarget,
   then: { onKilled: () => void; onStuck: () => void },
-): { arm: (pid: number) => void; fire: () => void } {
+): { setPid: (pid: number) => void; request: () => void } {
   let pid: number | undefined;
-  let isFired = false;
-  const kill = (): void => {
-    if (pid === undefined || !isFired) return;
-    void signalGroup(address, place, { pid, signal: "SIGKILL" }).then((done) =>
+  let isRequested = false;
+  const tryKill = (): void => {
+    if (pid === undefined || !isRequested) return;
+    void signalGroup(address, target, { pid, signal: "SIGKILL" }).then((done) =>
       done ? then.onKilled() : then.onStuck(),
     );
   };
   return {
-    arm: (found) => {
+    setPid: (found) => {
       pid = found;
-      kill();
+      tryKill();
     },
-    fire: () => {
-      isFired = true;
-      kill();
+    request: () => {
+      isRequested = true;
+      tryKill();
     },
   };
+}
+
+/**
+ * Runs a short command whose first line is a number, and returns the number; undefined where no line came. Does not
+ * wait for the command's end, which an engine may notice late.
+ */
+export async function askExec(address: EngineAddress, spec: ExecSpec): Promise<number | undefined> {
+  const { stream } = await startExec(address, spec);
+  let answer: number | undefined;
+  const first = new FirstLine((number) => {
+    answer = number;
+    stream.destroy();
+  });
+  const frames = new FrameSplitter({ stdout: (chunk) => void first.strip(chunk), stderr: () => {} });
+  const closed = once(stream, "close");
+  stream.on("error", () => {}).on("data", (chunk: Buffer) => frames.push(chunk));
+  stream.end();
+  await closed;
+  return answer;
+}
+
+/** Sends a signal to a process group. False where the container cannot start `kill`; true for a group that is gone. */
+export async function signalGroup(
+  address: EngineAddress,
+  target: ExecTarget,
+  { pid, signal }: { pid: number; signal: NodeJS.Signals },
+): Promise<boolean> {
+  const asked = askExec(address, { ...target, argv: toSignalArgv(pid, signal) });
+  return (await asked.catch(() => undefined)) !== undefined;
+}
+
+/**
+ * The shim before an agent in the container. Its first line on stdout is its pid, which is also the process group to
+ * signal, because the engine starts it as a session leader; 0 means that the program is missing. A path that the image
+ * does not have is looked up by its last part. The shim itself enters the folder: only the sandbox's user may.
+ */
+const FIND = `cd "$1" || exit
+shift
+p=$1
+command -v "$p" > /dev/null 2>&1 || p=\${1##*/}
+command -v "$p" > /dev/null 2>&1 || { echo 0; exit 127; }
+shift
+echo $$
+`;
+
+/** The agent replaces the shim, so that the agent itself gets the signals and gives the exit code. */
+export function toAgentArgv(argv: readonly string[], cwd: string): string[] {
+  return ["/bin/sh", "-c", `${FIND}exec "$p" "$@"`, "sh", cwd, ...argv];
+}
+
+/**
+ * The shim of a command. It prints the marker and the exit code on both outputs when the command ends, because the
+ * engine keeps the streams open for as long as a background process of the command holds them.
+ */
+function toCommandArgv(command: string, marker: string): string[] {
+  // The shim's own stderr goes to /dev/null: its shell would report a command that a signal ended.
+  const script = `echo $$
+exec 3>&2 2> /dev/null
+(exec 2>&3 3>&-; exec /bin/sh -c "$1")
+s=$?
+echo "$2 $s"
+echo "$2 $s" >&3
+exit $s`;
+  return ["/bin/sh", "-c", script, "sh", command, marker];
+}
+
+/** Signals a process group, and prints the result. The pid has to come from a shim. */
+function toSignalArgv(pid: number, signal: NodeJS.Signals): string[] {
+  return ["/bin/sh", "-c", 'kill -s "$1" -- "-$2"; echo $?', "sh", signal.slice("SIG".length), String(pid)];
 }

@@ -3,9 +3,9 @@ import { fchmodSync } from "node:fs";
 import { constants } from "node:os";
 
 /**
- * `node -e THIS`, as root in a container: starts a program as somebody else, whose stdin and stdout are sockets.
- * An engine's streams are pipes, and whoever runs as their owner can open them again through /proc; these are root's.
- * What to start comes as the first line of stdin, because variables must neither be seen nor be heeded here.
+ * The order to this program, which runs as root in a container (`node -e`) and starts an agent as another user. It gives
+ * the agent sockets for stdin and stdout: the engine's own streams are pipes, which other processes of the agent's user
+ * could open through /proc. The order is the first line of stdin, because variables would be visible and affect Node.
  */
 export interface LaunchOrder {
   readonly argv: readonly string[];
@@ -19,13 +19,13 @@ const SIGNALLED = 128;
 const QUIET_MS = 100;
 const NEWLINE = 0x0a;
 
-// What is sent to everybody in the container is for the program to decide.
+// A signal to all processes of the container is for the agent to handle.
 for (const signal of ["SIGHUP", "SIGINT", "SIGTERM", "SIGQUIT"] as const) process.on(signal, () => {});
 await main();
 
 async function main(): Promise<void> {
   const { order, rest } = await readOrder();
-  // Anybody inside may append to it by its name, as `> /dev/stderr` does.
+  // Lets the agent open its stderr by name, as `> /dev/stderr` does.
   fchmodSync(2, 0o666);
   const [program = "", ...args] = order.argv;
   const child = spawn(program, args, {
@@ -33,7 +33,7 @@ async function main(): Promise<void> {
     env: { ...process.env, ...order.env },
     uid: order.uid,
     gid: order.gid,
-    // The leader of a group, which can be signalled whole.
+    // Makes the agent the leader of a process group, which can be signalled as a whole.
     detached: true,
     stdio: ["pipe", "pipe", "inherit"],
   });
@@ -45,8 +45,8 @@ async function main(): Promise<void> {
   child.stdin.write(rest);
   process.stdin.on("error", () => {}).pipe(child.stdin);
   child.stdout.pipe(process.stdout);
-  const code = await ended(child);
-  // The engine takes what is written when it can: only behind the last of it is this over.
+  const code = await awaitExit(child);
+  // The callback runs when the engine has read the last byte.
   process.stdout.write("", () => process.exit(code));
 }
 
@@ -68,20 +68,20 @@ async function readOrder(): Promise<{ order: LaunchOrder; rest: Buffer }> {
   }
 }
 
-/** Its exit code, once its last words have passed. What it left in the background may hold its output open for ever. */
-function ended(child: ChildProcess): Promise<number> {
+/** Waits for the exit and the last output. Does not wait for `close`: a background process may hold the output open. */
+function awaitExit(child: ChildProcess): Promise<number> {
   return new Promise((resolve) => {
-    let hasSpoken = true;
-    child.stdout?.on("data", () => (hasSpoken = true));
+    let hasNewOutput = true;
+    child.stdout?.on("data", () => (hasNewOutput = true));
     const toCode = (code: number | null, signal: NodeJS.Signals | null): number =>
       code ?? SIGNALLED + (signal === null ? 0 : constants.signals[signal]);
     child.on("close", (code, signal) => resolve(toCode(code, signal)));
     child.on("exit", (code, signal) => {
       const look = (): void => {
-        // While the engine is slow to take words, no others are read.
-        if (!hasSpoken && process.stdout.writableLength === 0) return resolve(toCode(code, signal));
-        hasSpoken = false;
-        // After the timer comes whatever is there to be read, and only then the verdict.
+        // Bytes that the engine has not read yet hold back the output after them.
+        if (!hasNewOutput && process.stdout.writableLength === 0) return resolve(toCode(code, signal));
+        hasNewOutput = false;
+        // The event loop reads pending output before the next look.
         setTimeout(() => setImmediate(() => setImmediate(look)), QUIET_MS);
       };
       look();

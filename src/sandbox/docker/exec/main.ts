@@ -1,23 +1,19 @@
-import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, writeSync } from "node:fs";
+import { writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { inspectExec, startExec } from "./api.ts";
-import { readExitCode } from "./exitCode.ts";
-import { FirstLine } from "./firstLine.ts";
-import { FrameSplitter } from "./frames.ts";
+import { readProcess } from "../../host/processes/procfs.ts";
+import { inspectExec, readExitCode, startExec } from "./api.ts";
+import { FirstLine, FrameSplitter } from "./output.ts";
 import { takeTicket, writeReport, type ExecReport } from "./ticket.ts";
 
-/**
- * `node docker-exec.js TICKET`: runs a command in a container with this process's stdio as its own.
- * It stands behind the spool's wrapper, outlives the server like it, and ends as the command ends.
- */
 const FAILED = 125;
 const KILLED = 137;
-/** How often to ask whether the command has ended although something still holds its output open. */
+/** How often to ask whether the command has ended: a background process may hold its output open. */
 const LOOK_MS = 3_000;
 const FULL_DISK_MS = 250;
 
+// `node docker-exec.js TICKET` runs a command in a container, with its own stdio as the command's. The spool's wrapper
+// starts it, so it outlives the server. It exits with the command's exit code.
 process.exitCode = await main(process.argv[2] ?? "").catch((error: unknown) => {
   writeSync(2, `sluice: ${error instanceof Error ? error.message : String(error)}\n`);
   return FAILED;
@@ -26,8 +22,8 @@ process.exit();
 
 async function main(file: string): Promise<number> {
   const ticket = await takeTicket(file);
-  const report = (fields: Omit<ExecReport, "ticket">): Promise<void> =>
-    writeReport(dirname(file), readOwnGroup(), { ticket: ticket.id, ...fields });
+  const report = async (fields: Omit<ExecReport, "ticket">): Promise<void> =>
+    writeReport(dirname(file), await readOwnGroup(), { ticket: ticket.id, ...fields });
   const { address, spec } = ticket;
   const started = await startExec(address, spec).catch(async (error: Error) => {
     await report({ error: error.message });
@@ -68,7 +64,7 @@ async function main(file: string): Promise<number> {
   return exitCode;
 }
 
-/** Into a file, so nothing is ever left in a buffer. A full disk holds the agent up instead of losing its words. */
+/** Writes without a buffer, so that no output is lost. While the disk is full it waits, and so does the agent. */
 function write(fd: number, chunk: Buffer): void {
   for (let rest = chunk; rest.length > 0;) {
     try {
@@ -81,12 +77,7 @@ function write(fd: number, chunk: Buffer): void {
   }
 }
 
-/** The group of this process is the one that the server started: the wrapper's. */
-function readOwnGroup(): number {
-  if (process.platform !== "linux") {
-    return Number(execFileSync("/bin/ps", ["-o", "pgid=", "-p", String(process.pid)], { encoding: "utf8" }));
-  }
-  const stat = readFileSync("/proc/self/stat", "utf8");
-  // The second field is the program's name in parentheses, which may hold spaces.
-  return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2]);
+/** The group of this process. It is the pid of the wrapper, by which the server finds the report. */
+async function readOwnGroup(): Promise<number> {
+  return (await readProcess(process.pid))?.group ?? 0;
 }

@@ -27,13 +27,13 @@ export class CommandOutput {
       this.#onEnd(Number(line[0]));
       return;
     }
-    // A marker may be cut in two by the stream.
+    // The end of the chunk may be the beginning of a marker.
     const safe = at === -1 ? Math.max(0, bytes.length - this.#marker.length) : at;
     this.#keep(bytes.subarray(0, safe));
     this.#held = Buffer.from(bytes.subarray(safe));
   }
 
-  /** All that was kept, and what was held back for a marker that never came. */
+  /** The kept output, including bytes held back for a marker that never came. */
   text(): string {
     this.#keep(this.#held);
     this.#held = Buffer.alloc(0);
@@ -50,5 +50,76 @@ export class CommandOutput {
     if (part.length === 0) return;
     this.#chunks.push(part);
     this.#kept += part.length;
+  }
+}
+
+const HEADER_BYTES = 8;
+
+interface FrameSink {
+  stdout(chunk: Buffer): void;
+  stderr(chunk: Buffer): void;
+}
+
+/** Splits the one stream in which an engine sends both outputs of a command. */
+export class FrameSplitter {
+  readonly #sink: FrameSink;
+  #header = Buffer.alloc(0);
+  #isStderr = false;
+  #left = 0;
+
+  constructor(sink: FrameSink) {
+    this.#sink = sink;
+  }
+
+  push(chunk: Buffer): void {
+    let rest = chunk;
+    while (rest.length > 0) rest = this.#left > 0 ? this.#takeBody(rest) : this.#takeHeader(rest);
+  }
+
+  #takeBody(chunk: Buffer): Buffer {
+    const body = chunk.subarray(0, this.#left);
+    this.#left -= body.length;
+    if (this.#isStderr) this.#sink.stderr(body);
+    else this.#sink.stdout(body);
+    return chunk.subarray(body.length);
+  }
+
+  #takeHeader(chunk: Buffer): Buffer {
+    const missing = HEADER_BYTES - this.#header.length;
+    this.#header = Buffer.concat([this.#header, chunk.subarray(0, missing)]);
+    if (this.#header.length === HEADER_BYTES) {
+      this.#isStderr = this.#header[0] === 2;
+      this.#left = this.#header.readUInt32BE(4);
+      this.#header = Buffer.alloc(0);
+    }
+    return chunk.subarray(missing);
+  }
+}
+
+const NEWLINE = 0x0a;
+
+/** Reads the number in the first line of stdout, which is the shim's. All output after it is the command's. */
+export class FirstLine {
+  readonly #onNumber: (number: number) => void;
+  #text = "";
+  #isRead = false;
+
+  constructor(onNumber: (number: number) => void) {
+    this.#onNumber = onNumber;
+  }
+
+  get isRead(): boolean {
+    return this.#isRead;
+  }
+
+  /** The part of a stdout chunk that belongs to the command. */
+  strip(chunk: Buffer): Buffer {
+    if (this.#isRead) return chunk;
+    const end = chunk.indexOf(NEWLINE);
+    this.#text += chunk.subarray(0, end === -1 ? undefined : end).toString("latin1");
+    if (end === -1) return chunk.subarray(chunk.length);
+    this.#isRead = true;
+    this.#onNumber(Number(this.#text));
+    return chunk.subarray(end + 1);
   }
 }

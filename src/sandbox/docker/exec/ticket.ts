@@ -1,18 +1,18 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { EngineAddress } from "../address.ts";
+import type { EngineAddress } from "../engine.ts";
 import type { ExecSpec } from "./api.ts";
 
-/** What a program on this host needs in order to run a command in a container. In a file, because it holds secrets. */
-export interface ExecTicket {
+/** The order to the program `exec/main.ts` to run a command in a container. It is a file, because it holds secrets. */
+interface ExecTicket {
   readonly id: string;
   readonly address: EngineAddress;
   readonly spec: ExecSpec;
-  /** What the command is told on its stdin before anything else. */
+  /** The first line of the command's stdin. */
   readonly order?: string;
 }
 
-/** What has become of a ticket; stored under the process group of the program that took it. */
+/** The outcome of a ticket, stored under the process group of the program that took it. */
 export interface ExecReport {
   readonly ticket: string;
   /** The pid, and process group, in the container. */
@@ -28,7 +28,7 @@ export async function writeTicket(folder: string, ticket: ExecTicket): Promise<s
   return file;
 }
 
-/** A ticket is good once. */
+/** Reads a ticket and removes it: it is valid once. */
 export async function takeTicket(file: string): Promise<ExecTicket> {
   const text = await readFile(file, "utf8");
   await rm(file);

@@ -1,0 +1,11 @@
+export const ROOT: string;
+export const SRC: string;
+export const MAY_IMPORT: Readonly<Record<string, readonly string[]>>;
+export function listFiles(folder: string): string[];
+export function listFolders(files: readonly string[]): string[];
+export function readSpecifiers(text: string, options?: { values?: boolean }): string[];
+export function readGraph(options?: { values?: boolean }): Map<string, string[]>;
+export function roomOf(file: string): string;
+export function findCycles(graph: ReadonlyMap<string, readonly string[]>): string[][];
+export function toLayers(edges: Readonly<Record<string, readonly string[]>>): string[][];
+export function reduceEdges(edges: Readonly<Record<string, readonly string[]>>): Record<string, string[]>;

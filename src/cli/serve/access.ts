@@ -1,0 +1,152 @@
+import { readFileSync, statSync } from "node:fs";
+import { z } from "zod";
+import { RESERVED_TENANTS } from "../../http/auth.ts";
+import { chooseProvider } from "../../sandbox/choose.ts";
+import type { SandboxProvider } from "../../sandbox/port.ts";
+import { ensureToken, isSendable } from "../source/data-folder.ts";
+import { CliFailure, EXIT } from "../terminal/failure.ts";
+
+export interface ServeOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly data?: string;
+  /** `false` is `--no-token`. */
+  readonly token?: string | false;
+  readonly insecure?: boolean;
+  readonly allowOrigin?: readonly string[];
+  readonly allowHost?: readonly string[];
+  readonly agent?: string;
+  readonly sandbox?: string;
+  readonly webhook?: readonly string[];
+  readonly debug?: readonly string[];
+  /** The workspace of each further API key: the tenant, in the word for clients. */
+  readonly keys?: Readonly<Record<string, string>>;
+  readonly rateLimit?: number;
+  readonly orphanMinutes: number;
+  /** In milliseconds. */
+  readonly keep?: number;
+  readonly keepBytes?: number;
+}
+
+/** Refuses options that would let anybody use the server. */
+export function refuseOpenAccess({ host, token, insecure, allowOrigin, keys }: ServeOptions): void {
+  if (token === false && keys)
+    throw new CliFailure(
+      "--keys with --no-token would give every client without a key access to all workspaces. Leave --no-token out.",
+      EXIT.usage,
+    );
+  if (token !== false || insecure) return;
+  if (allowOrigin?.includes("*")) {
+    throw new CliFailure(
+      "--no-token with --allow-origin '*' would let every page in your browser run programs on this machine. " +
+        "Leave --no-token out, name the origins, or say --insecure if you mean it.",
+      EXIT.usage,
+    );
+  }
+  if (isLoopback(host)) return;
+  throw new CliFailure(
+    `--no-token on ${host} would let every client that reaches this machine run programs on it. ` +
+      "Leave --no-token out, listen on 127.0.0.1, or say --insecure if you mean it.",
+    EXIT.usage,
+  );
+}
+
+/** Refuses keys whose workspaces would not be separated from each other. */
+export function refuseUnseparatedKeys(
+  keys: NonNullable<ServeOptions["keys"]>,
+  { token, sandbox }: { token: string | undefined; sandbox: string },
+): void {
+  if (sandbox === "local")
+    throw new CliFailure(
+      "--keys with the local sandbox would let the agents of every workspace read and change the files of all others. " +
+        "Use bwrap or docker; `sluice doctor` says what is missing.",
+      EXIT.usage,
+    );
+  if (token !== undefined && Object.hasOwn(keys, token))
+    throw new CliFailure(
+      "A key of --keys is the server's own token, which opens all workspaces. Give the workspace another key.",
+      EXIT.usage,
+    );
+}
+
+/** Fails if the default sandbox does not work: no session could start on the server. */
+export async function demandIsolation(
+  providers: readonly SandboxProvider[],
+  named: string | undefined,
+): Promise<void> {
+  if (named === undefined) return void (await chooseProvider(providers));
+  await providers.find(({ id }) => id === named)?.check?.({});
+}
+
+export function tokenOf(options: ServeOptions, dataDir: string): string | undefined {
+  if (options.token === false) return undefined;
+  if (options.token === "")
+    throw new CliFailure("The token is empty. Leave --token out to have one made.", EXIT.usage);
+  if (options.token === undefined) return ensureToken(dataDir);
+  if (isSendable(options.token)) return options.token;
+  throw new CliFailure(
+    "No client could send this token: it has to be one word of visible ASCII characters.",
+    EXIT.usage,
+  );
+}
+
+/** The server's token and keys, to be redacted from events. */
+export function secretsOf(token: string | undefined, keys: ServeOptions["keys"] = {}): Map<string, string> {
+  const named = Object.entries(keys).map(([key, workspace]) => [`key of ${workspace}`, key] as const);
+  return new Map([...(token === undefined ? [] : [["token", token] as const]), ...named]);
+}
+
+const Keys = z.record(
+  z.string().refine(isSendable, "a key is one word of visible ASCII characters"),
+  z.string().regex(/^[\w.-]{1,64}$/, "a workspace is named by letters, digits, '.', '_' and '-'"),
+);
+
+/** Reads the further API keys and their workspaces. They are in a file, because the process list shows arguments. */
+export function readKeysFile(file: string): Readonly<Record<string, string>> {
+  const { mode } = readOrFail(file, () => statSync(file));
+  if ((mode & 0o077) !== 0)
+    throw new CliFailure(
+      `Others can read the keys in ${file}. Close it to them: chmod 600 ${file}`,
+      EXIT.usage,
+    );
+  const text = readOrFail(file, () => readFileSync(file, "utf8"));
+  const parsed = Keys.safeParse(parseJson(text));
+  if (!parsed.success) {
+    // The path of the issue is left out, because it is the key itself.
+    const reason = parsed.error.issues[0]?.code === "invalid_type" ? "no such object" : "a bad key or name";
+    throw new CliFailure(
+      `${file} holds ${reason}. It has to be a JSON object of keys and workspaces, such as {"sk-team-a": "team-a"}.`,
+      EXIT.usage,
+    );
+  }
+  const reserved = Object.values(parsed.data).find((name) => RESERVED_TENANTS.has(name));
+  if (reserved !== undefined)
+    throw new CliFailure(
+      `${file} names a workspace "${reserved}", which is the server's own. Give it another name.`,
+      EXIT.usage,
+    );
+  return parsed.data;
+}
+
+function readOrFail<T>(file: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new CliFailure(
+      `The keys cannot be read from ${file}: ${(error as NodeJS.ErrnoException).code}.`,
+      EXIT.usage,
+    );
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || host === "[::1]" || /^127(\.\d{1,3}){3}$/.test(host);
+}

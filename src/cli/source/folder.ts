@@ -1,0 +1,160 @@
+import type { Checkpoint } from "../../client/index.ts";
+import { type SessionInfo, SluiceError } from "../../contract/index.ts";
+import type { StoredEventText } from "../../dialects/port.ts";
+import type { EventLog, SessionRow } from "../../log/port.ts";
+import { sessionNotFound } from "../../log/refusals.ts";
+import type { CheckpointInfo } from "../../sandbox/checkpoint/port.ts";
+import type { SandboxFiles } from "../../sandbox/port.ts";
+import { toSessionInfo } from "../../sessions/fold/info.ts";
+import { loadFold } from "../../sessions/fold/load.ts";
+import type { Engine } from "../../sessions/port.ts";
+import type { Sandboxes, Source } from "./port.ts";
+
+const PAGE = 500;
+
+/** Reads the data folder without taking a lease, so that running sessions are not disturbed. */
+export function createFolderSource(log: EventLog, folder: string): Source {
+  return {
+    where: folder,
+    sessions: () => readSessions(log),
+    async info(session) {
+      const row = await log.find(session);
+      if (!row) throw unknownSession(session, folder);
+      return toInfo(log, row);
+    },
+    read: (session, { after }) => readEvents(log, session, { after }),
+    follow: (session, options) => followLog(log, session, options),
+    close: () => log.close(),
+  };
+}
+
+/** The events after the sequence `after`, live, until the session ends, is deleted, or `signal` aborts. */
+export async function* followLog(
+  log: EventLog,
+  session: string,
+  options: { after: number; signal: AbortSignal },
+): AsyncGenerator<StoredEventText, void> {
+  const ordinal = (await log.find(session))?.ordinal;
+  if (ordinal === undefined) throw sessionNotFound(session);
+  const release = log.hold(ordinal);
+  let { after } = options;
+  let isKnownToRun = false;
+  try {
+    while (!options.signal.aborted) {
+      for await (const event of readEvents(log, session, { after, ordinal })) {
+        yield event;
+        after = event.sequence;
+        if (options.signal.aborted) return;
+        if (event.type === "session.ended" || event.type === "session.deleted") return;
+      }
+      const row = await log.find(session);
+      if (row?.ordinal !== ordinal) return;
+      if (row.head > after) continue;
+      // Checked once, because it folds a whole turn; a later end comes as an event.
+      if (!isKnownToRun && (await isEnded(log, row))) return;
+      isKnownToRun = true;
+      await untilMoved(log, session, after, options.signal);
+    }
+  } finally {
+    release();
+  }
+}
+
+async function* readEvents(
+  log: EventLog,
+  session: string,
+  from: { after: number; ordinal?: number },
+): AsyncGenerator<StoredEventText, void> {
+  let { after } = from;
+  for (;;) {
+    const events = await log.read(session, { ...from, after, limit: PAGE });
+    yield* events;
+    const last = events.at(-1);
+    if (!last) return;
+    after = last.sequence;
+  }
+}
+
+async function* readSessions(log: EventLog): AsyncGenerator<SessionInfo, void> {
+  let before: number | undefined;
+  for (;;) {
+    const rows = await log.list({ limit: 100, ...(before === undefined ? {} : { before }) });
+    for (const row of rows) yield await toInfo(log, row);
+    before = rows.at(-1)?.ordinal;
+    if (before === undefined) return;
+  }
+}
+
+async function toInfo(log: EventLog, row: SessionRow): Promise<SessionInfo> {
+  return toSessionInfo(row, await loadFold(log, row));
+}
+
+/** Whether the session has ended. A reader that starts after `session.ended` gets no event of it. */
+async function isEnded(log: EventLog, row: SessionRow): Promise<boolean> {
+  const fold = await loadFold(log, row);
+  return fold.ended !== null;
+}
+
+async function untilMoved(log: EventLog, session: string, after: number, signal: AbortSignal): Promise<void> {
+  try {
+    await log.moved(session, after, { signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+export function unknownSession(session: string, where: string): SluiceError {
+  const detail = `"${session}" is not in ${where}. \`sluice sessions\` lists the sessions.`;
+  return new SluiceError("session_not_found", detail, { session });
+}
+
+/** Sandboxes through an engine of this process, which has the lease of a session while the command runs. */
+export function createFolderSandboxes(engine: Engine, folder: string): Sandboxes {
+  const named = <T>(session: string, answer: Promise<T>): Promise<T> =>
+    answer.catch((error: unknown) => {
+      throw isUnknown(error) ? unknownSession(session, folder) : error;
+    });
+  return {
+    where: folder,
+    has: (session) =>
+      engine.info(session).then(
+        () => true,
+        (error: unknown) => {
+          if (isUnknown(error)) return false;
+          throw error;
+        },
+      ),
+    files(session) {
+      let opened: Promise<SandboxFiles> | undefined;
+      const files = (): Promise<SandboxFiles> => (opened ??= engine.files(session));
+      return {
+        stat: async (path) => (await files()).stat(path),
+        list: async (path) => (await files()).list(path),
+        read: async (path) => (await (await files()).open(path)).content,
+        write: async (path, content) => (await files()).write(path, content),
+        mkdir: async (path) => (await files()).mkdir(path),
+      };
+    },
+    async checkpoints(session, { limit }) {
+      const all = await named(session, engine.checkpoints(session, limit === undefined ? {} : { limit }));
+      return all.map(toCheckpoint);
+    },
+    checkpoint: async (session, options) =>
+      toCheckpoint(await named(session, engine.checkpoint(session, options))),
+    restore: async (session, checkpoint) =>
+      toCheckpoint(await named(session, engine.restore(session, checkpoint))),
+    async close() {
+      await engine.drain({ graceMs: 0 });
+      await engine.log.close();
+    },
+  };
+}
+
+/** Drops undefined fields, as on the wire. */
+function toCheckpoint(info: CheckpointInfo): Checkpoint {
+  return JSON.parse(JSON.stringify(info)) as Checkpoint;
+}
+
+function isUnknown(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === "session_not_found";
+}

@@ -1,0 +1,69 @@
+import { Readable } from "node:stream";
+import { type SluiceClient, SluiceClientError } from "../../client/index.ts";
+import type { SluiceEvent } from "../../contract/index.ts";
+import type { StoredEventText } from "../../dialects/port.ts";
+import { unknownSession } from "./folder.ts";
+import type { Sandboxes, Source } from "./port.ts";
+
+/** Reads sessions from a server, in its universal dialect. */
+export function createServerSource(client: SluiceClient, url: string): Source {
+  return {
+    where: url,
+    sessions: () => client.sessions.iterate(),
+    async info(session) {
+      return client.sessions.get(session).catch((error: unknown) => {
+        if (error instanceof SluiceClientError && error.status === 404) throw unknownSession(session, url);
+        throw error;
+      });
+    },
+    read: (session, { after }) =>
+      toStored(client.events.iterate(session, { after, extensions: true, limit: 500 })),
+    follow: (session, options) => toStored(client.subscribe(session, { ...options, extensions: true })),
+    close: () => Promise.resolve(),
+  };
+}
+
+async function* toStored(events: AsyncIterable<SluiceEvent>): AsyncGenerator<StoredEventText, void> {
+  for await (const event of events) {
+    yield { sequence: event.sequence, type: event.type, body: JSON.stringify(event) };
+  }
+}
+
+export function createServerSandboxes(client: SluiceClient, url: string): Sandboxes {
+  const named = <T>(session: string, answer: Promise<T>): Promise<T> =>
+    answer.catch((error: unknown) => {
+      throw isUnknown(error) ? unknownSession(session, url) : error;
+    });
+  return {
+    where: url,
+    has: (session) =>
+      client.sessions.get(session).then(
+        () => true,
+        (error: unknown) => {
+          if (isUnknown(error)) return false;
+          throw error;
+        },
+      ),
+    files: (session) => ({
+      stat: (path) => client.fs.stat(session, path),
+      list: (path) => client.fs.entries(session, path),
+      read: async (path) => (await client.fs.stream(session, path)) as unknown as AsyncIterable<Uint8Array>,
+      write: (path, content) => client.fs.write(session, path, toStream(content)),
+      mkdir: (path) => client.fs.mkdir(session, path),
+    }),
+    checkpoints: (session, { limit }) =>
+      named(session, client.checkpoints.list(session, limit === undefined ? {} : { limit })),
+    checkpoint: (session, { comment }) =>
+      named(session, client.checkpoints.create(session, comment === undefined ? {} : { comment })),
+    restore: (session, checkpoint) => named(session, client.checkpoints.restore(session, checkpoint)),
+    close: () => Promise.resolve(),
+  };
+}
+
+function isUnknown(error: unknown): boolean {
+  return error instanceof SluiceClientError && error.code === "session_not_found";
+}
+
+function toStream(content: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
+  return Readable.toWeb(Readable.from(content, { objectMode: false })) as ReadableStream<Uint8Array>;
+}

@@ -1,0 +1,164 @@
+import type { AGUIEvent } from "@ag-ui/core";
+import { type EventData, type EventOf, own, type Usage } from "../../contract/index.ts";
+import { emitStateDelta } from "./asks.ts";
+import { type AgUiInterrupt, toInterrupt } from "./interrupts.ts";
+import type { AgUiProjection } from "./projection.ts";
+import { CLEAN, fromPayload, isProtocolOne, type RunPayload } from "./state.ts";
+import { suspendSubagents } from "./subagents.ts";
+import { endTexts } from "./texts.ts";
+import { endCalls } from "./tool-calls.ts";
+
+type Outcome = NonNullable<Extract<AGUIEvent, { type: "RUN_FINISHED" }>["outcome"]>;
+
+export function projectTurnStarted(projection: AgUiProjection, { data }: EventOf<"turn.started">): void {
+  const { turn_id: turn, inputs = [] } = data;
+  const runs = inputs.flatMap(({ input_id: inputId, payload }) => {
+    const run = fromPayload(payload);
+    return run ? [{ inputId, run }] : [];
+  });
+  const sent = runs.map(({ inputId, run }) => [toItemId(inputId), run.messageId ?? toItemId(inputId)]);
+  projection.change({ ...CLEAN, turn, next: runs[0]?.run ?? null, sent: Object.fromEntries(sent) });
+  projection.begin();
+}
+
+/** A wait ends the run; the answer starts the next one. */
+export function projectWaiting(projection: AgUiProjection, { data }: EventOf<"turn.waiting">): void {
+  const { view, asks, run, next } = projection.state;
+  if (!run && !next) return;
+  if (view.bridged && data.actions.every(isTool)) return;
+  projection.begin();
+  closeAll(
+    projection,
+    data.actions.filter((action) => !isTool(action)).map(({ id }) => id),
+  );
+  const runId = projection.state.run?.id ?? "";
+  const interrupts = data.actions.flatMap(({ id }) => {
+    const ask = own(asks, id);
+    return ask && ask.kind !== "tool" ? [toInterrupt(id, { ...ask, kind: ask.kind }, runId)] : [];
+  });
+  if (interrupts.length > 0) return emitInterrupts(projection, interrupts);
+  const pendingToolCallIds = data.actions.flatMap(({ id }) => own(asks, id)?.callId ?? []);
+  emitStateDelta(projection, "waiting");
+  const outcome = {
+    type: "success" as const,
+    ...(isProtocolOne(projection.state.run ?? view) ? { pendingToolCallIds } : {}),
+  };
+  finish(projection, outcome, "tool_calls");
+}
+
+/** A client that answers its tools during a run may leave the run; its answer then starts the next run. */
+export function projectNextRun(projection: AgUiProjection, next: RunPayload): void {
+  const { view, run, asks } = projection.state;
+  const open = Object.values(asks);
+  if (view.bridged && run && open.length > 0 && open.every(isTool)) {
+    closeAll(projection, []);
+    emitStateDelta(projection, "waiting");
+    finish(projection, { type: "success" }, "tool_calls");
+  }
+  projection.change({ next });
+}
+
+export function projectTurnEnded(projection: AgUiProjection, { data }: EventOf<"turn.ended">): void {
+  const { run, next, diff } = projection.state;
+  // A turn that ends during a wait has no open run.
+  if (run || next) {
+    projection.begin();
+    closeAll(projection, []);
+    if (diff) projection.custom("file.changed", diff);
+    emitStateDelta(projection, "idle");
+    end(projection, data);
+  }
+  projection.change({ ...CLEAN, turn: null });
+}
+
+function end(projection: AgUiProjection, data: EventData<"turn.ended">): void {
+  const { status, stop_reason: reason, error } = data;
+  if (status === "completed") return finish(projection, { type: "success" }, toFinishReason(reason));
+  if (status === "interrupted" && isProtocolOne(projection.state.run ?? projection.state.view))
+    return finish(projection, { type: "cancelled" }, "stop");
+  const code = status === "interrupted" ? "cancelled" : (error?.code ?? reason);
+  const message =
+    error?.message ?? (status === "interrupted" ? "The run was cancelled." : `The run failed: ${reason}.`);
+  const { id: runId } = projection.state.run ?? { id: "" };
+  projection.end("RUN_ERROR", {
+    message,
+    code,
+    metadata: { tanstack: { threadId: projection.thread, runId } },
+  });
+}
+
+function emitInterrupts(projection: AgUiProjection, interrupts: readonly AgUiInterrupt[]): void {
+  projection.snapshot("waiting");
+  finish(projection, { type: "interrupt", interrupts: [...interrupts] }, "stop");
+}
+
+function finish(projection: AgUiProjection, outcome: Outcome, finishReason: string): void {
+  projection.begin();
+  const { id: runId = "", usage = {} } = projection.state.run ?? {};
+  const model = Object.keys(usage).find((name) => name !== "");
+  const counted = toUsage(usage);
+  projection.end("RUN_FINISHED", {
+    threadId: projection.thread,
+    runId,
+    outcome,
+    ...(counted.length === 0 ? {} : { usage: counted }),
+    metadata: { tanstack: { finishReason, ...(model === undefined ? {} : { model }) } },
+  });
+}
+
+function isTool({ kind }: { kind: string }): boolean {
+  return kind === "tool";
+}
+
+function closeAll(projection: AgUiProjection, interruptIds: readonly string[]): void {
+  endTexts(projection);
+  endCalls(projection);
+  suspendSubagents(projection, interruptIds);
+}
+
+function toFinishReason(reason: EventData<"turn.ended">["stop_reason"]): string {
+  if (reason === "max_tokens") return "length";
+  return reason === "refusal" ? "content_filter" : "stop";
+}
+
+function toItemId(inputId: string): string {
+  return inputId.replace(/^inp_/, "itm_");
+}
+
+export interface AgUiUsage {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly totalTokens: number;
+  readonly cachedInputTokens?: number;
+  readonly reasoningTokens?: number;
+  readonly model?: string;
+}
+
+export function addUsage(
+  sums: Readonly<Record<string, Usage>>,
+  model: string,
+  usage: Usage,
+): Readonly<Record<string, Usage>> {
+  const sum: Record<string, number | undefined> = { ...sums[model] };
+  for (const [key, value] of Object.entries(usage)) sum[key] = (sum[key] ?? 0) + (value ?? 0);
+  return { ...sums, [model]: sum as Usage };
+}
+
+/** One entry a model. The log counts each kind of token apart; this dialect has two sums. */
+function toUsage(sums: Readonly<Record<string, Usage>>): AgUiUsage[] {
+  return Object.entries(sums).map(([model, usage]) => toEntry(model, usage));
+}
+
+function toEntry(model: string, usage: Usage): AgUiUsage {
+  const { cache_read_tokens: cached, reasoning_tokens: reasoning } = usage;
+  const inputTokens = (usage.input_tokens ?? 0) + (cached ?? 0) + (usage.cache_write_tokens ?? 0);
+  const outputTokens = (usage.output_tokens ?? 0) + (reasoning ?? 0);
+  return {
+    inputTokens,
+    outputTokens,
+    totalTokens: inputTokens + outputTokens,
+    ...(cached === undefined ? {} : { cachedInputTokens: cached }),
+    ...(reasoning === undefined ? {} : { reasoningTokens: reasoning }),
+    ...(model === "" ? {} : { model }),
+  };
+}

@@ -1,0 +1,39 @@
+import * as fs from "node:fs";
+import type * as promises from "node:fs/promises";
+
+/*
+ * The calls of node:fs/promises, made synchronously, for small files of the server and the kernel. Those files are in
+ * memory: a round through the thread pool costs ten times as much as the call, and a start makes hundreds of calls
+ * (docs/decisions/0050). Not for files of a client, whose size and disk are unknown.
+ */
+export const access: typeof promises.access = onTheSpot(fs.accessSync);
+export const appendFile: typeof promises.appendFile = onTheSpot(fs.appendFileSync);
+export const chmod: typeof promises.chmod = onTheSpot(fs.chmodSync);
+export const chown: typeof promises.chown = onTheSpot(fs.chownSync);
+export const copyFile: typeof promises.copyFile = onTheSpot(fs.copyFileSync);
+export const lstat: typeof promises.lstat = onTheSpot(fs.lstatSync);
+export const mkdir: typeof promises.mkdir = onTheSpot(fs.mkdirSync);
+export const readFile: typeof promises.readFile = onTheSpot(fs.readFileSync);
+export const readlink: typeof promises.readlink = onTheSpot(fs.readlinkSync);
+export const realpath: typeof promises.realpath = onTheSpot(fs.realpathSync.native);
+export const rename: typeof promises.rename = onTheSpot(fs.renameSync);
+export const rm: typeof promises.rm = onTheSpot(removeNow);
+export const stat: typeof promises.stat = onTheSpot(fs.statSync);
+export const statfs: typeof promises.statfs = onTheSpot(fs.statfsSync);
+export const symlink: typeof promises.symlink = onTheSpot(fs.symlinkSync);
+export const truncate: typeof promises.truncate = onTheSpot(fs.truncateSync);
+export const writeFile: typeof promises.writeFile = onTheSpot(fs.writeFileSync);
+
+/** An exception becomes a rejection, as the callers expect. */
+function onTheSpot<F>(call: (...args: never[]) => unknown): F {
+  return (async (...args: never[]) => call(...args)) as F;
+}
+
+/** With `force`, a path below a file counts as removed, like one that does not exist. */
+function removeNow(path: fs.PathLike, options?: fs.RmOptions): void {
+  try {
+    fs.rmSync(path, options);
+  } catch (error) {
+    if (options?.force !== true || (error as NodeJS.ErrnoException).code !== "ENOTDIR") throw error;
+  }
+}

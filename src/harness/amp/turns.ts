@@ -1,0 +1,99 @@
+import type { EventData, Usage } from "../../contract/index.ts";
+import type { Failure } from "../failure.ts";
+import { type Fields, isRecord } from "../fields.ts";
+import { toFailure } from "./failure.ts";
+import { AFTER_TURN, type Reading } from "./state.ts";
+
+const STOPS: Readonly<Record<string, EventData<"turn.ended">["stop_reason"]>> = {
+  end_turn: "end_turn",
+  stop_sequence: "end_turn",
+  max_tokens: "max_tokens",
+  refusal: "refusal",
+};
+
+/**
+ * The model's last message ends the turn. While its stdin is open, one version of Amp holds its `result` back until
+ * stdin is closed, and another gives one per turn.
+ */
+export function endByStop(reading: Reading, reason: unknown): void {
+  const { settled, steering } = reading.state;
+  const stop = typeof reason === "string" && Object.hasOwn(STOPS, reason) ? STOPS[reason] : undefined;
+  if (stop === undefined || settled || steering > 0) return;
+  reading.scribe.endTurn({ status: "completed", stop_reason: stop });
+  reading.change({ ...AFTER_TURN, settled: true, owed: true });
+}
+
+/** `result`, the last line of a run. It ends the turn unless the model's last message did. */
+export function endByResult(reading: Reading, value: Fields): void {
+  const { state, scribe } = reading;
+  const failure = failureOf(value);
+  if (state.settled || (state.owed && !state.heard)) {
+    if (failure) reportFailure(reading, failure);
+    return reading.change({ owed: false });
+  }
+  reportDenials(reading, value["permission_denials"]);
+  reportUsage(reading, value["usage"]);
+  if (failure) return failTurn(reading, failure);
+  scribe.endTurn({ status: "completed", stop_reason: "end_turn" });
+  reading.change({ ...AFTER_TURN, settled: true });
+}
+
+export function failTurn(reading: Reading, failure: Failure): void {
+  reportFailure(reading, failure);
+  if (reading.state.settled) return;
+  const { error, stopReason } = failure;
+  reading.scribe.endTurn({ status: "failed", stop_reason: stopReason, error });
+  reading.change({ ...AFTER_TURN, settled: true });
+}
+
+function reportFailure({ scribe }: Reading, { error }: Failure): void {
+  scribe.add({ type: "error", data: { code: error.code, message: error.message } });
+}
+
+function failureOf(value: Fields): Failure | undefined {
+  const { subtype, is_error: isError, error, result } = value;
+  if (subtype === "error_max_turns") {
+    const message = typeof error === "string" && error !== "" ? error : "Amp reached its limit of turns";
+    return { error: { code: "max_turns", message }, stopReason: "max_turns" };
+  }
+  if (isError !== true && (subtype === "success" || subtype === undefined)) return undefined;
+  const said = [error, result].find((words) => typeof words === "string" && words !== "");
+  return toFailure(typeof said === "string" ? said : `Amp failed: ${String(subtype)}`);
+}
+
+/** Calls that Amp refused by its own rules. */
+function reportDenials({ scribe }: Reading, denials: unknown): void {
+  if (!Array.isArray(denials) || denials.length === 0) return;
+  const names = denials.map((denial) => (typeof denial === "string" ? denial : JSON.stringify(denial)));
+  scribe.status("permission denied", { detail: names.join(", ") });
+}
+
+function reportUsage({ state, scribe }: Reading, native: unknown): void {
+  const usage = state.counted ? undefined : toUsage(native);
+  if (!usage) return;
+  scribe.startModel("result");
+  scribe.endModel("result", { usage });
+}
+
+/** Amp's token counts in our fields, which separate cached input. */
+export function toUsage(native: unknown): Usage | undefined {
+  if (!isRecord(native)) return undefined;
+  const read = countOf(native["cache_read_input_tokens"]);
+  const written = countOf(native["cache_creation_input_tokens"]);
+  const all = countOf(native["input_tokens"]);
+  const output = countOf(native["output_tokens"]);
+  if (all === undefined && output === undefined) return undefined;
+  const cached = (read ?? 0) + (written ?? 0);
+  // Amp's own examples count the cache into the input; Anthropic's do not, and are then the smaller number.
+  const input = all !== undefined && all >= cached ? all - cached : all;
+  return {
+    ...(input === undefined ? {} : { input_tokens: input }),
+    ...(output === undefined ? {} : { output_tokens: output }),
+    ...(read === undefined ? {} : { cache_read_tokens: read }),
+    ...(written === undefined ? {} : { cache_write_tokens: written }),
+  };
+}
+
+function countOf(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}

@@ -1,0 +1,70 @@
+import { closeSync, openSync, readSync, accessSync, constants, statSync } from "node:fs";
+import { basename, dirname, isAbsolute, join, delimiter } from "node:path";
+import { SluiceError } from "../../contract/index.ts";
+
+/** The kernel's limit for a first line. */
+const HEAD_BYTES = 256;
+const SHIM_BYTES = 8192;
+
+/** The interpreter in a script's first line; undefined for a file without one. */
+export function interpreterOf(script: string): string | undefined {
+  const [, line] = /^#![ \t]*([^\n]*)/.exec(readHead(script, HEAD_BYTES)) ?? [];
+  if (line === undefined) return undefined;
+  const words = line.split(/[ \t]+/).filter(Boolean);
+  const [program = "", ...rest] = words;
+  if (!isAbsolute(program)) throw lacks(script, program);
+  if (basename(program) !== "env") return program;
+  const name = rest.find((word) => !word.startsWith("-") && !/^[A-Za-z_]\w*=/.test(word));
+  if (name === undefined) return program;
+  // The sandbox's search path has our own Node.
+  if (name === "node") return process.execPath;
+  return isAbsolute(name) ? name : (findOnPath(name) ?? lacksAny(script, name));
+}
+
+/** The program that a shim of pnpm or cmd-shim starts. */
+export function shimTarget(script: string): string | undefined {
+  const text = readHead(script, SHIM_BYTES);
+  if (!text.startsWith("#!/bin/sh")) return undefined;
+  const [, relative] = /exec node\s+"\$basedir\/([^"$`\\\n]+)"/.exec(text) ?? [];
+  return relative === undefined ? undefined : join(dirname(script), relative);
+}
+
+function readHead(path: string, bytes: number): string {
+  const fd = openSync(path, "r");
+  try {
+    const buffer = Buffer.alloc(bytes);
+    return buffer.toString("utf8", 0, readSync(fd, buffer, 0, bytes, 0));
+  } catch {
+    return "";
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function lacksAny(script: string, name: string): never {
+  throw lacks(script, name);
+}
+
+function lacks(script: string, name: string): SluiceError {
+  const detail = `${script} cannot be started: its first line asks for "${name}", which is not there. Install it on the server's PATH, or write its absolute path into that line.`;
+  return new SluiceError("agent_not_installed", detail, { command: script });
+}
+
+/** The first program of that name on the search path. Folders that depend on where the server was started do not count. */
+export function findOnPath(name: string, path = process.env["PATH"] ?? ""): string | undefined {
+  if (name === "" || name.includes("/")) return undefined;
+  return path
+    .split(delimiter)
+    .filter((folder) => isAbsolute(folder))
+    .map((folder) => join(folder, name))
+    .find(isProgram);
+}
+
+export function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}

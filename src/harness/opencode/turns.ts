@@ -1,0 +1,147 @@
+import { isRecord } from "../fields.ts";
+import { codeOfWords, endingOf, plainWords, toEventError, toNativeError } from "./failure.ts";
+import {
+  type OpencodeReading,
+  type Message,
+  type NativeError,
+  type NativeEvent,
+  NO_WORK,
+  type Properties,
+  type Turn,
+} from "./state.ts";
+
+/** The status of a session: busy, retrying or idle. */
+export function readStatus(reading: OpencodeReading, event: NativeEvent): string | undefined {
+  const { sessionID, status } = event.properties;
+  if (!isRecord(status)) return "a status that says nothing";
+  if (status["type"] === "idle") return sessionIsIdle(reading, sessionID);
+  if (!reading.originOf(sessionID)) return undefined;
+  if (status["type"] === "retry") return retry(reading, event, status);
+  if (reading.isMain(sessionID)) reading.changeTurn({ isIdle: false });
+  for (const [id, message] of openMessages(reading, sessionID)) {
+    if (message.request !== "failed") continue;
+    reading.scribe.startModel(id, { model: message.model, ...reading.originOf(sessionID) });
+    reading.setMessage(id, { ...message, request: "open" });
+  }
+  return undefined;
+}
+
+/** The server retries the model without a limit. The model's texts come again. */
+function retry(
+  reading: OpencodeReading,
+  event: NativeEvent,
+  { attempt, message: words, next }: Properties,
+): undefined {
+  const { sessionID } = event.properties;
+  const said = String(words ?? "the model failed");
+  const error = { code: codeOfWords(said), message: plainWords(said), retryable: true };
+  // Repeated texts come in parts with other ids.
+  const done = Object.fromEntries(
+    Object.keys(reading.scribe.transcript.texts).map((part) => [part, true as const]),
+  );
+  reading.changeWork({ done: { ...reading.work.done, ...done } });
+  reading.scribe.tear();
+  for (const [id, open] of openMessages(reading, sessionID)) {
+    reading.scribe.endModel(id, { error });
+    reading.setMessage(id, { ...open, request: "failed" });
+  }
+  const data = {
+    turn_id: "",
+    attempt:
+      typeof attempt === "number" && Number.isSafeInteger(Math.round(attempt)) ? Math.round(attempt) : 1,
+    delay_ms: delayUntil(next, event.id),
+    error,
+  };
+  reading.scribe.add({ type: "turn.retrying", data }, reading.originOf(sessionID));
+}
+
+const CLOCK = 2 ** 36;
+
+/** The delay until a retry. An event's id begins with its time: 48 bits in hexadecimal, without the last 12. */
+function delayUntil(next: unknown, id: unknown): number {
+  const digits = typeof id === "string" ? /^evt_([0-9a-f]{12})/.exec(id)?.[1] : undefined;
+  if (typeof next !== "number" || digits === undefined) return 0;
+  const now = Math.floor(Number.parseInt(digits, 16) / 4096);
+  const delay = ((next % CLOCK) - now + CLOCK) % CLOCK;
+  // The moment has passed.
+  return delay > CLOCK / 2 ? 0 : delay;
+}
+
+/** Notes an error, which may end the turn or not: a conversation that is too long is compacted, and goes on. */
+export function noteFailure(reading: OpencodeReading, { sessionID, error }: Properties): undefined {
+  const failure = toNativeError(error);
+  const { turn, lastFailure } = reading.state;
+  if (!failure || !turn || !(reading.isMain(sessionID) || sessionID === undefined)) return;
+  if (turn.hasBegun) return reading.changeTurn({ failure });
+  // The server repeats some errors, with their stack, after their turn.
+  if (lastFailure !== undefined && failure.message.includes(lastFailure)) return;
+  // A prompt that does not become a message makes nothing busy, so no idle event follows.
+  failTurn(reading, failure);
+}
+
+/** The session goes on after an error, which is reported now. */
+export function recover(reading: OpencodeReading): void {
+  const { turn } = reading.state;
+  if (!turn?.failure) return;
+  reportFailure(reading, turn.failure);
+  const { failure: _, ...rest } = turn;
+  reading.change({ turn: rest });
+}
+
+export function sessionIsIdle(reading: OpencodeReading, session: unknown): undefined {
+  if (!reading.isMain(session)) return;
+  reading.changeTurn({ isIdle: true });
+  endIfIdle(reading);
+}
+
+/**
+ * Ends the turn once. After an error or an abort the session reports idle twice, and once before its last message is
+ * complete. An idle event before the prompt's own message belongs to the turn before.
+ */
+export function endIfIdle(reading: OpencodeReading): void {
+  const { turn, session } = reading.state;
+  if (!turn?.isIdle || turn.awaited > 0 || openMessages(reading, session).length > 0) return;
+  endTurn(reading, outcomeOf(turn));
+}
+
+export function failTurn(reading: OpencodeReading, failure: NativeError): undefined {
+  endTurn(reading, endingOf(failure));
+}
+
+type Ending = ReturnType<typeof endingOf>;
+
+function endTurn(reading: OpencodeReading, ending: Ending): void {
+  const { error } = ending;
+  if (error) reading.scribe.add({ type: "error", data: { code: error.code, message: error.message } });
+  reading.scribe.endTurn(ending);
+  const past = [...reading.state.past.slice(-PAST_KEPT), ...Object.keys(reading.work.messages)];
+  reading.change({ past, work: NO_WORK, ...(error === undefined ? {} : { lastFailure: error.message }) });
+  reading.change({ turn: undefined });
+}
+
+const PAST_KEPT = 16;
+
+const INTERRUPTED: Ending = { status: "interrupted", stop_reason: "interrupted" };
+
+function outcomeOf({ failure, isInterrupted, finish }: Turn): Ending {
+  if (isInterrupted && (failure !== undefined || !isEnd(finish))) return INTERRUPTED;
+  if (failure) return endingOf(failure);
+  if (finish === "length") return { status: "completed", stop_reason: "max_tokens" };
+  if (finish === "content-filter") return { status: "completed", stop_reason: "refusal" };
+  return { status: "completed", stop_reason: "end_turn" };
+}
+
+function isEnd(finish: string | undefined): boolean {
+  return finish !== undefined && finish !== "tool-calls";
+}
+
+function reportFailure(reading: OpencodeReading, failure: NativeError): void {
+  const { code, message } = toEventError(failure);
+  reading.scribe.add({ type: "error", data: { code, message } });
+}
+
+function openMessages(reading: OpencodeReading, session: unknown): [string, Message][] {
+  return Object.entries(reading.work.messages).filter(
+    ([, message]) => message.session === session && !message.isComplete,
+  );
+}

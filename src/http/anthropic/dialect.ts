@@ -1,0 +1,76 @@
+import type { Context, MiddlewareHandler } from "hono";
+import type { SluiceError } from "../../contract/index.ts";
+import type { AppEnv, Logger } from "../context.ts";
+import { toKnownError } from "../problem.ts";
+import { createId } from "./ids.ts";
+
+/** The light part of the dialect, loaded with the server. A client's `baseURL` ends before `/v1`. */
+export const PREFIX = "/anthropic/v1";
+
+/** Whether a request is a report of a remote runner, which is signed and has no API key. */
+export function isCallback(c: Context<AppEnv>): boolean {
+  return c.req.method === "POST" && CALLBACKS.test(c.req.path);
+}
+
+export const CALLBACKS = new RegExp(`^${PREFIX}/sessions/[^/]+/callbacks$`);
+
+/** Gives every response an id that a client can quote. Streams, which write their own head, take it from `c`. */
+export const nameRequest: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const id = createId("request");
+  c.set("requestId", id);
+  await next();
+  if (!c.res.headers.has("x-hono-already-sent")) c.res.headers.set("request-id", id);
+};
+
+/** An error in the form of this dialect. */
+export interface ErrorEnvelope {
+  readonly type: "error";
+  readonly error: {
+    readonly type: string;
+    readonly message: string;
+    readonly details?: { readonly error_code: string };
+  };
+  readonly request_id: string;
+}
+
+export function toEnvelopeResponse(error: unknown, c: Context<AppEnv>, logger: Logger): Response {
+  const known = toKnownError(error, c, logger);
+  const status = toStatus(known);
+  const headers: Record<string, string> = { "content-type": "application/json" };
+  if (status === 401) headers["www-authenticate"] = 'Bearer realm="sluice"';
+  if (known.retryable) headers["retry-after"] = toSeconds(known.facts["retryAfterMs"]);
+  // The SDK retries every 409, but a retry cannot resolve ours.
+  if (status === 409) headers["x-should-retry"] = "false";
+  return new Response(JSON.stringify(toEnvelope(known, c.get("requestId"))), { status, headers });
+}
+
+export function toEnvelope(error: SluiceError, requestId: string): ErrorEnvelope {
+  const { errorCode } = error.facts;
+  return {
+    type: "error",
+    error: {
+      type: TYPES[toStatus(error)] ?? (error.status >= 500 ? "api_error" : "invalid_request_error"),
+      message: error.message,
+      ...(typeof errorCode === "string" && { details: { error_code: errorCode } }),
+    },
+    request_id: requestId,
+  };
+}
+
+const TYPES: Readonly<Record<number, string>> = {
+  401: "authentication_error",
+  403: "permission_error",
+  404: "not_found_error",
+  413: "request_too_large",
+  429: "rate_limit_error",
+  504: "timeout_error",
+};
+
+// Clients of this dialect know neither 410 nor 501.
+function toStatus({ status }: SluiceError): number {
+  return status === 410 || status === 501 ? 400 : status;
+}
+
+function toSeconds(ms: unknown): string {
+  return String(typeof ms === "number" ? Math.max(1, Math.ceil(ms / 1000)) : 1);
+}

@@ -1,0 +1,188 @@
+import type { Context } from "hono";
+import { z } from "zod";
+import { SluiceError } from "../../../contract/index.ts";
+import { anthropic } from "../../../dialects/anthropic/project.ts";
+import { DELTA_TYPES, EVENT_TYPES } from "../../../dialects/anthropic/event-types.ts";
+import { fromEventId, toThreadId } from "../../../dialects/anthropic/ids.ts";
+import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
+import { SendEvents } from "../../../dialects/anthropic/parse.ts";
+import { STATUSES, toStatus, toThread } from "../../../dialects/anthropic/resources/session.ts";
+import type { AnthropicView } from "../../../dialects/anthropic/state.ts";
+import type { EventLog, SessionRow } from "../../../log/port.ts";
+import type { AppEnv } from "../../context.ts";
+import { digestOf } from "../../digest.ts";
+import { readSession, readStateAt } from "../../stream/cursor.ts";
+import * as params from "../query.ts";
+import { isResend } from "../idempotency.ts";
+import type { AnthropicServices, Route } from "../route.ts";
+import { readOpenRecord, readRecord, type SessionRecord } from "../sessions/record.ts";
+import { queueWork } from "../work/queue.ts";
+import { readEventPage } from "./event-page.ts";
+import { send } from "./send.ts";
+
+const ListEvents = z.object({
+  types: params.listOf(z.enum(EVENT_TYPES, { error: "there is no such event type" })),
+  order: params.order,
+  limit: params.limitOf(1000),
+  page: params.page,
+  ...params.createdAt,
+});
+
+const StreamEvents = z.object({ event_deltas: params.listOf(z.enum(DELTA_TYPES)) });
+type StreamEvents = z.infer<typeof StreamEvents>;
+
+export function mountEvents(route: Route, services: AnthropicServices): void {
+  const { engine } = services;
+
+  route("POST", "/sessions/:id/events", { body: SendEvents }, async ({ c, tenant, body, param }) => {
+    const record = await readOpenRecord(services, tenant, param("id"));
+    const request = { digest: digestOf(tenant, body), resent: isResend(c) };
+    const data = await send(services, tenant, { record, events: body.events, request });
+    const { environment_id: environment, config } = record.body;
+    if (record.document && config.type === "self_hosted")
+      await queueWork(services, tenant, { session: record.session, environment });
+    return { data };
+  });
+
+  route("GET", "/sessions/:id/events", { query: ListEvents }, async ({ tenant, query, param }) => {
+    const { session } = await readRecord(services, tenant, param("id"));
+    const page = await readEventPage(engine, session, {
+      list: `events ${session}`,
+      order: query.order ?? "asc",
+      limit: query.limit,
+      page: query.page,
+      types: query.types && new Set(query.types),
+      created: params.toTimeRange(query),
+    });
+    return toPageResponse(page);
+  });
+
+  route("GET", "/sessions/:id/events/stream", { query: StreamEvents }, async ({ c, tenant, query, param }) =>
+    stream(services, { c, record: await readRecord(services, tenant, param("id")), query }),
+  );
+}
+
+/** Projected events are JSON already. */
+function toPageResponse({
+  data,
+  next_page,
+}: {
+  data: readonly string[];
+  next_page: string | null;
+}): Response {
+  const body = `{"data":[${data.join(",")}],"next_page":${JSON.stringify(next_page)}}`;
+  return new Response(body, { headers: { "content-type": "application/json" } });
+}
+
+/** Streams new events; the list has the earlier ones. A reader that was cut may name the last event that it saw. */
+async function stream(
+  { engine, streams }: AnthropicServices,
+  { c, record, query }: { c: Context<AppEnv>; record: SessionRecord; query: StreamEvents },
+): Promise<Response> {
+  const { session } = record;
+  const { row, until } = await readSession(engine, session);
+  const seen = c.req.header("last-event-id");
+  const resume: Resume = seen ? await findResume(engine.log, row, seen) : { after: row.head };
+  // SDKs before 1.0 ignore server-sent events with another name than `message`.
+  const legacy = /\bAnthropic\/(JS|Python) 0\./.test(c.req.header("user-agent") ?? "");
+  const deltas = query.event_deltas ?? [];
+  return streams.respond(c, {
+    session,
+    ordinal: row.ordinal,
+    dialect: anthropic,
+    view: {
+      ...(deltas.length > 0 && { deltas }),
+      ...(legacy && { legacy }),
+      ...(resume.seen && { seen: resume.seen }),
+    },
+    after: resume.after,
+    headers: { "request-id": c.get("requestId") },
+    ...(until !== undefined && { until }),
+  });
+}
+
+const ListThreads = z.object({
+  statuses: params.listOf(z.enum(STATUSES)),
+  limit: params.limitOf(20),
+  page: params.page,
+});
+const ListThreadEvents = z.object({ limit: params.limitOf(1000), page: params.page });
+
+/** A session has one thread, which has all of its events. */
+export function mountThreads(route: Route, services: AnthropicServices): void {
+  const read = async (tenant: string, param: (name: string) => string): Promise<SessionRecord> => {
+    const record = await readRecord(services, tenant, param("id"));
+    if (param("thread") === toThreadId(record.session)) return record;
+    throw new SluiceError("not_found", `There is no thread ${param("thread")} in this session.`);
+  };
+
+  route("GET", "/sessions/:id/threads", { query: ListThreads }, async ({ tenant, query, param }) => {
+    const { body, info } = await readRecord(services, tenant, param("id"));
+    const isShown = query.statuses === undefined || query.statuses.includes(toStatus(info));
+    return { data: isShown ? [toThread(body, info)] : [], next_page: null };
+  });
+
+  route("GET", "/sessions/:id/threads/:thread", {}, async ({ tenant, param }) => {
+    const { body, info } = await read(tenant, param);
+    return toThread(body, info);
+  });
+
+  route("POST", "/sessions/:id/threads/:thread/archive", {}, async ({ tenant, param }) => {
+    await read(tenant, param);
+    throw refuse("The primary thread cannot be archived; archive its session.");
+  });
+
+  route(
+    "GET",
+    "/sessions/:id/threads/:thread/events",
+    { query: ListThreadEvents },
+    async ({ tenant, query, param }) => {
+      const { session } = await read(tenant, param);
+      const request = { list: `thread ${session}`, order: "asc", ...query } as const;
+      return toPageResponse(await readEventPage(services.engine, session, request));
+    },
+  );
+
+  route(
+    "GET",
+    "/sessions/:id/threads/:thread/stream",
+    { query: StreamEvents },
+    async ({ c, tenant, query, param }) => stream(services, { c, record: await read(tenant, param), query }),
+  );
+}
+
+/**
+ * The position after an event that a reader saw. The search begins at the sequence in the event's id: the dialect
+ * projects the event at that sequence or later.
+ */
+async function findResume(log: EventLog, row: SessionRow, id: string): Promise<Resume> {
+  const source = fromEventId(row.id, id.replace(/-queued$/, ""));
+  if (!source || source.sequence <= row.floor || source.sequence > row.head) throw unknownEvent(id);
+  let state = await readStateAt(log, { session: row.id, dialect: anthropic, view: {} }, source.sequence - 1);
+  for (let after = source.sequence - 1; after < row.head;) {
+    const events = await log.read(row.id, { after, limit: 512 });
+    for (const event of events) {
+      const { frames, state: next } = anthropic.project(state, event);
+      state = next;
+      after = event.sequence;
+      const index = frames.findIndex((frame) => frame.id === id);
+      if (index === -1) continue;
+      if (index === frames.length - 1) return { after };
+      return { after: after - 1, seen: { sequence: after, frames: index + 1 } };
+    }
+    if (events.length === 0) break;
+  }
+  throw unknownEvent(id);
+}
+
+interface Resume {
+  readonly after: number;
+  readonly seen?: NonNullable<AnthropicView["seen"]>;
+}
+
+function unknownEvent(id: string): SluiceError {
+  return new SluiceError(
+    "invalid_cursor",
+    `Last-Event-ID: ${JSON.stringify(id.slice(0, 80))} is no event of this session.`,
+  );
+}

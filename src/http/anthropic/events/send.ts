@@ -1,0 +1,138 @@
+import type { SluiceEvent } from "../../../contract/index.ts";
+import {
+  type Accompanied,
+  type Sendable,
+  toAccompanied,
+  toSystemText,
+} from "../../../dialects/anthropic/parse.ts";
+import { toEventId, toThreadId } from "../../../dialects/anthropic/ids.ts";
+import { SENT_EVENT } from "../../../dialects/anthropic/projection.ts";
+import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
+import type { Submission } from "../../../sessions/inbox/submission.ts";
+import type { Submitted } from "../../../sessions/port.ts";
+import { toSystemPart } from "../../../sessions/inbox/instructions.ts";
+import { chooseKey } from "../idempotency.ts";
+import type { AnthropicServices } from "../route.ts";
+import type { SessionRecord } from "../sessions/record.ts";
+import { resolveParts } from "./attachments.ts";
+import { awaitRequest, findPending } from "./pending.ts";
+
+/** A client's events, still to be sent. */
+export interface Sending {
+  readonly record: SessionRecord;
+  readonly events: readonly Sendable[];
+  /** Distinguishes a resend from an equal second request. */
+  readonly request?: { readonly digest: string; readonly resent: boolean };
+  /** The idempotency key of events without a request of their own. */
+  readonly key?: string;
+}
+
+/** Submits a client's events, all of them or none; returns them as the list will show them. */
+export async function send(
+  services: AnthropicServices,
+  tenant: string,
+  { record, events, request, key }: Sending,
+): Promise<object[]> {
+  const { engine, locks } = services;
+  const { session } = record;
+  const batch = toAccompanied(events);
+  assertThreads(session, batch);
+  for (const { event } of batch)
+    if (event.type === "user.tool_result") await awaitRequest(engine, session, event.tool_use_id as string);
+  // An interrupt does not wait for the files of an earlier message.
+  const lock = batch.every(({ event }) => event.type === "user.interrupt") ? `${session} interrupt` : session;
+  return locks.run(lock, async () => {
+    const chosen = request && (await chooseKey(engine.log, session, { ...request, now: Date.now() }));
+    if (chosen?.known) return echo(services, session, batch, JSON.parse(chosen.known.answer) as Submitted);
+    // The agent's open requests may have changed while this call waited for the lock.
+    const current = { ...record, info: await engine.info(session) };
+    const submissions: Submission[] = [];
+    for (const one of batch)
+      submissions.push(await resolveSubmission(services, tenant, { record: current, one }));
+    const idempotencyKey = chosen?.key ?? key;
+    const options = { via: "anthropic", ...(idempotencyKey !== undefined && { key: idempotencyKey }) };
+    return echo(services, session, batch, await engine.submit(session, submissions, options));
+  });
+}
+
+async function resolveSubmission(
+  services: AnthropicServices,
+  tenant: string,
+  { record, one: { event, system } }: { record: SessionRecord; one: Accompanied },
+): Promise<Submission> {
+  const { session } = record;
+  const payload = system ? [event, system] : event;
+  switch (event.type) {
+    case "user.message": {
+      const parts = await resolveParts(services, tenant, { session, blocks: event.content });
+      const instructions = system && { instructions: toSystemText(system) };
+      return { kind: "message", content: parts, payload, ...instructions };
+    }
+    case "user.interrupt":
+      return { kind: "interrupt", by: "user", payload };
+    case "user.tool_confirmation": {
+      const { id } = await findPending(services.engine, record, { id: event.tool_use_id, by: event.type });
+      const isDenied = event.result === "deny";
+      const message = isDenied && event.deny_message ? { message: event.deny_message } : {};
+      return { kind: "permission", id, reply: isDenied ? "reject" : "once", by: "user", ...message, payload };
+    }
+    case "user.tool_result":
+    case "user.custom_tool_result": {
+      const asked = event.type === "user.tool_result" ? event.tool_use_id : event.custom_tool_use_id;
+      const pending = await findPending(services.engine, record, { id: asked as string, by: event.type });
+      const blocks = event.content ?? [];
+      const parts = await resolveParts(services, tenant, { session, blocks, inline: true });
+      // A running turn takes no new instructions, so a system message follows the answer as content.
+      const content = system ? [...parts, toSystemPart(toSystemText(system))] : parts;
+      if (pending.kind !== "question")
+        return {
+          kind: "tool",
+          id: pending.id,
+          content,
+          isError: event.is_error === true,
+          by: "user",
+          payload,
+        };
+      const words = content.flatMap((part) => (part.type === "text" ? [part.text] : []));
+      const events = [{ name: SENT_EVENT, value: payload }];
+      return { kind: "question", id: pending.id, answers: [[words.join("\n")]], by: "user", events };
+    }
+  }
+}
+
+/** The sent events as the list shows them. Only a queued message has no time of processing. */
+async function echo(
+  { engine }: AnthropicServices,
+  session: string,
+  batch: readonly Accompanied[],
+  { after, accepted }: Submitted,
+): Promise<object[]> {
+  // Enough for a few events of each submission and those that the agent writes between them.
+  const limit = 64 + 8 * batch.length;
+  const stored = await engine.log.read(session, { after, limit });
+  const events = stored.map(({ body }) => JSON.parse(body) as SluiceEvent);
+  const timeOf = (sequence: number): string | undefined =>
+    events.find((event) => event.sequence === sequence)?.time;
+  const startOf = (inputId: string | undefined): string | undefined =>
+    events.find((event) => event.type === "turn.started" && event.data.input_ids.includes(inputId ?? ""))
+      ?.time;
+  return batch.flatMap(({ event, system }, at) => {
+    const input = accepted[at];
+    if (!input) return [];
+    const { sequence, inputId } = input;
+    const processed_at = (event.type === "user.message" ? startOf(inputId) : timeOf(sequence)) ?? null;
+    const echoed = [event, ...(system ? [system] : [])];
+    return echoed.map((one, index) =>
+      Object.assign({}, one, { id: toEventId(session, sequence, index), processed_at }),
+    );
+  });
+}
+
+/** Refuses ids of other threads: a session has one thread. */
+function assertThreads(session: string, batch: readonly Accompanied[]): void {
+  for (const { event } of batch) {
+    const thread = "session_thread_id" in event ? event.session_thread_id : undefined;
+    if (thread === undefined || thread === null || thread === toThreadId(session)) continue;
+    throw refuse(`${event.type}: there is no thread ${JSON.stringify(thread)} in this session.`);
+  }
+}

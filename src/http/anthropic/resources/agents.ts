@@ -1,0 +1,144 @@
+import { z } from "zod";
+import type { Document } from "../../../catalog/port.ts";
+import { SluiceError } from "../../../contract/index.ts";
+import {
+  type Agent,
+  type AgentBody,
+  type AgentSkill,
+  CreateAgent,
+  createAgentBody,
+  toAgent,
+  UpdateAgent,
+  updateAgentBody,
+} from "../../../dialects/anthropic/resources/agent.ts";
+import { refuse, toTimestamp } from "../../../dialects/anthropic/resources/resource.ts";
+import { type Collections, toList } from "../collections.ts";
+import { createId } from "../ids.ts";
+import * as params from "../query.ts";
+import { assertReachable } from "../tenant-network.ts";
+import { type Labels, createOnce } from "../idempotency.ts";
+import type { AnthropicServices, Route } from "../route.ts";
+
+const Version = z
+  .string()
+  .regex(/^[1-9]\d{0,8}$/, "expected a whole number of at least 1")
+  .transform(Number)
+  .optional();
+
+const ListAgents = z.object({
+  limit: params.limitOf(20),
+  page: params.page,
+  include_archived: params.flag,
+  ...params.createdAt,
+});
+
+const ListVersions = z.object({ limit: params.limitOf(20), page: params.page });
+
+/** Every version stays readable: each is a document of its own, beside the current one. */
+export function mountAgents(route: Route, services: AnthropicServices): void {
+  const { catalog, collections } = services;
+  const { agents, agentVersions: versions } = collections;
+
+  route("POST", "/agents", { body: CreateAgent }, (call) => {
+    const { tenant, body: input } = call;
+    const create = async (labels: Labels): Promise<Agent> => {
+      const body = createAgentBody(input);
+      assertReachable.servers(tenant, body.mcp_servers);
+      await assertSkills(collections, tenant, body.skills);
+      const id = createId("agent");
+      const [agent] = await catalog.write(tenant, [
+        { op: "create", kind: agents.kind, id, body, labels },
+        toVersion(id, body),
+      ]);
+      return toAgent(agent as Document<AgentBody>);
+    };
+    return createOnce(services, call, { collection: agents, input, create, toAnswer: toAgent });
+  });
+
+  route("GET", "/agents", { query: ListAgents }, async ({ tenant, query }) => {
+    const filter = { archived: query.include_archived, created: params.toTimeRange(query) };
+    return toList(await agents.page(tenant, query, filter), toAgent);
+  });
+
+  route("GET", "/agents/:id", { query: z.object({ version: Version }) }, ({ tenant, query, param }) =>
+    readAgent(collections, tenant, { id: param("id"), version: query.version }),
+  );
+
+  // An update creates a version. Without `createOnce`, a resend would be refused, as the version is no longer the same.
+  route("POST", "/agents/:id", { body: UpdateAgent }, (call) => {
+    const { tenant, body: input, param } = call;
+    const id = param("id");
+    const create = async (labels: Labels): Promise<Agent> => {
+      const updated = await agents.update(tenant, id, async ({ body: stored }) => {
+        const body = updateAgentBody(stored, input);
+        if (body === stored) return undefined;
+        assertReachable.servers(tenant, body.mcp_servers);
+        if (input.skills) await assertSkills(collections, tenant, body.skills);
+        return { replace: { body }, also: [{ ...toVersion(id, body), labels }] };
+      });
+      return toAgent(updated);
+    };
+    const toAnswer = async (version: Document<AgentBody>) => toAgentOf(await agents.get(tenant, id), version);
+    return createOnce(services, call, { collection: versions, input, create, toAnswer });
+  });
+
+  route("POST", "/agents/:id/archive", {}, async ({ tenant, param }) => {
+    const archived = await agents.update(tenant, param("id"), ({ body }) => {
+      if (body.archived_at !== null) return undefined;
+      return { replace: { body: { ...body, archived_at: toTimestamp(Date.now()) }, archived: true } };
+    });
+    return toAgent(archived);
+  });
+
+  route("GET", "/agents/:id/versions", { query: ListVersions }, async ({ tenant, query, param }) => {
+    const agent = await agents.get(tenant, param("id"));
+    const page = await versions.page(tenant, query, { parent: agent.id });
+    return toList(page, (version) => toAgentOf(agent, version));
+  });
+}
+
+/** The current agent, or one of its versions. */
+export async function readAgent(
+  { agents, agentVersions }: Collections,
+  tenant: string,
+  { id, version }: { id: string; version?: number | null | undefined },
+): Promise<Agent> {
+  const agent = await agents.get(tenant, id);
+  if (version === undefined || version === null || version === agent.body.version) return toAgent(agent);
+  const found = await agentVersions.find(tenant, `${id}.${version}`);
+  if (!found) throw new SluiceError("not_found", `The agent ${id} has no version ${version}.`);
+  return toAgentOf(agent, found);
+}
+
+function toVersion(agent: string, body: AgentBody) {
+  return {
+    op: "create",
+    kind: "agent_version",
+    id: `${agent}.${body.version}`,
+    parent: agent,
+    body,
+  } as const;
+}
+
+/** A version has the creation time of its agent, and is archived with it. */
+function toAgentOf(agent: Document<AgentBody>, version: Document<AgentBody>): Agent {
+  const { id, createdAt } = agent;
+  const body = { ...version.body, archived_at: agent.body.archived_at };
+  return toAgent({ id, createdAt, updatedAt: version.createdAt, body });
+}
+
+async function assertSkills(
+  collections: Collections,
+  tenant: string,
+  skills: readonly AgentSkill[],
+): Promise<void> {
+  for (const { type, skill_id, version } of skills) {
+    if (type !== "custom")
+      throw refuse(`skills: ${skill_id} is not here. Only custom skills are; upload it as one.`);
+    if (!(await collections.skills.find(tenant, skill_id)))
+      throw refuse(`skills: there is no skill ${skill_id}.`);
+    if (version === "latest") continue;
+    const found = await collections.skillVersions.find(tenant, version);
+    if (found?.parent !== skill_id) throw refuse(`skills: ${skill_id} has no version ${version}.`);
+  }
+}

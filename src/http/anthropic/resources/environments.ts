@@ -1,0 +1,112 @@
+import { z } from "zod";
+import type { Document } from "../../../catalog/port.ts";
+import { SluiceError } from "../../../contract/index.ts";
+import {
+  CreateEnvironment,
+  createEnvironmentBody,
+  type Environment,
+  type EnvironmentBody,
+  toEnvironment,
+  UpdateEnvironment,
+  updateEnvironmentBody,
+} from "../../../dialects/anthropic/resources/environment.ts";
+import { refuse, toTimestamp } from "../../../dialects/anthropic/resources/resource.ts";
+import { refuseUnknownHosts } from "../../../sessions/hosts.ts";
+import { toList } from "../collections.ts";
+import { createId } from "../ids.ts";
+import * as params from "../query.ts";
+import { assertReachable } from "../tenant-network.ts";
+import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
+import type { AnthropicServices, Route } from "../route.ts";
+import { forgetSession } from "../sessions/record.ts";
+
+const ListEnvironments = z.object({
+  limit: params.limitOf(20),
+  page: params.page,
+  include_archived: params.flag,
+});
+
+/** Names are unique among environments that are not archived. */
+export function mountEnvironments(route: Route, services: AnthropicServices): void {
+  const { catalog, collections } = services;
+  const { environments } = collections;
+  const { kind } = environments;
+
+  route("POST", "/environments", { body: CreateEnvironment }, (call) => {
+    const { tenant, body: input } = call;
+    const create = async (labels: Labels): Promise<Environment> => {
+      const body = createEnvironmentBody(input);
+      assertHosts(tenant, body);
+      const id = createId("environment");
+      const [made] = await catalog.write(tenant, [
+        { op: "create", kind, id, body, labels, uniqueKey: body.name },
+      ]);
+      return toEnvironment(made as Document<EnvironmentBody>);
+    };
+    return createOnce(services, call, { collection: environments, input, create, toAnswer: toEnvironment });
+  });
+
+  route("GET", "/environments", { query: ListEnvironments }, async ({ tenant, query }) =>
+    toList(await environments.page(tenant, query, { archived: query.include_archived }), toEnvironment),
+  );
+
+  route("GET", "/environments/:id", {}, async ({ tenant, param }) =>
+    toEnvironment(await environments.get(tenant, param("id"))),
+  );
+
+  route("POST", "/environments/:id", { body: UpdateEnvironment }, async ({ tenant, body: given, param }) => {
+    const updated = await environments.update(tenant, param("id"), ({ body: stored }) => {
+      const body = updateEnvironmentBody(stored, given);
+      if (given.config) assertHosts(tenant, body);
+      return { replace: { body, uniqueKey: body.name } };
+    });
+    return toEnvironment(updated);
+  });
+
+  route("POST", "/environments/:id/archive", {}, async ({ tenant, param }) => {
+    const archived = await environments.update(tenant, param("id"), ({ body }) => {
+      if (body.archived_at !== null) return undefined;
+      const archived_at = toTimestamp(Date.now());
+      return { replace: { body: { ...body, archived_at }, archived: true, uniqueKey: null } };
+    });
+    return toEnvironment(archived);
+  });
+
+  route("DELETE", "/environments/:id", {}, ({ c, tenant, param }) =>
+    removeOnce(c, { id: param("id"), type: "environment_deleted" }, async () => {
+      const { id } = await environments.get(tenant, param("id"));
+      const session = await findSessionIn(services, tenant, id);
+      if (session !== undefined)
+        throw refuse(
+          `The session ${session} uses the environment. Delete the environment's sessions first, or archive it: its sessions continue, and no new one starts in it.`,
+        );
+      await catalog.write(tenant, [{ op: "remove", kind, id }]);
+    }),
+  );
+}
+
+/** Refuses an environment whose hosts no sandbox can reach, before a session uses it. */
+function assertHosts(tenant: string, { config }: EnvironmentBody): void {
+  if (config.type !== "cloud" || config.networking.type !== "limited") return;
+  try {
+    refuseUnknownHosts({ network: { allow: [...config.networking.allowed_hosts] } });
+  } catch (error) {
+    throw error instanceof SluiceError ? refuse(`config.networking.allowed_hosts: ${error.message}`) : error;
+  }
+  assertReachable.environment(tenant, config);
+}
+
+/** A session of this environment. Records of sessions that other dialects have deleted are removed on the way. */
+async function findSessionIn(
+  services: AnthropicServices,
+  tenant: string,
+  environment_id: string,
+): Promise<string | undefined> {
+  const query = { labels: { environment_id }, archived: true, limit: 1 };
+  for (;;) {
+    const [session] = await services.collections.sessions.list(tenant, query);
+    if (!session || session.body.making) return session?.id;
+    if (await services.engine.log.find(session.id)) return session.id;
+    await forgetSession(services, tenant, session.id);
+  }
+}

@@ -1,0 +1,146 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Document } from "../../../catalog/port.ts";
+import { type SessionInfo, type SessionSpec, SluiceError } from "../../../contract/index.ts";
+import { fromSessionId } from "../../../dialects/anthropic/ids.ts";
+import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
+import { type SessionBody, toStatus } from "../../../dialects/anthropic/resources/session.ts";
+import { readKept } from "../../../log/port.ts";
+import { DEFAULT_TENANT, isWorkspace, SYSTEM_TENANT } from "../../auth.ts";
+import type { AnthropicServices } from "../route.ts";
+
+/** A session of this dialect: its state in the log, and its document. */
+export interface SessionRecord {
+  /** The id in the log. */
+  readonly session: string;
+  readonly info: SessionInfo;
+  readonly body: SessionBody;
+  /** Absent in a session of another dialect. */
+  readonly document?: Document<SessionBody>;
+}
+
+export async function readRecord(
+  services: AnthropicServices,
+  tenant: string,
+  id: string,
+): Promise<SessionRecord> {
+  const { collections, engine } = services;
+  const document = await collections.sessions.find(tenant, id);
+  if (document) {
+    const info = await find(services, document.id);
+    if (info) return { session: document.id, info, body: await settle(services, document), document };
+    // The session was deleted by another dialect, or by a server that crashed before it removed the document.
+    if (!document.body.making) await forgetSession(services, tenant, document.id);
+    throw notFound(id);
+  }
+  if (tenant !== DEFAULT_TENANT) throw notFound(id);
+  for (const session of fromSessionId(id)) {
+    const info = await find(services, session);
+    const row = info && (await engine.log.find(session));
+    if (info && row) return { session, info, body: toForeignBody(row.spec, info) };
+  }
+  throw notFound(id);
+}
+
+/** The record of a session that may be changed. Throws for an archived one. */
+export async function readOpenRecord(
+  services: AnthropicServices,
+  tenant: string,
+  id: string,
+): Promise<SessionRecord> {
+  const record = await readRecord(services, tenant, id);
+  // Such a session is older than the keys, or a server with other options created it.
+  if (isWorkspace(tenant) && record.info.sandbox === "local")
+    throw refuse(
+      `The session ${id} has no isolated sandbox, which a workspace needs. Create another session.`,
+    );
+  if (record.body.archived_at === null) return record;
+  throw refuse(`The session ${id} is archived, so it can only be read.`);
+}
+
+/** Removes the documents of a session: its record, its files, its work and its callback run. */
+export async function forgetSession(services: AnthropicServices, tenant: string, id: string): Promise<void> {
+  const { catalog, collections } = services;
+  const { callbackRuns } = collections;
+  if (await callbackRuns.find(SYSTEM_TENANT, id))
+    await catalog.write(SYSTEM_TENANT, [{ op: "remove", kind: callbackRuns.kind, id }]);
+  if (!(await collections.sessions.find(tenant, id))) return;
+  const work = await collections.work.list(tenant, { labels: { session: id }, limit: 1000 });
+  await catalog.write(tenant, [
+    { op: "remove", kind: collections.sessions.kind, id, children: true },
+    ...work.map((item) => ({ op: "remove", kind: collections.work.kind, id: item.id }) as const),
+  ]);
+}
+
+/** Removes the session and its documents. */
+export async function discardSession(services: AnthropicServices, tenant: string, id: string): Promise<void> {
+  if (await services.engine.log.find(id)) await services.engine.remove(id);
+  await forgetSession(services, tenant, id);
+}
+
+/** Applies a pending change that the log holds already: the log is the source of truth. */
+export async function settle(
+  { engine }: AnthropicServices,
+  { id, body }: Document<SessionBody>,
+): Promise<SessionBody> {
+  const { pending } = body;
+  if (!pending) return body;
+  const types = new Set(["session.updated"] as const);
+  for (let { after } = pending; ;) {
+    const events = await readKept(engine.log, id, { after, limit: 32, types });
+    for (const { sequence, body: text } of events) {
+      const { data } = JSON.parse(text) as { data: Record<string, unknown> };
+      const isApplied = Object.entries(pending.change).some(([key, value]) =>
+        isDeepStrictEqual(data[key], value),
+      );
+      if (isApplied) return { ...body, ...pending.change };
+      after = sequence;
+    }
+    if (events.length === 0) return body;
+  }
+}
+
+export function assertNotRunning({ info }: SessionRecord, what: string): void {
+  const status = toStatus(info);
+  if (status !== "running" && status !== "rescheduling") return;
+  throw refuse(`The session is ${status}, so it cannot be ${what}. Interrupt it, or wait until it is idle.`);
+}
+
+async function find({ engine }: AnthropicServices, session: string): Promise<SessionInfo | undefined> {
+  try {
+    return await engine.info(session);
+  } catch (error) {
+    if (error instanceof SluiceError && error.code === "session_not_found") return undefined;
+    throw error;
+  }
+}
+
+function notFound(id: string): SluiceError {
+  return new SluiceError("session_not_found", `There is no session ${id}.`);
+}
+
+/** A session of another dialect, in the form of this one. */
+function toForeignBody(spec: SessionSpec, info: SessionInfo): SessionBody {
+  return {
+    agent: {
+      id: `agent_${spec.agent}`,
+      type: "agent",
+      version: 1,
+      name: spec.agent,
+      description: null,
+      model: { id: info.model ?? spec.agent, speed: "standard" },
+      system: spec.systemPrompt ?? null,
+      tools: [],
+      mcp_servers: [],
+      skills: [],
+      multiagent: null,
+      execution_identity: { type: "service_account" },
+    },
+    environment_id: "env_local",
+    config: { type: "self_hosted" },
+    title: info.title,
+    metadata: {},
+    vault_ids: [],
+    resources: [],
+    archived_at: null,
+  };
+}

@@ -1,0 +1,50 @@
+import type { HttpBindings } from "@hono/node-server";
+import type { Context, Hono, MiddlewareHandler } from "hono";
+
+/** The context of a route. Node's bindings are absent where the app is called in process. */
+export interface AppEnv {
+  Bindings: Partial<HttpBindings>;
+  Variables: {
+    /** The CORS headers of the response. Streams read them here, as they write their own head. */
+    cors: Readonly<Record<string, string>>;
+    /** Absent before the request is assigned to a dialect. */
+    dialect?: ServedDialect;
+    /** The tenant whose documents the key opens. */
+    tenant: string;
+    /** The id of a response of the Anthropic dialect. Its header and its error body have it. */
+    requestId: string;
+  };
+}
+
+/** A client's language, served below one prefix. */
+export interface ServedDialect {
+  readonly prefix: string;
+  /**
+   * Loads the dialect's code and mounts its routes. Absent where the server has no catalog and the dialect needs one.
+   * The returned function ends the dialect's waits when the server closes.
+   */
+  readonly mount?: (app: Hono<AppEnv>) => Promise<(() => void) | undefined>;
+  /** The form of its errors; problem details if absent. */
+  readonly toFailure?: (error: unknown, c: Context<AppEnv>, logger: Logger) => Response;
+  /** Admits a request without the server's token. */
+  readonly admits?: (c: Context<AppEnv>) => boolean;
+  /** Runs around every request below the prefix, including refused ones. */
+  readonly around?: MiddlewareHandler<AppEnv>;
+  /** Accepts `X-Api-Key` beside the bearer token, and the keys of workspaces. */
+  readonly takesApiKeys?: true;
+  /** A preflight allows every header: clients of this dialect add headers with each version. */
+  readonly allowsAnyHeader?: true;
+}
+
+/** The server's own log. It never holds a token, a header or a body. */
+export type Logger = (line: LogLine) => void;
+
+export interface LogLine {
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly message: string;
+  readonly [field: string]: unknown;
+}
+
+export const stderrLogger: Logger = (line) => {
+  process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), ...line })}\n`);
+};

@@ -1,0 +1,170 @@
+import { createReadStream } from "node:fs";
+import { Readable } from "node:stream";
+import { z } from "zod";
+import { flag } from "../../dialects/universal/index.ts";
+import { streamBody } from "../body/read.ts";
+import { defineOperation, json, type Mount } from "../operation.ts";
+import type { Services } from "../services.ts";
+import * as responses from "./responses.ts";
+import { parseTarFile } from "./tar.ts";
+
+const inSession = z.string().min(1).describe("the session of the sandbox");
+const FolderQuery = z.object({ session: inSession, path: z.string().default(".") });
+const PathQuery = z.object({ session: inSession, path: z.string().min(1) });
+
+export const fsOperations = {
+  listEntries: defineOperation({
+    id: "listEntries",
+    method: "GET",
+    path: "/v1/fs/entries",
+    tag: "fs",
+    summary: "The entries of a folder in the sandbox",
+    query: FolderQuery,
+    answer: json("The entries", z.array(responses.FileEntry)),
+    errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
+  }),
+  readFile: defineOperation({
+    id: "readFile",
+    method: "GET",
+    path: "/v1/fs/file",
+    tag: "fs",
+    summary: "A file's bytes",
+    query: PathQuery,
+    answer: { status: 200, description: "The bytes", mime: "application/octet-stream" },
+    errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
+  }),
+  writeFile: defineOperation({
+    id: "writeFile",
+    method: "PUT",
+    path: "/v1/fs/file",
+    tag: "fs",
+    summary: "Writes a file and creates its parent folders",
+    query: PathQuery,
+    body: { kind: "bytes", mime: "application/octet-stream" },
+    answer: json("Written", responses.FileWritten),
+    errors: ["invalid_request", "session_not_found", "permission_denied", "too_large"],
+  }),
+  deleteEntry: defineOperation({
+    id: "deleteEntry",
+    method: "DELETE",
+    path: "/v1/fs/entry",
+    tag: "fs",
+    summary: "Removes a file, or a folder with its contents",
+    query: z.object({ ...PathQuery.shape, recursive: flag().optional() }),
+    answer: json("Removed", responses.PathDone),
+    errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
+  }),
+  makeFolder: defineOperation({
+    id: "makeFolder",
+    method: "POST",
+    path: "/v1/fs/mkdir",
+    tag: "fs",
+    summary: "Creates a folder and its parents",
+    query: PathQuery,
+    answer: json("Created", responses.PathDone),
+    errors: ["invalid_request", "session_not_found", "permission_denied"],
+  }),
+  moveFile: defineOperation({
+    id: "moveFile",
+    method: "POST",
+    path: "/v1/fs/move",
+    tag: "fs",
+    summary: "Moves or renames",
+    query: z.object({ session: inSession }),
+    body: { kind: "json", schema: responses.MoveFile },
+    answer: json("Moved", responses.FileMoved),
+    errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
+  }),
+  statFile: defineOperation({
+    id: "statFile",
+    method: "GET",
+    path: "/v1/fs/stat",
+    tag: "fs",
+    summary: "What a path is",
+    query: PathQuery,
+    answer: json("The entry", responses.FileEntry),
+    errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
+  }),
+  uploadBatch: defineOperation({
+    id: "uploadBatch",
+    method: "POST",
+    path: "/v1/fs/upload-batch",
+    tag: "fs",
+    summary: "Unpacks a tar archive into a folder; refused as a whole if any entry would leave it",
+    query: FolderQuery,
+    body: { kind: "bytes", mime: "application/x-tar" },
+    answer: json("Written", responses.BatchWritten),
+    errors: ["invalid_request", "session_not_found", "permission_denied", "too_large"],
+  }),
+} as const;
+
+/** The files of a session's sandbox. The sandbox itself confines paths. */
+export function mountFiles(mount: Mount, { engine, limits, uploads }: Services): void {
+  mount(fsOperations.listEntries, async ({ c, query: { session, path } }) => {
+    const files = await engine.files(session);
+    return c.json(await files.list(path));
+  });
+
+  mount(fsOperations.statFile, async ({ c, query: { session, path } }) => {
+    const files = await engine.files(session);
+    return c.json(await files.stat(path));
+  });
+
+  mount(fsOperations.readFile, async ({ c, query: { session, path } }) => {
+    const files = await engine.files(session);
+    const { size, content } = await files.open(path);
+    return c.body(Readable.toWeb(content) as ReadableStream<Uint8Array>, 200, {
+      "content-type": "application/octet-stream",
+      "content-length": String(size),
+      // A file of an agent must not become a page of this origin.
+      "x-content-type-options": "nosniff",
+      "content-disposition": "attachment",
+    });
+  });
+
+  mount(fsOperations.writeFile, async ({ c, query: { session, path } }) => {
+    const files = await engine.files(session);
+    return uploads.with(streamBody(c, limits.file), async (upload) => {
+      await files.write(path, createReadStream(upload.path));
+      return c.json({ path, bytesWritten: upload.size });
+    });
+  });
+
+  mount(fsOperations.deleteEntry, async ({ c, query: { session, path, recursive } }) => {
+    const files = await engine.files(session);
+    await files.remove(path, { recursive: recursive ?? false });
+    return c.json({ path });
+  });
+
+  mount(fsOperations.makeFolder, async ({ c, query: { session, path } }) => {
+    const files = await engine.files(session);
+    await files.mkdir(path);
+    return c.json({ path });
+  });
+
+  mount(fsOperations.moveFile, async ({ c, query: { session }, body: { from, to, overwrite } }) => {
+    const files = await engine.files(session);
+    await files.move(from, to, { overwrite: overwrite ?? false });
+    return c.json({ from, to });
+  });
+
+  mount(fsOperations.uploadBatch, async ({ c, query: { session, path } }) => {
+    const files = await engine.files(session);
+    const root = path.replace(/\/+$/, "") || "/";
+    const paths: string[] = [];
+    await uploads.with(streamBody(c, limits.file), async (upload) => {
+      for (const entry of await parseTarFile(upload.path)) {
+        const target = root === "." ? entry.path : `${root === "/" ? "" : root}/${entry.path}`;
+        if (!entry.content) {
+          await files.mkdir(target);
+          continue;
+        }
+        const { start, size } = entry.content;
+        const end = start + size - 1;
+        await files.write(target, size === 0 ? "" : createReadStream(upload.path, { start, end }));
+        paths.push(target);
+      }
+    });
+    return c.json({ paths });
+  });
+}

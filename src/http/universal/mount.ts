@@ -1,0 +1,40 @@
+import type { Context, Hono } from "hono";
+import type { AppEnv } from "../context.ts";
+import { createMount } from "../operation.ts";
+import type { Services } from "../services.ts";
+import { mountActions } from "./actions.ts";
+import { mountEvents } from "./events.ts";
+import { mountFiles } from "./files.ts";
+import { mountMessages } from "./messages.ts";
+import { mountPorts } from "./ports.ts";
+import { mountSandbox } from "./sandbox.ts";
+import { mountServer, serverOperations } from "./server.ts";
+import { mountSessions } from "./sessions.ts";
+
+/** Mounts the universal dialect and the server's own operations. */
+export function mountUniversal(app: Hono<AppEnv>, services: Services): void {
+  const mount = createMount(app, services.limits);
+  mountServer(mount, services, describe);
+  mountSessions(mount, services);
+  mountMessages(mount, services);
+  mountEvents(mount, services);
+  mountActions(mount, services);
+  mountSandbox(mount, services);
+  mountFiles(mount, services);
+  mountPorts(app, services);
+}
+
+/** The OpenAPI document, whose code is loaded by the first request for it. */
+async function describe(about: { version: string }): Promise<object> {
+  const { toOpenApi } = await import("./openapi.ts");
+  return toOpenApi(about);
+}
+
+const OPEN: ReadonlySet<string> = new Set(
+  Object.values(serverOperations).flatMap((operation) => (operation.open ? [operation.path] : [])),
+);
+
+/** Admits operations that need no token: a health probe has none, and the home page holds no secret. */
+export function isOpen(c: Context<AppEnv>): boolean {
+  return OPEN.has(c.req.path);
+}

@@ -1,0 +1,126 @@
+import { request, type IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import type { ReadableStream } from "node:stream/web";
+import type { Context, Hono } from "hono";
+import type { z } from "zod";
+import { SluiceError } from "../../contract/index.ts";
+import { parseWith, whole } from "../../dialects/universal/index.ts";
+import type { AppEnv } from "../context.ts";
+import type { Services } from "../services.ts";
+
+export const PortNumber: z.ZodType<number> = whole(1, 65_535);
+const PREFIX = /^\/v1\/sessions\/[^/]+\/ports\/[^/?]+/;
+
+/** Headers of one connection, which a proxy does not pass on. */
+const CONNECTION_HEADERS = [
+  "connection",
+  "expect",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+];
+/** Headers for this server alone: its token and its checks of host and origin. */
+const SERVER_HEADERS = ["authorization", "host", "origin"];
+
+/** The start of the proxy's response where no program listens in an isolated sandbox. */
+const REFUSED = "sluice: nothing answers";
+
+/** Gives pages of a sandbox an origin of their own: with the server's origin they could call the whole API. */
+const SANDBOXED = "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads";
+
+/**
+ * `/v1/sessions/{id}/ports/{port}/…`: a program that listens inside the sandbox, behind the server's token.
+ * It takes any method and any path, so it is no operation.
+ */
+export function mountPorts(app: Hono<AppEnv>, { engine }: Services): void {
+  app.all("/v1/sessions/:id/ports/:port/*", async (c) => {
+    const { id } = c.req.param();
+    const port = parseWith(PortNumber, c.req.param("port"), "path");
+    const target = await engine.host(id, port);
+    const answer = await pass(c, target).catch((error: unknown) => {
+      throw new SluiceError(
+        "stream_error",
+        `nothing answers on port ${port} of session ${id}; is the program listening on 127.0.0.1, and on that port?`,
+        { port },
+        { cause: error },
+      );
+    });
+    const headers = passedOn(toPairs(answer.headersDistinct), CONNECTION_HEADERS);
+    headers.append("content-security-policy", SANDBOXED);
+    headers.set("sluice-port", String(port));
+    const status = answer.statusCode as number;
+    if (c.req.method === "HEAD" || [204, 205, 304].includes(status)) {
+      answer.resume();
+      return new Response(null, { status, headers });
+    }
+    return new Response(Readable.toWeb(answer) as unknown as BodyInit, { status, headers });
+  });
+}
+
+// Uses `request`: `fetch` refuses some ports, ends a silent stream after five minutes, and decompresses bodies.
+function pass(c: Context<AppEnv>, target: URL): Promise<IncomingMessage> {
+  const { pathname, search } = new URL(c.req.url);
+  const { signal, headers } = c.req.raw;
+  return new Promise((resolve, reject) => {
+    const outgoing = request({
+      host: target.hostname.replaceAll(/[[\]]/g, ""),
+      port: target.port || 80,
+      method: c.req.method,
+      path: `${pathname.replace(PREFIX, "") || "/"}${search}`,
+      headers: Object.fromEntries(passedOn([...headers], [...CONNECTION_HEADERS, ...SERVER_HEADERS])),
+      agent: false,
+      signal,
+    });
+    outgoing.on("error", reject).once("response", (answer) => {
+      const { statusCode = 0 } = answer;
+      if (statusCode < 200 || statusCode > 599)
+        return outgoing.destroy(new Error(`the program answered with the status ${statusCode}`));
+      if (statusCode !== 502) return resolve(answer);
+      answer.once("readable", () => {
+        const refusal = takeRefusal(answer);
+        if (refusal === undefined) return resolve(answer);
+        outgoing.destroy();
+        reject(new Error(refusal));
+      });
+    });
+    const body = bodyOf(c);
+    if (!body) return outgoing.end();
+    // A program may respond before it has read the whole body. Its response counts then, not the broken pipe.
+    body.on("error", (error) => outgoing.destroy(error)).pipe(outgoing);
+  });
+}
+
+/** The text of the proxy's refusal; undefined for the response of a program, which stays unread. */
+function takeRefusal(answer: IncomingMessage): string | undefined {
+  const head = answer.read() as Buffer | null;
+  if (head?.subarray(0, REFUSED.length).toString() === REFUSED) return head.toString().trim();
+  if (head) answer.unshift(head);
+  return undefined;
+}
+
+function bodyOf(c: Context<AppEnv>): Readable | undefined {
+  const { incoming } = c.env ?? {};
+  if (!incoming) return c.req.raw.body ? Readable.fromWeb(c.req.raw.body as ReadableStream) : undefined;
+  const { "content-length": length, "transfer-encoding": encoding } = incoming.headers;
+  return length === undefined && encoding === undefined ? undefined : (incoming as Readable);
+}
+
+type Pairs = readonly (readonly [name: string, value: string])[];
+
+function passedOn(given: Pairs, dropped: readonly string[]): Headers {
+  const named = given.find(([name]) => name === "connection")?.[1] ?? "";
+  const left = new Set([...dropped, ...named.toLowerCase().split(/\s*,\s*/)]);
+  const kept = new Headers();
+  for (const [name, value] of given) if (!left.has(name)) kept.append(name, value);
+  return kept;
+}
+
+function toPairs(headers: IncomingMessage["headersDistinct"]): Pairs {
+  return Object.entries(headers).flatMap(([name, values = []]) =>
+    values.map((value) => [name, value] as const),
+  );
+}

@@ -1,0 +1,168 @@
+import {
+  closeSync,
+  fchmodSync,
+  fstatSync,
+  futimesSync,
+  lstatSync,
+  renameSync,
+  rmdirSync,
+  unlinkSync,
+} from "node:fs";
+import { SluiceError } from "../../../contract/index.ts";
+import { openRegularSync } from "../../host/files/open-file.ts";
+import { OpenFolder, SwappedFolder } from "../../host/files/open-folder.ts";
+import { ownerUid, type Owner } from "../../host/owner.ts";
+import type { Slice } from "../../host/slice.ts";
+import { MODE_BITS } from "../manifest.ts";
+import type { StatCache } from "../stat-cache.ts";
+import type { RestorePlan } from "./plan.ts";
+import type { StagingFolder } from "./staging-folder.ts";
+
+/** Removes entries that the checkpoint does not have, and moves the staged ones to their paths: one atomic step each. */
+export async function commitRestore(
+  root: string,
+  plan: RestorePlan,
+  options: { staging: StagingFolder; cache: StatCache; slice: Slice; owner: Owner | undefined },
+): Promise<void> {
+  const { staging, cache, slice } = options;
+  const own = ownerUid(options.owner);
+  const parents = new Parents(root, own);
+  try {
+    for (const { path, folder } of plan.removals) {
+      if (slice.isOver) await slice.pause();
+      parents.change(path, (at) => remove(at, folder));
+      cache.forget(path);
+    }
+    for (const [n, graft] of plan.grafts.entries()) {
+      if (slice.isOver) await slice.pause();
+      parents.change(graft.path, (at) => renameSync(staging.at(n), at));
+      for (const entry of graft.entries) {
+        if (entry.kind !== "file") continue;
+        // The rename has changed the times of the graft's top entry, so its stats are read again.
+        const moved = entry.path === graft.path;
+        const stat = moved ? parents.look(graft.path, (at) => lstatSync(at)) : staging.stats.get(entry.path);
+        if (stat) cache.keep(entry.path, stat, entry, { settled: true });
+      }
+    }
+    for (const entry of plan.touches) {
+      if (slice.isOver) await slice.pause();
+      parents.look(entry.path, (at) => {
+        const fd = openRegularSync(at);
+        try {
+          const { uid, nlink } = fstatSync(fd);
+          // An agent may have put another user's file there, or a link to one.
+          if (uid !== own || nlink > 1) return;
+          fchmodSync(fd, entry.mode);
+          futimesSync(fd, entry.mtime / 1000, entry.mtime / 1000);
+          cache.keep(entry.path, fstatSync(fd), entry, { settled: true });
+        } finally {
+          closeSync(fd);
+        }
+      });
+    }
+    const made = plan.grafts.flatMap((graft) => graft.entries).filter((entry) => entry.kind === "directory");
+    // The innermost folder first: the mode of an outer one may forbid the way.
+    for (const { path, mode } of parents.withForced([...plan.modes, ...made]).toReversed()) {
+      if (slice.isOver) await slice.pause();
+      parents.setMode(path, mode);
+    }
+  } finally {
+    parents.close();
+  }
+}
+
+/** Opens the parent folders of paths. The last one stays open, because the next path is mostly in it, too. */
+class Parents {
+  readonly #root: string;
+  /** The owner of folders that may be changed. */
+  readonly #own: number | undefined;
+  /** The modes of folders that we could not write to, until we changed them. */
+  readonly #forced = new Map<string, number>();
+  #path: string | undefined;
+  #folder: OpenFolder | undefined;
+
+  constructor(root: string, own: number | undefined) {
+    this.#root = root;
+    this.#own = own;
+  }
+
+  look<T>(path: string, work: (at: string) => T): T {
+    const cut = path.lastIndexOf("/");
+    const parent = path.slice(0, Math.max(0, cut));
+    return work(this.#open(parent).at(path.slice(cut + 1)));
+  }
+
+  /** As `look`, for a change of the parent folder itself. A folder that forbids it gets another mode meanwhile. */
+  change(path: string, work: (at: string) => void): void {
+    this.look(path, (at) => {
+      const parent = this.#path ?? "";
+      if (this.#folder && parent !== "" && !this.#forced.has(parent)) {
+        const { mode, uid } = this.#folder.stat();
+        const isClosed = (mode & 0o300) !== 0o300 && uid === this.#own;
+        if (isClosed) this.#forced.set(parent, mode & MODE_BITS);
+        if (isClosed) this.#folder.chmod((mode & MODE_BITS) | 0o700);
+      }
+      work(at);
+    });
+  }
+
+  /** A folder that is gone, or is another user's, is left as it is. */
+  setMode(path: string, mode: number): void {
+    this.look(path, (at) => {
+      if (lstatSync(at, { throwIfNoEntry: false }) === undefined) return;
+      const cut = path.lastIndexOf("/");
+      const folder = this.#open(path.slice(0, Math.max(0, cut))).open(path.slice(cut + 1));
+      try {
+        if (folder.stat().uid === this.#own) folder.chmod(mode);
+      } finally {
+        folder.close();
+      }
+    });
+  }
+
+  /** These modes, and the former modes of folders that `change` has opened, sorted by path. */
+  withForced(
+    modes: readonly { readonly path: string; readonly mode: number }[],
+  ): { readonly path: string; readonly mode: number }[] {
+    const all = new Map(this.#forced);
+    for (const { path, mode } of modes) all.set(path, mode);
+    return [...all].map(([path, mode]) => ({ path, mode })).sort((a, b) => (a.path < b.path ? -1 : 1));
+  }
+
+  close(): void {
+    this.#folder?.close();
+    this.#folder = undefined;
+  }
+
+  #open(path: string): OpenFolder {
+    if (this.#folder !== undefined && this.#path === path) return this.#folder;
+    this.close();
+    this.#folder = openFolder(this.#root, path);
+    this.#path = path;
+    return this.#folder;
+  }
+}
+
+function remove(at: string, folder: boolean): void {
+  try {
+    if (folder) rmdirSync(at);
+    else unlinkSync(at);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // A folder stays if it has entries that a restore never removes.
+    if (code !== "ENOENT" && !(folder && (code === "ENOTEMPTY" || code === "EEXIST"))) throw error;
+  }
+}
+
+function openFolder(root: string, path: string): OpenFolder {
+  try {
+    return OpenFolder.openReal(path === "" ? root : `${root}/${path}`, { readable: true });
+  } catch (error) {
+    throw error instanceof SwappedFolder ? replaced(path) : error;
+  }
+}
+
+function replaced(path: string): SluiceError {
+  const detail = `The folder ${path} was replaced while a checkpoint was being restored. Stop whatever writes there and restore again.`;
+  return new SluiceError("permission_denied", detail, { path });
+}

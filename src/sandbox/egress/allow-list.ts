@@ -1,0 +1,150 @@
+import { isIP } from "node:net";
+import { SluiceError } from "../../contract/errors.ts";
+import { isLoopbackHost, parseHostPort, toAuthority } from "./host-port.ts";
+
+/** One parsed entry of an allow list. */
+export interface HostPattern {
+  /** For a wildcard, the domain after `*.`; empty for `*`, which is every public host. */
+  readonly host: string;
+  readonly wildcard: boolean;
+  /** Any port if it is left out. */
+  readonly port?: number;
+}
+
+/** Takes `host`, `host:port`, `*.domain`, `*.domain:port`, and `*` for every public host; loopback only with its port. */
+export function parseHostPattern(text: string): HostPattern {
+  if (text === "*") return { host: "", wildcard: true };
+  const wildcard = text.startsWith("*.");
+  const parsed = parseHostPort(wildcard ? text.slice(2) : text);
+  if (parsed === undefined || parsed.host.includes("*")) {
+    throw notAPattern(text, toMistake(text));
+  }
+  const { host, port } = parsed;
+  if (wildcard && isIP(host) !== 0) throw notAPattern(text, "a wildcard stands before a domain");
+  if (isUnspecified(host)) throw notAPattern(text, `${host} is no address to connect to`);
+  if (isLoopbackHost(host)) {
+    if (wildcard) throw notAPattern(text, "a wildcard cannot stand for this machine");
+    if (port === undefined) throw notAPattern(text, "this machine is named with a port", `${host}:8080`);
+  }
+  return port === undefined ? { host, wildcard } : { host, wildcard, port };
+}
+
+/** The patterns of several lists, each once. */
+export function parseHostPatterns(...lists: readonly (readonly string[] | undefined)[]): HostPattern[] {
+  const patterns = new Map<string, HostPattern>();
+  for (const text of lists.flatMap((list) => list ?? [])) {
+    const pattern = parseHostPattern(text);
+    patterns.set(`${pattern.wildcard} ${pattern.host} ${pattern.port}`, pattern);
+  }
+  return [...patterns.values()];
+}
+
+/** Names that may lie in a private network. `*` would open all of it, and an address needs no such entry. */
+export function parsePrivateNames(texts: readonly string[] = []): HostPattern[] {
+  return texts.map((text) => {
+    const pattern = parseHostPattern(text);
+    if (pattern.host === "") throw notAPrivateName(text, "it stands for every host");
+    if (isIP(pattern.host) === 0 && !isLoopbackHost(pattern.host)) return pattern;
+    throw notAPrivateName(text, "it is an address already; name it with its port in allow");
+  });
+}
+
+/** The host and port of each URL, for an allow list. */
+export function toHosts(urls: Iterable<string | URL>): string[] {
+  const hosts = new Set<string>();
+  for (const url of urls) {
+    const { hostname, port, protocol } = new URL(url);
+    const plain = protocol === "http:" || protocol === "ws:";
+    const host = hostname.replace(/^\[|\]$/g, "");
+    hosts.add(toAuthority(host, port === "" ? (plain ? 80 : 443) : Number(port)));
+  }
+  return [...hosts];
+}
+
+function isUnspecified(host: string): boolean {
+  return host === "0.0.0.0" || host === "::";
+}
+
+function toMistake(text: string): string {
+  if (text.includes("://")) return "it is a URL; name only its host";
+  if (text.includes("*")) return "a wildcard stands only at the beginning, as *.domain, or alone";
+  if (text.includes("/")) return "it has a path or a mask; name only a host";
+  return "it is no host name, address or host with a port from 1 to 65535";
+}
+
+function notAPrivateName(text: string, mistake: string): SluiceError {
+  const detail = `The network's list of private names cannot hold ${JSON.stringify(text)}: ${mistake}. Write for example db.corp.example or *.corp.example.`;
+  return new SluiceError("invalid_request", detail, { host: text });
+}
+
+function notAPattern(text: string, mistake: string, example?: string): SluiceError {
+  const examples =
+    example ?? "api.example.com, *.example.com, api.example.com:8443, 127.0.0.1:8080 or [::1]:8080";
+  const detail = `The network's allow list cannot hold ${JSON.stringify(text)}: ${mistake}. Write for example ${examples}.`;
+  return new SluiceError("invalid_request", detail, { host: text });
+}
+
+/** Whether an allow list allows any port of a host, or any host of a `*.domain`. */
+export function permits(allowed: readonly string[], host: string): boolean {
+  const wanted = host.toLowerCase();
+  const domain = wanted.startsWith("*.") ? wanted.slice(1) : undefined;
+  return parseHostPatterns(allowed).some((pattern) => {
+    if (pattern.wildcard && pattern.host === "") return true;
+    const isBelow = pattern.wildcard && `.${wanted.replace("*.", "")}`.endsWith(`.${pattern.host}`);
+    if (domain !== undefined) return isBelow || pattern.host.endsWith(domain);
+    return pattern.wildcard ? wanted.endsWith(`.${pattern.host}`) : pattern.host === wanted;
+  });
+}
+
+/** `private` allows the host to have an address in the network of this machine, too. */
+export type Verdict = "refused" | "allowed" | "private";
+
+export interface HostRules {
+  readonly patterns: readonly HostPattern[];
+  /** Names that may lie in a private network, where `patterns` allow them. */
+  readonly privates?: readonly HostPattern[] | undefined;
+}
+
+export function judge({ patterns, privates = [] }: HostRules, host: string, port: number): Verdict {
+  const isListed = (pattern: HostPattern): boolean =>
+    (pattern.port === undefined || pattern.port === port) && covers(pattern, host);
+  const listed = patterns.filter(isListed);
+  if (listed.length === 0) return "refused";
+  // A name may resolve to any address, so only an entry that names an address or `localhost`, with its port, counts.
+  const isAddress = isIP(host) !== 0 || isLoopbackHost(host);
+  const isNamed = isAddress && listed.some(({ wildcard, port: named }) => !wildcard && named !== undefined);
+  return isNamed || (!isAddress && privates.some(isListed)) ? "private" : "allowed";
+}
+
+function covers(pattern: HostPattern, host: string): boolean {
+  if (!pattern.wildcard) return pattern.host === host;
+  // `*` covers every host here. Its address is checked after the lookup.
+  if (pattern.host === "") return true;
+  return isIP(host) === 0 && host.endsWith(`.${pattern.host}`);
+}
+
+/** A port inside that forwards to the same port of this machine. */
+export interface Tunnel {
+  /** Where to listen inside. */
+  readonly address: string;
+  readonly port: number;
+  /** The `host:port` that the guest asks the egress host for. */
+  readonly target: string;
+}
+
+export function toTunnels(patterns: readonly HostPattern[]): Tunnel[] {
+  const tunnels = new Map<string, Tunnel>();
+  for (const { host, port } of patterns) {
+    if (port === undefined || !isLoopbackHost(host)) continue;
+    const target = toAuthority(host, port);
+    for (const address of toAddresses(host)) {
+      const key = toAuthority(address, port);
+      if (!tunnels.has(key) || key === target) tunnels.set(key, { address, port, target });
+    }
+  }
+  return [...tunnels.values()];
+}
+
+function toAddresses(host: string): string[] {
+  return host.endsWith("localhost") ? ["127.0.0.1", "::1"] : [host];
+}

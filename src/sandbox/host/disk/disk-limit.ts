@@ -1,0 +1,198 @@
+import { stat, statfs } from "node:fs/promises";
+import { readFile, writeFile } from "../../../disk/on-the-spot.ts";
+import { isInside } from "../files/paths.ts";
+import { diskReserve, type DiskState } from "./disk-reserve.ts";
+import { countWritten, measureOpenFiles, measureTree } from "./disk-usage.ts";
+
+const MB = 1024 * 1024;
+/** After this time without a process the sandbox is not watched any more. */
+const STARTING_MS = 10_000;
+/** How often a sandbox is measured when its disks have lost little space. */
+const SELDOM_MS = 30_000;
+
+/** The sandbox, as its disk limit needs it. */
+interface LimitedSandbox {
+  /** Whether a process is alive, and so may write. */
+  isNeeded(): Promise<boolean>;
+  /** The processes that may hold files open. */
+  members(): Promise<readonly number[]>;
+  /** Freezes all its processes; returns the function that resumes them. */
+  freeze(): Promise<() => Promise<void>>;
+  onExceeded(verdict: string): Promise<void>;
+}
+
+export interface LimitedFolders {
+  /** The folder of the sandbox. */
+  readonly own: string;
+  /** The workspace. Files from before the first start do not count. */
+  readonly workspace: string;
+  /** Stores the size that the workspace had before the first start. */
+  readonly baselineFile: string;
+}
+
+/** The default limit of a sandbox: large, but never most of the free space. */
+export async function chooseDiskLimit(...folders: readonly string[]): Promise<number> {
+  const free = await Promise.all(
+    folders.map(async (folder) => {
+      const found = await statfs(folder).catch(() => undefined);
+      return found === undefined ? Infinity : found.bavail * found.bsize;
+    }),
+  );
+  return Math.min(10 * 1024 * MB, Math.max(64 * MB, Math.floor(Math.min(...free) / 2)));
+}
+
+/** The disk limit of one sandbox: measures its usage and ends it when it takes more. */
+export class DiskLimit {
+  readonly #folders: LimitedFolders;
+  readonly #sandbox: LimitedSandbox;
+  #limit: number;
+  #baseline: Promise<number> | undefined;
+  #disks: readonly number[] | undefined;
+  /** As last measured. */
+  #usage = 0;
+  /** The free bytes of each disk when the usage was last measured. */
+  #free = new Map<number, number>();
+  /** When the next measurement is due, even if the disks have lost little space. */
+  #dueAt = 0;
+  /** No measurement before this time: the last one was expensive. */
+  #notBefore = 0;
+  #watchedSince = 0;
+  /** The usage for which the sandbox was ended. It may run again to tidy up, but not grow further. */
+  #tolerated = 0;
+  #measuring: Promise<void> | undefined;
+
+  constructor(folders: LimitedFolders, limit: number, sandbox: LimitedSandbox) {
+    this.#folders = folders;
+    this.#limit = limit;
+    this.#sandbox = sandbox;
+  }
+
+  /** The same for every connection to one sandbox, so that the sandbox is watched once. */
+  get name(): string {
+    return this.#folders.own;
+  }
+
+  get folders(): readonly string[] {
+    return [this.#folders.own, this.#folders.workspace];
+  }
+
+  get usage(): number {
+    return this.#usage;
+  }
+
+  /** How many bytes the sandbox may still grow, at least 1 MB. */
+  get slack(): number {
+    return Math.max(MB, this.#allowed - this.#usage);
+  }
+
+  /** Watches a sandbox whose processes may still run from before. */
+  watch(): void {
+    this.#watchedSince = performance.now();
+    diskReserve.add(this);
+  }
+
+  /** Watches a sandbox that is about to start a process. */
+  begin(): void {
+    this.#baseline ??= this.#readBaseline();
+    this.watch();
+  }
+
+  /** Stops watching. */
+  rest(): void {
+    diskReserve.remove(this);
+  }
+
+  isNeeded(): Promise<boolean> {
+    return this.#sandbox.isNeeded();
+  }
+
+  freeze(): Promise<() => Promise<void>> {
+    return this.#sandbox.freeze();
+  }
+
+  /** The device of the sandbox's own folder; undefined before `disks` was called. */
+  get ownDisk(): number | undefined {
+    return this.#disks?.[0];
+  }
+
+  /** The devices of `folders`, in the same order. */
+  async disks(): Promise<readonly number[]> {
+    this.#disks ??= await Promise.all(this.folders.map(async (folder) => (await stat(folder)).dev));
+    return this.#disks;
+  }
+
+  /**
+   * Measures the usage if the sandbox may be over its limit: it cannot grow by more than its disks have lost. A regular
+   * measurement comes on top, as other programs may have freed as much space as the sandbox took.
+   */
+  check(states: ReadonlyMap<number, DiskState>): void {
+    if (this.#measuring !== undefined) return;
+    let lost = 0;
+    for (const [disk, { free }] of states) {
+      if (this.#disks?.includes(disk)) lost += Math.max(0, (this.#free.get(disk) ?? free) - free);
+    }
+    const now = performance.now();
+    if (now < this.#notBefore || (lost < this.slack && now < this.#dueAt)) return;
+    this.#measuring = this.#judge(states)
+      .catch(() => {})
+      .finally(() => (this.#measuring = undefined));
+  }
+
+  /** The usage now, and its growth since the last measurement. */
+  async measure(states: ReadonlyMap<number, DiskState>): Promise<{ usage: number; growth: number }> {
+    const big = new Set<string>();
+    const { own, workspace } = this.#folders;
+    const trees = isInside(workspace, own) ? [own] : [own, workspace];
+    const sizes = await Promise.all(trees.map((tree) => measureTree(tree, { big })));
+    const open = await measureOpenFiles(await this.#sandbox.members(), big);
+    const before = this.#usage;
+    const total = sizes.reduce((sum, size) => sum + size, open);
+    this.#baseline ??= this.#readBaseline();
+    this.#usage = Math.max(0, total - (await this.#baseline));
+    this.#free = new Map([...states].map(([disk, { free }]) => [disk, free]));
+    return { usage: this.#usage, growth: this.#usage - before };
+  }
+
+  /** The bytes that the sandbox's processes have written so far, to any file. */
+  async written(): Promise<number> {
+    return countWritten(await this.#sandbox.members());
+  }
+
+  /** Ends the sandbox to save the others. After a restart it cannot grow: its limit is now its usage. */
+  async end(verdict: string): Promise<void> {
+    this.#limit = Math.min(this.#limit, this.#usage);
+    await this.#sandbox.onExceeded(verdict);
+  }
+
+  get #allowed(): number {
+    return Math.max(this.#limit, this.#tolerated);
+  }
+
+  async #judge(states: ReadonlyMap<number, DiskState>): Promise<void> {
+    const begun = performance.now();
+    if (!(await this.isNeeded())) {
+      this.#notBefore = begun + STARTING_MS / 10;
+      if (begun - this.#watchedSince > STARTING_MS) this.rest();
+      return;
+    }
+    const { usage } = await this.measure(states);
+    const took = performance.now() - begun;
+    this.#notBefore = performance.now() + took * 4;
+    this.#dueAt = performance.now() + Math.max(SELDOM_MS, took * 50);
+    if (usage <= this.#limit) this.#tolerated = 0;
+    if (usage <= this.#allowed) return;
+    this.#tolerated = Math.min(usage, 2 * this.#limit);
+    this.rest();
+    await this.#sandbox.onExceeded(`out of disk: limit ${Math.round(this.#limit / MB)} MB`);
+  }
+
+  /** The size of the workspace before the first start, kept for later servers. */
+  async #readBaseline(): Promise<number> {
+    const { baselineFile, workspace } = this.#folders;
+    const known = await readFile(baselineFile, "utf8").catch(() => undefined);
+    if (known !== undefined) return Number(known) || 0;
+    const bytes = await measureTree(workspace, { madeBefore: Date.now() });
+    await writeFile(baselineFile, String(bytes), { mode: 0o600 }).catch(() => {});
+    return bytes;
+  }
+}

@@ -1,0 +1,94 @@
+import {
+  SluiceError,
+  type ContentPart,
+  type EventData,
+  type EventDraft,
+  type PermissionReply,
+  type QuestionReply,
+  type ToolReply,
+} from "../../contract/index.ts";
+import type { SessionFold } from "../fold/session-fold.ts";
+import type { Pending } from "../fold/turn-fold.ts";
+import { toResponse } from "./question-response.ts";
+
+export type Reply =
+  | ({ readonly kind: "permission"; readonly by?: string; readonly payload?: unknown } & PermissionReply)
+  | ({
+      readonly kind: "question";
+      readonly by?: string;
+      readonly events?: readonly EventData<"custom">[];
+    } & (QuestionReply | { readonly rejected: true }))
+  | ({ readonly kind: "tool"; readonly by?: string; readonly payload?: unknown } & (
+      | ToolReply
+      | {
+          readonly content: readonly ContentPart[];
+          readonly isError?: boolean;
+          readonly events?: readonly EventData<"custom">[] | undefined;
+        }
+    ));
+
+/** The events of a reply. The first reply wins; a later one fails and is told the first. Pure. */
+export function replyEvents(fold: SessionFold, id: string, reply: Reply): EventDraft[] {
+  const pending = fold.turn?.pending.find((pending) => pending.id === id && pending.kind === reply.kind);
+  if (pending) return [...ownEvents(pending, reply), toEvent(pending, reply)];
+  const known = fold.answered.find((answer) => answer.id === id);
+  if (!known) {
+    throw new SluiceError(
+      "action_not_found",
+      `no open ${reply.kind} has the id ${id}; GET the session lists those that are open`,
+    );
+  }
+  const who = known.by === undefined ? "" : ` by ${known.by}`;
+  throw new SluiceError(
+    "already_resolved",
+    `${reply.kind} ${id} was already resolved${who}: ${known.answer}`,
+    {
+      resolution: known.answer,
+      ...(known.by === undefined ? {} : { by: known.by }),
+    },
+  );
+}
+
+function ownEvents({ parentId }: Pending, reply: Reply): EventDraft[] {
+  const events = reply.kind === "permission" ? [] : (reply.events ?? []);
+  return events.map((data) => ({ type: "custom", source: "daemon", parent_id: parentId, data }));
+}
+
+function toEvent(pending: Pending, reply: Reply): EventDraft {
+  if (reply.kind === "permission") {
+    const { kind: _, ...decision } = reply;
+    return {
+      type: "permission.resolved",
+      source: "daemon",
+      data: {
+        permission_id: pending.id,
+        action: pending.prompt,
+        status: reply.reply === "reject" ? "denied" : "approved",
+        metadata: { ...(pending.metadata as object | undefined), ...decision },
+      },
+    };
+  }
+  if (reply.kind === "question") {
+    const answer =
+      "answers" in reply
+        ? { status: "answered" as const, response: toResponse(reply.answers) }
+        : { status: "rejected" as const };
+    return {
+      type: "question.resolved",
+      source: "daemon",
+      data: { question_id: pending.id, prompt: pending.prompt, options: pending.options ?? [], ...answer },
+    };
+  }
+  return {
+    type: "tool.resolved",
+    source: "daemon",
+    data: {
+      request_id: pending.id,
+      name: pending.prompt,
+      status: reply.isError === true ? "failed" : "completed",
+      content: "content" in reply ? [...reply.content] : [{ type: "text", text: reply.output }],
+      ...(reply.by === undefined ? {} : { by: reply.by }),
+      ...(reply.payload === undefined ? {} : { payload: reply.payload }),
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import type { EventDraft } from "../../contract/index.ts";
+import type { SessionFold } from "./session-fold.ts";
+import type { TurnFold } from "./turn-fold.ts";
+
+/** The event for a turn that begins to wait for its application, or goes on. Pure. */
+export function waitingChange(fold: SessionFold): EventDraft | undefined {
+  const { turn } = fold;
+  if (!turn || turn.retry) return undefined;
+  if (turn.pending.length === 0) {
+    if (turn.waitingFor.length === 0) return undefined;
+    return { type: "turn.resumed", source: "daemon", data: { turn_id: turn.id, reason: "answered" } };
+  }
+  const { pending, waitingFor } = turn;
+  // Fewer requests are news too: the client gets the remaining ones.
+  const isNews = pending.length !== waitingFor.length || pending.some(({ id }) => !waitingFor.includes(id));
+  if (!isNews) return undefined;
+  if (somethingRuns(turn)) return undefined;
+  return {
+    type: "turn.waiting",
+    source: "daemon",
+    data: { turn_id: turn.id, actions: turn.pending.map(({ kind, id }) => ({ kind, id })) },
+  };
+}
+
+/** Whether an open call does not wait for a request: neither its own, nor one of the sub-agent behind the call. */
+function somethingRuns(turn: TurnFold): boolean {
+  const held = new Set<string>();
+  for (const pending of turn.pending) {
+    if (pending.callId !== undefined) held.add(pending.callId);
+    for (let parent = pending.parentId; parent !== undefined;) {
+      const [callId, call] = Object.entries(turn.calls).find(([, { itemId }]) => itemId === parent) ?? [];
+      if (callId !== undefined) held.add(callId);
+      parent = call?.parentId;
+    }
+  }
+  return Object.keys(turn.calls).some((callId) => !held.has(callId));
+}

@@ -1,0 +1,136 @@
+import type { EventDraft, SessionInfo, SessionSpec } from "../../contract/index.ts";
+import type { Batch, SessionRow } from "../../log/port.ts";
+import { withdrawnRequests } from "../actions/tool-requests.ts";
+import type { SessionDeps } from "../deps.ts";
+import { claimEpoch } from "../lifecycle/fence.ts";
+import type { HarnessProcess } from "../process/process.ts";
+import { Drafts } from "./drafts.ts";
+import { toSessionInfo } from "./info.ts";
+import { loadFold } from "./load.ts";
+import { isActive, type SessionFold } from "./session-fold.ts";
+import { waitingChange } from "./waiting.ts";
+
+/** Data that commits together with events. */
+export interface CommitExtra {
+  readonly key?: NonNullable<Batch["key"]>;
+  /** The process whose output was decoded into the events; its offset commits with them. */
+  readonly ingests?: HarnessProcess;
+}
+
+/** The engine's part in writing. */
+export type WriterDeps = Pick<SessionDeps, "log" | "owner" | "count">;
+
+/** The only writer of a session: its epoch and head in the log, and its fold. */
+export class SessionWriter {
+  readonly row: SessionRow;
+  readonly fold: SessionFold;
+  readonly #deps: WriterDeps;
+  readonly #epoch: number;
+  #lastTime: number;
+  #spec: { settings: Partial<SessionSpec> | undefined; whole: SessionSpec };
+  #wasActive: boolean;
+  #info: SessionInfo;
+  /** The newest append. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  private constructor(deps: WriterDeps, row: SessionRow, fold: SessionFold, epoch: number) {
+    this.#deps = deps;
+    this.row = row;
+    this.fold = fold;
+    this.#epoch = epoch;
+    this.#lastTime = row.updatedAt;
+    this.#spec = { settings: undefined, whole: row.spec };
+    this.#wasActive = row.active;
+    this.#info = this.#toInfo();
+  }
+
+  /** Claims the session. Every earlier writer is fenced, also an earlier object of this process. */
+  static async claim(deps: WriterDeps, row: SessionRow): Promise<SessionWriter> {
+    const epoch = await claimEpoch(deps, row);
+    // The last writer may have appended between the caller's look and this claim.
+    const fresh = (await deps.log.find(row.id)) ?? row;
+    return new SessionWriter(deps, fresh, await loadFold(deps.log, fresh), epoch);
+  }
+
+  /** The spec with all later changes. */
+  get spec(): SessionSpec {
+    const { settings } = this.fold.changes;
+    if (this.#spec.settings !== settings) this.#spec = { settings, whole: { ...this.row.spec, ...settings } };
+    return this.#spec.whole;
+  }
+
+  /** The session as committed. The fold may be ahead, and clients must not see uncommitted state. */
+  get info(): SessionInfo {
+    return this.#info;
+  }
+
+  /** The time of the last event. */
+  get lastTime(): number {
+    return this.#lastTime;
+  }
+
+  /** A batch that begins with these events. Time never goes back within a session. */
+  drafts(events: readonly EventDraft[] = []): Drafts {
+    this.#lastTime = Math.max(this.#lastTime, Date.now());
+    const drafts = new Drafts(this.fold, this.#lastTime);
+    drafts.addAll(events);
+    return drafts;
+  }
+
+  /** Appends the batch. Batches commit in the order of the calls. */
+  async commit(drafts: Drafts, extra: CommitExtra): Promise<void> {
+    const { fold } = this;
+    drafts.addAll(withdrawnRequests(fold));
+    const waiting = waitingChange(fold);
+    if (waiting) drafts.add(waiting);
+    const spool = extra.ingests?.mark({ withState: drafts.endsTurn });
+    if (drafts.events.length === 0 && spool === undefined) return void (await this.#last);
+    const active = isActive(fold);
+    const isCut = drafts.endsTurn || (drafts.movesTurn && !fold.turn);
+    const batch: Batch = {
+      epoch: this.#epoch,
+      after: fold.head - drafts.events.length,
+      time: drafts.time,
+      events: drafts.events,
+      ...(spool === undefined ? {} : { spool }),
+      ...(isCut ? { snapshot: fold } : {}),
+      ...(active === this.#wasActive ? {} : { active }),
+      ...(extra.key === undefined ? {} : { key: extra.key }),
+    };
+    this.#wasActive = active;
+    const info = this.#toInfo();
+    const append = this.#append(batch, this.#last);
+    this.#last = append;
+    await append;
+    this.#info = info;
+    this.#deps.count(this.row.id, drafts);
+    if (spool) await extra.ingests?.committed(spool);
+  }
+
+  #toInfo(): SessionInfo {
+    const row = { ...this.row, updatedAt: this.#lastTime };
+    return toSessionInfo(row, this.fold);
+  }
+
+  /** A batch after a failed one is out of step. It fails with the first failure, which is the real one. */
+  async #append(batch: Batch, before: Promise<unknown>): Promise<void> {
+    try {
+      await this.#deps.log.append(this.row.id, batch);
+    } catch (error) {
+      await before;
+      throw error;
+    }
+  }
+}
+
+/** The first event of a session; none where it is in the log. */
+export function opening({ row, fold }: Pick<SessionWriter, "row" | "fold">): EventDraft[] {
+  if (fold.started) return [];
+  const { agent, directory, model } = row.spec;
+  const metadata = {
+    agent,
+    ...(directory === undefined ? {} : { directory }),
+    ...(model === undefined ? {} : { model }),
+  };
+  return [{ type: "session.started", source: "daemon", data: { metadata } }];
+}

@@ -1,0 +1,71 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { SluiceError } from "../../contract/index.ts";
+import type { SessionRow } from "../../log/port.ts";
+import type { SessionDeps } from "../deps.ts";
+import { isPassing } from "../upkeep/lease.ts";
+import { notFound } from "../refusals.ts";
+
+/** How often a claim is repeated that another server was faster with. */
+const CLAIMS = 5;
+/** How long a caretaker's round may hold a session before that is reported as a conflict. */
+const PASSING_MS = 20_000;
+const PASSING_LOOK_MS = 50;
+
+type ClaimDeps = Pick<SessionDeps, "log" | "lease">;
+
+/**
+ * Claims a session for this process. `open` takes a new epoch, which fences every earlier writer (docs/decisions/0036).
+ */
+export async function claimSession<T>(
+  deps: ClaimDeps,
+  id: string,
+  open: (row: SessionRow) => Promise<T>,
+): Promise<T> {
+  for (let tries = CLAIMS; ; tries -= 1) {
+    try {
+      return await open(await freeRow(deps, id));
+    } catch (error) {
+      // Another server was faster. The next look at the row shows whether that server runs it.
+      if (tries === 1 || !isFenced(error)) throw error;
+    }
+  }
+}
+
+/** Takes the next epoch of the session. A full disk keeps the old one, so that a session can be deleted there. */
+export async function claimEpoch(
+  { log, owner }: Pick<SessionDeps, "log" | "owner">,
+  row: SessionRow,
+): Promise<number> {
+  try {
+    return await log.claim(row.id, { owner, from: row.epoch, onlyIdle: !row.active });
+  } catch (error) {
+    const isFull = error instanceof SluiceError && error.code === "storage_full";
+    // The earlier object of this process is at rest by now.
+    if (isFull && row.owner === owner) return row.epoch;
+    throw error;
+  }
+}
+
+export function isFenced(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === "fenced";
+}
+
+/** The row of a session that no other living process runs. */
+async function freeRow(deps: ClaimDeps, id: string): Promise<SessionRow> {
+  const row = await settledRow(deps, id);
+  if (!row.active || deps.lease.isFree(row.owner)) return row;
+  throw new SluiceError(
+    "session_busy",
+    `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`,
+  );
+}
+
+/** The row, once no caretaker holds the session any more. */
+async function settledRow({ log, lease }: ClaimDeps, id: string): Promise<SessionRow> {
+  for (const deadline = performance.now() + PASSING_MS; ; await sleep(PASSING_LOOK_MS)) {
+    const row = await log.find(id);
+    if (!row) throw notFound(id);
+    const isHeld = row.active && isPassing(row.owner) && !lease.isFree(row.owner);
+    if (!isHeld || performance.now() > deadline) return row;
+  }
+}

@@ -1,0 +1,141 @@
+import { join } from "node:path";
+import { type SessionSpec, SluiceError, type EventDraft, toSandboxNote } from "../contract/index.ts";
+import type { Harness } from "../harness/port.ts";
+import { findHarness } from "../harness/registry.ts";
+import { type EventLog, DAMAGED_AGENT } from "../log/port.ts";
+import { parsePrivateNames } from "../sandbox/egress/allow-list.ts";
+import type { CheckpointStorage } from "../sandbox/checkpoint/port.ts";
+import { type FileHooks, createFolderStorage } from "../sandbox/index.ts";
+import type { SandboxProvider } from "../sandbox/port.ts";
+import { createToolBridge, type ToolRuns } from "../tools/index.ts";
+import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
+import { StartQueue, DEFAULT_STARTS_AT_ONCE } from "./process/admission.ts";
+import { RestingAgents } from "./process/idle.ts";
+import { createCheckpointStores } from "./sandbox/checkpoint-stores.ts";
+import { hostKeys } from "./secrets/credentials.ts";
+import type { Loan } from "./secrets/lending.ts";
+import type { Recorder } from "./secrets/recorder.ts";
+import { decideDefault, findProvider } from "./spec.ts";
+import { Lease } from "./upkeep/lease.ts";
+import type { RetentionOptions } from "./upkeep/retention.ts";
+
+export interface EngineOptions {
+  readonly log: EventLog;
+  /** The folder of spools and sandboxes. */
+  readonly dataDir: string;
+  readonly harnesses?: readonly Harness[];
+  readonly providers?: readonly SandboxProvider[];
+  readonly defaultSandbox?: string;
+  readonly limits?: Partial<Limits>;
+  /** Nothing is removed or trimmed by default, except for sessions with a `ttl`. */
+  readonly retention?: RetentionOptions;
+  /** The most starts of agents at one time, by default one per core. The others wait in the order of arrival. */
+  readonly startsAtOnce?: number;
+  /**
+   * The most idle agents, by default as many as fit into half of the memory at 50 MB each, and at least 16. Beyond
+   * that, the longest idle agent is ended.
+   */
+  readonly restingAgents?: number;
+  /** The storage of checkpoints, by default a folder beside the log. */
+  readonly checkpointStorage?: CheckpointStorage;
+  /** The storage of a shelf; undefined for a part of `checkpointStorage`. */
+  readonly shelves?: (shelf: string) => CheckpointStorage | undefined;
+  /** Called on every change of a file in any session. An exception is logged and has no other effect. */
+  readonly fileHooks?: FileHooks;
+  readonly logger?: Logger;
+  /**
+   * How long idle agents live when this process is killed and no other server starts. 0, the default, sets no limit.
+   */
+  readonly orphanMs?: number;
+  /**
+   * Whether the engine resolves before the recovery of running sessions. Then a call to such a session waits for that
+   * session alone.
+   */
+  readonly recoversBeside?: boolean;
+  /** Whether this is a caretaker: it picks up abandoned sessions, and starts nothing. */
+  readonly caretakes?: boolean;
+  /** Gets every line of every process, in both directions. */
+  readonly recorder?: Recorder;
+  /**
+   * The spec for a start in place of the session's own, such as MCP servers behind a proxy that holds their
+   * credentials. It is called at every start and its result is stored nowhere. It should return the same spec each
+   * time.
+   */
+  readonly equip?: (session: string, spec: SessionSpec) => Promise<SessionSpec>;
+  /** Why an MCP server failed, for agents that cannot know. */
+  readonly mcpVerdict?: SessionDeps["mcpVerdict"];
+  /** Secrets that are lent to the session's sandbox. Called at every start; the placeholders stay the same. */
+  readonly lend?: (session: string) => Promise<Loan | undefined>;
+  /** Names that may resolve into a private network, for every session, such as a company's model gateway. */
+  readonly privateHosts?: readonly string[];
+  /** Called after every commit, with no events for a new session. It may not throw or block. */
+  readonly onCommit?: (session: string, events: readonly EventDraft[]) => void;
+  /** Values that are redacted from every event, by name, such as the server's own token. */
+  readonly secrets?: ReadonlyMap<string, string>;
+}
+
+/** The parts that the running engine provides. */
+interface Surroundings extends Pick<SessionDeps, "draining" | "onStart" | "count" | "onAppendFailed"> {
+  readonly harnesses: readonly Harness[];
+  readonly providers: readonly SandboxProvider[];
+  readonly runs: ToolRuns;
+}
+
+/** The dependencies of all sessions, from the engine's options. */
+export function createSessionDeps(options: EngineOptions, around: Surroundings): SessionDeps {
+  const { dataDir } = options;
+  const { harnesses, providers, runs, ...rest } = around;
+  const { logger = () => {}, defaultSandbox: named } = options;
+  const lease = new Lease(dataDir, { passing: options.caretakes ?? false });
+  return {
+    ...rest,
+    log: options.log,
+    lease,
+    owner: lease.name,
+    spoolRoot: join(dataDir, "spools"),
+    limits: { ...DEFAULT_LIMITS, ...options.limits },
+    logger,
+    defaultSandbox: decideDefault(providers, { named, logger }),
+    secrets: new Map([...hostKeys(harnesses), ...(options.secrets ?? [])]),
+    fileHooks: options.fileHooks,
+    recorder: options.recorder,
+    equip: options.equip ?? (async (_session, spec) => spec),
+    lend: options.lend ?? (async () => undefined),
+    privateHosts: toPrivateHosts(options.privateHosts),
+    mcpVerdict: options.mcpVerdict ?? (() => undefined),
+    tools: createToolBridge({ folder: join(dataDir, "tools"), runs }),
+    checkpoints: createCheckpointStores({
+      dataDir,
+      storage: options.checkpointStorage ?? createFolderStorage(join(dataDir, "checkpoints")),
+      find: options.shelves,
+    }),
+    starts: new StartQueue(options.startsAtOnce ?? DEFAULT_STARTS_AT_ONCE),
+    resting: new RestingAgents(options.restingAgents),
+    harness: (spec) => {
+      if (spec.agent === DAMAGED_AGENT) throw specDamaged();
+      return findHarness(spec.agent, harnesses);
+    },
+    provider: (id) => findProvider(id, providers),
+  };
+}
+
+function specDamaged(): SluiceError {
+  const detail = "the settings of this session are damaged in the store; read its events, or delete it";
+  return new SluiceError("internal", detail);
+}
+
+/** Fails at the start of the engine for an invalid name. */
+function toPrivateHosts(names: readonly string[] = []): readonly string[] {
+  parsePrivateNames(names);
+  return names;
+}
+
+/** For `onCommit`: logs the sandbox events at the level "debug". No client sees them. */
+export function createSandboxDebug(logger: Logger): NonNullable<EngineOptions["onCommit"]> {
+  return (session, events) => {
+    for (const { type, data } of events) {
+      const note = toSandboxNote(type, data);
+      if (note) logger({ ...note, level: "debug", message: type, session });
+    }
+  };
+}

@@ -1,0 +1,117 @@
+import { join } from "node:path";
+import type { EventDraft } from "../../contract/index.ts";
+import type { HarnessFact } from "../../harness/port.ts";
+import type { SessionContext } from "../context.ts";
+import type { Drafts } from "../fold/drafts.ts";
+import type { HarnessProcess } from "../process/process.ts";
+import { mustBeDamage, tellDamage } from "../process/recovery.ts";
+import { EarlierTexts, isToolItem } from "./earlier-texts.ts";
+import { FileChanges } from "./file-changes.ts";
+
+/**
+ * The file events of one agent process: changes, the diff and checkpoint of a turn, the texts that its tools overwrite.
+ */
+export class FileEvents {
+  readonly #context: SessionContext;
+  readonly #process: HarnessProcess;
+  readonly #earlier: EarlierTexts;
+  #changes: FileChanges | undefined;
+
+  constructor(context: SessionContext, process: HarnessProcess) {
+    this.#context = context;
+    this.#process = process;
+    this.#earlier = new EarlierTexts(process.sandbox, (text) => process.hide(text));
+  }
+
+  async start(): Promise<void> {
+    const { inBackground } = this.#context;
+    await this.#watch().catch((error: unknown) => {
+      mustBeDamage(this.#context, error);
+      return tellDamage(this.#context, "changes of files are not reported from here on", error);
+    });
+    // Before its first turn an agent has written nothing.
+    inBackground(this.#earlier.readAhead(this.#turnStart() ?? Number.POSITIVE_INFINITY));
+  }
+
+  async stop(): Promise<void> {
+    await this.#changes?.stop();
+  }
+
+  /**
+   * The facts, with a diff in each tool item that overwrites a file. Nothing is awaited for a line without tool items.
+   */
+  withDiffs(facts: readonly HarnessFact[]): readonly HarnessFact[] | Promise<readonly HarnessFact[]> {
+    if (!facts.some(isToolItem)) return facts;
+    // Outside of a turn, every file counts as changed by the agent.
+    return this.#earlier.shownIn(facts, this.#turnStart() ?? 0);
+  }
+
+  /** Adds the last changes and the diff; for a completed turn a checkpoint, where the session wants one. */
+  async endTurn(drafts: Drafts, { isCompleted }: { isCompleted: boolean }): Promise<void> {
+    const { writer, inBackground } = this.#context;
+    if (!writer.fold.turn) return;
+    const changes = (await this.#changes?.drain()) ?? [];
+    inBackground(this.#earlier.changed(changes, { inTurn: true }));
+    drafts.addAll(changes.map((event) => this.#hide(event)));
+    if (!isCompleted || writer.spec.autoCheckpoint !== true) return;
+    const event = await this.#checkpoint(writer.fold.turn.options?.checkpointComment);
+    if (event) drafts.add(event);
+  }
+
+  /** To be called after the commit of a turn's end. */
+  turnEnded(): void {
+    this.#context.inBackground(this.#earlier.endTurn());
+    this.#changes?.remember(this.#context.writer.fold.head);
+  }
+
+  async #checkpoint(comment: string | undefined): Promise<EventDraft | undefined> {
+    const { keeper, deps, writer } = this.#context;
+    try {
+      return (await keeper.keep(this.#process.sandbox, comment)).event;
+    } catch (error) {
+      const message = "no checkpoint was made";
+      deps.logger({ level: "warn", message, session: writer.row.id, error: String(error) });
+      return undefined;
+    }
+  }
+
+  #turnStart(): number | undefined {
+    return this.#context.writer.fold.turn?.startedAt;
+  }
+
+  /** An agent may write its secrets into a file. */
+  #hide(event: EventDraft): EventDraft {
+    if (event.type !== "workspace.diffed") return event;
+    return { ...event, data: { ...event.data, diff: this.#process.hide(event.data.diff) } };
+  }
+
+  async #watch(): Promise<void> {
+    const { deps, writer, exclusive, commit, inBackground } = this.#context;
+    const { folders, paths, isolated, owner } = this.#process.sandbox;
+    const { row, fold } = writer;
+    if (!folders || row.spec.watch === false) return;
+    const changes = await FileChanges.start(
+      {
+        log: deps.log,
+        session: row.id,
+        folder: folders.workspace,
+        name: paths.workspace,
+        isolated,
+        owner,
+        hooks: deps.fileHooks,
+        memoFile: join(deps.spoolRoot, row.id, "files.json"),
+        logger: deps.logger,
+      },
+      fold.head,
+    );
+    this.#changes = changes;
+    const tell = (): Promise<void> =>
+      exclusive(async () => {
+        const events = changes.take();
+        inBackground(this.#earlier.changed(events, { inTurn: this.#turnStart() !== undefined }));
+        await commit(writer.drafts(events));
+        changes.rememberIfSmall(writer.fold.head);
+      });
+    inBackground(changes.follow(tell));
+  }
+}

@@ -1,0 +1,126 @@
+import { SluiceError, type EventDraft } from "../../contract/index.ts";
+import type { Sandbox } from "../../sandbox/port.ts";
+import type { SessionContext } from "../context.ts";
+import { mayPass, messageOf } from "../failure.ts";
+import { createSandbox, findSandbox, remakeSandbox } from "./create.ts";
+import type { Drafts } from "../fold/drafts.ts";
+
+/** The sandbox of a session: created when it is needed, found again after a restart, removed. */
+export class SessionSandbox {
+  readonly #context: SessionContext;
+  /** One object for all callers, so that its open handles exist once. */
+  #sandbox: Sandbox | undefined;
+  #making: Promise<Sandbox> | undefined;
+
+  constructor(context: SessionContext) {
+    this.#context = context;
+  }
+
+  /** The session's sandbox; undefined where there is none, and while it is being made. */
+  async connected(): Promise<Sandbox | undefined> {
+    return this.#making === undefined ? this.#connect() : undefined;
+  }
+
+  /** The same where something may still run in it: a deleted one is created again. */
+  async recovered(): Promise<Sandbox | undefined> {
+    const { deps, writer } = this.#context;
+    const known = writer.fold.sandbox;
+    const connected = await this.connected();
+    if (connected || !known || this.#making) return connected;
+    this.#sandbox = await remakeSandbox(deps, writer.row, known);
+    return this.#sandbox;
+  }
+
+  /**
+   * The session's sandbox, created where there is none. Concurrent callers share one creation. Never call it under the
+   * lock: it needs the lock to record its events.
+   */
+  made(): Promise<Sandbox> {
+    this.#making ??= this.#make().finally(() => {
+      this.#making = undefined;
+    });
+    return this.#making;
+  }
+
+  /** Resolves when no sandbox is being made, whatever the result. */
+  async settled(): Promise<void> {
+    await this.#making?.catch(() => {});
+  }
+
+  async host(port: number): Promise<URL> {
+    const { writer, exclusive } = this.#context;
+    const sandbox = await this.made();
+    // The program that opens the port is frozen too, so the call would wait until the resume.
+    if (await exclusive(async () => writer.fold.paused))
+      throw new SluiceError("session_busy", "the sandbox is paused; resume it first");
+    if (!sandbox.host) throw lacks(sandbox, "forward ports");
+    return sandbox.host(port);
+  }
+
+  /** Ends it and removes its files. Call it under the lock, when nothing runs in it. */
+  async destroy(drafts: Drafts): Promise<void> {
+    const sandbox = await this.reachable();
+    if (!sandbox) return;
+    await sandbox.destroy();
+    this.#sandbox = undefined;
+    drafts.add({ type: "sandbox.killed", source: "daemon", data: factOf(sandbox) });
+  }
+
+  /** Ends it without an event, as far as it can be reached. The reaper ends the rest when the session is gone. */
+  async remove(): Promise<void> {
+    await (await this.reachable())?.destroy();
+    this.#sandbox = undefined;
+  }
+
+  /** The sandbox for an end or a kill; undefined where it is damaged beyond use. */
+  async reachable(): Promise<Sandbox | undefined> {
+    const { deps, writer } = this.#context;
+    const { processOpen, command } = writer.fold;
+    try {
+      return await (processOpen || command ? this.recovered() : this.connected());
+    } catch (error) {
+      if (mayPass(error)) throw error;
+      const message = "the sandbox cannot be reached";
+      deps.logger({ level: "error", message, session: writer.row.id, error: messageOf(error) });
+      return undefined;
+    }
+  }
+
+  /** Closes the handles of it, and ends nothing. */
+  async release(): Promise<void> {
+    await this.#sandbox?.release?.();
+  }
+
+  async #connect(): Promise<Sandbox | undefined> {
+    const { deps, writer } = this.#context;
+    const known = writer.fold.sandbox;
+    if (!known) return undefined;
+    if (this.#sandbox?.id !== known.id) {
+      const found = await findSandbox(deps, writer.row, known);
+      // A server may have frozen it and ended before the log said so.
+      if (!writer.fold.paused) await found?.resume?.();
+      this.#sandbox = found;
+    }
+    return this.#sandbox;
+  }
+
+  /** The lock is free meanwhile: messages are accepted while a sandbox is made. */
+  async #make(): Promise<Sandbox> {
+    const { deps, writer, exclusive, commit } = this.#context;
+    const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
+    this.#sandbox =
+      (await this.#connect()) ?? (await createSandbox(deps, writer.row, record, writer.fold.sandbox));
+    return this.#sandbox;
+  }
+}
+
+export function factOf({ id, provider }: Sandbox): { sandbox_id: string; provider: string } {
+  return { sandbox_id: id, provider };
+}
+
+export function lacks({ provider }: Sandbox, capability: string): SluiceError {
+  return new SluiceError(
+    "capability_missing",
+    `a ${provider} sandbox cannot ${capability}; use another provider`,
+  );
+}

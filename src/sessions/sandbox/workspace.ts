@@ -1,0 +1,122 @@
+import type { RunCommand } from "../../contract/index.ts";
+import type { CheckpointInfo } from "../../sandbox/checkpoint/port.ts";
+import type { Sandbox, SandboxFiles } from "../../sandbox/port.ts";
+import type { SessionContext } from "../context.ts";
+import { opening } from "../fold/writer.ts";
+import { refuseEnded, refuseTurn } from "../refusals.ts";
+import type { StartedCommand } from "../port.ts";
+import type { Runner } from "../process/runner.ts";
+import type { Commands } from "./commands.ts";
+import { pauseSandbox } from "./pause.ts";
+import type { SessionSandbox } from "./session-sandbox.ts";
+
+interface WorkspaceParts {
+  readonly sandbox: SessionSandbox;
+  readonly runner: Runner;
+  readonly commands: Commands;
+  /** Ends an idle agent's process. */
+  sleep(): Promise<void>;
+}
+
+/** A client's own use of the sandbox: files, commands, ports, checkpoints, pauses. */
+export class Workspace {
+  readonly #context: SessionContext;
+  readonly #parts: WorkspaceParts;
+
+  constructor(context: SessionContext, parts: WorkspaceParts) {
+    this.#context = context;
+    this.#parts = parts;
+  }
+
+  async files(): Promise<SandboxFiles> {
+    return (await this.#sandbox()).files;
+  }
+
+  /** For a session that is being removed. */
+  remove(): Promise<void> {
+    return this.#parts.sandbox.remove();
+  }
+
+  host(port: number): Promise<URL> {
+    this.#refuseEnded();
+    return this.#parts.sandbox.host(port);
+  }
+
+  async exec(command: RunCommand): Promise<StartedCommand> {
+    const { runner, commands } = this.#parts;
+    const sandbox = await this.#sandbox(() => {
+      this.#refuseEnded();
+      commands.refuse(command);
+    });
+    for (;;) {
+      // The end of an idle agent ends every process of the sandbox.
+      await runner.cleared();
+      const started = await this.#context.exclusive(async () => {
+        this.#refuseEnded();
+        return runner.isClearing ? undefined : commands.start(command, sandbox);
+      });
+      if (started) return started;
+    }
+  }
+
+  async checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
+    const { keeper, writer, exclusive, commit } = this.#context;
+    const refuse = (): void => this.#refuseTurn("be checkpointed");
+    const sandbox = await this.#sandbox(refuse);
+    return exclusive(async () => {
+      refuse();
+      const { info, event } = await keeper.keep(sandbox, comment);
+      await commit(writer.drafts([event]));
+      return info;
+    });
+  }
+
+  /** Ends the agent's process first. The next message starts it again with the restored memory. */
+  async restore(checkpoint: string): Promise<CheckpointInfo> {
+    const { keeper, writer, exclusive, commit } = this.#context;
+    this.#refuseEnded();
+    this.#refuseTurn("be restored");
+    await this.#parts.sleep();
+    const sandbox = await this.#sandbox();
+    return exclusive(async () => {
+      this.#refuseTurn("be restored");
+      const { info, events } = await keeper.restore(sandbox, checkpoint);
+      await commit(writer.drafts(events));
+      return info;
+    });
+  }
+
+  async pause(): Promise<void> {
+    this.#refuseEnded();
+    await this.#parts.runner.cleared();
+    return pauseSandbox(this.#context, this.#parts.sandbox);
+  }
+
+  resume(): Promise<void> {
+    return this.#parts.runner.resume();
+  }
+
+  /** The session's sandbox, created where there is none; an ended session gets none. Never call it under the lock. */
+  async #sandbox(refuse: () => void = () => {}): Promise<Sandbox> {
+    const { writer, exclusive, commit } = this.#context;
+    const { sandbox } = this.#parts;
+    const kept = await exclusive(async () => {
+      refuse();
+      const kept = await sandbox.connected();
+      if (kept) return kept;
+      this.#refuseEnded();
+      if (!writer.fold.started) await commit(writer.drafts(opening(writer)));
+      return undefined;
+    });
+    return kept ?? sandbox.made();
+  }
+
+  #refuseEnded(): void {
+    const { writer } = this.#context;
+    refuseEnded(writer.row.id, writer.fold, this.#parts.runner);
+  }
+
+  #refuseTurn(what: string): void {
+    refuseTurn(what, this.#context.writer.fold, this.#parts.runner);
+  }
+}

@@ -1,0 +1,184 @@
+import { findStringEnd } from "../../contract/json.ts";
+import type { SessionSpec } from "../../contract/index.ts";
+
+export type Redact = (text: string) => string;
+
+/** Removes known secret values from text. Deterministic: the same text and secrets give the same result. */
+export interface Redactor {
+  /** Redacts any text. */
+  readonly text: Redact;
+  /**
+   * Redacts a line of an agent. In JSON it changes string values only, and no words of the protocol: numbers are not
+   * secrets, and JSON stays JSON.
+   */
+  readonly line: Redact;
+  /** The number of bytes at the end that may begin a secret. They have to wait for the bytes behind them. */
+  held(bytes: Buffer): number;
+  /** Redacts a text that was cut off, with the beginning of a secret at its end. */
+  readonly cut: Redact;
+  /** The length of the longest secret in bytes. */
+  readonly reach: number;
+}
+
+const SHORTEST_SECRET = 6;
+/** Each line of a secret of many lines, such as a PEM key, is a secret. */
+const SHORTEST_LINE = 16;
+const SECRET_NAME = /key|token|secret|password|credential|authorization/i;
+
+interface Form {
+  readonly text: string;
+  readonly bytes: Buffer;
+  readonly label: string;
+}
+
+export function createRedact(secrets: ReadonlyMap<string, string>): Redact {
+  return createRedactor(secrets).text;
+}
+
+export function createRedactor(secrets: ReadonlyMap<string, string>): Redactor {
+  const forms = toForms(secrets);
+  if (forms.length === 0) return { text: same, line: same, held: () => 0, cut: same, reach: 0 };
+  const text: Redact = (given) => {
+    let clean = given;
+    for (const form of forms) if (clean.includes(form.text)) clean = clean.replaceAll(form.text, form.label);
+    return clean;
+  };
+  const held = (bytes: Buffer): number => heldOf(bytes, forms);
+  return {
+    text,
+    line: (given) => redactLine(given, forms, text),
+    held,
+    cut: (given) => {
+      const bytes = Buffer.from(text(given));
+      return bytes.subarray(0, bytes.length - held(bytes)).toString("utf8");
+    },
+    reach: Math.max(...forms.map(({ bytes }) => bytes.length)),
+  };
+}
+
+const same: Redact = (text) => text;
+
+/** A secret in its forms: plain, escaped as in JSON, and escaped as in JSON within JSON. */
+function toForms(secrets: ReadonlyMap<string, string>): Form[] {
+  const forms = new Map<string, string>();
+  for (const [name, value] of secrets) {
+    const lines = value.split("\n").filter((line) => line !== value && line.length >= SHORTEST_LINE);
+    for (const plain of [value, ...lines]) {
+      if (plain.length < SHORTEST_SECRET) continue;
+      for (const form of [plain, escaped(plain), escaped(escaped(plain))])
+        if (!forms.has(form)) forms.set(form, `[redacted:${name}]`);
+    }
+  }
+  return (
+    [...forms]
+      .map(([text, label]) => ({ text, label, bytes: Buffer.from(text) }))
+      // The longest first: a secret may contain another one.
+      .toSorted((a, b) => b.text.length - a.text.length)
+  );
+}
+
+function escaped(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+function redactLine(line: string, forms: readonly Form[], text: Redact): string {
+  const isHit = forms.some((form) => line.includes(form.text));
+  // Only these two escapes can spell a character in another way than `JSON.stringify` does.
+  const isVeiled = line.includes("\\u") || line.includes("\\/");
+  if (!isHit && !isVeiled) return line;
+  if (!isJson(line)) return isHit ? text(line) : line;
+  return redactStrings(line, text);
+}
+
+function isJson(line: string): boolean {
+  if (!line.startsWith("{") && !line.startsWith("[")) return false;
+  try {
+    JSON.parse(line);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Keys whose value is the kind of a line. */
+const PROTOCOL_KEYS: ReadonlySet<string> = new Set(
+  "type subtype method event role status kind stop_reason stopReason sessionUpdate".split(" "),
+);
+const PROTOCOL_WORD = /^[A-Za-z]+(?:[._/-][A-Za-z]+)*$/;
+
+/** Redacts each string value where it is. The rest stays unchanged. */
+function redactStrings(json: string, redact: Redact): string {
+  let clean = "";
+  let done = 0;
+  let key = { name: "", end: 0 };
+  for (let at = json.indexOf('"'); at !== -1;) {
+    const end = findStringEnd(json, at) + 1;
+    const next = json.indexOf('"', end);
+    if (isKey(json, end)) key = { name: json.slice(at + 1, end - 1), end };
+    else {
+      const value = JSON.parse(json.slice(at, end)) as string;
+      // A variable such as KEYRING_BACKEND may have a word of the protocol as its value.
+      const isProtocol =
+        PROTOCOL_KEYS.has(key.name) && PROTOCOL_WORD.test(value) && /^\s*:\s*$/.test(json.slice(key.end, at));
+      const told = isProtocol ? value : redact(value);
+      if (told !== value) {
+        clean += json.slice(done, at) + JSON.stringify(told);
+        done = end;
+      }
+    }
+    at = next;
+  }
+  return done === 0 ? json : clean + json.slice(done);
+}
+
+function isKey(json: string, end: number): boolean {
+  for (let at = end; ; at += 1) {
+    const code = json.charCodeAt(at);
+    if (code !== 0x20 && code !== 0x09 && code !== 0x0d) return code === 0x3a;
+  }
+}
+
+function heldOf(bytes: Buffer, forms: readonly Form[]): number {
+  let held = 0;
+  for (const { bytes: form } of forms) {
+    for (let length = Math.min(form.length - 1, bytes.length); length > held; length -= 1) {
+      if (bytes.subarray(bytes.length - length).equals(form.subarray(0, length))) held = length;
+    }
+  }
+  return bytes.length - beforeSecret(bytes, bytes.length - held, forms);
+}
+
+/** The position, moved to the beginning of a secret that it would cut. */
+function beforeSecret(bytes: Buffer, place: number, forms: readonly Form[]): number {
+  for (const { bytes: form } of forms) {
+    const at = bytes.indexOf(form, Math.max(0, place - form.length + 1));
+    if (at !== -1 && at < place) return beforeSecret(bytes, at, forms);
+  }
+  return place;
+}
+
+/** Whether a value of this name is secret. */
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name);
+}
+
+/** The secrets in a session's spec, by name. */
+export function secretsOf(spec: SessionSpec): Map<string, string> {
+  const secrets = new Map<string, string>();
+  collect(spec.env ?? {}, secrets);
+  for (const server of Object.values(spec.mcp ?? {})) {
+    collect(("env" in server ? server.env : undefined) ?? {}, secrets);
+    collect(("headers" in server ? server.headers : undefined) ?? {}, secrets);
+  }
+  return secrets;
+}
+
+function collect(values: Record<string, string>, into: Map<string, string>): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (!isSecretName(name)) continue;
+    into.set(name, value);
+    // "Bearer x" must not survive as "x".
+    const bare = /^\S+\s+(\S+)$/.exec(value)?.[1];
+    if (bare !== undefined) into.set(`${name} value`, bare);
+  }
+}

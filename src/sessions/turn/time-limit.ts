@@ -1,0 +1,32 @@
+import { toDue, type Due } from "../upkeep/due.ts";
+
+/** The time in which a turn worked, in milliseconds, and the start of the current span; null while the clock stands. */
+export interface TurnClock {
+  spent: number;
+  since: number | null;
+}
+
+export function startClock(time: number): TurnClock {
+  return { spent: 0, since: time };
+}
+
+/** The time in which a turn waits for a person, or is paused, does not count against its limit. */
+export function stopClock(turn: { clock: TurnClock }, time: number): void {
+  const { spent, since } = turn.clock;
+  if (since !== null) turn.clock = { spent: spent + time - since, since: null };
+}
+
+export function continueClock(turn: { clock: TurnClock }, time: number): void {
+  turn.clock.since ??= time;
+}
+
+/** The end of a turn that works for too long, and of a turn whose model is silent for too long. */
+export function timeLimitsOf(
+  turn: { clock: TurnClock; awaitsModel: boolean },
+  limits: { turnTimeoutMs: number; silenceMs: number; lastTime: number },
+): Due[] {
+  const { spent, since } = turn.clock;
+  if (since === null) return [];
+  const timeout = toDue("timeout", since, limits.turnTimeoutMs - spent);
+  return turn.awaitsModel ? [timeout, toDue("silence", limits.lastTime, limits.silenceMs)] : [timeout];
+}

@@ -1,0 +1,27 @@
+/** Splits a byte stream into lines, at newlines only. The cost is linear, however long a line is. */
+export class LineSplitter {
+  readonly #onLine: (line: string) => void;
+  #pieces: Buffer[] = [];
+
+  constructor(onLine: (line: string) => void) {
+    this.#onLine = onLine;
+  }
+
+  push(chunk: Buffer): void {
+    let from = 0;
+    for (let end = chunk.indexOf(0x0a); end !== -1; end = chunk.indexOf(0x0a, from)) {
+      this.#pieces.push(chunk.subarray(from, end));
+      from = end + 1;
+      this.end();
+    }
+    if (from < chunk.length) this.#pieces.push(chunk.subarray(from));
+  }
+
+  /** Reports the last line if it has no newline. */
+  end(): void {
+    const pieces = this.#pieces;
+    if (pieces.length === 0) return;
+    this.#pieces = [];
+    this.#onLine(Buffer.concat(pieces).toString("utf8"));
+  }
+}
