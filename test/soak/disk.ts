@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
-import { mkdir, open, rm, statfs } from "node:fs/promises";
+import { mkdir, open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -26,13 +26,12 @@ export async function makeDisk(): Promise<Disk> {
     data,
     canFill,
     async fill() {
-      const { bavail, bsize } = await statfs(folder);
-      // Nearly all at once; others write meanwhile, so the rest is taken page by page.
-      const most = Math.max(bsize, bavail * bsize - 8 * 1024 * 1024);
-      execFileSync("fallocate", ["-l", String(most), filler], { stdio: "ignore" });
       const file = await open(filler, "a");
-      const page = Buffer.alloc(4096);
-      while ((await file.write(page).catch(() => ({ bytesWritten: 0 }))).bytesWritten === page.length);
+      // Others write meanwhile, so what is left is not known: large pieces as long as they fit, then single pages.
+      for (const size of [1024 * 1024, 4096]) {
+        const piece = Buffer.alloc(size);
+        while ((await file.write(piece).catch(() => ({ bytesWritten: 0 }))).bytesWritten === size);
+      }
       await file.close();
     },
     free: () => rm(filler, { force: true }),
