@@ -16,6 +16,9 @@ export const CLIENTS = {
   "tanstack-code-mode-0.3": ["@tanstack/ai-code-mode@0.3.4", "@tanstack/ai@0.39.0", "zod@4.6.7"],
 };
 
+/** Dependencies of a stack are taken as of this day: a newer one may need a version that is not there yet. */
+const PUBLISHED_BEFORE = "2026-10-20";
+
 /** Installs the missing stacks and returns the folder with one subfolder per stack. */
 export async function ensureClients() {
   const root = cacheFolder("clients");
@@ -25,7 +28,7 @@ export async function ensureClients() {
       specs,
       proof: join("node_modules", first.slice(0, first.lastIndexOf("@")), "package.json"),
       what: `the client ${name}`,
-      args: ["--ignore-scripts"],
+      args: ["--ignore-scripts", `--before=${PUBLISHED_BEFORE}`],
     });
   }
   return root;
