@@ -29,7 +29,7 @@ export interface EngineOptions {
   readonly limits?: Partial<Limits>;
   /** Nothing is removed or trimmed by default, except for sessions with a `ttl`. */
   readonly retention?: RetentionOptions;
-  /** The most starts of agents at one time, by default one per core. The others wait in the order of arrival. */
+  /** The most starts of agents at one time, by default one fewer than there are cores. The others wait in the order of arrival. */
   readonly startsAtOnce?: number;
   /**
    * The most idle agents, by default as many as fit into half of the memory at 50 MB each, and at least 16. Beyond

@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 
-/** A start keeps a core busy. With more starts than cores, requests to other sessions would wait for a core. */
-export const DEFAULT_STARTS_AT_ONCE: number = availableParallelism();
+/** A start keeps a core busy. One core stays free for the requests to other sessions (docs/decisions/0056). */
+export const DEFAULT_STARTS_AT_ONCE: number = Math.max(1, availableParallelism() - 1);
 
 /** Leaves the queue. Further calls have no effect. */
 export type Leave = () => void;
