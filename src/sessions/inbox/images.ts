@@ -22,9 +22,7 @@ const MIMES: Readonly<Record<string, string>> = {
   ".webp": "image/webp",
 };
 
-/**
- * The command with images as bytes, and each image stored as a file of the session. An unreadable file stays a path.
- */
+/** Stores the command's images as files, and returns the command with images as bytes. An unreadable file stays a path. */
 export async function inlineImages(
   { files, logger }: ImageStore,
   command: HarnessCommand,

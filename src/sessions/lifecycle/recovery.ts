@@ -10,7 +10,7 @@ const AT_ONCE = 8;
 export class Recovery {
   readonly #deps: SessionDeps;
   readonly #open: OpenSessions;
-  /** The sessions that the first round has not come to yet. */
+  /** The sessions that the first round has yet to pick up. */
   readonly #expected = new Set<string>();
 
   constructor(deps: SessionDeps, open: OpenSessions) {

@@ -79,12 +79,8 @@ export class FileChanges {
       else await changes.#watcher.restore(memo.snapshot, await reportedSince(options, memo.at));
     } catch (error) {
       // A damaged memo is ignored.
-      options.logger({
-        level: "warn",
-        message: "the stored state of the files cannot be read",
-        session: options.session,
-        error: String(error),
-      });
+      const message = "the stored state of the files cannot be read";
+      options.logger({ level: "warn", message, session: options.session, error: String(error) });
       changes.remember(head);
     }
     return changes;
@@ -133,7 +129,7 @@ export class FileChanges {
     this.#writing ??= this.#writeMemo().finally(() => (this.#writing = undefined));
   }
 
-  /** The same where it is cheap: a fresh memo leaves less to guess after a crash. */
+  /** As `remember`, if the snapshot is small. A fresh one leaves less to find out after a crash. */
   rememberIfSmall(head: number): void {
     if (this.#memoBytes <= SMALL_MEMO_BYTES) this.remember(head);
   }
@@ -155,13 +151,9 @@ export class FileChanges {
         await rename(`${memoFile}.new`, memoFile);
       }
     } catch (error) {
-      // Without it, a change may be reported twice after a crash. That stops nothing.
-      logger({
-        level: "warn",
-        message: "the state of the files could not be stored",
-        session,
-        error: String(error),
-      });
+      // Without it a change may be reported twice after a crash, and nothing else.
+      const message = "the state of the files could not be stored";
+      logger({ level: "warn", message, session, error: String(error) });
     }
   }
 }
