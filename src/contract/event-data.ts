@@ -103,7 +103,7 @@ const PLAIN_DATA = {
   }),
 };
 
-const sandboxFact = z.strictObject({
+const SandboxData = z.strictObject({
   sandbox_id: z.string(),
   provider: z.string(),
   isolated: z.boolean().optional(),
@@ -210,13 +210,13 @@ const EXTENSION_DATA = {
     timestamp: z.int(),
   }),
   "workspace.diffed": z.strictObject({ path: z.string(), diff: z.string() }),
-  "sandbox.boot": sandboxFact,
-  "sandbox.ready": sandboxFact,
-  "sandbox.connected": sandboxFact,
-  "sandbox.paused": sandboxFact,
-  "sandbox.resumed": sandboxFact,
-  "sandbox.killed": sandboxFact,
-  "sandbox.error": sandboxFact,
+  "sandbox.boot": SandboxData,
+  "sandbox.ready": SandboxData,
+  "sandbox.connected": SandboxData,
+  "sandbox.paused": SandboxData,
+  "sandbox.resumed": SandboxData,
+  "sandbox.killed": SandboxData,
+  "sandbox.error": SandboxData,
   "process.started": z.strictObject({
     process: z.int().describe("the ordinal of this harness process in its session, from 1"),
     harness: z.string(),

@@ -22,7 +22,7 @@ const MIMES: Readonly<Record<string, string>> = {
   ".webp": "image/webp",
 };
 
-/** Stores the command's images as files, and returns the command with images as bytes. An unreadable file stays a path. */
+/** The command with images as bytes. Images that came as bytes are stored as files; an unreadable file stays a path. */
 export async function inlineImages(
   { files, logger }: ImageStore,
   command: HarnessCommand,

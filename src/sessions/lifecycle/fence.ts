@@ -38,7 +38,7 @@ export async function claimEpoch(
     return await log.claim(row.id, { owner, from: row.epoch, onlyIdle: !row.active });
   } catch (error) {
     const isFull = error instanceof SluiceError && error.code === "storage_full";
-    // The earlier object of this process is at rest by now.
+    // The earlier writer of this process has stopped by now.
     if (isFull && row.owner === owner) return row.epoch;
     throw error;
   }

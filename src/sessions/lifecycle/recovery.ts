@@ -23,7 +23,7 @@ export class Recovery {
     for (const { id } of await this.#abandoned()) this.#expected.add(id);
   }
 
-  /** Picks an expected session up before its turn. A failure is reported by the next use of the session. */
+  /** Picks up an expected session out of order. A failure is reported by the next use of the session. */
   async of(id: string): Promise<void> {
     if (this.#expected.has(id)) await this.#recover(id);
   }

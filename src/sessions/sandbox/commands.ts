@@ -16,7 +16,7 @@ import type { SessionSandbox } from "./session-sandbox.ts";
 import { commandEnded, RunningCommand, type CommandReason } from "./running-command.ts";
 
 const HOUR_MS = 3_600_000;
-/** The kernel takes no longer argument. */
+/** Below the kernel's limit for one argument. */
 const MAX_COMMAND_BYTES = 120_000;
 
 /**
@@ -151,7 +151,7 @@ export class Commands {
     if (!batch.exit) return;
     this.#release(running);
     await running.spool.remove();
-    // A command holds up the restart of an agent.
+    // The restart of an agent may have waited for this.
     this.#runner.advance();
   }
 
@@ -200,7 +200,7 @@ export class Commands {
   }
 }
 
-/** Reports an open command without a reader as lost. */
+/** Reports the open command as lost. */
 export function loseCommand({ writer }: SessionContext, drafts: Drafts): void {
   const { command } = writer.fold;
   if (command) drafts.add(commandEnded(command.id, "failed", { reason: "lost" }));

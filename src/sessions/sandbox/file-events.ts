@@ -77,7 +77,7 @@ export class FileEvents {
     return this.#context.writer.fold.turn?.startedAt;
   }
 
-  /** An agent may write its secrets into a file. */
+  /** Redacts a diff: an agent may write its secrets into a file. */
   #hide(event: EventDraft): EventDraft {
     if (event.type !== "workspace.diffed") return event;
     return { ...event, data: { ...event.data, diff: this.#process.hide(event.data.diff) } };

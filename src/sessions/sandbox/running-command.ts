@@ -56,7 +56,7 @@ export class RunningCommand {
     return this.#bytes > MAX_OUTPUT_BYTES && this.#reason === undefined;
   }
 
-  /** Runs the reader of its output. */
+  /** Starts the reading of its output. */
   read(reading: () => Promise<void>): void {
     this.#done = reading();
   }
@@ -89,7 +89,7 @@ export class RunningCommand {
     return batch.exit ? [...events, endOf(this.id, this.#reason, batch.exit)] : events;
   }
 
-  /** Ends it, first gently. The first reason is the one that its end tells. */
+  /** Ends it, first gently. Its end has the first reason. */
   async stop(reason: CommandReason): Promise<void> {
     const isFirst = this.#reason === undefined;
     this.#reason ??= reason;

@@ -70,7 +70,7 @@ export class SessionSandbox {
     if (!sandbox) return;
     await sandbox.destroy();
     this.#sandbox = undefined;
-    drafts.add({ type: "sandbox.killed", source: "daemon", data: factOf(sandbox) });
+    drafts.add({ type: "sandbox.killed", source: "daemon", data: toSandboxData(sandbox) });
   }
 
   /** Ends it without an event, as far as it can be reached. The reaper ends the rest when the session is gone. */
@@ -104,7 +104,7 @@ export class SessionSandbox {
     if (!known) return undefined;
     if (this.#sandbox?.id !== known.id) {
       const found = await findSandbox(deps, writer.row, known);
-      // A server may have frozen it and ended before the log said so.
+      // A server may have crashed between the freeze and its event.
       if (!writer.fold.paused) await found?.resume?.();
       this.#sandbox = found;
     }
@@ -121,7 +121,7 @@ export class SessionSandbox {
   }
 }
 
-export function factOf({ id, provider }: Sandbox): { sandbox_id: string; provider: string } {
+export function toSandboxData({ id, provider }: Sandbox): { sandbox_id: string; provider: string } {
   return { sandbox_id: id, provider };
 }
 
@@ -166,17 +166,17 @@ async function createSandbox(
   const { id: session, spec } = row;
   const provider = deps.provider(spec.sandbox ?? (await deps.defaultSandbox()));
   const id = known?.provider === provider.id ? known.id : createId("sandbox");
-  const fact = { sandbox_id: id, provider: provider.id };
-  await record({ type: "sandbox.boot", source: "daemon", data: fact });
+  const ids = { sandbox_id: id, provider: provider.id };
+  await record({ type: "sandbox.boot", source: "daemon", data: ids });
   try {
     const sandbox = await provider.create(toSandboxSpec(deps, row, id));
     const message = shortcomingsOf(sandbox);
-    if (message !== undefined) deps.logger({ level: "warn", message, session, ...fact });
-    const data = { ...fact, isolated: sandbox.isolated, ...defined({ message }) };
+    if (message !== undefined) deps.logger({ level: "warn", message, session, ...ids });
+    const data = { ...ids, isolated: sandbox.isolated, ...defined({ message }) };
     await record({ type: "sandbox.ready", source: "daemon", data });
     return sandbox;
   } catch (error) {
-    const data = { ...fact, message: messageOf(error) };
+    const data = { ...ids, message: messageOf(error) };
     await record({ type: "sandbox.error", source: "daemon", data });
     throw error;
   }

@@ -54,7 +54,7 @@ export class Retention {
     );
   }
 
-  /** Begins where a limit or a session with a `ttl` exists. */
+  /** Begins if there is a limit, or a session with a `ttl`. */
   async start(): Promise<void> {
     const { keepMs, keepBytes } = this.#options;
     const anyTtl = { before: Number.MAX_SAFE_INTEGER, byTtl: true, limit: 1 };
