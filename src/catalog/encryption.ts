@@ -64,11 +64,8 @@ function makeKey(path: string): Uint8Array {
 }
 
 function unfit(path: string): SluiceError {
-  return new SluiceError(
-    "data_version",
-    `${path} must hold ${KEY_BYTES} bytes and be closed to others (chmod 600). Put the right file back; without it the stored secrets are lost.`,
-    { path },
-  );
+  const detail = `${path} must hold ${KEY_BYTES} bytes and be closed to others (chmod 600). Put the right file back; without it the stored secrets are lost.`;
+  return new SluiceError("data_version", detail, { path });
 }
 
 /** Makes a file that only its owner may read, atomically. An existing file stays. */

@@ -1,13 +1,16 @@
-export type { Bytes, HeldBytes, StoredBytes, WriteBytesOptions } from "./port.ts";
-export { createMemoryCatalog, type MemoryCatalogOptions } from "./memory.ts";
 export type {
+  Bytes,
   Catalog,
   Change,
   CreateDocument,
   Document,
+  HeldBytes,
   ListQuery,
   RemoveDocument,
   ReplaceDocument,
+  StoredBytes,
   TimeRange,
+  WriteBytesOptions,
 } from "./port.ts";
-export { type CatalogOptions, createCatalog } from "./sqlite/open.ts";
+export { createMemoryCatalog, type MemoryCatalogOptions } from "./memory.ts";
+export { type CatalogOptions, createCatalog } from "./sqlite/catalog.ts";

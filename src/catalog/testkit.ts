@@ -9,7 +9,7 @@ export interface CatalogTestkit {
   readonly name: string;
   /** A new, empty catalog. */
   create(): Promise<CatalogUnderTest>;
-  /** Says that nothing survives `close`, so that the cases about restarts do not apply. */
+  /** Set where nothing survives `close`: the cases about restarts do not apply. */
   readonly volatile?: true;
   /** Of vitest, node:test or any other runner. */
   readonly describe: (name: string, body: () => void) => void;

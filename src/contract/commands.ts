@@ -19,24 +19,28 @@ export const SendMessage = z.strictObject({
     .enum(["queue", "steer", "alone"])
     .optional()
     .describe(
-      "while a turn runs: wait for its end, go into it where the agent can take it, or be refused, also while a command runs",
+      "while a turn runs: wait for its end, join it if the agent can take more input, or be refused; `alone` is also refused while a command runs",
     ),
   options: TurnOptions.optional(),
-  instructions: z.string().min(1).optional().describe("the system's words, from this message's turn on"),
+  instructions: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("system instructions, valid from this message's turn on"),
 });
 export type SendMessage = z.infer<typeof SendMessage>;
 
 export const RunCommand = z.strictObject({
-  command: z.string().min(1).describe("for sh, in the workspace"),
+  command: z.string().min(1).describe("run by sh in the workspace"),
   cwd: z.string().optional().describe("another folder of the sandbox"),
-  timeoutMs: z.int().min(1).optional().describe("an hour unless said otherwise"),
-  background: z.boolean().optional().describe("told with its start and end; it never waits for either"),
+  timeoutMs: z.int().min(1).optional().describe("one hour by default"),
+  background: z.boolean().optional().describe("the client does not wait for the command's end"),
 });
 export type RunCommand = z.infer<typeof RunCommand>;
 
 export const PermissionReply = z.strictObject({
   reply: z.enum(["once", "always", "reject"]),
-  message: z.string().optional().describe("told to the agent with a rejection"),
+  message: z.string().optional().describe("sent to the agent with a rejection"),
 });
 export type PermissionReply = z.infer<typeof PermissionReply>;
 
@@ -49,6 +53,6 @@ export const ToolReply = z.strictObject({
   events: z
     .array(EVENT_DATA.custom)
     .optional()
-    .describe("what the tool has to tell beside its result: `custom` events that stand before it, verbatim"),
+    .describe("`custom` events of the tool, stored unchanged before its result"),
 });
 export type ToolReply = z.infer<typeof ToolReply>;

@@ -53,9 +53,9 @@ export type StopReason = z.infer<typeof StopReason>;
 
 /** A sender's settings for one turn. */
 export const TurnOptions = z.strictObject({
-  timeoutMs: z.int().min(1).optional().describe("how long it may work, instead of the session's limit"),
-  background: z.boolean().optional().describe("its sender does not wait for its end"),
-  checkpointComment: z.string().optional().describe("of the checkpoint at its end, where one is made"),
+  timeoutMs: z.int().min(1).optional().describe("the time limit of the turn, in place of the session's"),
+  background: z.boolean().optional().describe("the client does not wait for the turn's end"),
+  checkpointComment: z.string().optional().describe("of the checkpoint at the turn's end, if one is made"),
 });
 export type TurnOptions = z.infer<typeof TurnOptions>;
 
@@ -103,7 +103,7 @@ const PLAIN_DATA = {
   }),
 };
 
-const sandboxFact = z.strictObject({
+const SandboxData = z.strictObject({
   sandbox_id: z.string(),
   provider: z.string(),
   isolated: z.boolean().optional(),
@@ -119,27 +119,27 @@ const EXTENSION_DATA = {
       title: z.string().nullable(),
       model: z.string().nullable(),
       variant: z.string().nullable(),
-      native_session_id: z.string().nullable().describe("null where the agent begins without its memory"),
+      native_session_id: z.string().nullable().describe("null if the agent starts again without its memory"),
       metadata: z.unknown(),
-      agent: z.unknown().describe("the agent's whole definition, where a dialect keeps one"),
-      settings: z.unknown().describe("what of the session's spec holds from the next turn on"),
+      agent: z.unknown().describe("the whole definition of the agent, for a dialect that keeps one"),
+      settings: z.unknown().describe("changed settings of the session's spec, valid from the next turn on"),
       archived_at: z
         .string()
-        .describe("when a dialect has put it away; it can be read from then on, no more"),
-      input_id: z.string().describe("the input whose instructions they are"),
+        .describe("the time at which a dialect archived the session, which is read-only from then on"),
+      input_id: z.string().describe("the input that brought the instructions"),
     })
     .partial(),
   "session.deleted": z.strictObject({}),
   "input.accepted": z.strictObject({
     input_id: z.string(),
     turn_id: z.string(),
-    via: z.string().describe("the dialect that it came through"),
+    via: z.string().describe("the client's dialect"),
     content: z.array(ContentPart),
-    payload: z.unknown().optional().describe("the client's own words, where its dialect echoes them"),
-    instructions: z
-      .string()
+    payload: z
+      .unknown()
       .optional()
-      .describe("what the agent is told as its system's words from this turn on"),
+      .describe("the client's request, unchanged, if its dialect echoes requests"),
+    instructions: z.string().optional().describe("system instructions, valid from this turn on"),
     options: TurnOptions.optional(),
   }),
   "turn.started": z.strictObject({
@@ -148,7 +148,7 @@ const EXTENSION_DATA = {
     inputs: z
       .array(z.strictObject({ input_id: z.string(), sequence: z.int(), payload: z.unknown() }))
       .optional()
-      .describe("the client's own words again, so that a turn can be told without what came before it"),
+      .describe("the payloads of the inputs again, so that the turn's readers need no earlier event"),
     options: TurnOptions.optional(),
   }),
   "turn.waiting": z.strictObject({
@@ -172,7 +172,7 @@ const EXTENSION_DATA = {
     usage: Usage.optional(),
   }),
   "interrupt.requested": z.strictObject({
-    turn_id: z.string().describe("empty where nothing ran that it could stop"),
+    turn_id: z.string().describe("empty if no turn was running"),
     by: z.string().optional(),
     payload: z.unknown().optional(),
   }),
@@ -184,7 +184,7 @@ const EXTENSION_DATA = {
     builtin: z
       .literal(true)
       .optional()
-      .describe("one of the agent's own tools, which the application runs in its place"),
+      .describe("a built-in tool of the agent that the application runs instead"),
   }),
   "tool.resolved": z.strictObject({
     request_id: z.string(),
@@ -210,13 +210,13 @@ const EXTENSION_DATA = {
     timestamp: z.int(),
   }),
   "workspace.diffed": z.strictObject({ path: z.string(), diff: z.string() }),
-  "sandbox.boot": sandboxFact,
-  "sandbox.ready": sandboxFact,
-  "sandbox.connected": sandboxFact,
-  "sandbox.paused": sandboxFact,
-  "sandbox.resumed": sandboxFact,
-  "sandbox.killed": sandboxFact,
-  "sandbox.error": sandboxFact,
+  "sandbox.boot": SandboxData,
+  "sandbox.ready": SandboxData,
+  "sandbox.connected": SandboxData,
+  "sandbox.paused": SandboxData,
+  "sandbox.resumed": SandboxData,
+  "sandbox.killed": SandboxData,
+  "sandbox.error": SandboxData,
   "process.started": z.strictObject({
     process: z.int().describe("the ordinal of this harness process in its session, from 1"),
     harness: z.string(),
@@ -233,20 +233,20 @@ const EXTENSION_DATA = {
     process: z.int(),
     stream: OutputStream,
     text: z.string(),
-    offset: z.int().describe("how many bytes of the stream that is, with all before it"),
+    offset: z.int().describe("the bytes of the stream up to the end of this text"),
   }),
   "command.started": z.strictObject({
     command_id: z.string(),
     command: z.string(),
     cwd: z.string().optional(),
     timeout_ms: z.int().optional(),
-    background: z.boolean().optional().describe("who asked for it does not wait for its end"),
+    background: z.boolean().optional().describe("the client does not wait for the command's end"),
   }),
   "command.output": z.strictObject({
     command_id: z.string(),
     stream: OutputStream,
     text: z.string(),
-    offset: z.int().describe("how many bytes of the stream that is, with all before it"),
+    offset: z.int().describe("the bytes of the stream up to the end of this text"),
   }),
   "command.ended": z.strictObject({
     command_id: z.string(),

@@ -55,7 +55,7 @@ export type EventDraft = {
   };
 }[EventType];
 
-const NOTED: ReadonlySet<EventType> = new Set<EventType>([
+const SANDBOX_EVENTS: ReadonlySet<EventType> = new Set<EventType>([
   "sandbox.boot",
   "sandbox.ready",
   "sandbox.connected",
@@ -78,6 +78,6 @@ const WITHHELD: ReadonlySet<string> = new Set(["command", "comment", "stderr", "
 
 /** The fields of a sandbox event for a debug log; undefined for any other event. */
 export function toSandboxNote(type: EventType, data: unknown): Record<string, unknown> | undefined {
-  if (!NOTED.has(type)) return undefined;
+  if (!SANDBOX_EVENTS.has(type)) return undefined;
   return Object.fromEntries(Object.entries(data as object).filter(([name]) => !WITHHELD.has(name)));
 }

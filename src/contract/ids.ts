@@ -25,7 +25,7 @@ const RANDOM_DIGITS = 11;
 const randomness = new Uint8Array(RANDOM_DIGITS * 64);
 let unused = 0;
 
-/** A new, time-ordered id: nine base-36 digits of milliseconds, then 60 random bits. */
+/** A new, time-ordered id: nine base-36 digits of milliseconds, then eleven random letters and digits. */
 export function createId(kind: IdKind, now = Date.now()): string {
   if (unused < RANDOM_DIGITS) {
     crypto.getRandomValues(randomness);

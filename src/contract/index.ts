@@ -6,7 +6,7 @@ export * from "./ids.ts";
 export * from "./items.ts";
 export * from "./json.ts";
 export * from "./launch.ts";
-export * from "./own-keys.ts";
+export { own, setOwn, without } from "./own-keys.ts";
 export * from "./session.ts";
 export * from "./spool.ts";
 export * from "./tool-names.ts";

@@ -15,3 +15,13 @@ export function without<T>(map: Readonly<Record<string, T>>, key: string): Reado
   const { [key]: _, ...rest } = map;
   return rest;
 }
+
+/** The fields without the undefined ones: an optional field is left out, it is never set to undefined. */
+export function defined<T extends object>(fields: T): Defined<T> {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as Defined<T>;
+}
+
+type Defined<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {
+  [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined>;
+};

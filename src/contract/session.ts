@@ -14,13 +14,13 @@ export const McpServer = z.union([
       .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/))
       .optional()
       .describe(
-        "variables that the server gets from the agent's own environment, whatever else the agent keeps from it",
+        "variables of the agent's environment that the server gets, even if the agent withholds all others",
       ),
     timeoutMs: z
       .int()
       .min(1)
       .optional()
-      .describe("how long one call may take, where the agent has a limit of its own"),
+      .describe("the time limit of one call, for agents that have such a limit"),
   }),
   z.strictObject({
     type: z.enum(["http", "sse"]),
@@ -79,7 +79,7 @@ export const Network = z.union([
       .array(z.string().min(1))
       .optional()
       .describe(
-        "names that may lie in a private network (host, host:port or *.domain), where the list or the agent's own hosts allow them; every other name has to lead to a public address",
+        "names that may resolve to a private network (host, host:port or *.domain), if `allow` or the agent's own hosts include them; every other name must resolve to a public address",
       ),
   }),
 ]);
@@ -136,7 +136,7 @@ export const SessionSpec = z.strictObject({
   watch: z.boolean().optional(),
   /** A checkpoint at the end of every completed turn. */
   autoCheckpoint: z.boolean().optional(),
-  /** The name of its checkpoint store. */
+  /** The name of a separate store for the session's checkpoints. */
   shelf: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/)
@@ -155,7 +155,7 @@ export const SessionSpec = z.strictObject({
     .max(3_153_600_000)
     .optional()
     .describe(
-      "in seconds: that long after its last event the session is deleted, unless it runs, is paused, waits for an answer or has a queued input",
+      "in seconds; a session without an event for this long is deleted, unless it runs, is paused, waits for an answer or has a queued input",
     ),
 });
 export type SessionSpec = z.infer<typeof SessionSpec>;
@@ -167,7 +167,7 @@ export const PendingAction = z.strictObject({
   kind: ActionKind,
   id: z.string(),
   turnId: z.string(),
-  sequence: z.int().describe("where it was requested"),
+  sequence: z.int().describe("of the request"),
   prompt: z.string().describe("the action, the question or the tool's name"),
   options: z.array(z.string()).optional(),
   input: z.unknown().optional(),
@@ -194,7 +194,7 @@ export const SessionInfo = z.strictObject({
   pendingActions: z.array(PendingAction),
   usage: Usage,
   eventCount: z.int(),
-  oldest: z.int().optional().describe("the first event that is kept, where older ones were trimmed away"),
+  oldest: z.int().optional().describe("the oldest event that is left, if older ones were trimmed"),
   createdAt: z.int().describe("milliseconds since 1970"),
   updatedAt: z.int(),
 });

@@ -2,8 +2,7 @@ import type { SpoolMark } from "../contract/index.ts";
 import type { Claim, EventLog, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
 import { fenced, keyTaken, sessionNotFound } from "./refusals.ts";
 import { isRetired } from "./removed-sessions.ts";
-import type { NewSegment, Segment } from "./segment.ts";
-import { blobsOf } from "./store.ts";
+import { blobsOf, type NewSegment, type Segment } from "./segment.ts";
 import type { Commit, ForeignWatch, Position, SegmentStore } from "./store.ts";
 import { StoredLog } from "./stored-log.ts";
 
@@ -17,8 +16,7 @@ export function createMemoryLog(): EventLog {
 class MemoryStore implements SegmentStore {
   readonly #sessions = new Map<string, MemorySession>();
   readonly #ordinals = new Map<number, MemorySession>();
-  // The last epochs of removed sessions. A new session of the same id begins with a higher one, so that an old writer
-  // stays fenced.
+  /** The last epochs of removed sessions. A new session of the same id starts higher: old writers stay fenced. */
   readonly #fences = new Map<string, number>();
   readonly #blobs = new Map<string, { readonly text: string; uses: number }>();
   #ordinal = 0;
@@ -47,12 +45,9 @@ class MemoryStore implements SegmentStore {
   }
 
   resting({ before, byTtl, after, limit }: RestingPage): SessionRow[] {
-    const rows = [...this.#sessions.values()]
-      .filter((session) => !isRetired(session.id))
-      .map((session) => session.row());
     const isOver = ({ updatedAt, spec }: SessionRow): boolean =>
       !byTtl || (spec.ttl !== undefined && updatedAt + spec.ttl * 1000 < before);
-    return rows
+    return this.#rows((session) => !isRetired(session.id))
       .filter((row) => row.updatedAt < before && isOver(row) && (!after || byRest(row, after) > 0))
       .sort(byRest)
       .slice(0, limit);
@@ -67,7 +62,7 @@ class MemoryStore implements SegmentStore {
   }
 
   active(): SessionRow[] {
-    return [...this.#sessions.values()].filter((session) => session.active).map((session) => session.row());
+    return this.#rows((session) => session.active);
   }
 
   position(session: string): Position | undefined {
@@ -148,9 +143,7 @@ class MemoryStore implements SegmentStore {
   }
 
   retired(): SessionRow[] {
-    return [...this.#sessions.values()]
-      .filter((session) => isRetired(session.id))
-      .map((session) => session.row());
+    return this.#rows((session) => isRetired(session.id));
   }
 
   segments(ordinal: number, range: { after: number; limit: number; raw: boolean }): Segment[] {
@@ -178,6 +171,10 @@ class MemoryStore implements SegmentStore {
     this.#sessions.clear();
     this.#ordinals.clear();
     this.#blobs.clear();
+  }
+
+  #rows(isWanted: (session: MemorySession) => boolean): SessionRow[] {
+    return [...this.#sessions.values()].filter(isWanted).map((session) => session.row());
   }
 
   #mustFind(session: string): MemorySession {
@@ -241,24 +238,14 @@ class MemorySession {
 
   row(): SessionRow {
     const { id, ordinal, createdAt, updatedAt, head, floor, epoch, owner, active } = this;
-    const row = {
-      id,
-      ordinal,
-      createdAt,
-      updatedAt,
-      head,
-      floor,
-      epoch,
-      owner,
-      active,
-      spec: JSON.parse(this.#spec),
-    };
+    const fields = { id, ordinal, createdAt, updatedAt, head, floor, epoch, owner, active };
     const decoderState = this.#decoderState && {
       checkpoint: JSON.parse(this.#decoderState.state),
       checkpointOffset: this.#decoderState.at,
     };
     return {
-      ...row,
+      ...fields,
+      spec: JSON.parse(this.#spec),
       ...(this.#spool && { spool: { ...this.#spool, ...decoderState } }),
       ...(this.snapshot && { snapshot: { at: this.snapshot.at, state: JSON.parse(this.snapshot.state) } }),
     };

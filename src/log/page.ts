@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import type { SluiceEvent } from "../contract/index.ts";
 import type { ReadRange, StoredEvent } from "./port.ts";
-import { fromSegment, isOutline } from "./segment.ts";
+import { isOutline } from "./outline.ts";
+import { fromSegment } from "./segment.ts";
 import type { Position, SegmentStore } from "./store.ts";
 
 const PAGE_LENGTH = 8 * 1024 * 1024;

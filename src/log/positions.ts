@@ -85,7 +85,7 @@ export class Positions {
     }
   }
 
-  /** The position of a session; fails where its head is not the `expected` one. */
+  /** The position of a session. Fails if its head is not the expected one. */
   at(session: string, expected: number | undefined): Known {
     const isThere = (known: Known | undefined): boolean =>
       expected === undefined || known?.position.head === expected;

@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
 import type { EventDraft } from "../contract/index.ts";
+import { fromOutline, isBig, isOutline, isWellFormed, toBlob, toOutline, type Blob } from "./outline.ts";
 import type { Batch, ReadRange, StoredEvent } from "./port.ts";
 import { isKnownType, readType, type EventSerialiser } from "./serialise.ts";
 
@@ -19,6 +19,10 @@ export interface Segment {
 /** A segment on its way into the store, with the blobs that it refers to. */
 export interface NewSegment extends Segment {
   readonly blobs: readonly Blob[];
+}
+
+export function blobsOf(segments: readonly NewSegment[]): Blob[] {
+  return segments.flatMap((segment) => segment.blobs);
 }
 
 /** The segments of a batch whose first event has the sequence `first`. */
@@ -113,8 +117,8 @@ export function* fromSegment(
 }
 
 /**
- * The stored form of a native line: the line itself; or `=` for the previous line, `@` and a hash for a large one, `!`
- * and a JSON string for one that could be mistaken for another form or breaks the row. Empty where there is no line.
+ * The stored form of a native line: `=` for the previous line again, `@` and a hash for a large line, `!` and a JSON
+ * string for a line that looks like another form or has a newline, else the line itself. Empty where there is no line.
  */
 function toRawEntry(raw: string | undefined, previous: string | undefined, blobs: Blob[]): string {
   if (raw === undefined) return "";
@@ -163,88 +167,4 @@ class Lines {
     const end = this.#text.indexOf("\n", this.#at);
     this.#at = (end === -1 ? this.#text.length : end) + 1;
   }
-}
-
-/** Larger texts are blobs: stored once, outside of the rows. */
-const BLOB_BYTES = 32 * 1024;
-
-/** A content-addressed text, on its way into the store. */
-export interface Blob {
-  readonly hash: string;
-  readonly text: string;
-}
-
-function isBig(text: string): boolean {
-  // A UTF-16 unit takes at most three bytes, so most texts need no count.
-  if (text.length * 3 <= BLOB_BYTES) return false;
-  return text.length > BLOB_BYTES || Buffer.byteLength(text) > BLOB_BYTES;
-}
-
-function toBlob(text: string): Blob {
-  return { hash: createHash("sha256").update(text).digest("hex"), text };
-}
-
-/**
- * An event's text without its large strings; undefined where it has none. The line begins with `@` and, for each blob,
- * its offset in the remaining text and its hash. No event's text begins with `@`.
- */
-export function toOutline(text: string): { line: string; blobs: Blob[] } | undefined {
-  const blobs: Blob[] = [];
-  const references: string[] = [];
-  let outline = "";
-  let copied = 0;
-  let close = -1;
-  for (let open = text.indexOf('"'); open !== -1; open = text.indexOf('"', close + 1)) {
-    close = closingQuote(text, open + 1);
-    if ((close - open) * 3 <= BLOB_BYTES) continue;
-    const content = JSON.parse(text.slice(open, close + 1)) as string;
-    if (!isBig(content) || !isWellFormed(content)) continue;
-    const blob = toBlob(content);
-    blobs.push(blob);
-    outline += text.slice(copied, open + 1);
-    copied = close;
-    references.push(`${outline.length}:${blob.hash}`);
-  }
-  if (blobs.length === 0) return undefined;
-  return { line: `@${references.join(",")} ${outline}${text.slice(copied)}`, blobs };
-}
-
-export function isOutline(line: string): boolean {
-  return line.charCodeAt(0) === 64;
-}
-
-/** The original text of an event, to the byte; undefined where a blob is missing. */
-export function fromOutline(line: string, read: (hash: string) => string | undefined): string | undefined {
-  const start = line.indexOf(" ") + 1;
-  let text = "";
-  let copied = start;
-  for (const reference of line.slice(1, start - 1).split(",")) {
-    const colon = reference.indexOf(":");
-    const position = start + Number(reference.slice(0, colon));
-    const blob = read(reference.slice(colon + 1));
-    if (blob === undefined) return undefined;
-    text += line.slice(copied, position) + JSON.stringify(blob).slice(1, -1);
-    copied = position;
-  }
-  return text + line.slice(copied);
-}
-
-/** Whether a text is the same after encoding to UTF-8 and back. */
-function isWellFormed(text: string): boolean {
-  return wellFormed.call(text);
-}
-
-// Node has it since 20; the ES2023 types do not.
-const wellFormed = (String.prototype as unknown as { isWellFormed(this: string): boolean }).isWellFormed;
-
-function closingQuote(text: string, from: number): number {
-  let at = text.indexOf('"', from);
-  while (isEscaped(text, at)) at = text.indexOf('"', at + 1);
-  return at;
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let slashes = 0;
-  while (text.charCodeAt(at - 1 - slashes) === 92) slashes++;
-  return slashes % 2 === 1;
 }

@@ -1,11 +1,9 @@
 import type { Batch, Claim, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
-import type { Blob, NewSegment, Segment } from "./segment.ts";
+import type { NewSegment, Segment } from "./segment.ts";
 
-/**
- * The rows of a log. Its methods are synchronous, except for a long commit. Each write is one transaction.
- */
+/** The rows of a log. Its methods are synchronous, except for a long commit. Each write is one transaction. */
 export interface SegmentStore {
-  /** Creates all in one transaction; the result is undefined for each that exists already. */
+  /** Creates all in one transaction; the row is undefined for a session that exists already. */
   create(sessions: readonly NewSession[]): (SessionRow | undefined)[];
   find(session: string): SessionRow | undefined;
   list(page: { before?: number; limit: number }): SessionRow[];
@@ -36,7 +34,6 @@ export interface SegmentStore {
 
   /** A number that changes when another process has written. */
   version(): number;
-  /** Calls `look` soon after another process may have written. */
   watch(): ForeignWatch;
   close(): void | Promise<void>;
 }
@@ -55,12 +52,10 @@ export interface Commit {
   readonly segments: readonly NewSegment[];
 }
 
+/** The watch for writes of other processes. */
 export interface ForeignWatch {
+  /** Calls `look` soon after each possible write. */
   start(look: () => void): void;
   pause(): void;
   close(): void;
-}
-
-export function blobsOf(segments: readonly NewSegment[]): Blob[] {
-  return segments.flatMap((segment) => segment.blobs);
 }

@@ -21,6 +21,7 @@ import type { ForeignWatch, SegmentStore } from "./store.ts";
 import { Tail } from "./tail.ts";
 import { Wakes } from "./wakes.ts";
 
+/** How long the tail is read without a look for writes of other processes. */
 const TAIL_TRUST_MS = 100;
 
 interface Creating {
@@ -217,11 +218,11 @@ export class StoredLog implements EventLog {
   #retire(session: string, ordinal: number): void {
     const name = toRetiredName(ordinal);
     this.#store.retire(session, name);
-    // If this process ends before that, the next start removes the rows.
+    // If this process ends before its readers do, the next start removes the rows.
     this.#holds.retire(ordinal, () => void this.remove(name).catch(() => {}));
   }
 
-  /** Undefined when another writer was faster. */
+  /** Undefined if another writer has moved the head meanwhile. */
   #tryAppend(
     session: string,
     batch: Batch,

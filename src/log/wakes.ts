@@ -1,4 +1,4 @@
-/** The readers that wait at the head. Only a cursor and a promise of each reader are kept. */
+/** The readers that wait at the head, each with a cursor and a promise. */
 export class Wakes {
   readonly #waiting = new Map<string, Set<Waiter>>();
   readonly #signals = new Map<AbortSignal, SharedListener>();

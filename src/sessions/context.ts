@@ -1,13 +1,13 @@
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./fold/drafts.ts";
 import type { CommitExtra, SessionWriter } from "./fold/writer.ts";
-import type { Keeper } from "./sandbox/checkpoint.ts";
+import type { Checkpointer } from "./sandbox/checkpoint.ts";
 
 /** A session as its parts use it. */
 export interface SessionContext {
   readonly deps: SessionDeps;
   readonly writer: SessionWriter;
-  readonly keeper: Keeper;
+  readonly checkpointer: Checkpointer;
   readonly isClosed: () => boolean;
   /** Whether the lock is held or waited for. */
   readonly isBusy: () => boolean;

@@ -1,19 +1,19 @@
 import { join } from "node:path";
-import type { EventData, RunCommand, SessionInfo, SessionSpec } from "../contract/index.ts";
+import { defined } from "../contract/own-keys.ts";
+import type { SessionInfo } from "../contract/index.ts";
 import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
 import type { EventLog } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import { defaultProviders } from "../sandbox/choose.ts";
-import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
+import type { SandboxProvider } from "../sandbox/port.ts";
 import { PINNED } from "../sandbox/host/files/paths.ts";
 import { Caretaker } from "./upkeep/caretaker.ts";
 import type { SessionChange } from "./fold/change.ts";
 import type { SessionDeps } from "./deps.ts";
 import { createSessionDeps, type EngineOptions } from "./options.ts";
 import { messageOf } from "./failure.ts";
-import type { QueuedInput } from "./fold/session-fold.ts";
 import { Creation } from "./lifecycle/creation.ts";
 import { OpenSessions } from "./lifecycle/open-sessions.ts";
 import { Recovery } from "./lifecycle/recovery.ts";
@@ -26,13 +26,9 @@ import type {
   EngineStats,
   InterruptOptions,
   SessionInput,
-  StartedCommand,
-  SubmitOptions,
-  Submitted,
 } from "./port.ts";
-import { forgetSecrets } from "./secrets/secret-files.ts";
+import { forgetSecrets } from "./secrets/credentials.ts";
 import { Retention } from "./upkeep/retention.ts";
-import type { Submission } from "./inbox/submission.ts";
 import { EngineCounters } from "./stats.ts";
 import { Upkeep } from "./upkeep/upkeep.ts";
 
@@ -115,9 +111,7 @@ class LocalEngine implements Engine {
     });
   }
 
-  defaultSandbox(): Promise<string> {
-    return this.#deps.defaultSandbox();
-  }
+  defaultSandbox: Engine["defaultSandbox"] = () => this.#deps.defaultSandbox();
 
   skillsFolder(agent: string): string | undefined {
     const { skillsFolder } = findHarness(agent, this.#harnesses);
@@ -136,40 +130,27 @@ class LocalEngine implements Engine {
     );
   }
 
-  create(id: string | undefined, spec: SessionSpec): Promise<SessionInfo> {
-    return this.#creation.create(id, spec);
-  }
+  create: Engine["create"] = (id, spec) => this.#creation.create(id, spec);
 
-  info(id: string): Promise<SessionInfo> {
-    return this.#list.info(id);
-  }
+  info: Engine["info"] = (id) => this.#list.info(id);
 
-  inbox(id: string): Promise<readonly QueuedInput[]> {
-    return this.#list.inbox(id);
-  }
+  inbox: Engine["inbox"] = (id) => this.#list.inbox(id);
 
-  list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
-    return this.#list.page(page);
-  }
+  list: Engine["list"] = (page) => this.#list.page(page);
 
-  remove(id: string): Promise<void> {
-    return this.#removal.remove(id);
-  }
+  remove: Engine["remove"] = (id) => this.#removal.remove(id);
 
   async send(id: string, { via, key, ...message }: SessionInput): Promise<AcceptedInput> {
-    const options = { via, ...(key === undefined ? {} : { key }) };
+    const options = { via, ...defined({ key }) };
     const { after, accepted, duplicate } = await this.submit(id, [{ kind: "message", ...message }], options);
     const { inputId = "", turnId = "" } = accepted[0] ?? {};
     return { inputId, turnId, after, duplicate };
   }
 
-  submit(id: string, submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted> {
-    return this.#open.with(id, (session) => session.submit(submissions, options));
-  }
+  submit: Engine["submit"] = (id, submissions, options) =>
+    this.#open.with(id, (session) => session.submit(submissions, options));
 
-  report(id: string, error: EventData<"error">): Promise<void> {
-    return this.#open.with(id, (session) => session.report(error));
-  }
+  report: Engine["report"] = (id, error) => this.#open.with(id, (session) => session.report(error));
 
   async update(id: string, change: SessionChange): Promise<SessionInfo> {
     await this.#open.with(id, (session) => session.update(change));
@@ -180,8 +161,7 @@ class LocalEngine implements Engine {
     return this.#open.with(id, async (session) => {
       const interrupted = await session.interrupt(options);
       if (interrupted.turnId !== undefined || options.turnId !== undefined) return interrupted;
-      const commandId = await session.interruptCommand();
-      return commandId === undefined ? {} : { commandId };
+      return defined({ commandId: await session.interruptCommand() });
     });
   }
 
@@ -190,9 +170,7 @@ class LocalEngine implements Engine {
     if (options.destroy) await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
   }
 
-  exec(id: string, command: RunCommand): Promise<StartedCommand> {
-    return this.#open.with(id, (session) => session.workspace.exec(command));
-  }
+  exec: Engine["exec"] = (id, command) => this.#open.with(id, (session) => session.workspace.exec(command));
 
   resolvePermission: Engine["resolvePermission"] = (id, permissionId, reply) =>
     this.#open.with(id, (session) => session.reply(permissionId, { kind: "permission", ...reply }));
@@ -203,41 +181,26 @@ class LocalEngine implements Engine {
   resolveTool: Engine["resolveTool"] = (id, requestId, reply) =>
     this.#open.with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }));
 
-  checkpoint(id: string, options: { comment?: string | undefined } = {}): Promise<CheckpointInfo> {
-    return this.#open.with(id, (session) => session.workspace.checkpoint(options.comment));
-  }
+  checkpoint: Engine["checkpoint"] = (id, { comment } = {}) =>
+    this.#open.with(id, (session) => session.workspace.checkpoint(comment));
 
   async checkpoints(id: string, options: { limit?: number } = {}): Promise<CheckpointInfo[]> {
     const { shelf } = (await this.#open.row(id)).spec;
     return this.#deps.checkpoints(shelf).list({ sessionId: id, limit: options.limit });
   }
 
-  async shelved(
-    shelf: string | undefined,
-    options: { limit?: number | undefined } = {},
-  ): Promise<CheckpointInfo[]> {
-    return this.#deps.checkpoints(shelf).list({ limit: options.limit });
-  }
+  shelved: Engine["shelved"] = async (shelf, { limit } = {}) => this.#deps.checkpoints(shelf).list({ limit });
 
-  restore(id: string, checkpoint: string): Promise<CheckpointInfo> {
-    return this.#open.with(id, (session) => session.workspace.restore(checkpoint));
-  }
+  restore: Engine["restore"] = (id, checkpoint) =>
+    this.#open.with(id, (session) => session.workspace.restore(checkpoint));
 
-  pause(id: string): Promise<void> {
-    return this.#open.with(id, (session) => session.workspace.pause());
-  }
+  pause: Engine["pause"] = (id) => this.#open.with(id, (session) => session.workspace.pause());
 
-  resume(id: string): Promise<void> {
-    return this.#open.with(id, (session) => session.workspace.resume());
-  }
+  resume: Engine["resume"] = (id) => this.#open.with(id, (session) => session.workspace.resume());
 
-  host(id: string, port: number): Promise<URL> {
-    return this.#open.with(id, (session) => session.workspace.host(port));
-  }
+  host: Engine["host"] = (id, port) => this.#open.with(id, (session) => session.workspace.host(port));
 
-  files(id: string): Promise<SandboxFiles> {
-    return this.#open.with(id, (session) => session.workspace.files());
-  }
+  files: Engine["files"] = (id) => this.#open.with(id, (session) => session.workspace.files());
 
   stats(): EngineStats {
     return this.#counters.stats([...this.#open], this.#deps);

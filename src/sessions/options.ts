@@ -11,7 +11,7 @@ import { createToolBridge, type ToolRuns } from "../tools/index.ts";
 import { DEFAULT_LIMITS, type Limits, type Logger, type SessionDeps } from "./deps.ts";
 import { StartQueue, DEFAULT_STARTS_AT_ONCE } from "./process/admission.ts";
 import { RestingAgents } from "./process/idle.ts";
-import { createCheckpointStores } from "./sandbox/checkpoint-stores.ts";
+import { createCheckpointStores } from "./sandbox/checkpoint.ts";
 import { hostKeys } from "./secrets/credentials.ts";
 import type { Loan } from "./secrets/lending.ts";
 import type { Recorder } from "./secrets/recorder.ts";
@@ -43,23 +43,17 @@ export interface EngineOptions {
   /** Called on every change of a file in any session. An exception is logged and has no other effect. */
   readonly fileHooks?: FileHooks;
   readonly logger?: Logger;
-  /**
-   * How long idle agents live when this process is killed and no other server starts. 0, the default, sets no limit.
-   */
+  /** How long idle agents live when this process is killed and no other server starts. 0, the default: no limit. */
   readonly orphanMs?: number;
-  /**
-   * Whether the engine resolves before the recovery of running sessions. Then a call to such a session waits for that
-   * session alone.
-   */
+  /** Whether the engine resolves before the recovery of running sessions. A call to one waits for that one alone. */
   readonly recoversBeside?: boolean;
   /** Whether this is a caretaker: it picks up abandoned sessions, and starts nothing. */
   readonly caretakes?: boolean;
   /** Gets every line of every process, in both directions. */
   readonly recorder?: Recorder;
   /**
-   * The spec for a start in place of the session's own, such as MCP servers behind a proxy that holds their
-   * credentials. It is called at every start and its result is stored nowhere. It should return the same spec each
-   * time.
+   * Replaces the session's spec for a start, such as by MCP servers behind a proxy that holds their credentials. Called
+   * at every start. The result is not stored, and should be the same each time.
    */
   readonly equip?: (session: string, spec: SessionSpec) => Promise<SessionSpec>;
   /** Why an MCP server failed, for agents that cannot know. */

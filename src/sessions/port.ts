@@ -20,10 +20,7 @@ import type { Submission } from "./inbox/submission.ts";
 export interface Engine {
   /** For readers; only the engine appends. */
   readonly log: EventLog;
-  /**
-   * The provider of sessions that name none. Fails with `unsupported_sandbox` where no provider isolates and none is
-   * set.
-   */
+  /** The provider of sessions that name none. Fails with `unsupported_sandbox` where none is set and none isolates. */
   defaultSandbox(): Promise<string>;
   agents(): Promise<AgentInfo[]>;
   /** The folder of an agent's skills in its sandbox; undefined for an agent without skills. */
@@ -44,23 +41,14 @@ export interface Engine {
 
   /** Resolves when the input is durable. While a turn runs, the input waits in order. */
   send(id: string, input: SessionInput): Promise<AcceptedInput>;
-  /**
-   * Accepts messages, interrupts and answers in one transaction, or none of them. Does not wait for an interrupted
-   * turn.
-   */
+  /** Accepts messages, interrupts and answers in one transaction, or none. Does not wait for an interrupted turn. */
   submit(id: string, submissions: readonly Submission[], options: SubmitOptions): Promise<Submitted>;
   /** Ends the running turn, or the command where no turn runs. Both ids are absent where nothing ran. */
   interrupt(id: string, options?: InterruptOptions): Promise<{ turnId?: string; commandId?: string }>;
-  /**
-   * Ends the session, and resolves when its process tree is dead. With `destroy`, its sandbox and files are removed
-   * too.
-   */
+  /** Ends the session, and resolves when its processes are dead. With `destroy`, its sandbox and files go too. */
   terminate(id: string, options?: { destroy?: boolean }): Promise<void>;
 
-  /**
-   * Runs a shell command in the sandbox, and resolves when it runs. Its output and its end are events; it outlives the
-   * server.
-   */
+  /** Resolves when the shell command runs in the sandbox. Its output and end are events. It outlives the server. */
   exec(id: string, command: RunCommand): Promise<StartedCommand>;
 
   resolvePermission(
@@ -94,9 +82,7 @@ export interface Engine {
   files(id: string): Promise<SandboxFiles>;
 
   stats(): EngineStats;
-  /**
-   * Refuses new work, gives running turns `graceMs` to end, then closes. The next start picks up all running processes.
-   */
+  /** Refuses new work, gives running turns `graceMs` to end, then closes. The next start picks up running processes. */
   drain(options: { graceMs: number }): Promise<void>;
   /** Closes at once, and ends nothing. */
   close(): Promise<void>;

@@ -18,24 +18,19 @@ export function reopening(): SluiceError {
 
 export function refuseEnded(id: string, fold: SessionFold, runner: { readonly isEnding: boolean }): void {
   if (!fold.ended && !runner.isEnding) return;
-  throw new SluiceError(
-    "session_ended",
-    `session ${id} has ended (${fold.ended?.reason ?? "terminated"}); create a new one`,
-  );
+  const detail = `session ${id} has ended (${fold.ended?.reason ?? "terminated"}); create a new one`;
+  throw new SluiceError("session_ended", detail);
 }
 
 export function refuseWork({ turn, inbox, command }: SessionFold): void {
   if (!turn && inbox.length === 0 && !command) return;
-  throw new SluiceError(
-    "session_busy",
-    `${command ? "a command" : "a turn"} runs already; wait for its end, or interrupt it`,
-  );
+  const detail = `${command ? "a command" : "a turn"} runs already; wait for its end, or interrupt it`;
+  throw new SluiceError("session_busy", detail);
 }
 
 export function refuseTurn(what: string, fold: SessionFold, runner: { readonly isBooting: boolean }): void {
   if (!fold.command && !fold.turn && !runner.isBooting) return;
-  throw new SluiceError(
-    "session_busy",
-    `a session cannot ${what} while a ${fold.command ? "command" : "turn"} runs; wait for its end, or interrupt it`,
-  );
+  const running = fold.command ? "command" : "turn";
+  const detail = `a session cannot ${what} while a ${running} runs; wait for its end, or interrupt it`;
+  throw new SluiceError("session_busy", detail);
 }

@@ -11,7 +11,7 @@ import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./fold/drafts.ts";
 import { endSession, TERMINATED } from "./process/ending.ts";
 import { isActive, isResting, type QueuedInput } from "./fold/session-fold.ts";
-import { Keeper } from "./sandbox/checkpoint.ts";
+import { Checkpointer } from "./sandbox/checkpoint.ts";
 import { Lock } from "./lock.ts";
 import { opening, SessionWriter, type CommitExtra } from "./fold/writer.ts";
 import type { InterruptOptions, SubmitOptions, Submitted } from "./port.ts";
@@ -22,11 +22,8 @@ import { Runner } from "./process/runner.ts";
 import { SessionSandbox } from "./sandbox/session-sandbox.ts";
 import { Workspace } from "./sandbox/workspace.ts";
 import type { Submission } from "./inbox/submission.ts";
-import { Timekeeper } from "./upkeep/alarms.ts";
+import { Timekeeper } from "./upkeep/timekeeper.ts";
 import { ToolCalls } from "./actions/tool-calls.ts";
-
-/** A closed session refuses every call for the reason. */
-type Hold = { readonly state: "open" } | { readonly state: "closed"; readonly reason: SluiceError };
 
 /** Called once, for a session that failed and has to be opened again. */
 type OnGivenUp = (session: Session, error: unknown) => void;
@@ -48,20 +45,19 @@ export class Session {
   readonly #runner: Runner;
   readonly #commands: Commands;
   readonly #time: Timekeeper;
-  readonly #keeper: Keeper;
   readonly #lock = new Lock();
   readonly #turnEnds = new TurnEnds();
-  #hold: Hold = { state: "open" };
+  /** Set once the session is closed: every later call fails with it. */
+  #closed: SluiceError | undefined;
 
   private constructor(deps: SessionDeps, writer: SessionWriter, onGivenUp: OnGivenUp) {
     this.id = writer.row.id;
     this.#deps = deps;
     this.#onGivenUp = onGivenUp;
     this.#writer = writer;
-    this.#keeper = new Keeper(deps.checkpoints(writer.row.spec.shelf), writer);
     this.#context = {
       deps,
-      keeper: this.#keeper,
+      checkpointer: new Checkpointer(deps.checkpoints(writer.row.spec.shelf), writer),
       writer,
       isClosed: () => this.isClosed,
       isBusy: () => this.isBusy,
@@ -121,7 +117,7 @@ export class Session {
   }
 
   get isClosed(): boolean {
-    return this.#hold.state === "closed";
+    return this.#closed !== undefined;
   }
 
   get hasTurn(): boolean {
@@ -213,7 +209,7 @@ export class Session {
 
   report(data: EventData<"error">): Promise<void> {
     return this.#exclusive(async () => {
-      this.#refuseEnded();
+      refuseEnded(this.id, this.#writer.fold, this.#runner);
       await this.#append([...opening(this.#writer), { type: "error", source: "daemon", data }]);
     });
   }
@@ -235,7 +231,7 @@ export class Session {
 
   #exclusive<T>(task: () => Promise<T>): Promise<T> {
     return this.#lock.run(async () => {
-      if (this.#hold.state === "closed") throw this.#hold.reason;
+      if (this.#closed) throw this.#closed;
       return task();
     });
   }
@@ -268,16 +264,12 @@ export class Session {
   }
 
   #letGo(reason: SluiceError = reopening()): void {
-    if (!this.isClosed) this.#hold = { state: "closed", reason };
+    this.#closed ??= reason;
     this.#time.set();
     this.#quietly(this.#runner.detach());
     this.#quietly(this.#commands.detach());
     this.tools.close();
     this.#turnEnds.settle(undefined);
-  }
-
-  #refuseEnded(): void {
-    refuseEnded(this.id, this.#writer.fold, this.#runner);
   }
 
   /** Runs a task whose failure is only logged. */

@@ -1,3 +1,4 @@
+import { defined } from "../contract/own-keys.ts";
 import { SluiceError, type SessionSpec } from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
 import { chooseProvider } from "../sandbox/choose.ts";
@@ -5,7 +6,7 @@ import type { SandboxProvider } from "../sandbox/port.ts";
 import { refuseUnreachableTools } from "./actions/tool-server.ts";
 import type { Logger } from "./deps.ts";
 import { refuseUnknownHosts } from "./hosts.ts";
-import { toPolicy } from "./sandbox/create.ts";
+import { toPolicy } from "./sandbox/session-sandbox.ts";
 
 /** Refuses a spec that this agent or sandbox cannot serve. */
 export async function refuseSpec(
@@ -25,11 +26,8 @@ export async function refuseSpec(
   refuseUnknownHosts(spec);
   harness.check?.(spec);
   const { directory, network, image } = spec;
-  await provider.check?.({
-    directory,
-    ...(network === undefined ? {} : { network: toPolicy(network) }),
-    ...(image === undefined ? {} : { image }),
-  });
+  const policy = network === undefined ? undefined : toPolicy(network);
+  await provider.check?.({ directory, ...defined({ network: policy, image }) });
 }
 
 /** Refuses a mode or variant that the agent does not have, at the creation of a session. */

@@ -18,17 +18,15 @@ export class Journal {
   }
 
   send(entry: SentEntry): Promise<boolean> {
-    return this.#inTurn(() => this.#send(entry));
+    return this.#inOrder(() => this.#send(entry));
   }
 
   repair(): Promise<void> {
-    return this.#inTurn(async () => {
-      await this.#mend();
-    });
+    return this.#inOrder(async () => void (await this.#mend()));
   }
 
   sent(): Promise<SentEntry[]> {
-    return this.#inTurn(async () => toEntries(await readFile(this.#sentFile)).entries);
+    return this.#inOrder(async () => toEntries(await readFile(this.#sentFile)).entries);
   }
 
   async #send(entry: SentEntry): Promise<boolean> {
@@ -44,7 +42,7 @@ export class Journal {
       await append(this.#sentFile, line);
     } catch (error) {
       await truncate(this.#sentFile, known.sentBytes).catch(() => {});
-      throw toStorageError(error, this.#sentFile);
+      throw inputLost(error, this.#sentFile);
     }
     await this.#appendInput(text);
     known.ids.add(entry.id);
@@ -70,11 +68,11 @@ export class Journal {
     try {
       await append(this.#inFile, bytes);
     } catch (error) {
-      throw toStorageError(error, this.#inFile);
+      throw inputLost(error, this.#inFile);
     }
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+  #inOrder<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#last.then(work, work);
     this.#last = result.catch(() => {});
     return result;
@@ -117,9 +115,14 @@ function appendNow(file: string, bytes: Buffer): void {
   }
 }
 
-function toStorageError(error: unknown, file: string): unknown {
-  const code = (error as NodeJS.ErrnoException).code;
-  if (code !== "ENOSPC" && code !== "EDQUOT") return error;
+function inputLost(error: unknown, file: string): unknown {
   const detail = `The disk of ${file} is full, so the agent's input was not written. Free some space and send it again.`;
+  return toStorageError(error, detail);
+}
+
+/** The error of a full disk with this detail; any other error unchanged. */
+export function toStorageError(error: unknown, detail: string): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code !== "ENOSPC" && code !== "EDQUOT") return error;
   return new SluiceError("storage_full", detail, {}, { cause: error });
 }

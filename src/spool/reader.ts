@@ -1,9 +1,9 @@
+import { isAscii, isUtf8 } from "node:buffer";
 import { createHash, type Hash } from "node:crypto";
 import { close, open, readSync } from "node:fs";
 import { setImmediate as nextLoop } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { SpoolLine } from "../contract/index.ts";
-import { CUT_BYTES, toCutLine, toLines } from "./lines.ts";
 
 export interface LineLimits {
   /** The size of the buffer. A longer line makes it grow. */
@@ -22,13 +22,15 @@ export const LINE_LIMITS: LineLimits = {
   maxLineBytes: 128 * 1024 * 1024,
 };
 
-export interface LineBatch {
+interface LineBatch {
   readonly lines: readonly SpoolLine[];
   readonly offset: number;
 }
 
 /** The most that one synchronous read may take, however long the line is. */
 const READ_BYTES = 1024 * 1024;
+/** The part of a too long line that is kept. */
+const CUT_BYTES = 64 * 1024;
 
 const openFile = promisify(open);
 const closeFile = promisify(close);
@@ -42,7 +44,7 @@ export async function openLineReader(
   return new LineReader(await openFile(file, "r"), range, limits);
 }
 
-export class LineReader {
+class LineReader {
   readonly #fd: number;
   readonly #limits: LineLimits;
   readonly #to: number;
@@ -196,8 +198,56 @@ class CutLine {
     this.#bytes += bytes.length;
   }
 
+  /** The cut line, with the hash of the whole line. */
   end(bytes: Buffer): SpoolLine {
     this.add(bytes);
-    return toCutLine(this.#head, { at: this.#at, bytes: this.#bytes, sha256: this.#hash.digest("hex") });
+    const head = this.#head;
+    const kept = head.length < this.#bytes ? head.subarray(0, wholeCharacters(head)) : head;
+    const damage = { reason: "too_long", sha256: this.#hash.digest("hex"), bytes: this.#bytes } as const;
+    return { dir: "out", text: kept.toString("utf8"), damage, at: this.#at };
   }
+}
+
+/**
+ * The lines of `bytes`, which begins at the offset `at` and ends with a newline or the file. Empty lines are left out.
+ */
+function toLines(bytes: Buffer, at: number): SpoolLine[] {
+  if (!isUtf8(bytes)) return toDamagedLines(bytes, at);
+  const ascii = isAscii(bytes);
+  const lines: SpoolLine[] = [];
+  for (const text of bytes.toString(ascii ? "latin1" : "utf8").split("\n")) {
+    if (text !== "") lines.push({ dir: "out", text, at });
+    at += (ascii ? text.length : Buffer.byteLength(text)) + 1;
+  }
+  return lines;
+}
+
+function toDamagedLines(bytes: Buffer, at: number): SpoolLine[] {
+  const lines: SpoolLine[] = [];
+  for (let begin = 0; begin < bytes.length;) {
+    const newline = bytes.indexOf(10, begin);
+    const end = newline === -1 ? bytes.length : newline;
+    if (end > begin) lines.push(toLine(bytes.subarray(begin, end), at + begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+function toLine(bytes: Buffer, at: number): SpoolLine {
+  const text = bytes.toString("utf8");
+  if (isUtf8(bytes)) return { dir: "out", text, at };
+  const sha256 = createHash("sha256").update(bytes).digest("hex");
+  return { dir: "out", text, damage: { reason: "utf8", sha256, bytes: bytes.length }, at };
+}
+
+/** The length up to `end` without a UTF-8 character that is cut there. */
+export function wholeCharacters(bytes: Buffer, end: number = bytes.length): number {
+  for (let back = 1; back <= Math.min(3, end); back++) {
+    const byte = bytes[end - back] ?? 0;
+    if (byte < 0x80) return end;
+    if (byte < 0xc0) continue;
+    const needed = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+    return needed > back ? end - back : end;
+  }
+  return end;
 }

@@ -1,12 +1,12 @@
+import { execFile } from "node:child_process";
 import { dirname, join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { makeFolder } from "../disk/folder.ts";
-import { rm, stat, writeFile } from "../disk/on-the-spot.ts";
+import { readFile, rename, rm, stat, writeFile } from "../disk/on-the-spot.ts";
 import { SluiceError, type ProcessExit, type StderrOutput } from "../contract/index.ts";
 import { closeFeeder, endFeeder } from "./feeder.ts";
-import { follow, replay } from "./follow.ts";
-import { Forgotten } from "./forget.ts";
-import { Journal } from "./journal.ts";
-import { followOutputs } from "./outputs.ts";
+import { follow, followOutputs, replay } from "./follow.ts";
+import { Journal, toStorageError } from "./journal.ts";
 import type { OutputBatch, SentEntry, Spool, SpoolBatch, WrappedStart } from "./port.ts";
 import { isNoFile, readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
 import { LINE_LIMITS, type LineLimits } from "./reader.ts";
@@ -37,7 +37,8 @@ export async function createSpool(folder: string, options: SpoolOptions = {}): P
     await writeFile(join(path, "run"), RUN_SCRIPT, { mode: 0o600 });
     await writeFile(join(path, "relay"), RELAY_SCRIPT, { mode: 0o600 });
   } catch (error) {
-    throw toCreateError(error, path);
+    const detail = `The disk of ${path} is full, so no process can be started. Free some space and try again.`;
+    throw toStorageError(error, detail);
   }
   return new FolderSpool(path, options);
 }
@@ -58,7 +59,7 @@ class FolderSpool implements Spool {
   readonly #limits: LineLimits;
   readonly #startGraceMs: number;
   readonly #journal: Journal;
-  readonly #forgotten: Forgotten;
+  readonly #forgotten: ForgottenOutput;
 
   constructor(folder: string, options: SpoolOptions) {
     const { startGraceMs = 30_000, ...limits } = options;
@@ -67,7 +68,7 @@ class FolderSpool implements Spool {
     this.#limits = { ...LINE_LIMITS, ...limits };
     this.#startGraceMs = startGraceMs;
     this.#journal = new Journal(folder);
-    this.#forgotten = new Forgotten(folder);
+    this.#forgotten = new ForgottenOutput(folder);
   }
 
   get #run(): readonly string[] {
@@ -79,12 +80,12 @@ class FolderSpool implements Spool {
   }
 
   async *follow(options: { from: number; signal: AbortSignal }): AsyncGenerator<SpoolBatch, void, undefined> {
-    await this.#forgotten.demand(options.from);
+    await this.#forgotten.mustHave(options.from);
     yield* follow(this.folder, { ...options, limits: this.#limits, startGraceMs: this.#startGraceMs });
   }
 
   async *replay(from: number, to: number): AsyncGenerator<SpoolBatch, void, undefined> {
-    await this.#forgotten.demand(from);
+    await this.#forgotten.mustHave(from);
     yield* replay(this.folder, { from, to, limits: this.#limits });
   }
 
@@ -160,9 +161,54 @@ class FolderSpool implements Spool {
   }
 }
 
-function toCreateError(error: unknown, folder: string): unknown {
-  const { code } = error as NodeJS.ErrnoException;
-  if (code !== "ENOSPC" && code !== "EDQUOT") return error;
-  const detail = `The disk of ${folder} is full, so no process can be started. Free some space and try again.`;
-  return new SluiceError("storage_full", detail, {}, { cause: error });
+const BLOCK_BYTES = 4_096;
+const runProgram = promisify(execFile);
+
+/** The start of `out` that nobody needs any more. Its disk space is freed where `fallocate` exists. */
+class ForgottenOutput {
+  static #hasNoFallocate = false;
+  readonly #folder: string;
+  #through: Promise<number> | undefined;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Gives up the whole blocks before `offset`. */
+  forget(offset: number): Promise<void> {
+    const wanted = offset - (offset % BLOCK_BYTES);
+    const through = this.#read().then((from) => (wanted > from ? this.#free(from, wanted) : from));
+    this.#through = through;
+    return through.then(() => {});
+  }
+
+  /** Throws if the bytes at `offset` were given up: they may read as zeros. */
+  async mustHave(offset: number): Promise<void> {
+    const through = await this.#read();
+    if (offset >= through) return;
+    const detail = `The output before byte ${through} was given up once it was in the log; read from there on.`;
+    throw new SluiceError("internal", detail, { offset, through });
+  }
+
+  #read(): Promise<number> {
+    this.#through ??= readFile(join(this.#folder, "forgotten"), "utf8").then(Number, () => 0);
+    return this.#through;
+  }
+
+  async #free(from: number, to: number): Promise<number> {
+    const note = join(this.#folder, "forgotten");
+    // The note comes first. If the disk is too full for it, the space is freed without it.
+    await writeFile(`${note}.new`, String(to), { mode: 0o600 })
+      .then(() => rename(`${note}.new`, note))
+      .catch(() => {});
+    if (ForgottenOutput.#hasNoFallocate) return to;
+    const range = ["--offset", String(from), "--length", String(to - from)];
+    const options = { env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } };
+    await runProgram("fallocate", ["--punch-hole", ...range, join(this.#folder, "out")], options).catch(
+      (error) => {
+        ForgottenOutput.#hasNoFallocate = (error as NodeJS.ErrnoException).code === "ENOENT";
+      },
+    );
+    return to;
+  }
 }

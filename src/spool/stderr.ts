@@ -7,7 +7,7 @@ const LINE_BYTES = 4_096;
 const CHUNK_BYTES = 256 * 1024;
 
 /** All of stderr, or its first 20 and last 50 lines if it has more. Memory stays bounded, however large the file is. */
-export async function readStderr(file: string, cleaning: Cleaning = AS_IT_IS): Promise<StderrOutput> {
+export async function readStderr(file: string, cleaning: Cleaning = UNCHANGED): Promise<StderrOutput> {
   const handle = await open(file, "r");
   try {
     const { total, head, tail } = await findLines(handle);
@@ -33,7 +33,7 @@ export interface Cleaning {
   readonly reach: number;
 }
 
-const AS_IT_IS: Cleaning = { cut: (text) => text, reach: 0 };
+const UNCHANGED: Cleaning = { cut: (text) => text, reach: 0 };
 
 interface LineRange {
   readonly begin: number;
@@ -66,8 +66,8 @@ async function findLines(
     offset += bytesRead;
   }
   if (begin < offset) add(offset);
-  const turn = total % TAIL_LINES;
-  return { total, head, tail: [...ring.slice(turn), ...ring.slice(0, turn)] };
+  const oldest = total % TAIL_LINES;
+  return { total, head, tail: [...ring.slice(oldest), ...ring.slice(0, oldest)] };
 }
 
 async function readLines(

@@ -54,27 +54,16 @@ export function toSluiceError(error: unknown, folder: string): unknown {
   if (code === undefined) return error;
   const cause = { cause: error };
   if (FULL.has(code)) {
-    return new SluiceError(
-      "storage_full",
-      `The disk is full: free space on ${folder} and try again. Nothing was lost, and nothing of this request was stored.`,
-      { folder },
-      cause,
-    );
+    const detail = `The disk is full: free space on ${folder} and try again. Nothing was lost, and nothing of this request was stored.`;
+    return new SluiceError("storage_full", detail, { folder }, cause);
   }
   if (code === "SQLITE_BUSY" || code.startsWith("SQLITE_BUSY_")) {
-    return new SluiceError(
-      "timeout",
-      `Another process has held the database in ${folder} for too long. Nothing was stored; try again.`,
-      { folder },
-      cause,
-    );
+    const detail = `Another process has held the database in ${folder} for too long. Nothing was stored; try again.`;
+    return new SluiceError("timeout", detail, { folder }, cause);
   }
-  return new SluiceError(
-    "internal",
-    `The database in ${folder} failed: ${error instanceof Error ? error.message : String(error)} (${code}). Nothing of this request was stored; check the disk and the folder's permissions.`,
-    { folder, code },
-    cause,
-  );
+  const message = error instanceof Error ? error.message : String(error);
+  const detail = `The database in ${folder} failed: ${message} (${code}). Nothing of this request was stored; check the disk and the folder's permissions.`;
+  return new SluiceError("internal", detail, { folder, code }, cause);
 }
 
 function systemCode(error: unknown): string | undefined {

@@ -17,7 +17,7 @@ export interface Schema {
   prepare?(driver: Driver): void;
   readVersion(driver: Driver): number;
   writeVersion(driver: Driver, version: number): void;
-  notOurs(): SluiceError;
+  notOurs(cause?: unknown): SluiceError;
   newerVersion(found: number, known: number): SluiceError;
 }
 

@@ -70,7 +70,7 @@ describe("a catalog in a folder", () => {
     },
   );
 
-  it("waits for the disk beside the thread, and everybody else has their turn behind the commit", async () => {
+  it("commits on another thread, and other callers wait for the commit in order", async () => {
     const catalog = createCatalog({ folder });
     let isWritten = false;
     const written = catalog
@@ -81,7 +81,7 @@ describe("a catalog in a folder", () => {
     const refused = catalog.write("me", [{ op: "create", kind: "k", id: "a", body: {} }]);
     const last = catalog.find("me", "k", "a");
     const closed = catalog.close();
-    // Synchronous work has happened by then.
+    // A synchronous commit would be over by then.
     for (let hops = 0; hops < 100; hops++) await Promise.resolve();
     expect(isWritten).toBe(false);
     await written;
@@ -95,7 +95,7 @@ describe("a catalog in a folder", () => {
     await again.close();
   });
 
-  it("is closed to others, and makes its key only when there is something to seal", async () => {
+  it("is closed to others, and makes its key only when there is a secret to encrypt", async () => {
     const catalog = createCatalog({ folder });
     expect(await readdir(folder)).not.toContain("catalog.key");
     await catalog.write("me", [{ op: "create", kind: "k", id: "a", body: {}, secret: "hush" }]);

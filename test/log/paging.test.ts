@@ -63,7 +63,7 @@ describe("a page of the log", () => {
     await createSession(first, "busy");
     await first.close();
 
-    // Opened anew, so that nothing of it is at hand.
+    // Opened again, so that nothing is cached.
     const log = new StoredLog(openStore({ folder }));
     const long = append(log, "busy", toDeltas(2000));
     const page = log.read("s", { after: 0, limit: 100 });
@@ -129,7 +129,7 @@ describe("a page of the log", () => {
 function toDrafts(step: { size: number; text: string; raw: boolean; big: boolean }): EventDraft[] {
   return Array.from({ length: step.size }, (_, n) => {
     const delta = step.big && n === 0 ? `${step.text} long `.repeat(8000) : `${step.text}${n}`;
-    // Two neighbours share a line.
+    // Two consecutive events share a native line.
     const raw = JSON.stringify({ line: n >> 1, text: step.text });
     return { type: "item.delta", source: "agent", data: { item_id: "i", delta }, ...(step.raw && { raw }) };
   });

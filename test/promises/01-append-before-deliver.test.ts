@@ -40,7 +40,7 @@ it("promise 1: the info of a session is committed too, so that its event count i
   await client.sendMessage("counted", script(...steps.flat()));
   for (;;) {
     const { eventCount, status } = await client.sessions.get("counted");
-    // One that is ahead of the log would be a 410.
+    // A cursor ahead of the log would be refused with 410.
     await client.events.page("counted", { after: eventCount, limit: 1 });
     if (status === "idle" && eventCount > 12_000) break;
   }

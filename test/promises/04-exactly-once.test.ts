@@ -46,7 +46,7 @@ it(
   },
 );
 
-/** Every native delta once: the deltas of each item concatenate to what the agent says it said. */
+/** Every native delta is there once: the deltas of each item add up to its final text. */
 function expectWhole(events: readonly SluiceEvent[], lines: number): void {
   const deltas = new Map<string, string[]>();
   for (const event of events) {

@@ -81,7 +81,7 @@ async function answerUntilEnded(id: string, turnId: string, after: number): Prom
             : action.kind === "question"
               ? test.engine.resolveQuestion(id, action.id, { answers: [["a"]] })
               : test.engine.resolveTool(id, action.id, { output: "ok" });
-        // The turn may end under our hands.
+        // The turn may end meanwhile.
         await answered.catch(() => {});
       }
       await sleep(20);

@@ -27,10 +27,10 @@ it(
     expect(expected).toEqual(expected.map((_, index) => String(index + 1)));
     expect(expected.length).toBeGreaterThan(DELTAS);
     for (const frames of await Promise.all(normal)) expect(frames.map((frame) => frame.id)).toEqual(expected);
-    // 20 MB of deltas, and as much again in the message's whole text: a queue for the paused one would show.
+    // 20 MB of deltas, and as much again in the message's whole text: a queue for the paused reader would show.
     const grown = (await residentBytes(server.pid)) - before;
     expect(grown).toBeLessThan(400 * 1024 * 1024);
-    // It was never dropped, and finds all of it when it goes on.
+    // The paused reader was not dropped, and gets everything when it reads on.
     expect(await readRest(paused, String(expected.length))).toEqual(expected);
   },
 );
@@ -39,7 +39,7 @@ function isEnd({ data }: { data: string }): boolean {
   return data.includes('"type":"turn.ended"');
 }
 
-/** A reader that asks and then does not read: its socket's buffers fill, and nothing else may. */
+/** A reader that sends its request and does not read the answer. Only the buffers of its socket may fill. */
 async function openPaused(server: TestServer): Promise<Socket> {
   const { hostname, port } = new URL(server.url);
   const socket = connect(Number(port), hostname);

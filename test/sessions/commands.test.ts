@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EventOf } from "../../src/contract/index.ts";
-import { RedactedStream } from "../../src/sessions/secrets/redacted-stream.ts";
-import { createRedactor } from "../../src/sessions/secrets/redact.ts";
+import { createRedactor, RedactedStream } from "../../src/sessions/secrets/redact.ts";
 import {
   ofType,
   openEngine,

@@ -86,7 +86,7 @@ describe("files", () => {
     const told = ofType(events, "file.changed").map(
       ({ data }) => `${data.type} ${data.path.split("/workspace/")[1]}`,
     );
-    // One write may be seen in halves, as a creation and a change; nothing is told a second time.
+    // One write may be reported twice, as a creation and a change; nothing else is.
     expect(told).toEqual([...new Set(told)]);
     const created = told.filter((line) => line.startsWith("create"));
     expect(created).toEqual(["create before.txt", "create during.txt"]);

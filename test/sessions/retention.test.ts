@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
 import type { SluiceEvent } from "../../src/contract/index.ts";
 import type { SessionRow } from "../../src/log/port.ts";
-import { lastEventBefore, restUpTo } from "../../src/sessions/upkeep/trimming.ts";
+import { lastEventBefore, findTrimPoint } from "../../src/sessions/upkeep/retention.ts";
 import type { EngineOptions, LogLine } from "../../src/sessions/index.ts";
 import { openEngine, runTurn, say, script, SCRIPTED, type TestEngine, waitFor } from "../support/engine.ts";
 
@@ -91,7 +91,7 @@ describe("retention", () => {
     await test.restart(optionsOf({ keepMs: 300 }));
     const isCut = async (): Promise<boolean> => {
       const row = await rowOf("lives");
-      return row.floor > 0 && (await restUpTo(test.log, row, after)) === row.floor;
+      return row.floor > 0 && (await findTrimPoint(test.log, row, after)) === row.floor;
     };
     await until(async () => (await isGone("old")) && (await isCut()));
 
@@ -161,7 +161,7 @@ describe("retention", () => {
     const [one = 0, two = 0, three = 0] = ends;
     const cuts: number[] = [];
     for (const through of [0, one - 1, one, two - 1, two, three, row.head])
-      cuts.push(await restUpTo(log, row, through));
+      cuts.push(await findTrimPoint(log, row, through));
     expect(cuts).toEqual([0, 0, one, one, two, two, two]);
     for (const sequence of [1, one, row.head]) {
       const [stored] = await log.read("s", { after: sequence - 1, limit: 1 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createRedact } from "../../src/sessions/secrets/redact.ts";
+import { createRedactor } from "../../src/sessions/secrets/redact.ts";
 import { createScrub } from "../../src/sessions/secrets/scrub.ts";
 
 describe("scrubbing a recording", () => {
@@ -12,7 +12,7 @@ describe("scrubbing a recording", () => {
   };
   const scrub = createScrub({
     identity,
-    redact: createRedact(new Map([["API_KEY", 'se"cret-123']])),
+    redact: createRedactor(new Map([["API_KEY", 'se"cret-123']])).text,
     places: [
       ["/home/ada/work/my.app", "/home/user/workspace"],
       ["/home/ada/.local/share/sluice/sandboxes/sbx_1/home", "/home/user"],

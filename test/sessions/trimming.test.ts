@@ -4,7 +4,7 @@ import type { EventDraft, EventOf, SluiceEvent } from "../../src/contract/index.
 import { createMemoryLog, type EventLog } from "../../src/log/index.ts";
 import { applyEvent, emptyFold, type SessionFold } from "../../src/sessions/fold/session-fold.ts";
 import { startTurn } from "../../src/sessions/turn/turn-start.ts";
-import { trimSession } from "../../src/sessions/upkeep/trimming.ts";
+import { trimSession } from "../../src/sessions/upkeep/retention.ts";
 import { SessionWriter } from "../../src/sessions/fold/writer.ts";
 import {
   ofType,

@@ -1,6 +1,8 @@
 import type { Driver, Row } from "../../sqlite/driver.ts";
-import type { Transactions } from "../../sqlite/transactions.ts";
-import { decrypt, encrypt } from "../encryption.ts";
+import { migrate } from "../../sqlite/migrations.ts";
+import { openDatabase } from "../../sqlite/open.ts";
+import { createTransact, Transactions } from "../../sqlite/transactions.ts";
+import { decrypt, encrypt, readEncryptionKey } from "../encryption.ts";
 import type {
   Bytes,
   Catalog,
@@ -12,47 +14,65 @@ import type {
   ReplaceDocument,
 } from "../port.ts";
 import { documentDamaged, documentExists, documentNotFound, keyTaken, revisionMoved } from "../refusals.ts";
-import type { ByteRows } from "./bytes.ts";
-import { Listing, type Statements } from "./statements.ts";
+import { ByteFiles, ByteRows, FileBytes } from "./bytes.ts";
+import { toCatalogSchema } from "./migrations.ts";
+import { Listing, prepareStatements, type Statements } from "./statements.ts";
 
-interface SqliteParts {
-  readonly driver: Driver;
-  readonly sql: Statements;
-  readonly transactions: Transactions;
-  readonly bytes: Bytes;
-  readonly byteRows: ByteRows;
-  readonly key: () => Uint8Array;
-  readonly now: () => number;
+export interface CatalogOptions {
+  /** Created with its parents, closed to other users. Holds `catalog.db`, `catalog.key` and `files/`. */
+  readonly folder: string;
+  readonly now?: () => number;
+}
+
+/** A catalog in one SQLite database and a folder of files, which several processes may share. */
+export function createCatalog({ folder, now = Date.now }: CatalogOptions): Catalog {
+  const schema = toCatalogSchema(folder);
+  return openDatabase({ folder, file: "catalog.db", schema }, (driver) => {
+    driver.exec("PRAGMA synchronous = FULL");
+    driver.prepare("PRAGMA secure_delete = ON").all();
+    migrate(driver, schema);
+    return new SqliteCatalog(driver, folder, now);
+  });
 }
 
 /** Documents in SQLite. Expects a database that is open and migrated. */
-export class SqliteCatalog implements Catalog {
+class SqliteCatalog implements Catalog {
   readonly bytes: Bytes;
-  readonly #parts: SqliteParts;
+  readonly #folder: string;
+  readonly #now: () => number;
   readonly #sql: Statements;
+  readonly #transactions: Transactions;
+  readonly #byteRows: ByteRows;
   readonly #listing: Listing;
+  #key: Uint8Array | undefined;
 
-  constructor(parts: SqliteParts) {
-    this.#parts = parts;
-    this.#sql = parts.sql;
-    this.#listing = new Listing(parts.driver);
-    this.bytes = parts.bytes;
+  constructor(driver: Driver, folder: string, now: () => number) {
+    this.#folder = folder;
+    this.#now = now;
+    this.#sql = prepareStatements(driver);
+    this.#transactions = new Transactions(driver, folder);
+    this.#listing = new Listing(driver);
+    const files = new ByteFiles(folder);
+    const shared = { sql: this.#sql, transact: createTransact(driver), transactions: this.#transactions };
+    this.#byteRows = new ByteRows({ files, ...shared, now });
+    this.#byteRows.settle();
+    this.bytes = new FileBytes(files, this.#byteRows, folder);
   }
 
   async write(tenant: string, changes: readonly Change[]): Promise<Document[]> {
-    return this.#parts.transactions.write(
+    return this.#transactions.write(
       () => changes.flatMap((change) => this.#apply(tenant, change)),
-      () => this.#parts.byteRows.settle(),
+      () => this.#byteRows.settle(),
     );
   }
 
   async find(tenant: string, kind: string, id: string): Promise<Document | undefined> {
-    const row = await this.#parts.transactions.read(() => this.#sql.find.get(tenant, kind, id));
+    const row = await this.#transactions.read(() => this.#sql.find.get(tenant, kind, id));
     return row && toDocument(row);
   }
 
   async tenantsOf(kind: string, id: string): Promise<string[]> {
-    const rows = await this.#parts.transactions.read(() => this.#sql.tenantsOf.all(kind, id));
+    const rows = await this.#transactions.read(() => this.#sql.tenantsOf.all(kind, id));
     return rows.map((row) => String(row["owner"]));
   }
 
@@ -62,7 +82,7 @@ export class SqliteCatalog implements Catalog {
     for (let { after } = query; ;) {
       const limit = query.limit - found.length;
       const page = { ...query, limit, after };
-      const rows = await this.#parts.transactions.read(() => this.#listing.read(tenant, page));
+      const rows = await this.#transactions.read(() => this.#listing.read(tenant, page));
       found.push(...rows.flatMap((row) => readDocument(row) ?? []));
       if (rows.length < limit || found.length === query.limit) return found;
       after = Number(rows.at(-1)?.["ordinal"]);
@@ -70,16 +90,22 @@ export class SqliteCatalog implements Catalog {
   }
 
   async openSecret(tenant: string, kind: string, id: string): Promise<string | undefined> {
-    return this.#parts.transactions.read(() => {
+    return this.#transactions.read(() => {
       const encrypted = this.#sql.secret.get(tenant, kind, id)?.["sealed"];
       return encrypted === undefined
         ? undefined
-        : decrypt(this.#parts.key(), String(encrypted), { tenant, kind, id });
+        : decrypt(this.#secretKey(), String(encrypted), { tenant, kind, id });
     });
   }
 
   async close(): Promise<void> {
-    await this.#parts.transactions.close();
+    await this.#transactions.close();
+  }
+
+  /** Read, or made, on first use. */
+  #secretKey(): Uint8Array {
+    this.#key ??= readEncryptionKey(this.#folder);
+    return this.#key;
   }
 
   #apply(tenant: string, change: Change): Document[] {
@@ -96,8 +122,8 @@ export class SqliteCatalog implements Catalog {
     }
     if (secret === null) this.#sql.dropSecret.run(ordinal);
     else if (secret !== undefined)
-      this.#sql.setSecret.run(ordinal, encrypt(this.#parts.key(), secret, { tenant, kind, id }));
-    if (bytes) this.#parts.byteRows.use(ordinal, bytes);
+      this.#sql.setSecret.run(ordinal, encrypt(this.#secretKey(), secret, { tenant, kind, id }));
+    if (bytes) this.#byteRows.use(ordinal, bytes);
     return [toDocument(this.#mustFind(tenant, kind, id))];
   }
 
@@ -106,7 +132,7 @@ export class SqliteCatalog implements Catalog {
     if (this.#sql.find.get(tenant, kind, id)) throw documentExists(kind, id);
     this.#assertFree(tenant, kind, uniqueKey);
     const newest = Number(this.#sql.newestTime.get()?.["created_at"]);
-    const time = Math.max(this.#parts.now(), Number.isNaN(newest) ? 0 : newest);
+    const time = Math.max(this.#now(), Number.isNaN(newest) ? 0 : newest);
     this.#sql.add.run(
       tenant,
       kind,
@@ -129,7 +155,7 @@ export class SqliteCatalog implements Catalog {
     if (revision !== expect) throw revisionMoved(kind, id, expect, revision);
     this.#assertFree(tenant, kind, uniqueKey, ordinal);
     this.#sql.replace.run(
-      this.#parts.now(),
+      this.#now(),
       archived === undefined ? (row["archived"] ?? 0) : archived ? 1 : 0,
       uniqueKey === undefined ? (row["unique_key"] ?? null) : uniqueKey,
       labels ? JSON.stringify(labels) : String(row["labels"]),
@@ -147,7 +173,7 @@ export class SqliteCatalog implements Catalog {
       const ordinal = Number(row["ordinal"]);
       this.#sql.dropLabels.run(ordinal);
       this.#sql.dropSecret.run(ordinal);
-      this.#parts.byteRows.use(ordinal, []);
+      this.#byteRows.use(ordinal, []);
       this.#sql.remove.run(ordinal);
     }
   }

@@ -60,12 +60,12 @@ export function toCatalogSchema(folder: string): Schema {
     migrations: STEPS.map((sql, index) => ({ version: index + 1, apply: (driver) => driver.exec(sql) })),
     readVersion: (driver) => Number(driver.prepare("PRAGMA user_version").get()?.["user_version"] ?? 0),
     writeVersion: (driver, version) => driver.exec(`PRAGMA user_version = ${version}`),
-    notOurs: () => notOurs(folder),
+    notOurs: (cause) => notOurs(folder, cause),
     newerVersion: (found, known) => newerVersion(folder, found, known),
   };
 }
 
-export function notOurs(folder: string, cause?: unknown): SluiceError {
+function notOurs(folder: string, cause: unknown): SluiceError {
   const detail = `The file catalog.db in ${folder} is not a catalog of sluice. Choose another folder (--data), or move that file away. Nothing was changed.`;
   return new SluiceError("data_version", detail, { folder }, { cause });
 }

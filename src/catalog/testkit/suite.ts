@@ -6,7 +6,7 @@ export interface CatalogUnderTest {
   readonly catalog: Catalog;
   /** The catalog's clock, moved by the suite. */
   readonly clock: { now: number };
-  /** Closes the catalog and opens the same facts again. Absent where nothing survives. */
+  /** Closes the catalog and opens its data again. Absent for a volatile catalog. */
   reopen?(): Promise<Catalog>;
   /** Closes the newest catalog and removes its files. */
   dispose(): Promise<void>;

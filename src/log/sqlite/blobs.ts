@@ -13,7 +13,8 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Transact } from "../../sqlite/transactions.ts";
-import type { Blob, NewSegment } from "../segment.ts";
+import type { Blob } from "../outline.ts";
+import type { NewSegment } from "../segment.ts";
 import type { Statements } from "./statements.ts";
 
 /**

@@ -101,24 +101,17 @@ export function toLogSchema({ folder, migrations = MIGRATIONS }: SchemaOptions):
     writeVersion: (driver, version) => {
       driver.prepare("INSERT INTO migrations (version, applied_at) VALUES (?, ?)").run(version, Date.now());
     },
-    notOurs: () => notOurs(folder),
+    notOurs: (cause) => notOurs(folder, cause),
     newerVersion: (found, known) => newerVersion(folder, found, known),
   };
 }
 
 function newerVersion(folder: string, found: number, known: number): SluiceError {
-  return new SluiceError(
-    "data_version",
-    `The data in ${folder} is of version ${found}; this build of sluice knows version ${known}. Use the newer sluice that wrote it, or another folder (--data). Nothing was changed.`,
-    { folder, found, known },
-  );
+  const detail = `The data in ${folder} is of version ${found}; this build of sluice knows version ${known}. Use the newer sluice that wrote it, or another folder (--data). Nothing was changed.`;
+  return new SluiceError("data_version", detail, { folder, found, known });
 }
 
-export function notOurs(folder: string, cause?: unknown): SluiceError {
-  return new SluiceError(
-    "data_version",
-    `The file log.db in ${folder} is not a sluice database. Choose another folder (--data), or move that file away. Nothing was changed.`,
-    { folder },
-    { cause },
-  );
+function notOurs(folder: string, cause: unknown): SluiceError {
+  const detail = `The file log.db in ${folder} is not a sluice database. Choose another folder (--data), or move that file away. Nothing was changed.`;
+  return new SluiceError("data_version", detail, { folder }, { cause });
 }

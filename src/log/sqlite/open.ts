@@ -1,10 +1,9 @@
-import { closeSync, mkdirSync, openSync } from "node:fs";
-import { join } from "node:path";
-import { createDriver, sqliteCode, toSluiceError, type Driver } from "../../sqlite/driver.ts";
-import { checkVersion, migrate } from "../../sqlite/migrations.ts";
+import { createDriver, type Driver } from "../../sqlite/driver.ts";
+import { migrate } from "../../sqlite/migrations.ts";
+import { openDatabase } from "../../sqlite/open.ts";
 import type { EventLog } from "../port.ts";
 import { StoredLog } from "../stored-log.ts";
-import { notOurs, toLogSchema } from "./migrations.ts";
+import { toLogSchema } from "./migrations.ts";
 import { SqliteStore } from "./store.ts";
 
 const PAGE_BYTES = 4096;
@@ -30,14 +29,7 @@ export function openStore(
 ): SqliteStore {
   const { folder, synchronous = "normal" } = options;
   const schema = toLogSchema({ folder });
-  let driver: Driver | undefined;
-  try {
-    const path = createFile(folder);
-    driver = open(path);
-    driver.exec("PRAGMA busy_timeout = 5000");
-    // Before any change: the file may belong to another program.
-    checkVersion(driver, schema);
-    driver.prepare("PRAGMA journal_mode = WAL").all();
+  return openDatabase({ folder, file: "log.db", schema, open }, (driver, path) => {
     driver.exec(`PRAGMA synchronous = ${synchronous === "full" ? "FULL" : "NORMAL"}`);
     // After a very large batch the WAL gives its space back.
     driver.prepare(`PRAGMA journal_size_limit = ${WAL_PAGES * PAGE_BYTES}`).all();
@@ -47,11 +39,7 @@ export function openStore(
     migrate(driver, schema);
     repairPlaces(driver);
     return new SqliteStore(driver, { folder, sync: synchronous === "full", another: () => open(path) });
-  } catch (error) {
-    driver?.close();
-    if (sqliteCode(error) === "SQLITE_NOTADB") throw notOurs(folder, error);
-    throw toSluiceError(error, folder);
-  }
+  });
 }
 
 const DAMAGED_PLACE = `
@@ -72,12 +60,4 @@ function repairPlaces(driver: Driver): void {
       updated_at = iif(typeof(updated_at) = 'integer', updated_at,
         (SELECT CAST(s.created_at AS INTEGER) FROM sessions s WHERE s.ordinal = places.session))
     WHERE ${DAMAGED_PLACE}`);
-}
-
-/** SQLite copies this file's mode to its other files. */
-function createFile(folder: string): string {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const path = join(folder, "log.db");
-  closeSync(openSync(path, "a", 0o600));
-  return path;
 }

@@ -7,8 +7,9 @@ import {
 } from "../../sqlite/transactions.ts";
 import type { Claim, NewSession, Remembered, RestingPage, SessionRow } from "../port.ts";
 import { fenced, keyTaken, sessionNotFound } from "../refusals.ts";
-import type { Blob, Segment } from "../segment.ts";
-import { blobsOf, type Commit, type ForeignWatch, type Position, type SegmentStore } from "../store.ts";
+import type { Blob } from "../outline.ts";
+import { blobsOf, type Segment } from "../segment.ts";
+import type { Commit, ForeignWatch, Position, SegmentStore } from "../store.ts";
 import { BlobFiles, Blobs } from "./blobs.ts";
 import { FolderWatch } from "./folder-watch.ts";
 import { prepareStatements, toSessionRow, type Statements } from "./statements.ts";
@@ -109,7 +110,8 @@ export class SqliteStore implements SegmentStore {
       const mostActive = Number(claim.onlyIdle !== true);
       if (this.#sql.claim.run(claim.owner, session, claim.from, mostActive).changes === 1)
         return claim.from + 1;
-      throw fenced(session, { ...pickLease(this.#mustFind(session)), given: claim.from });
+      const { epoch, owner } = this.#mustFind(session);
+      throw fenced(session, { epoch, owner, given: claim.from });
     });
   }
 
@@ -284,8 +286,4 @@ export class SqliteStore implements SegmentStore {
 
 function lengthOf(segments: readonly Segment[]): number {
   return segments.reduce((sum, { bodies, raws }) => sum + bodies.length + (raws?.length ?? 0), 0);
-}
-
-function pickLease(row: SessionRow): { epoch: number; owner: string } {
-  return { epoch: row.epoch, owner: row.owner };
 }

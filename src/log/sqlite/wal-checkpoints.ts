@@ -22,7 +22,7 @@ export class WalCheckpoints {
   /** Counts the bytes of a commit; the store calls it after each. */
   wrote(bytes: number): void {
     this.#written += bytes;
-    // A last checkpoint waits for a pause: only without writes does it reach the end, and the WAL starts over.
+    // The last checkpoint waits for a pause: it reaches the end of the WAL only while nothing is written.
     this.#lull?.refresh();
     if (this.#written >= WORTH_BYTES) this.#start();
   }

@@ -162,7 +162,7 @@ export function reading(suite: Suite): void {
   });
 }
 
-/** The same numbers each time, so that a failure can be seen again. */
+/** The same numbers each time, so that a failure can be reproduced. */
 function createRandom(seed: number): () => number {
   let state = seed;
   return () => {

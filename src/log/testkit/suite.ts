@@ -5,7 +5,7 @@ import type { Batch, EventLog, SessionRow, StoredEvent } from "../port.ts";
 
 export interface LogUnderTest {
   readonly log: EventLog;
-  /** Closes the log and opens the same facts again. Absent where nothing survives. */
+  /** Closes the log and opens its data again. Absent for a volatile log. */
   reopen?(): Promise<EventLog>;
   /** Closes the newest log and removes its files. */
   dispose(): Promise<void>;

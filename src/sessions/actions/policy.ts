@@ -1,5 +1,5 @@
 import {
-  bridgedToolName,
+  fromToolServerName,
   commonToolName,
   type EventDraft,
   type SessionSpec,
@@ -7,7 +7,8 @@ import {
 } from "../../contract/index.ts";
 import { ruleOf } from "../../contract/tool-rule.ts";
 import { BUILTIN_TOOLS } from "../../tools/index.ts";
-import { bridgedRule, isBuiltin } from "./tool-requests.ts";
+import { permissionResolved, questionResolved, toolResolved } from "./resolutions.ts";
+import { toolServerRule, isRunByApplication } from "./tool-requests.ts";
 import type { Pending } from "../fold/turn-fold.ts";
 
 const EDITING = new Set(["write", "edit", "patch", "delete"]);
@@ -22,13 +23,13 @@ export function policyAnswer(
     const rule = bridges && isReplaced(spec, pending) ? "deny" : ruleFor(spec, pending);
     if (rule === "deny") return [disabled(pending)];
     const by = approver(spec, pending, rule);
-    if (by !== undefined) return [resolved(pending, { status: "approved", reply: "once", by })];
+    if (by !== undefined) return [permissionResolved(pending, "approved", { reply: "once", by })];
   }
-  return spec.unattended === true && !isRun(spec, pending) ? refused(pending) : [];
+  return spec.unattended === true && !isApplicationTool(spec, pending) ? refused(pending) : [];
 }
 
-/** Whether the session names the tool, so that its application runs it. That holds for unattended sessions too. */
-function isRun({ tools }: SessionSpec, { kind, prompt }: Pending): boolean {
+/** Whether the application runs the tool, by the session's settings. It does so for unattended sessions too. */
+function isApplicationTool({ tools }: SessionSpec, { kind, prompt }: Pending): boolean {
   if (kind !== "tool") return false;
   const isNamed = tools?.custom?.some(({ name }) => name === prompt) ?? false;
   return isNamed || (tools?.client?.includes(commonToolName(prompt)) ?? false);
@@ -48,17 +49,17 @@ function approver(
 }
 
 function ruleFor({ tools }: SessionSpec, pending: Pending): ToolRule | undefined {
-  const bridged = bridgedToolName(pending.prompt);
-  if (bridged === undefined) return ruleOf(tools, commonToolName(pending.prompt, kindOf(pending)));
+  const name = fromToolServerName(pending.prompt);
+  if (name === undefined) return ruleOf(tools, commonToolName(pending.prompt, kindOf(pending)));
   // The application decides by running its own tool, or not.
-  return bridgedRule(tools, bridged) ?? "allow";
+  return toolServerRule(tools, name) ?? "allow";
 }
 
 /** Whether the tool server replaces this tool of the agent's own. */
 function isReplaced({ tools }: SessionSpec, pending: Pending): boolean {
-  if (bridgedToolName(pending.prompt) !== undefined) return false;
+  if (fromToolServerName(pending.prompt) !== undefined) return false;
   const name = commonToolName(pending.prompt, kindOf(pending));
-  return BUILTIN_TOOLS.some((tool) => tool.name === name) && isBuiltin(tools, name);
+  return BUILTIN_TOOLS.some((tool) => tool.name === name) && isRunByApplication(tools, name);
 }
 
 function kindOf({ metadata }: Pending): unknown {
@@ -72,30 +73,27 @@ function isEdit(pending: Pending): boolean {
 
 function disabled(pending: Pending): EventDraft {
   const message = `The tool "${commonToolName(pending.prompt, kindOf(pending))}" is switched off in this session.`;
-  return resolved(pending, { status: "denied", reply: "reject", by: "policy:disabled", message });
+  return permissionResolved(pending, "denied", { reply: "reject", by: "policy:disabled", message });
 }
 
 /** The refusal of an unattended session, as an error for every reader. */
 function refused(pending: Pending): EventDraft[] {
   const message = toRefusal(pending);
-  const said: EventDraft = { type: "error", source: "daemon", data: { code: "permission_denied", message } };
-  if (pending.kind === "permission") {
-    return [said, resolved(pending, { status: "denied", reply: "reject", by: "policy:unattended", message })];
-  }
-  const { id, prompt, options = [] } = pending;
-  if (pending.kind === "tool") {
-    const content = [{ type: "text" as const, text: message }];
-    const data = {
-      request_id: id,
-      name: prompt,
-      status: "failed" as const,
-      content,
-      by: "policy:unattended",
-    };
-    return [said, { type: "tool.resolved", source: "daemon", parent_id: pending.parentId, data }];
-  }
-  const data = { question_id: id, prompt, options, status: "rejected" as const };
-  return [said, { type: "question.resolved", source: "daemon", data }];
+  const error: EventDraft = { type: "error", source: "daemon", data: { code: "permission_denied", message } };
+  return [error, toRefused(pending, message)];
+}
+
+function toRefused(pending: Pending, message: string): EventDraft {
+  const by = "policy:unattended";
+  if (pending.kind === "permission")
+    return permissionResolved(pending, "denied", { reply: "reject", by, message });
+  if (pending.kind === "question") return questionResolved(pending, { status: "rejected" });
+  const resolved = toolResolved(pending, {
+    status: "failed",
+    content: [{ type: "text", text: message }],
+    by,
+  });
+  return { ...resolved, parent_id: pending.parentId };
 }
 
 function toRefusal({ kind, prompt }: Pending): string {
@@ -103,17 +101,4 @@ function toRefusal({ kind, prompt }: Pending): string {
     return `"${prompt}" was not run: nobody runs tools in an unattended session but those that tools.custom names`;
   const help = kind === "permission" ? "; choose a permission mode that allows it" : "";
   return `"${prompt}" was refused: nobody answers in an unattended session${help}`;
-}
-
-function resolved(
-  { id, prompt, metadata }: Pending,
-  { status, ...decision }: { status: "approved" | "denied"; reply: string; by: string; message?: string },
-): EventDraft {
-  const data = {
-    permission_id: id,
-    action: prompt,
-    status,
-    metadata: { ...(metadata as object | undefined), ...decision },
-  };
-  return { type: "permission.resolved", source: "daemon", data };
 }

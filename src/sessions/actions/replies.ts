@@ -1,3 +1,4 @@
+import { defined } from "../../contract/own-keys.ts";
 import {
   SluiceError,
   type ContentPart,
@@ -9,7 +10,7 @@ import {
 } from "../../contract/index.ts";
 import type { SessionFold } from "../fold/session-fold.ts";
 import type { Pending } from "../fold/turn-fold.ts";
-import { toResponse } from "./question-response.ts";
+import { permissionResolved, questionResolved, toolResolved, toResponse } from "./resolutions.ts";
 
 export type Reply =
   | ({ readonly kind: "permission"; readonly by?: string; readonly payload?: unknown } & PermissionReply)
@@ -27,26 +28,18 @@ export type Reply =
         }
     ));
 
-/** The events of a reply. The first reply wins; a later one fails and is told the first. Pure. */
+/** The events of a reply. The first reply wins; a later one fails with the first answer. Pure. */
 export function replyEvents(fold: SessionFold, id: string, reply: Reply): EventDraft[] {
   const pending = fold.turn?.pending.find((pending) => pending.id === id && pending.kind === reply.kind);
   if (pending) return [...ownEvents(pending, reply), toEvent(pending, reply)];
   const known = fold.answered.find((answer) => answer.id === id);
   if (!known) {
-    throw new SluiceError(
-      "action_not_found",
-      `no open ${reply.kind} has the id ${id}; GET the session lists those that are open`,
-    );
+    const detail = `no open ${reply.kind} has the id ${id}; GET the session lists those that are open`;
+    throw new SluiceError("action_not_found", detail);
   }
-  const who = known.by === undefined ? "" : ` by ${known.by}`;
-  throw new SluiceError(
-    "already_resolved",
-    `${reply.kind} ${id} was already resolved${who}: ${known.answer}`,
-    {
-      resolution: known.answer,
-      ...(known.by === undefined ? {} : { by: known.by }),
-    },
-  );
+  const { answer, by } = known;
+  const detail = `${reply.kind} ${id} was already resolved${by === undefined ? "" : ` by ${by}`}: ${answer}`;
+  throw new SluiceError("already_resolved", detail, { resolution: answer, ...defined({ by }) });
 }
 
 function ownEvents({ parentId }: Pending, reply: Reply): EventDraft[] {
@@ -57,38 +50,19 @@ function ownEvents({ parentId }: Pending, reply: Reply): EventDraft[] {
 function toEvent(pending: Pending, reply: Reply): EventDraft {
   if (reply.kind === "permission") {
     const { kind: _, ...decision } = reply;
-    return {
-      type: "permission.resolved",
-      source: "daemon",
-      data: {
-        permission_id: pending.id,
-        action: pending.prompt,
-        status: reply.reply === "reject" ? "denied" : "approved",
-        metadata: { ...(pending.metadata as object | undefined), ...decision },
-      },
-    };
+    return permissionResolved(pending, reply.reply === "reject" ? "denied" : "approved", decision);
   }
   if (reply.kind === "question") {
     const answer =
       "answers" in reply
         ? { status: "answered" as const, response: toResponse(reply.answers) }
         : { status: "rejected" as const };
-    return {
-      type: "question.resolved",
-      source: "daemon",
-      data: { question_id: pending.id, prompt: pending.prompt, options: pending.options ?? [], ...answer },
-    };
+    return questionResolved(pending, answer);
   }
-  return {
-    type: "tool.resolved",
-    source: "daemon",
-    data: {
-      request_id: pending.id,
-      name: pending.prompt,
-      status: reply.isError === true ? "failed" : "completed",
-      content: "content" in reply ? [...reply.content] : [{ type: "text", text: reply.output }],
-      ...(reply.by === undefined ? {} : { by: reply.by }),
-      ...(reply.payload === undefined ? {} : { payload: reply.payload }),
-    },
-  };
+  const { by, payload } = reply;
+  return toolResolved(pending, {
+    status: reply.isError === true ? "failed" : "completed",
+    content: "content" in reply ? [...reply.content] : [{ type: "text", text: reply.output }],
+    ...defined({ by, payload }),
+  });
 }

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { own, SluiceError, toBridgedName, type EventDraft } from "../../contract/index.ts";
+import { defined } from "../../contract/own-keys.ts";
+import { own, SluiceError, toToolServerName, type EventDraft } from "../../contract/index.ts";
 import type { CustomTool, ToolAnswer, ToolCall, ToolRun } from "../../tools/index.ts";
 import {
-  bridgedRequestId,
-  bridgedRule,
-  bridgedTools,
-  findBridgedCall,
-  isBuiltin,
+  toRequestId,
+  toolServerRule,
+  offeredTools,
+  findOpenCall,
+  isRunByApplication,
   toCancelled,
   toPermissionId,
 } from "./tool-requests.ts";
@@ -18,11 +19,11 @@ import { policyAnswer } from "./policy.ts";
 import type { Runner } from "../process/runner.ts";
 import { findAllowed } from "../fold/turn-fold.ts";
 
-/** Some agents print a call later than they make it, so the call waits for its item. These are the looks for it. */
+/** Some agents print a call only after they have made it. A call waits this many looks for its item. */
 const LOOKS = 200;
 const LOOK_MS = 5;
 
-/** The agent gets an interrupt before the result of the call that the interrupt cancels. */
+/** The delay of a cancelled call's result: the agent has to get the interrupt first. */
 const CANCEL_DELAY_MS = 500;
 
 /** Wakes a waiting call. The decision itself is read from the log. */
@@ -53,7 +54,7 @@ export class ToolCalls {
     { signal }: { signal: AbortSignal },
   ): Promise<ToolAnswer | undefined> {
     const { writer, exclusive, commit } = this.#context;
-    const id = bridgedRequestId(run, call.id);
+    const id = toRequestId(run, call.id);
     const clean = { ...call, input: this.#clean(call.input) };
     await this.#catchUp(id, clean, signal);
     const refused = await this.#awaitPermission(run, id, clean, signal);
@@ -78,7 +79,7 @@ export class ToolCalls {
   /** The agent has cancelled the call. */
   async cancel(run: ToolRun, callId: string): Promise<void> {
     const { writer, exclusive, commit } = this.#context;
-    const id = bridgedRequestId(run, callId);
+    const id = toRequestId(run, callId);
     await exclusive(async () => {
       this.#demand(run);
       const ids = new Set([id, toPermissionId(id)]);
@@ -106,8 +107,8 @@ export class ToolCalls {
   }
 
   /**
-   * Asks for the permission that the session's rules want for this tool, unless the agent itself asked for this very
-   * call. Not every call comes from the agent, and not every agent asks.
+   * Asks for the permission that the session's rules want for this tool, unless the agent asked for this very call
+   * itself. Not every agent asks, and other programs in the sandbox may call a tool.
    */
   async #awaitPermission(
     run: ToolRun,
@@ -122,8 +123,8 @@ export class ToolCalls {
       const { fold, spec } = writer;
       const isKnown = fold.turn?.pending.some((pending) => pending.id === requestId) ?? false;
       if (isKnown || this.#answered(requestId) || this.#refusal(call)) return {};
-      if (bridgedRule(spec.tools, call.name) !== "ask" || !fold.turn) return {};
-      const callId = findBridgedCall(fold.turn, call.name, call.input);
+      if (toolServerRule(spec.tools, call.name) !== "ask" || !fold.turn) return {};
+      const callId = findOpenCall(fold.turn, call.name, call.input);
       if (findAllowed(fold.turn, call.name, callId) || this.#decision(id)) return {};
       if (signal.aborted) return { decided: Promise.resolve(undefined) };
       const decided = this.#wait(id, signal);
@@ -145,15 +146,10 @@ export class ToolCalls {
   /** The permission request, and the answer of an unattended session's policy. */
   #askDrafts(id: string, { name, input }: ToolCall, callId: string | undefined): Drafts {
     const { writer } = this.#context;
-    const metadata = { input, ...(callId === undefined ? {} : { call_id: callId }) };
-    const action = toBridgedName(name);
-    const drafts = writer.drafts([
-      {
-        type: "permission.requested",
-        source: "daemon",
-        data: { permission_id: id, action, status: "requested", metadata },
-      },
-    ]);
+    const metadata = { input, ...defined({ call_id: callId }) };
+    const action = toToolServerName(name);
+    const data = { permission_id: id, action, status: "requested", metadata } as const;
+    const drafts = writer.drafts([{ type: "permission.requested", source: "daemon", data }]);
     const pending = writer.fold.turn?.pending.at(-1);
     if (pending) drafts.addAll(policyAnswer(writer.spec, pending));
     return drafts;
@@ -161,7 +157,7 @@ export class ToolCalls {
 
   get #offered(): readonly CustomTool[] {
     const { deps, writer } = this.#context;
-    return bridgedTools(writer.spec, deps.harness(writer.spec));
+    return offeredTools(writer.spec, deps.harness(writer.spec));
   }
 
   #answer(id: string, answer: ToolAnswer | SluiceError): void {
@@ -187,7 +183,7 @@ export class ToolCalls {
     return answer;
   }
 
-  /** The input bypasses the spool, which redacts everything else. */
+  /** Redacts the input: it does not pass through the intake, which redacts everything else. */
   #clean(input: unknown): unknown {
     const text = JSON.stringify(input);
     const hidden = this.#runner.process?.hide(text) ?? text;
@@ -201,7 +197,7 @@ export class ToolCalls {
       !fold.turn ||
       fold.turn.pending.some((pending) => pending.id === id) ||
       fold.answered.some((answer) => answer.id === id) ||
-      findBridgedCall(fold.turn, name, input) !== undefined;
+      findOpenCall(fold.turn, name, input) !== undefined;
     for (let looks = LOOKS; looks > 0 && !signal.aborted; looks -= 1) {
       if (!(await this.#runner.isBehind()) && isKnown()) return;
       await sleep(LOOK_MS);
@@ -237,16 +233,10 @@ export class ToolCalls {
   #request(id: string, { name, input }: ToolCall): EventDraft {
     const { spec, fold } = this.#context.writer;
     const { turn } = fold;
-    const whose = isBuiltin(spec.tools, name) ? { builtin: true as const } : {};
-    const callId = turn ? findBridgedCall(turn, name, input) : undefined;
+    const builtin = isRunByApplication(spec.tools, name) ? (true as const) : undefined;
+    const callId = turn ? findOpenCall(turn, name, input) : undefined;
     const parent = callId === undefined ? undefined : own(turn?.calls ?? {}, callId)?.parentId;
-    const data = {
-      request_id: id,
-      name,
-      input,
-      ...whose,
-      ...(callId === undefined ? {} : { call_id: callId }),
-    };
+    const data = { request_id: id, name, input, ...defined({ builtin, call_id: callId }) };
     return { type: "tool.requested", source: "agent", parent_id: parent, data };
   }
 }

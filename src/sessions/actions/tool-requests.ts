@@ -1,7 +1,6 @@
 import {
-  parseOthersJson,
-  toBridgedName,
-  type EventData,
+  parseJsonOr,
+  toToolServerName,
   type EventDraft,
   type SessionSpec,
   type ToolRule,
@@ -14,20 +13,22 @@ import { setOwn } from "../../contract/own-keys.ts";
 import { ruleOf } from "../../contract/tool-rule.ts";
 import { BUILTIN_TOOLS, type CustomTool, type ToolRun } from "../../tools/index.ts";
 import type { OpenCall, Pending, TurnFold } from "../fold/turn-fold.ts";
+import { permissionResolved, toolResolved } from "./resolutions.ts";
 
 const REQUEST_PREFIX = "treq_mcp_";
 const PERMISSION_PREFIX = "perm_mcp_";
 
 /** The tools behind the tool server: the application's own, and the agent's tools that the application runs. Pure. */
-export function bridgedTools({ tools }: SessionSpec, harness: Harness): readonly CustomTool[] {
-  const custom = (tools?.custom ?? []).filter(({ name }) => bridgedRule(tools, name) !== "deny");
+export function offeredTools({ tools }: SessionSpec, harness: Harness): readonly CustomTool[] {
+  const custom = (tools?.custom ?? []).filter(({ name }) => toolServerRule(tools, name) !== "deny");
   if (harness.bridgesBuiltins !== true) return custom;
-  const isOffered = (name: string): boolean => isBuiltin(tools, name) && bridgedRule(tools, name) !== "deny";
+  const isOffered = (name: string): boolean =>
+    isRunByApplication(tools, name) && toolServerRule(tools, name) !== "deny";
   return [...custom, ...BUILTIN_TOOLS.filter(({ name }) => isOffered(name))];
 }
 
-/** Whether the application runs this tool in place of the agent. */
-export function isBuiltin(tools: ToolSettings | undefined, name: string): boolean {
+/** Whether this is a built-in tool of the agent that the application runs instead. */
+export function isRunByApplication(tools: ToolSettings | undefined, name: string): boolean {
   const isClients = tools?.client?.includes(name) ?? false;
   return isClients && !(tools?.custom?.some((tool) => tool.name === name) ?? false);
 }
@@ -36,14 +37,14 @@ export function isBuiltin(tools: ToolSettings | undefined, name: string): boolea
  * The session's rule for a tool of the tool server. An application's own tool has a rule only by its name, plain or as
  * the agent calls it: `*` means the agent's tools. Pure.
  */
-export function bridgedRule(tools: ToolSettings | undefined, name: string): ToolRule | undefined {
-  if (isBuiltin(tools, name)) return ruleOf(tools, name);
+export function toolServerRule(tools: ToolSettings | undefined, name: string): ToolRule | undefined {
+  if (isRunByApplication(tools, name)) return ruleOf(tools, name);
   const rules = tools?.rules ?? {};
-  return Object.hasOwn(rules, name) ? rules[name] : ruleOf(tools, toBridgedName(name));
+  return Object.hasOwn(rules, name) ? rules[name] : ruleOf(tools, toToolServerName(name));
 }
 
 /** A repeated call of the same run has the same id. */
-export function bridgedRequestId({ session, createdAt, process }: ToolRun, callId: string): string {
+export function toRequestId({ session, createdAt, process }: ToolRun, callId: string): string {
   const hash = createHash("sha256").update(JSON.stringify([session, createdAt, process, callId]));
   return `${REQUEST_PREFIX}${hash.digest("hex").slice(0, 24)}`;
 }
@@ -54,12 +55,12 @@ export function toPermissionId(requestId: string): string {
 }
 
 /** Whether the tool server takes the answer, and not the harness. */
-export function isBridgedRequest(id: string): boolean {
+export function isToolServerRequest(id: string): boolean {
   return id.startsWith(REQUEST_PREFIX) || id.startsWith(PERMISSION_PREFIX);
 }
 
 /** The open call of the agent that a request belongs to: same name, equal arguments, no other request. Pure. */
-export function findBridgedCall(turn: TurnFold, name: string, input: unknown): string | undefined {
+export function findOpenCall(turn: TurnFold, name: string, input: unknown): string | undefined {
   const found = Object.entries(turn.calls).find(
     ([, { bridged }]) => bridged?.name === name && isSameInput(bridged.arguments, input),
   );
@@ -75,7 +76,7 @@ export function joinRequest(
   const { name, arguments: text } = call.bridged;
   const early = turn.pending.find(
     (pending) =>
-      isBridgedRequest(pending.id) &&
+      isToolServerRequest(pending.id) &&
       pending.callId === undefined &&
       pending.prompt === name &&
       isSameInput(text, pending.input),
@@ -85,34 +86,21 @@ export function joinRequest(
 }
 
 function isSameInput(text: string, input: unknown): boolean {
-  try {
-    return isDeepStrictEqual(parseOthersJson(text === "" ? "{}" : text), input ?? {});
-  } catch {
-    return false;
-  }
+  return isDeepStrictEqual(parseJsonOr(text === "" ? "{}" : text, undefined), input ?? {});
 }
 
 /** The tool requests that an interrupt cancels, also where the agent does not say so. Pure. */
 export function withdrawnRequests({ turn }: { readonly turn: TurnFold | null }): EventDraft[] {
   if (!turn?.interrupt) return [];
   return turn.pending
-    .filter(({ id }) => isBridgedRequest(id))
+    .filter(({ id }) => isToolServerRequest(id))
     .map((pending) => toCancelled(pending, "daemon"));
 }
 
 export function toCancelled(pending: Pending, by: "agent" | "daemon"): EventDraft {
-  const { id, prompt, parentId, metadata } = pending;
-  if (pending.kind === "permission") {
-    const given = { ...(metadata as object | undefined), by, reason: "cancelled" };
-    const data = { permission_id: id, action: prompt, status: "denied" as const, metadata: given };
-    return { type: "permission.resolved", source: by, parent_id: parentId, data };
-  }
-  const data: EventData<"tool.resolved"> = {
-    request_id: id,
-    name: prompt,
-    status: "cancelled",
-    content: [],
-    by,
-  };
-  return { type: "tool.resolved", source: by, parent_id: parentId, data };
+  const resolved =
+    pending.kind === "permission"
+      ? permissionResolved(pending, "denied", { by, reason: "cancelled" })
+      : toolResolved(pending, { status: "cancelled", content: [], by });
+  return { ...resolved, source: by, parent_id: pending.parentId };
 }

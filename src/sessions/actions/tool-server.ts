@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import {
-  BRIDGE_SERVER,
+  TOOL_SERVER,
   SluiceError,
   type Launch,
   type McpServer,
@@ -9,21 +9,21 @@ import {
 import type { Harness } from "../../harness/port.ts";
 import { findOwnProgram } from "../../harness/launch/own-program.ts";
 import { TOKEN_VARIABLE, URL_VARIABLE, type ToolAccess } from "../../tools/index.ts";
-import { bridgedTools } from "./tool-requests.ts";
+import { offeredTools } from "./tool-requests.ts";
 
-/** An application may ask a person; the limits of the turn end an unanswered call. */
+/** An application may ask a person. The turn's own limits end an unanswered call. */
 const CALL_TIMEOUT_MS = 24 * 3_600_000;
 
 /** The spec with the tool server, where the session has tools for it. Pure. */
 export function withToolServer(spec: SessionSpec, harness: Harness): SessionSpec {
-  if (bridgedTools(spec, harness).length === 0) return spec;
+  if (offeredTools(spec, harness).length === 0) return spec;
   const server: McpServer = {
     command: process.execPath,
     args: [programPath()],
     inherit: [URL_VARIABLE, TOKEN_VARIABLE],
     timeoutMs: CALL_TIMEOUT_MS,
   };
-  return { ...spec, mcp: { ...spec.mcp, [BRIDGE_SERVER]: server } };
+  return { ...spec, mcp: { ...spec.mcp, [TOOL_SERVER]: server } };
 }
 
 /** The launch with the environment, files and hosts that the tool server needs. */
@@ -40,18 +40,13 @@ export function withToolAccess(launch: Launch, access: ToolAccess | undefined): 
 /** Refuses tools that no agent could call. */
 export function refuseUnreachableTools(spec: SessionSpec): void {
   if ((spec.tools?.custom?.length ?? 0) === 0) return;
-  if (spec.mcp?.[BRIDGE_SERVER] !== undefined) {
-    throw new SluiceError(
-      "invalid_request",
-      `the MCP server "${BRIDGE_SERVER}" is the one of the session's own tools; give yours another name`,
-    );
+  if (spec.mcp?.[TOOL_SERVER] !== undefined) {
+    const detail = `the MCP server "${TOOL_SERVER}" is the one of the session's own tools; give yours another name`;
+    throw new SluiceError("invalid_request", detail);
   }
-  if (spec.network === "none") {
-    throw new SluiceError(
-      "invalid_request",
-      'with the network "none" the agent cannot reach its application\'s tools; use "loopback"',
-    );
-  }
+  if (spec.network !== "none") return;
+  const detail = 'with the network "none" the agent cannot reach its application\'s tools; use "loopback"';
+  throw new SluiceError("invalid_request", detail);
 }
 
 /** The program is built beside the scripted agent. */

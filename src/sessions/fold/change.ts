@@ -12,7 +12,7 @@ export interface SessionChange {
   /** The agent's definition in a dialect's own form; `settings` hold its meaning. */
   readonly agent?: unknown;
   readonly settings?: Partial<SessionSpec>;
-  /** The agent loses its memory of the conversation: the next message begins a native session of its own. */
+  /** The agent loses its memory of the conversation: the next message begins a new native session. */
   readonly forget?: boolean;
   /** The time at which a dialect archived the session; it has no other effect. */
   readonly archivedAt?: string;

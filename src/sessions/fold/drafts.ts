@@ -7,9 +7,7 @@ export class Drafts {
   readonly events: EventDraft[] = [];
   /** Whether a turn ends in this append: snapshots are taken there. */
   endsTurn = false;
-  /**
-   * Whether there is more than message text: only then do alarms, deliveries and waiting callers have to be updated.
-   */
+  /** Whether there is more than message text, so that alarms, deliveries and waiting callers have to be updated. */
   movesTurn = false;
   readonly #fold: SessionFold;
 
@@ -28,7 +26,7 @@ export class Drafts {
     }
     applyEvent(fold, event, fold.head + 1, this.time);
     this.events.push(event);
-    if (!isWords(event)) this.movesTurn = true;
+    if (!isMessageText(event)) this.movesTurn = true;
     if (event.type === "turn.ended") this.endsTurn = true;
   }
 
@@ -55,7 +53,7 @@ export class Drafts {
   }
 }
 
-function isWords(event: EventDraft): boolean {
+function isMessageText(event: EventDraft): boolean {
   if (event.type !== "item.started" && event.type !== "item.completed") return false;
   return event.source === "agent" && event.data.item.kind === "message";
 }

@@ -1,3 +1,4 @@
+import { defined } from "../../contract/own-keys.ts";
 import type { PendingAction, SessionInfo } from "../../contract/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import { statusOf, type SessionFold } from "./session-fold.ts";
@@ -37,13 +38,5 @@ export function toOldest({ floor }: SessionRow): Pick<SessionInfo, "oldest"> {
 }
 
 function toPublic({ kind, id, turnId, sequence, prompt, options, input }: Pending): PendingAction {
-  return {
-    kind,
-    id,
-    turnId,
-    sequence,
-    prompt,
-    ...(options === undefined ? {} : { options }),
-    ...(input === undefined ? {} : { input }),
-  };
+  return { kind, id, turnId, sequence, prompt, ...defined({ options, input }) };
 }

@@ -1,3 +1,4 @@
+import { defined, own, setOwn } from "../../contract/own-keys.ts";
 import type {
   ContentPart,
   EventData,
@@ -8,8 +9,7 @@ import type {
   TurnOptions,
   Usage,
 } from "../../contract/index.ts";
-import { own, setOwn } from "../../contract/own-keys.ts";
-import { bridgedToolName } from "../../contract/tool-names.ts";
+import { fromToolServerName } from "../../contract/tool-names.ts";
 import {
   applyToTurn,
   startTurnFold,
@@ -191,8 +191,7 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       return;
     case "command.started": {
       const { command_id: id, timeout_ms: timeoutMs } = event.data;
-      const told = { stdout: 0, stderr: 0 };
-      fold.command = { id, startedAt: time, told, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+      fold.command = { id, startedAt: time, told: { stdout: 0, stderr: 0 }, ...defined({ timeoutMs }) };
       return;
     }
     case "command.output":
@@ -210,8 +209,7 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
         turnId,
         content,
         ...(payload === undefined ? {} : { sequence, payload }),
-        ...(instructions === undefined ? {} : { instructions }),
-        ...(options === undefined ? {} : { options }),
+        ...defined({ instructions, options }),
       });
       return;
     }
@@ -260,9 +258,9 @@ function applyItemCompleted(fold: SessionFold, item: Item, parentId: string | un
   delete turn.open[item.item_id];
   for (const part of item.content) {
     if (part.type === "tool_call" && item.kind === "tool_call") {
-      const call: OpenCall = { itemId: item.item_id, ...(parentId === undefined ? {} : { parentId }) };
+      const call: OpenCall = { itemId: item.item_id, ...defined({ parentId }) };
       setOwn(turn.calls, part.call_id, call);
-      const name = bridgedToolName(part.name);
+      const name = fromToolServerName(part.name);
       if (name !== undefined)
         joinRequest(turn, part.call_id, { ...call, bridged: { name, arguments: part.arguments } });
     }

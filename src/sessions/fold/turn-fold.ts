@@ -1,5 +1,6 @@
+import { defined, own } from "../../contract/own-keys.ts";
 import {
-  bridgedToolName,
+  fromToolServerName,
   type ContentPart,
   type EventData,
   type EventDraft,
@@ -9,9 +10,8 @@ import {
   type TurnOptions,
   type Usage,
 } from "../../contract/index.ts";
-import { own } from "../../contract/own-keys.ts";
 import type { HarnessCommand } from "../../harness/port.ts";
-import { fromResponse } from "../actions/question-response.ts";
+import { fromResponse } from "../actions/resolutions.ts";
 import { continueClock, startClock, stopClock, type TurnClock } from "../turn/time-limit.ts";
 
 /** The running turn: its open items and requests, and the commands for the harness. */
@@ -88,7 +88,7 @@ export function startTurnFold(
   return {
     id: data.turn_id,
     startedAt: time,
-    ...(data.options === undefined ? {} : { options: data.options }),
+    ...defined({ options: data.options }),
     inputIds: data.input_ids,
     open: {},
     calls: {},
@@ -130,7 +130,7 @@ export function applyToTurn(
       return;
     case "turn.resumed":
       if (typeof turn.retry?.due === "number") {
-        // The attempt is no id: it starts anew when the agent has output again.
+        // The number of the attempt is not unique: it starts again after output of the agent.
         turn.outbox.push({ id: `retry:${turn.id}:${sequence}`, command: { type: "retry" } });
       }
       turn.retry = null;
@@ -140,7 +140,7 @@ export function applyToTurn(
     case "interrupt.requested":
       // Only the first interrupt stops the turn.
       if (turn.interrupt) return;
-      turn.interrupt = event.data.by === undefined ? { at: time } : { at: time, by: event.data.by };
+      turn.interrupt = { at: time, ...defined({ by: event.data.by }) };
       turn.outbox.push({ id: `interrupt:${turn.id}`, command: { type: "interrupt" } });
       return;
     case "model.started":
@@ -175,7 +175,7 @@ export function applyToTurn(
         type: "permission",
         id: event.data.permission_id,
         reply: event.data.status === "denied" ? "reject" : (reply.reply ?? "once"),
-        ...(reply.message === undefined ? {} : { message: reply.message }),
+        ...defined({ message: reply.message }),
       });
     }
     case "question.resolved": {
@@ -184,17 +184,13 @@ export function applyToTurn(
       return answer(fold, turn, id, response ?? status, undefined, {
         type: "question",
         id,
-        ...(answers === undefined ? {} : { answers }),
+        ...defined({ answers }),
       });
     }
     case "tool.resolved": {
       const { request_id: id, status, content, by } = event.data;
-      return answer(fold, turn, id, status, by, {
-        type: "tool",
-        id,
-        content,
-        isError: status !== "completed",
-      });
+      const isError = status !== "completed";
+      return answer(fold, turn, id, status, by, { type: "tool", id, content, isError });
     }
     case "error": {
       const id = undeliveredOf(event.data);
@@ -223,11 +219,7 @@ export function steer(turn: TurnFold, inputId: string, content: ContentPart[]): 
 }
 
 /** The allowed call that this request uses up, if there is one. */
-export function findAllowed(
-  turn: TurnFold,
-  name: string,
-  callId: string | undefined,
-): AllowedCall | undefined {
+export function findAllowed(turn: TurnFold, name: string, callId?: string): AllowedCall | undefined {
   return turn.allowed?.find(
     (allowed) => allowed.name === name && (allowed.callId === undefined || allowed.callId === callId),
   );
@@ -240,10 +232,10 @@ function useAllowed(turn: TurnFold, name: string, callId: string | undefined): v
 }
 
 function allow(turn: TurnFold, { action, metadata }: EventData<"permission.resolved">): void {
-  const name = bridgedToolName(action);
+  const name = fromToolServerName(action);
   if (name === undefined) return;
   const callId = readCallId(metadata);
-  turn.allowed = [...(turn.allowed ?? []), { name, ...(callId === undefined ? {} : { callId }) }];
+  turn.allowed = [...(turn.allowed ?? []), { name, ...defined({ callId }) }];
 }
 
 function ask(
@@ -267,7 +259,7 @@ function answer(
 ): void {
   turn.pending = turn.pending.filter((pending) => pending.id !== id);
   turn.outbox.push({ id: `answer:${id}`, command });
-  fold.answered.push(by === undefined ? { id, answer: text } : { id, answer: text, by });
+  fold.answered.push({ id, answer: text, ...defined({ by }) });
   if (fold.answered.length > ANSWERS_KEPT) fold.answered.shift();
 }
 

@@ -11,10 +11,9 @@ export function waitingChange(fold: SessionFold): EventDraft | undefined {
     return { type: "turn.resumed", source: "daemon", data: { turn_id: turn.id, reason: "answered" } };
   }
   const { pending, waitingFor } = turn;
-  // Fewer requests are news too: the client gets the remaining ones.
+  // With fewer requests the event is repeated, too: the client gets the remaining ones.
   const isNews = pending.length !== waitingFor.length || pending.some(({ id }) => !waitingFor.includes(id));
-  if (!isNews) return undefined;
-  if (somethingRuns(turn)) return undefined;
+  if (!isNews || somethingRuns(turn)) return undefined;
   return {
     type: "turn.waiting",
     source: "daemon",

@@ -1,3 +1,4 @@
+import { defined } from "../../contract/own-keys.ts";
 import type { EventDraft, SessionInfo, SessionSpec } from "../../contract/index.ts";
 import type { Batch, SessionRow } from "../../log/port.ts";
 import { withdrawnRequests } from "../actions/tool-requests.ts";
@@ -86,14 +87,14 @@ export class SessionWriter {
     const spool = extra.ingests?.mark({ withState: drafts.endsTurn });
     if (drafts.events.length === 0 && spool === undefined) return void (await this.#last);
     const active = isActive(fold);
-    const isCut = drafts.endsTurn || (drafts.movesTurn && !fold.turn);
+    const takesSnapshot = drafts.endsTurn || (drafts.movesTurn && !fold.turn);
     const batch: Batch = {
       epoch: this.#epoch,
       after: fold.head - drafts.events.length,
       time: drafts.time,
       events: drafts.events,
       ...(spool === undefined ? {} : { spool }),
-      ...(isCut ? { snapshot: fold } : {}),
+      ...(takesSnapshot ? { snapshot: fold } : {}),
       ...(active === this.#wasActive ? {} : { active }),
       ...(extra.key === undefined ? {} : { key: extra.key }),
     };
@@ -127,10 +128,6 @@ export class SessionWriter {
 export function opening({ row, fold }: Pick<SessionWriter, "row" | "fold">): EventDraft[] {
   if (fold.started) return [];
   const { agent, directory, model } = row.spec;
-  const metadata = {
-    agent,
-    ...(directory === undefined ? {} : { directory }),
-    ...(model === undefined ? {} : { model }),
-  };
+  const metadata = { agent, ...defined({ directory, model }) };
   return [{ type: "session.started", source: "daemon", data: { metadata } }];
 }

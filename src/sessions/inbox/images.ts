@@ -22,9 +22,7 @@ const MIMES: Readonly<Record<string, string>> = {
   ".webp": "image/webp",
 };
 
-/**
- * The command with images as bytes, and each image stored as a file of the session. An unreadable file stays a path.
- */
+/** The command with images as bytes. Images that came as bytes are stored as files; an unreadable file stays a path. */
 export async function inlineImages(
   { files, logger }: ImageStore,
   command: HarnessCommand,

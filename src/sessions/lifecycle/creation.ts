@@ -9,7 +9,7 @@ import type { Harness } from "../../harness/port.ts";
 import { findHarness } from "../../harness/registry.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { SessionDeps } from "../deps.ts";
-import { forgetSecrets, keepSecrets } from "../secrets/secret-files.ts";
+import { forgetSecrets, keepSecrets } from "../secrets/credentials.ts";
 import { refuseSpec } from "../spec.ts";
 import { Forks, type ForkOptions } from "./fork.ts";
 import type { SessionList } from "./session-list.ts";

@@ -5,7 +5,7 @@ import type { SessionDeps } from "../deps.ts";
 import { isPassing } from "../upkeep/lease.ts";
 import { notFound } from "../refusals.ts";
 
-/** How often a claim is repeated that another server was faster with. */
+/** The most attempts to claim a session while other servers are faster. */
 const CLAIMS = 5;
 /** How long a caretaker's round may hold a session before that is reported as a conflict. */
 const PASSING_MS = 20_000;
@@ -13,9 +13,7 @@ const PASSING_LOOK_MS = 50;
 
 type ClaimDeps = Pick<SessionDeps, "log" | "lease">;
 
-/**
- * Claims a session for this process. `open` takes a new epoch, which fences every earlier writer (docs/decisions/0036).
- */
+/** Claims a session for this process. `open` takes a new epoch, which fences all earlier writers (docs/decisions/0036). */
 export async function claimSession<T>(
   deps: ClaimDeps,
   id: string,
@@ -25,7 +23,7 @@ export async function claimSession<T>(
     try {
       return await open(await freeRow(deps, id));
     } catch (error) {
-      // Another server was faster. The next look at the row shows whether that server runs it.
+      // Another server was faster. The next look at the row shows whether it runs the session.
       if (tries === 1 || !isFenced(error)) throw error;
     }
   }
@@ -40,7 +38,7 @@ export async function claimEpoch(
     return await log.claim(row.id, { owner, from: row.epoch, onlyIdle: !row.active });
   } catch (error) {
     const isFull = error instanceof SluiceError && error.code === "storage_full";
-    // The earlier object of this process is at rest by now.
+    // The earlier writer of this process has stopped by now.
     if (isFull && row.owner === owner) return row.epoch;
     throw error;
   }
@@ -54,10 +52,8 @@ export function isFenced(error: unknown): boolean {
 async function freeRow(deps: ClaimDeps, id: string): Promise<SessionRow> {
   const row = await settledRow(deps, id);
   if (!row.active || deps.lease.isFree(row.owner)) return row;
-  throw new SluiceError(
-    "session_busy",
-    `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`,
-  );
+  const detail = `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`;
+  throw new SluiceError("session_busy", detail);
 }
 
 /** The row, once no caretaker holds the session any more. */

@@ -10,7 +10,7 @@ const AT_ONCE = 8;
 export class Recovery {
   readonly #deps: SessionDeps;
   readonly #open: OpenSessions;
-  /** The sessions that the first round has not come to yet. */
+  /** The sessions that the first round has yet to pick up. */
   readonly #expected = new Set<string>();
 
   constructor(deps: SessionDeps, open: OpenSessions) {
@@ -23,7 +23,7 @@ export class Recovery {
     for (const { id } of await this.#abandoned()) this.#expected.add(id);
   }
 
-  /** Picks an expected session up before its turn. A failure is reported by the next use of the session. */
+  /** Picks up an expected session out of order. A failure is reported by the next use of the session. */
   async of(id: string): Promise<void> {
     if (this.#expected.has(id)) await this.#recover(id);
   }

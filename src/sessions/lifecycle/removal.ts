@@ -1,18 +1,16 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { defined } from "../../contract/own-keys.ts";
 import { SluiceError } from "../../contract/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import { messageOf } from "../failure.ts";
 import type { SessionDeps } from "../deps.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { isNotFound } from "../refusals.ts";
-import { forgetSecrets } from "../secrets/secret-files.ts";
+import { forgetSecrets } from "../secrets/credentials.ts";
 import type { Session } from "../session.ts";
 
-/**
- * Removes sessions: first the processes, then the files, then the rows. The next start finishes a removal after a
- * crash.
- */
+/** Removes sessions: processes, then files, then rows. After a crash the next start finishes a removal. */
 export class Removal {
   readonly #deps: SessionDeps;
   readonly #open: OpenSessions;
@@ -36,7 +34,7 @@ export class Removal {
       } finally {
         this.#open.drop(session);
       }
-      // Not before the event: a deletion that is cut off by a crash must leave a session that works.
+      // The files go after the event: a crash before it must leave a working session.
       await session.workspace.remove();
     };
     await this.#open.removing(id, async () => {
@@ -91,7 +89,7 @@ export class Removal {
   /** Removes the files and rows of a session without processes. */
   async #erase(id: string): Promise<void> {
     await rm(join(this.#deps.spoolRoot, id), { recursive: true, force: true }).catch((error: unknown) => {
-      // A file is in place of the folder of spools: there is nothing to remove.
+      // A file stands in place of the folder of spools, so there is nothing to remove.
       if ((error as NodeJS.ErrnoException).code !== "ENOTDIR") throw error;
     });
     await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
@@ -99,7 +97,6 @@ export class Removal {
   }
 
   #complain(message: string, error: unknown, session?: string): void {
-    const of = session === undefined ? {} : { session };
-    this.#deps.logger({ level: "error", message, ...of, error: messageOf(error) });
+    this.#deps.logger({ level: "error", message, ...defined({ session }), error: messageOf(error) });
   }
 }

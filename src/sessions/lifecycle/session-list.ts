@@ -1,3 +1,4 @@
+import { defined } from "../../contract/own-keys.ts";
 import { SluiceError, type SessionInfo } from "../../contract/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
 import { toOldest, toSessionInfo } from "../fold/info.ts";
@@ -39,7 +40,7 @@ export class SessionList {
 
   async page(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
     const before = page.cursor === undefined ? undefined : parseCursor(page.cursor);
-    const rows = await this.#log.list({ limit: page.limit + 1, ...(before === undefined ? {} : { before }) });
+    const rows = await this.#log.list({ limit: page.limit + 1, ...defined({ before }) });
     const shown = rows.slice(0, page.limit);
     const sessions = await Promise.all(shown.map((row) => this.infoOf(row)));
     const last = shown.at(-1);

@@ -1,5 +1,5 @@
 import { totalmem } from "node:os";
-import { toDue, type Due } from "../upkeep/due.ts";
+import { toDue, type Due } from "../upkeep/alarms.ts";
 
 /** The least memory of an idle agent: a Node process and its relay. */
 const AGENT_BYTES = 50 * 1024 ** 2;

@@ -158,8 +158,8 @@ export class Intake {
 
   /**
    * Commits the lines before the one that ends the turn, so that their readers do not wait for the survey of the files.
-   * The offset of the commit is that of the ending line, which is decoded by now. So the echo, the decoder's state and
-   * input that the agent has yet to get wait for the commit behind the line.
+   * The offset of the commit is that of the ending line, which is decoded by now. So nothing is committed here if the
+   * echo, the decoder's state or undelivered input belongs to the commit.
    */
   async #commitBeforeEnd(drafts: Drafts): Promise<Drafts> {
     const { writer } = this.#context;

@@ -12,7 +12,7 @@ import { type Credentials, isKey, readCredentials } from "../secrets/credentials
 import { collectInside, prepareLogin } from "../secrets/login.ts";
 import { tellUnusable, toLentValues, toPlaceholders } from "../secrets/lending.ts";
 import { HarnessProcess } from "./process.ts";
-import { bridgedTools } from "../actions/tool-requests.ts";
+import { offeredTools } from "../actions/tool-requests.ts";
 import { createRedactor, type Redactor, secretsOf } from "../secrets/redact.ts";
 import { withToolAccess, withToolServer } from "../actions/tool-server.ts";
 
@@ -41,8 +41,8 @@ export async function launchProcess(
   const { env, secrets, login, addresses, values } = await readCredentials(harness, row.spec, { lent });
   const secret = new Map(values);
   const prepared = login && (await prepareLogin(login, { harness, sandbox, values: secret }));
-  const isBridged = bridgedTools(row.spec, harness).length > 0;
-  const access = isBridged ? await deps.tools.open(runOf(row, ordinal)) : undefined;
+  const hasTools = offeredTools(row.spec, harness).length > 0;
+  const access = hasTools ? await deps.tools.open(runOf(row, ordinal)) : undefined;
   const spec = withToolServer(withAddresses(await deps.equip(row.id, row.spec), addresses), harness);
   const keys = Object.entries(placeholders).filter(([name]) => isKey(harness, name));
   const launch = withToolAccess(
@@ -121,8 +121,8 @@ export async function attachProcess(
   const resume = fold.resumed === undefined ? {} : { resume: fold.resumed };
   // Fails where a secret is missing: it could not be redacted from the output.
   const values = await readSecrets(harness, row.spec, sandbox);
-  const isBridged = bridgedTools(row.spec, harness).length > 0;
-  const token = isBridged ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
+  const hasTools = offeredTools(row.spec, harness).length > 0;
+  const token = hasTools ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
   const logger = loggerOf(deps, row);
   const without = (message: string) => (error: unknown) =>
     logger({ level: "warn", message, error: messageOf(error) });

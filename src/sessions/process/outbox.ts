@@ -1,5 +1,5 @@
 import type { HarnessCommand } from "../../harness/port.ts";
-import { isBridgedRequest } from "../actions/tool-requests.ts";
+import { isToolServerRequest } from "../actions/tool-requests.ts";
 import { closeTurn } from "../turn/turn-end.ts";
 import type { SessionContext } from "../context.ts";
 import { messageOf } from "../failure.ts";
@@ -34,14 +34,14 @@ export class Outbox {
     const { deps, writer } = this.#context;
     this.#isOwed = false;
     for (const { id, command } of writer.fold.turn?.outbox ?? []) {
-      if ("id" in command && isBridgedRequest(command.id)) continue;
+      if ("id" in command && isToolServerRequest(command.id)) continue;
       const delivery = await this.#hand(process, id, command);
       if (delivery === "set aside") continue;
       if (delivery === "later") this.#isOwed = true;
       // The commands after a prompt are about it: an interrupt must not overtake its prompt.
       if (delivery === "later" && command.type === "prompt") return;
-      if (delivery !== "no words") continue;
-      const message = `the agent has no words for "${command.type}"`;
+      if (delivery !== "unsupported") continue;
+      const message = `the agent has no command for "${command.type}"`;
       if (command.type === "interrupt") await this.#hooks.interrupt();
       else deps.logger({ level: "warn", message, session: writer.row.id });
     }

@@ -18,7 +18,7 @@ const FORGET_BYTES = 4 * 1024 * 1024;
 const GREETING = "greeting";
 
 /** The result of a delivery. "later" is tried again after the agent's next output. */
-export type Delivery = "sent" | "later" | "no words";
+export type Delivery = "sent" | "later" | "unsupported";
 
 interface DecoderState {
   readonly state: unknown;
@@ -132,7 +132,7 @@ export class HarnessProcess {
   async deliver(id: string, command: HarnessCommand): Promise<Delivery> {
     if (this.wasSent(id)) return "sent";
     const lines = this.#harness.encode(this.#state, await inlineImages(this.imageStore, command));
-    if (lines === undefined) return "no words";
+    if (lines === undefined) return "unsupported";
     if (lines === "later") return "later";
     await this.send(id, lines);
     return "sent";

@@ -33,7 +33,7 @@ export async function recoverProcess(
   return undefined;
 }
 
-/** Reports an open process without a reader as lost. */
+/** Reports the open process as lost. */
 export function loseProcess({ writer }: SessionContext, drafts: Drafts): void {
   const { fold, spec } = writer;
   if (!fold.processOpen) return;

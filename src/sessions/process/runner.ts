@@ -20,7 +20,7 @@ export class Runner {
   readonly #life = new ProcessLife<HarnessProcess>();
   readonly #start: ProcessStart;
   readonly #stop: ProcessStop;
-  /** The reader of the newest process. */
+  /** The intake of the newest process. */
   #intake: Intake | undefined;
 
   constructor(context: SessionContext, sandbox: SessionSandbox) {

@@ -13,13 +13,13 @@ export interface StopParts {
   readonly sandbox: SessionSandbox;
   readonly life: ProcessLife<HarnessProcess>;
   readonly start: ProcessStart;
-  /** The reader of the process's output. */
+  /** The intake of the newest process. */
   intake(): Intake | undefined;
   /** Called when nothing is being stopped any more. */
   advance(): void;
 }
 
-/** The end of a session's agent and of everything that it started. One end and one kill run at a time; callers join. */
+/** Ends a session's agent and everything that it started. At most one end and one kill run; further callers join. */
 export class ProcessStop {
   readonly #parts: StopParts;
   #ending: Promise<void> | undefined;

@@ -1,10 +1,14 @@
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { defined } from "../../contract/own-keys.ts";
 import { SluiceError, type EventDraft } from "../../contract/index.ts";
-import type { CheckpointInfo, Checkpoints } from "../../sandbox/checkpoint/port.ts";
+import { createCheckpoints } from "../../sandbox/index.ts";
+import type { CheckpointInfo, Checkpoints, CheckpointStorage } from "../../sandbox/checkpoint/port.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
 import type { SessionWriter } from "../fold/writer.ts";
 
-/** Makes and restores the checkpoints of one session: its files, and its agent's memory with them. */
-export class Keeper {
+/** Creates and restores the checkpoints of one session: its files, and its agent's memory with them. */
+export class Checkpointer {
   readonly #checkpoints: Checkpoints;
   readonly #writer: SessionWriter;
 
@@ -13,8 +17,8 @@ export class Keeper {
     this.#writer = writer;
   }
 
-  /** A checkpoint without an event is never offered. */
-  async keep(sandbox: Sandbox, comment?: string): Promise<{ info: CheckpointInfo; event: EventDraft }> {
+  /** Clients see the checkpoint once its event is in the log. */
+  async create(sandbox: Sandbox, comment?: string): Promise<{ info: CheckpointInfo; event: EventDraft }> {
     const { row, fold } = this.#writer;
     const { info } = await this.#checkpoints.checkpoint({
       roots: rootsOf(sandbox),
@@ -29,8 +33,7 @@ export class Keeper {
       checkpoint_id: info.id,
       hash: info.hash,
       size_bytes: info.sizeBytes,
-      ...(info.parentId === undefined ? {} : { parent_id: info.parentId }),
-      ...(info.comment === undefined ? {} : { comment: info.comment }),
+      ...defined({ parent_id: info.parentId, comment: info.comment }),
     };
     return { info, event: { type: "checkpoint.created", source: "daemon", data } };
   }
@@ -70,8 +73,47 @@ export class Keeper {
 
 function rootsOf(sandbox: Sandbox): { workspace: string; home: string } {
   if (sandbox.folders) return { workspace: sandbox.folders.workspace, home: sandbox.folders.home };
-  throw new SluiceError(
-    "capability_missing",
-    `a ${sandbox.provider} sandbox cannot be checkpointed; use another provider`,
-  );
+  const detail = `a ${sandbox.provider} sandbox cannot be checkpointed; use another provider`;
+  throw new SluiceError("capability_missing", detail);
+}
+
+interface CheckpointStoresOptions {
+  readonly dataDir: string;
+  readonly storage: CheckpointStorage;
+  /** The storage of a shelf; undefined for a part of `storage`. */
+  readonly find?: ((shelf: string) => CheckpointStorage | undefined) | undefined;
+}
+
+/** Returns the checkpoints of a shelf, or of all sessions without one. */
+export function createCheckpointStores({
+  dataDir,
+  storage,
+  find,
+}: CheckpointStoresOptions): (shelf?: string) => Checkpoints {
+  const known = new Map<string, { storage: CheckpointStorage | undefined; checkpoints: Checkpoints }>();
+  const open = (storage: CheckpointStorage, cache: string): Checkpoints =>
+    createCheckpoints({ storage, cacheFolder: join(dataDir, cache), never: [dataDir] });
+  const common = open(storage, "checkpoint-cache");
+  return (shelf) => {
+    if (shelf === undefined) return common;
+    const own = find?.(shelf);
+    const kept = known.get(shelf);
+    if (kept && kept.storage === own) return kept.checkpoints;
+    const cache = join("shelf-cache", createHash("sha256").update(shelf).digest("hex").slice(0, 16));
+    const checkpoints = open(own ?? partOf(storage, `shelves/${shelf}/`), cache);
+    known.set(shelf, { storage: own, checkpoints });
+    return checkpoints;
+  };
+}
+
+function partOf(storage: CheckpointStorage, prefix: string): CheckpointStorage {
+  return {
+    put: (key, bytes) => storage.put(prefix + key, bytes),
+    putIfAbsent: (key, bytes) => storage.putIfAbsent(prefix + key, bytes),
+    get: (key) => storage.get(prefix + key),
+    has: (key) => storage.has(prefix + key),
+    list: async (from) => (await storage.list(prefix + from)).map((key) => key.slice(prefix.length)),
+    delete: (key) => storage.delete(prefix + key),
+    ...defined({ folder: storage.folder }),
+  };
 }

@@ -1,6 +1,7 @@
 import { join, relative } from "node:path";
 import { setImmediate as immediate } from "node:timers/promises";
-import { createId, SluiceError, type EventDraft, type RunCommand } from "../../contract/index.ts";
+import { defined } from "../../contract/own-keys.ts";
+import { createId, SluiceError, type RunCommand } from "../../contract/index.ts";
 import { isInside, PINNED } from "../../sandbox/host/files/paths.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
 import { createSpool, openSpool, type OutputBatch, type Spool } from "../../spool/index.ts";
@@ -15,7 +16,7 @@ import type { SessionSandbox } from "./session-sandbox.ts";
 import { commandEnded, RunningCommand, type CommandReason } from "./running-command.ts";
 
 const HOUR_MS = 3_600_000;
-/** The kernel takes no longer argument. */
+/** Below the kernel's limit for one argument. */
 const MAX_COMMAND_BYTES = 120_000;
 
 /**
@@ -40,19 +41,9 @@ export class Commands {
     const { writer, commit } = this.#context;
     const id = createId("command");
     const after = writer.fold.head;
-    const { command, cwd, timeoutMs, background } = request;
-    const started: EventDraft = {
-      type: "command.started",
-      source: "daemon",
-      data: {
-        command_id: id,
-        command,
-        ...(cwd === undefined ? {} : { cwd }),
-        timeout_ms: timeoutMs ?? HOUR_MS,
-        ...(background === undefined ? {} : { background }),
-      },
-    };
-    await commit(writer.drafts([started]));
+    const { command, cwd, timeoutMs: timeout_ms = HOUR_MS, background } = request;
+    const data = { command_id: id, command, ...defined({ cwd, timeout_ms, background }) };
+    await commit(writer.drafts([{ type: "command.started", source: "daemon", data }]));
     try {
       const spool = await createSpool(this.#folder(id));
       const { env } = await this.#secrets();
@@ -160,7 +151,7 @@ export class Commands {
     if (!batch.exit) return;
     this.#release(running);
     await running.spool.remove();
-    // A command holds up the restart of an agent.
+    // The restart of an agent may have waited for this.
     this.#runner.advance();
   }
 
@@ -176,10 +167,7 @@ export class Commands {
   }
 
   /** The environment of the session's commands, and the redactor for their output. */
-  async #secrets(): Promise<{
-    env: Readonly<Record<string, string>>;
-    redactor: Redactor;
-  }> {
+  async #secrets(): Promise<{ env: Readonly<Record<string, string>>; redactor: Redactor }> {
     const { deps, writer } = this.#context;
     const { spec } = writer;
     const harness = deps.harness(spec);
@@ -197,16 +185,13 @@ export class Commands {
     if (fold.paused) throw new SluiceError("session_busy", "the sandbox is paused; resume it first");
     if (fold.command)
       throw new SluiceError("session_busy", "a command runs already; wait for its end, or interrupt it");
-    if (fold.turn || fold.inbox.length > 0 || this.#runner.isBooting)
-      throw new SluiceError(
-        "session_busy",
-        "a command cannot run while a turn does; wait for its end, or interrupt it",
-      );
-    if (Buffer.byteLength(command) > MAX_COMMAND_BYTES)
-      throw new SluiceError(
-        "too_large",
-        `a command has at most ${MAX_COMMAND_BYTES} bytes; put it into a file`,
-      );
+    if (fold.turn || fold.inbox.length > 0 || this.#runner.isBooting) {
+      const detail = "a command cannot run while a turn does; wait for its end, or interrupt it";
+      throw new SluiceError("session_busy", detail);
+    }
+    if (Buffer.byteLength(command) <= MAX_COMMAND_BYTES) return;
+    const detail = `a command has at most ${MAX_COMMAND_BYTES} bytes; put it into a file`;
+    throw new SluiceError("too_large", detail);
   }
 
   #folder(id: string): string {
@@ -215,7 +200,7 @@ export class Commands {
   }
 }
 
-/** Reports an open command without a reader as lost. */
+/** Reports the open command as lost. */
 export function loseCommand({ writer }: SessionContext, drafts: Drafts): void {
   const { command } = writer.fold;
   if (command) drafts.add(commandEnded(command.id, "failed", { reason: "lost" }));

@@ -1,4 +1,4 @@
-import { parseOthersJson, type ContentPart, type EventDraft, type Item } from "../../contract/index.ts";
+import { isRecord, parseJsonOr, type ContentPart, type EventDraft, type Item } from "../../contract/index.ts";
 import { commonToolName } from "../../contract/tool-names.ts";
 import type { HarnessFact } from "../../harness/port.ts";
 import { toUnifiedDiff } from "../../text/unified-diff.ts";
@@ -75,7 +75,7 @@ export class EarlierTexts {
     return {
       ...item,
       content: item.content.map((part) => {
-        // An agent may call an overwritten file new.
+        // An agent may report an overwritten file as new.
         if (part.type !== "file_ref" || (part.diff && !part.diff.startsWith("--- /dev/null"))) return part;
         return refs.find(({ path }) => path === part.path) ?? part;
       }),
@@ -117,7 +117,7 @@ function fileRefsOf(item: Item): FileRef[] {
 function writesOf(item: Item): { path: string; text: string }[] {
   const call = item.content.find((part) => part.type === "tool_call");
   if (!call || !WRITERS.has(commonToolName(call.name)) || call.arguments.length > MOST_ARGUMENTS) return [];
-  const input = parse(call.arguments);
+  const input = toFields(parseJsonOr(call.arguments, {}));
   const changes = Array.isArray(input["changes"]) ? input["changes"].map(toFields) : [];
   if (changes.length > 0) return changes.flatMap(toAdded);
   const path = PATHS.map((key) => input[key]).find((value) => typeof value === "string");
@@ -139,14 +139,6 @@ function toAdded({ path, kind, diff }: Fields): { path: string; text: string }[]
 
 type Fields = Readonly<Record<string, unknown>>;
 
-function parse(text: string): Fields {
-  try {
-    return toFields(parseOthersJson(text));
-  } catch {
-    return {};
-  }
-}
-
 function toFields(value: unknown): Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+  return isRecord(value) ? value : {};
 }

@@ -20,12 +20,12 @@ export interface FileChangesOptions {
   /** The workspace on this host, by a path without symlinks, and the agent's name for it. */
   readonly folder: string;
   readonly name: string;
-  /** Whether the agent is kept from the rest of the host: then its repository may not lead there either. */
+  /** Whether the sandbox is isolated: then a git repository in it may not lead to other files of the host. */
   readonly isolated: boolean;
   /** The user of the workspace's files, where that is not the server's own. */
   readonly owner: { readonly uid: number; readonly gid: number } | undefined;
   readonly hooks: FileHooks | undefined;
-  /** The stored snapshot of the files, for the next server. */
+  /** The file with the state of the workspace, for the next server. */
   readonly memoFile: string;
   readonly logger: Logger;
 }
@@ -33,7 +33,7 @@ export interface FileChangesOptions {
 const SMALL_MEMO_BYTES = 64 * 1024;
 
 interface Memo {
-  /** The head of the log when the snapshot was taken. */
+  /** The head of the log at this state of the files. */
   readonly at: number;
   readonly snapshot: TreeSnapshot;
 }
@@ -79,12 +79,8 @@ export class FileChanges {
       else await changes.#watcher.restore(memo.snapshot, await reportedSince(options, memo.at));
     } catch (error) {
       // A damaged memo is ignored.
-      options.logger({
-        level: "warn",
-        message: "the stored state of the files cannot be read",
-        session: options.session,
-        error: String(error),
-      });
+      const message = "the stored state of the files cannot be read";
+      options.logger({ level: "warn", message, session: options.session, error: String(error) });
       changes.remember(head);
     }
     return changes;
@@ -123,7 +119,7 @@ export class FileChanges {
     ];
   }
 
-  /** Stores the snapshot for this head of the log, in the background. Only the latest counts. */
+  /** Stores the state of the files at this head of the log, in the background. Only the latest counts. */
   remember(head: number): void {
     // The folder of the memo may be removed after the stop.
     if (this.#abort.signal.aborted) return;
@@ -133,7 +129,7 @@ export class FileChanges {
     this.#writing ??= this.#writeMemo().finally(() => (this.#writing = undefined));
   }
 
-  /** The same where it is cheap: a fresh memo leaves less to guess after a crash. */
+  /** As `remember`, if that is cheap. A fresh state leaves fewer changes to find after a crash. */
   rememberIfSmall(head: number): void {
     if (this.#memoBytes <= SMALL_MEMO_BYTES) this.remember(head);
   }
@@ -155,13 +151,9 @@ export class FileChanges {
         await rename(`${memoFile}.new`, memoFile);
       }
     } catch (error) {
-      // Without it, a change may be reported twice after a crash. That stops nothing.
-      logger({
-        level: "warn",
-        message: "the state of the files could not be stored",
-        session,
-        error: String(error),
-      });
+      // Without it a change may be reported twice after a crash, and nothing else.
+      const message = "the state of the files could not be stored";
+      logger({ level: "warn", message, session, error: String(error) });
     }
   }
 }

@@ -37,9 +37,7 @@ export class FileEvents {
     await this.#changes?.stop();
   }
 
-  /**
-   * The facts, with a diff in each tool item that overwrites a file. Nothing is awaited for a line without tool items.
-   */
+  /** The facts, with a diff in each tool item that overwrites a file. No promise for a line without tool items. */
   withDiffs(facts: readonly HarnessFact[]): readonly HarnessFact[] | Promise<readonly HarnessFact[]> {
     if (!facts.some(isToolItem)) return facts;
     // Outside of a turn, every file counts as changed by the agent.
@@ -65,9 +63,9 @@ export class FileEvents {
   }
 
   async #checkpoint(comment: string | undefined): Promise<EventDraft | undefined> {
-    const { keeper, deps, writer } = this.#context;
+    const { checkpointer, deps, writer } = this.#context;
     try {
-      return (await keeper.keep(this.#process.sandbox, comment)).event;
+      return (await checkpointer.create(this.#process.sandbox, comment)).event;
     } catch (error) {
       const message = "no checkpoint was made";
       deps.logger({ level: "warn", message, session: writer.row.id, error: String(error) });
@@ -79,7 +77,7 @@ export class FileEvents {
     return this.#context.writer.fold.turn?.startedAt;
   }
 
-  /** An agent may write its secrets into a file. */
+  /** Redacts a diff: an agent may write its secrets into a file. */
   #hide(event: EventDraft): EventDraft {
     if (event.type !== "workspace.diffed") return event;
     return { ...event, data: { ...event.data, diff: this.#process.hide(event.data.diff) } };

@@ -7,7 +7,7 @@ const AHEAD = { folders: 24, files: 64, fileBytes: 32 * 1024, bytes: 256 * 1024 
 const MOST_CHARS = 512 * 1024;
 const MOST_AT_ONCE = 32;
 const MOST_TOUCHED = 256;
-/** The kernel's clock for file times ticks, and may be this far behind. */
+/** File times come from a coarse clock of the kernel, which may be this far behind. */
 const TICK_MS = 20;
 
 /**
@@ -37,9 +37,9 @@ export class FileTexts {
     }
   }
 
-  /** These files have changed, in a turn or between two. */
+  /** Notes changed files. Those of a turn are read at its end, others at once. */
   async changed(paths: readonly string[], { inTurn }: { inTurn: boolean }): Promise<void> {
-    // A file that is not read again is unknown.
+    // Files beyond the limit are not read again, so their texts are unknown.
     for (const path of paths.slice(MOST_AT_ONCE)) this.#forget(path);
     for (const path of paths.slice(0, MOST_AT_ONCE)) {
       if (inTurn) this.#touch(path);
@@ -47,7 +47,7 @@ export class FileTexts {
     }
   }
 
-  /** A tool has written this text, or has changed the file in its own way. */
+  /** Notes the write of a tool. Without `text` the file's text is unknown. */
   wrote(path: string, text?: string): void {
     const key = this.#keyOf(path);
     if (text === undefined) this.#forget(key);
@@ -117,7 +117,7 @@ export class FileTexts {
     return found.sort((a, b) => b.modified - a.modified).slice(0, AHEAD.files);
   }
 
-  /** Undefined where there is no file, or no text. */
+  /** Undefined for a missing file, and for one that is not text. */
   async #read(path: string): Promise<{ text: string; modified: number } | undefined> {
     const { files, paths } = this.#sandbox;
     // The agent's home is private.

@@ -1,5 +1,5 @@
 import type { SessionContext } from "../context.ts";
-import { factOf, lacks, type SessionSandbox } from "./session-sandbox.ts";
+import { toSandboxData, lacks, type SessionSandbox } from "./session-sandbox.ts";
 
 /** Freezes every process of the sandbox. */
 export async function pauseSandbox(
@@ -11,7 +11,7 @@ export async function pauseSandbox(
     if (writer.fold.paused) return;
     if (!sandbox.pause) throw lacks(sandbox, "pause");
     await sandbox.pause();
-    await commit(writer.drafts([{ type: "sandbox.paused", source: "daemon", data: factOf(sandbox) }]));
+    await commit(writer.drafts([{ type: "sandbox.paused", source: "daemon", data: toSandboxData(sandbox) }]));
   });
 }
 
@@ -26,6 +26,8 @@ export async function resumeSandbox(
     if (!writer.fold.paused) return;
     if (!sandbox.resume) throw lacks(sandbox, "resume");
     await sandbox.resume();
-    await commit(writer.drafts([{ type: "sandbox.resumed", source: "daemon", data: factOf(sandbox) }]));
+    await commit(
+      writer.drafts([{ type: "sandbox.resumed", source: "daemon", data: toSandboxData(sandbox) }]),
+    );
   });
 }

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { defined } from "../../contract/own-keys.ts";
 import type { EventData, EventDraft, ProcessExit } from "../../contract/index.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
 import { exitCodeOf, isAlive, type OutputBatch, type Spool } from "../../spool/index.ts";
 import type { OpenCommand } from "../fold/session-fold.ts";
 import { isLate } from "../lock.ts";
-import type { Redactor } from "../secrets/redact.ts";
-import { RedactedStream } from "../secrets/redacted-stream.ts";
+import { RedactedStream, type Redactor } from "../secrets/redact.ts";
 
 export type CommandReason = NonNullable<EventData<"command.ended">["reason"]>;
 
@@ -29,6 +29,7 @@ export class RunningCommand {
   #reason: CommandReason | undefined;
   #alarm: NodeJS.Timeout | undefined;
   #bytes: number;
+  /** Settles when its end is in the log, or nobody reads it any more. */
   #done: Promise<void> = Promise.resolve();
 
   constructor(
@@ -46,21 +47,16 @@ export class RunningCommand {
     this.#bytes = told.stdout + told.stderr;
   }
 
-  /** Settles when its end is in the log, or nobody reads it any more. */
-  get done(): Promise<void> {
-    return this.#done;
-  }
-
   get isDetached(): boolean {
     return this.#abort.signal.aborted;
   }
 
-  /** Whether it prints more than it may, and nobody ends it yet. */
+  /** Whether it has printed more than it may, and no stop is under way. */
   get isTooLong(): boolean {
     return this.#bytes > MAX_OUTPUT_BYTES && this.#reason === undefined;
   }
 
-  /** Runs the reader of its output. */
+  /** Starts the reading of its output. */
   read(reading: () => Promise<void>): void {
     this.#done = reading();
   }
@@ -93,7 +89,7 @@ export class RunningCommand {
     return batch.exit ? [...events, endOf(this.id, this.#reason, batch.exit)] : events;
   }
 
-  /** Ends it, first gently. The first reason is the one that its end tells. */
+  /** Ends it, first gently. Its end has the first reason. */
   async stop(reason: CommandReason): Promise<void> {
     const isFirst = this.#reason === undefined;
     this.#reason ??= reason;
@@ -132,7 +128,7 @@ export class RunningCommand {
 function endOf(id: string, reason: CommandReason | undefined, exit: ProcessExit): EventDraft {
   const code = exitCodeOf(exit);
   const why = reason ?? (exit.lost === true ? "lost" : "exited");
-  const data = { ...(code === undefined ? {} : { exit_code: code }), reason: why };
+  const data = defined({ exit_code: code, reason: why });
   const isInterrupted = why === "interrupted" || why === "terminated" || (why === "exited" && code === 130);
   if (isInterrupted) return commandEnded(id, "interrupted", data);
   return commandEnded(id, why === "exited" && code === 0 ? "completed" : "failed", data);

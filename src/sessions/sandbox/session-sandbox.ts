@@ -1,8 +1,15 @@
-import { SluiceError, type EventDraft } from "../../contract/index.ts";
-import type { Sandbox } from "../../sandbox/port.ts";
+import { defined } from "../../contract/own-keys.ts";
+import { createId, SluiceError, type EventDraft, type Network } from "../../contract/index.ts";
+import type { SessionRow } from "../../log/port.ts";
+import {
+  DamagedSandboxError,
+  type NetworkPolicy,
+  type Sandbox,
+  type SandboxSpec,
+} from "../../sandbox/port.ts";
 import type { SessionContext } from "../context.ts";
+import type { SessionDeps } from "../deps.ts";
 import { mayPass, messageOf } from "../failure.ts";
-import { createSandbox, findSandbox, remakeSandbox } from "./create.ts";
 import type { Drafts } from "../fold/drafts.ts";
 
 /** The sandbox of a session: created when it is needed, found again after a restart, removed. */
@@ -21,7 +28,7 @@ export class SessionSandbox {
     return this.#making === undefined ? this.#connect() : undefined;
   }
 
-  /** The same where something may still run in it: a deleted one is created again. */
+  /** As `connected`, for a sandbox in which something may still run: a deleted one is created again. */
   async recovered(): Promise<Sandbox | undefined> {
     const { deps, writer } = this.#context;
     const known = writer.fold.sandbox;
@@ -63,7 +70,7 @@ export class SessionSandbox {
     if (!sandbox) return;
     await sandbox.destroy();
     this.#sandbox = undefined;
-    drafts.add({ type: "sandbox.killed", source: "daemon", data: factOf(sandbox) });
+    drafts.add({ type: "sandbox.killed", source: "daemon", data: toSandboxData(sandbox) });
   }
 
   /** Ends it without an event, as far as it can be reached. The reaper ends the rest when the session is gone. */
@@ -86,7 +93,7 @@ export class SessionSandbox {
     }
   }
 
-  /** Closes the handles of it, and ends nothing. */
+  /** Closes its handles, and ends nothing. */
   async release(): Promise<void> {
     await this.#sandbox?.release?.();
   }
@@ -97,7 +104,7 @@ export class SessionSandbox {
     if (!known) return undefined;
     if (this.#sandbox?.id !== known.id) {
       const found = await findSandbox(deps, writer.row, known);
-      // A server may have frozen it and ended before the log said so.
+      // A server may have crashed between the freeze and its event.
       if (!writer.fold.paused) await found?.resume?.();
       this.#sandbox = found;
     }
@@ -114,13 +121,94 @@ export class SessionSandbox {
   }
 }
 
-export function factOf({ id, provider }: Sandbox): { sandbox_id: string; provider: string } {
+export function toSandboxData({ id, provider }: Sandbox): { sandbox_id: string; provider: string } {
   return { sandbox_id: id, provider };
 }
 
 export function lacks({ provider }: Sandbox, capability: string): SluiceError {
-  return new SluiceError(
-    "capability_missing",
-    `a ${provider} sandbox cannot ${capability}; use another provider`,
-  );
+  const detail = `a ${provider} sandbox cannot ${capability}; use another provider`;
+  return new SluiceError("capability_missing", detail);
+}
+
+/** The sandbox in a session's log. */
+interface KnownSandbox {
+  readonly id: string;
+  readonly provider: string;
+}
+
+/** Connects to the sandbox. One with a damaged record is created again under its id, with its files and processes. */
+async function findSandbox(
+  deps: SessionDeps,
+  row: SessionRow,
+  known: KnownSandbox,
+): Promise<Sandbox | undefined> {
+  try {
+    return await deps.provider(known.provider).connect(known.id);
+  } catch (error) {
+    if (!(error instanceof DamagedSandboxError)) throw error;
+    deps.logger({ level: "warn", message: error.message, session: row.id, sandbox: known.id });
+    return remakeSandbox(deps, row, known);
+  }
+}
+
+/** Creates the sandbox again under its id, and takes over its files and processes. */
+function remakeSandbox(deps: SessionDeps, row: SessionRow, known: KnownSandbox): Promise<Sandbox> {
+  return deps.provider(known.provider).create(toSandboxSpec(deps, row, known.id));
+}
+
+/** Creates a sandbox for the session, also in place of a lost one. Each step is recorded as an event. */
+async function createSandbox(
+  deps: SessionDeps,
+  row: SessionRow,
+  record: (event: EventDraft) => Promise<void>,
+  known: KnownSandbox | null,
+): Promise<Sandbox> {
+  const { id: session, spec } = row;
+  const provider = deps.provider(spec.sandbox ?? (await deps.defaultSandbox()));
+  const id = known?.provider === provider.id ? known.id : createId("sandbox");
+  const ids = { sandbox_id: id, provider: provider.id };
+  await record({ type: "sandbox.boot", source: "daemon", data: ids });
+  try {
+    const sandbox = await provider.create(toSandboxSpec(deps, row, id));
+    const message = shortcomingsOf(sandbox);
+    if (message !== undefined) deps.logger({ level: "warn", message, session, ...ids });
+    const data = { ...ids, isolated: sandbox.isolated, ...defined({ message }) };
+    await record({ type: "sandbox.ready", source: "daemon", data });
+    return sandbox;
+  } catch (error) {
+    const data = { ...ids, message: messageOf(error) };
+    await record({ type: "sandbox.error", source: "daemon", data });
+    throw error;
+  }
+}
+
+function toSandboxSpec(deps: SessionDeps, { id: session, spec }: SessionRow, id: string): SandboxSpec {
+  const { directory, env, image, limits, network } = spec;
+  return {
+    id,
+    session,
+    ...defined({ directory, env, image, limits }),
+    ...toNetwork(network, deps.privateHosts),
+  };
+}
+
+export function toPolicy(network: Network): NetworkPolicy {
+  return toNetwork(network, []).network ?? { mode: "allow", hosts: [] };
+}
+
+function toNetwork(
+  network: Network | undefined,
+  privateHosts: readonly string[],
+): { network?: NetworkPolicy } {
+  if (typeof network === "string") return { network: { mode: network } };
+  if (network === undefined && privateHosts.length === 0) return {};
+  const { allow: hosts, private: own = [] } = network ?? { allow: [] };
+  const names = [...new Set([...privateHosts, ...own])];
+  return { network: { mode: "allow", hosts, ...(names.length === 0 ? {} : { private: names }) } };
+}
+
+/** The shortcomings of the sandbox, for readers of the log. */
+function shortcomingsOf({ isolated, shortcomings = [] }: Sandbox): string | undefined {
+  const open = isolated ? [] : ["no isolation: the agent can do whatever this user can do"];
+  return [...open, ...shortcomings].join("; ") || undefined;
 }

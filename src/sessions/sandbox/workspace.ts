@@ -60,12 +60,12 @@ export class Workspace {
   }
 
   async checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
-    const { keeper, writer, exclusive, commit } = this.#context;
+    const { checkpointer, writer, exclusive, commit } = this.#context;
     const refuse = (): void => this.#refuseTurn("be checkpointed");
     const sandbox = await this.#sandbox(refuse);
     return exclusive(async () => {
       refuse();
-      const { info, event } = await keeper.keep(sandbox, comment);
+      const { info, event } = await checkpointer.create(sandbox, comment);
       await commit(writer.drafts([event]));
       return info;
     });
@@ -73,14 +73,14 @@ export class Workspace {
 
   /** Ends the agent's process first. The next message starts it again with the restored memory. */
   async restore(checkpoint: string): Promise<CheckpointInfo> {
-    const { keeper, writer, exclusive, commit } = this.#context;
+    const { checkpointer, writer, exclusive, commit } = this.#context;
     this.#refuseEnded();
     this.#refuseTurn("be restored");
     await this.#parts.sleep();
     const sandbox = await this.#sandbox();
     return exclusive(async () => {
       this.#refuseTurn("be restored");
-      const { info, events } = await keeper.restore(sandbox, checkpoint);
+      const { info, events } = await checkpointer.restore(sandbox, checkpoint);
       await commit(writer.drafts(events));
       return info;
     });

@@ -1,5 +1,7 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { randomBytes } from "node:crypto";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join, resolve, sep } from "node:path";
+import { defined } from "../../contract/own-keys.ts";
 import { SluiceError, type Launch, type SessionSpec } from "../../contract/index.ts";
 import type { Credential, Harness, LentLogin } from "../../harness/port.ts";
 import { homeFolder } from "../../sandbox/data-folder.ts";
@@ -64,7 +66,7 @@ export async function readCredentials(
     secrets[name] = value;
     if (isKey(harness, name)) env[name] = value;
   }
-  return { env, secrets, ...(login === undefined ? {} : { login }), addresses, values };
+  return { env, secrets, ...defined({ login }), addresses, values };
 }
 
 /** The first key that is set. */
@@ -202,7 +204,37 @@ function* secretsIn(content: string): Generator<[string, string]> {
   }
 }
 
-/** OpenCode names its tokens so. */
+/** `access` and `refresh` are the tokens of OpenCode. */
 function isSecretField(name: string): boolean {
   return isSecretName(name) || name === "access" || name === "refresh";
+}
+
+const INLINE = "value:";
+
+/** Stores the session's secret values in files and returns the spec with references to them, for the log. */
+export async function keepSecrets(spec: SessionSpec, dataDir: string): Promise<SessionSpec> {
+  const given = Object.entries(spec.secrets ?? {});
+  if (!given.some(([, reference]) => reference.startsWith(INLINE))) return spec;
+  const folder = join(rootOf(dataDir), randomBytes(16).toString("hex"));
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const kept = await Promise.all(
+    given.map(async ([name, reference]): Promise<[string, string]> => {
+      if (!reference.startsWith(INLINE)) return [name, reference];
+      const file = join(folder, name);
+      await writeFile(file, `${reference.slice(INLINE.length)}\n`, { mode: 0o600 });
+      return [name, `file:${file}`];
+    }),
+  );
+  return { ...spec, secrets: Object.fromEntries(kept) };
+}
+
+export async function forgetSecrets(spec: SessionSpec, dataDir: string): Promise<void> {
+  const root = rootOf(dataDir) + sep;
+  const files = Object.values(spec.secrets ?? {}).map((reference) => reference.replace(/^file:/, ""));
+  const folders = new Set(files.filter((file) => file.startsWith(root)).map(dirname));
+  for (const folder of folders) await rm(folder, { recursive: true, force: true });
+}
+
+function rootOf(dataDir: string): string {
+  return join(resolve(dataDir), "secrets");
 }

@@ -32,9 +32,9 @@ export function tellUnusable(
   { lends, provider }: Sandbox,
   { network, hosts }: { network: Network | undefined; hosts: readonly string[] },
 ): EventDraft[] {
-  const isWord = network === "full" || network === "none" || network === "loopback";
-  const place = isWord ? `with the network "${network}"` : `in a ${provider} sandbox`;
-  const reach = [...(isWord || network === undefined ? [] : network.allow), ...hosts];
+  const isMode = network === "full" || network === "none" || network === "loopback";
+  const place = isMode ? `with the network "${network}"` : `in a ${provider} sandbox`;
+  const reach = [...(isMode || network === undefined ? [] : network.allow), ...hosts];
   return (loan?.secrets ?? []).flatMap((secret) => {
     if (lends !== true) {
       const why = `${place} nothing could put the secret in the place of its placeholder, so the variable ${secret.name} is not set; use an isolated sandbox and a network with allowed hosts`;

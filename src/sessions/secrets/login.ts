@@ -20,25 +20,16 @@ export interface PreparedLogin {
 /** The login for this start: the server's, unless the one in the agent's home is valid for longer. */
 export async function prepareLogin(
   { file, lent, companions, lend }: FoundLogin,
-  {
-    harness,
-    sandbox,
-    values,
-    now = Date.now(),
-  }: {
-    harness: Harness;
-    sandbox: Sandbox;
-    values: Map<string, string>;
-    now?: number;
-  },
+  options: { harness: Harness; sandbox: Sandbox; values: Map<string, string>; now?: number },
 ): Promise<PreparedLogin> {
+  const { harness, sandbox, values, now = Date.now() } = options;
   const inside = await readInside(sandbox, file);
   const kept = inside === undefined ? undefined : lend(inside);
   const prepare = (content: string): PreparedLogin => ({
     files: [...companions, { path: file, content, mode: 0o600 }],
     content,
   });
-  // It is written again, without the token that renews it.
+  // The newer login is written again, without the token that renews it.
   if (isNewer(kept, lent, now)) {
     collectSecrets(file, kept.content, values);
     return prepare(kept.content);

@@ -1,10 +1,11 @@
+import { defined } from "../../contract/own-keys.ts";
 import type { SessionContext } from "../context.ts";
 import { isLate } from "../lock.ts";
 import type { InterruptOptions } from "../port.ts";
 import { endWithdrawn } from "../process/ending.ts";
 import type { Runner } from "../process/runner.ts";
-import { toDue, type Due } from "../upkeep/due.ts";
-import { failureOf } from "./retry.ts";
+import { toDue, type Due } from "../upkeep/alarms.ts";
+import { engineFailureEvents } from "./retry.ts";
 import type { TurnEnds } from "./turn-end.ts";
 
 /** How often a kill is put off for unread output. */
@@ -49,10 +50,9 @@ export async function requestInterrupt(
 ): Promise<void> {
   const { turn } = writer.fold;
   if (!turn || turn.interrupt) return;
-  const data = { turn_id: turn.id, ...(by === undefined ? {} : { by }) };
-  await commit(
-    writer.drafts([...failureOf(turn, by), { type: "interrupt.requested", source: "daemon", data }]),
-  );
+  const data = { turn_id: turn.id, ...defined({ by }) };
+  const request = { type: "interrupt.requested", source: "daemon", data } as const;
+  await commit(writer.drafts([...engineFailureEvents(turn, by), request]));
 }
 
 /** An agent that ignores an interrupt gets a signal; one that ignores the signal is killed. */

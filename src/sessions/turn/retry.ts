@@ -1,3 +1,4 @@
+import { defined } from "../../contract/own-keys.ts";
 import type { EventDraft, RetryBudget, EventError, StopReason } from "../../contract/index.ts";
 import type { ModelFailed } from "../../harness/port.ts";
 import type { TurnFold } from "../fold/turn-fold.ts";
@@ -56,7 +57,7 @@ export function planRetry(turn: TurnFold, failure: ModelFailed, budget: RetryBud
   };
 }
 
-/** The limits of the engine that end a turn. An interrupt by one of these names is not a user's. */
+/** The engine's own reasons to interrupt a turn, by the `by` of the interrupt. */
 const FAILURES: Readonly<Record<string, (turn: TurnFold) => { stopReason: StopReason; error: EventError }>> =
   {
     timeout: () => ({
@@ -82,14 +83,14 @@ const FAILURES: Readonly<Record<string, (turn: TurnFold) => { stopReason: StopRe
   };
 
 /** The failure of a turn that the engine interrupted; undefined where a client did. */
-export function failureBy(turn: TurnFold): { stopReason: StopReason; error: EventError } | undefined {
+export function engineFailure(turn: TurnFold): { stopReason: StopReason; error: EventError } | undefined {
   const by = turn.interrupt?.by;
   return by === undefined || !Object.hasOwn(FAILURES, by) ? undefined : FAILURES[by]?.(turn);
 }
 
-/** The same as an error event, for dialects without turns. It precedes the end of the turn. */
-export function failureOf(turn: TurnFold, by: string | undefined): EventDraft[] {
-  const failure = failureBy({ ...turn, interrupt: { at: 0, ...(by === undefined ? {} : { by }) } });
+/** That failure as an error event, for dialects without turns. It precedes the end of the turn. */
+export function engineFailureEvents(turn: TurnFold, by: string | undefined): EventDraft[] {
+  const failure = engineFailure({ ...turn, interrupt: { at: 0, ...defined({ by }) } });
   if (!failure) return [];
   const { code, message } = failure.error;
   return [{ type: "error", source: "daemon", data: { code, message } }];

@@ -1,3 +1,4 @@
+import { defined } from "../../contract/own-keys.ts";
 import {
   type EventDraft,
   type RetryBudget,
@@ -11,7 +12,7 @@ import type { HarnessFact } from "../../harness/port.ts";
 import { policyAnswer } from "../actions/policy.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import type { SessionFold } from "../fold/session-fold.ts";
-import { failureBy, failureOf, DEFAULT_BUDGET, planRetry } from "./retry.ts";
+import { engineFailure, engineFailureEvents, DEFAULT_BUDGET, planRetry } from "./retry.ts";
 import { closeTurn, type TurnOutcome } from "./turn-end.ts";
 
 /** Turns a fact of the harness into events. The rules of a turn are applied here and nowhere else. */
@@ -25,27 +26,13 @@ export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, 
     case "session.started": {
       const native = fact.native_session_id;
       if (native === undefined || native === fold.nativeSessionId) return;
-      return drafts.add(
-        withRaw(
-          {
-            type: "session.updated",
-            source: "agent",
-            native_session_id: native,
-            data: { native_session_id: native },
-          },
-          raw,
-        ),
-      );
+      const update = { native_session_id: native, data: { native_session_id: native } };
+      return drafts.add(withRaw({ type: "session.updated", source: "agent", ...update }, raw));
     }
     case "turn.ended": {
       if (!turn) return drafts.add(stray("a turn ended while none was running", options));
       const { status, stop_reason: stopReason, error, details } = fact.data;
-      const outcome: TurnOutcome = {
-        status,
-        stopReason,
-        ...(error === undefined ? {} : { error }),
-        ...(details === undefined ? {} : { details }),
-      };
+      const outcome: TurnOutcome = { status, stopReason, ...defined({ error, details }) };
       return drafts.addAll(closeTurn(fold, outcomeOf(fold, outcome)));
     }
     case "model.failed": {
@@ -66,7 +53,7 @@ export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, 
       if (!turn || turn.interrupt || fact.data.attempt < budgetOf(options.spec).tries) return;
       const data = { turn_id: turn.id, by: "retries" };
       return drafts.addAll([
-        ...failureOf(turn, data.by),
+        ...engineFailureEvents(turn, data.by),
         { type: "interrupt.requested", source: "daemon", data },
       ]);
     }
@@ -106,7 +93,7 @@ export interface AdmitOptions {
 export function outcomeOf(fold: SessionFold, outcome: TurnOutcome): TurnOutcome {
   const { turn } = fold;
   if (!turn?.interrupt || outcome.status === "completed") return outcome;
-  const failure = failureBy(turn);
+  const failure = engineFailure(turn);
   return failure ? { status: "failed", ...failure } : { status: "interrupted", stopReason: "interrupted" };
 }
 
@@ -133,7 +120,7 @@ function ofTurn(event: EventDraft, turnId: string | undefined): EventDraft {
 }
 
 /** The events that an agent omits before an item's end: the start, and one delta with the text. Pure. */
-export function synthesized(fold: SessionFold, item: Item, parentId: string | undefined): EventDraft[] {
+function synthesized(fold: SessionFold, item: Item, parentId: string | undefined): EventDraft[] {
   const open = (fold.turn && own(fold.turn.open, item.item_id)) ?? own(fold.open, item.item_id);
   const text = item.content.map(textOf).join("");
   const events: EventDraft[] = [];
@@ -144,8 +131,12 @@ export function synthesized(fold: SessionFold, item: Item, parentId: string | un
   }
   const isStreamed = item.kind === "message" && item.role !== "user" && text !== "";
   if (isStreamed && (open?.text ?? "") === "") {
-    const native = item.native_item_id === undefined ? {} : { native_item_id: item.native_item_id };
-    events.push({ type: "item.delta", ...by, data: { item_id: item.item_id, ...native, delta: text } });
+    const { item_id, native_item_id } = item;
+    events.push({
+      type: "item.delta",
+      ...by,
+      data: { item_id, ...defined({ native_item_id }), delta: text },
+    });
   }
   return events;
 }

@@ -1,6 +1,6 @@
-import { toDue, type Due } from "../upkeep/due.ts";
+import { toDue, type Due } from "../upkeep/alarms.ts";
 
-/** The time in which a turn worked, in milliseconds, and the start of the current span; null while the clock stands. */
+/** The time in which a turn worked, in milliseconds, and the start of the current span; null while the clock is stopped. */
 export interface TurnClock {
   spent: number;
   since: number | null;

@@ -1,3 +1,4 @@
+import { defined } from "../../contract/own-keys.ts";
 import type {
   ContentPart,
   EventData,
@@ -6,6 +7,7 @@ import type {
   Item,
   StopReason,
 } from "../../contract/index.ts";
+import { permissionResolved, questionResolved, toolResolved } from "../actions/resolutions.ts";
 import type { SessionFold } from "../fold/session-fold.ts";
 import type { OpenItem, Pending, TurnFold } from "../fold/turn-fold.ts";
 
@@ -20,12 +22,12 @@ export interface TurnOutcome {
 export function closeTurn(fold: SessionFold, outcome: TurnOutcome): EventDraft[] {
   const { turn } = fold;
   if (!turn) return [];
-  const words = outcome.stopReason === "end_turn" ? "unanswered" : outcome.stopReason;
+  const reason = outcome.stopReason === "end_turn" ? "unanswered" : outcome.stopReason;
   return [
-    ...turn.pending.map((pending) => closePending(pending, words)),
-    ...Object.values(turn.open).map((open) => closeItem(turn, open, outcome, words)),
-    ...Object.values(fold.open).map((open) => closeItem(turn, open, outcome, words)),
-    ...Object.entries(turn.calls).flatMap(([callId, { itemId }]) => closeCall(turn, callId, itemId, words)),
+    ...turn.pending.map((pending) => closePending(pending, reason)),
+    ...Object.values(turn.open).map((open) => closeItem(turn, open, outcome, reason)),
+    ...Object.values(fold.open).map((open) => closeItem(turn, open, outcome, reason)),
+    ...Object.entries(turn.calls).flatMap(([callId, { itemId }]) => closeCall(turn, callId, itemId, reason)),
     ...turn.models.map((id): EventDraft => ({
       type: "model.ended",
       source: "daemon",
@@ -44,8 +46,7 @@ function endOf(turn: TurnFold, outcome: TurnOutcome): EventDraft {
       turn_id: turn.id,
       status,
       stop_reason: stopReason,
-      ...(error === undefined ? {} : { error }),
-      ...(details === undefined ? {} : { details }),
+      ...defined({ error, details }),
       ...(Object.keys(turn.usage).length === 0 ? {} : { usage: turn.usage }),
     },
   };
@@ -53,35 +54,9 @@ function endOf(turn: TurnFold, outcome: TurnOutcome): EventDraft {
 
 function closePending(pending: Pending, reason: string): EventDraft {
   const by = "daemon";
-  if (pending.kind === "permission") {
-    return {
-      type: "permission.resolved",
-      source: "daemon",
-      data: {
-        permission_id: pending.id,
-        action: pending.prompt,
-        status: "denied",
-        metadata: { ...(pending.metadata as object | undefined), by, reason },
-      },
-    };
-  }
-  if (pending.kind === "question") {
-    return {
-      type: "question.resolved",
-      source: "daemon",
-      data: {
-        question_id: pending.id,
-        prompt: pending.prompt,
-        options: pending.options ?? [],
-        status: "rejected",
-      },
-    };
-  }
-  return {
-    type: "tool.resolved",
-    source: "daemon",
-    data: { request_id: pending.id, name: pending.prompt, status: "cancelled", content: [], by },
-  };
+  if (pending.kind === "permission") return permissionResolved(pending, "denied", { by, reason });
+  if (pending.kind === "question") return questionResolved(pending, { status: "rejected" });
+  return toolResolved(pending, { status: "cancelled", content: [], by });
 }
 
 function closeItem(turn: TurnFold, open: OpenItem, outcome: TurnOutcome, reason: string): EventDraft {

@@ -1,3 +1,4 @@
+import { defined } from "../../contract/own-keys.ts";
 import type { EventDraft, Item } from "../../contract/index.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import type { QueuedInput, SessionFold } from "../fold/session-fold.ts";
@@ -7,13 +8,8 @@ export function startTurn(fold: SessionFold, drafts: Drafts): void {
   const input = fold.inbox[0];
   if (!input) return;
   const { inputId, turnId, sequence, payload, options } = input;
-  const inputs = sequence === undefined ? {} : { inputs: [{ input_id: inputId, sequence, payload }] };
-  const data = {
-    turn_id: turnId,
-    input_ids: [inputId],
-    ...inputs,
-    ...(options === undefined ? {} : { options }),
-  };
+  const inputs = sequence === undefined ? undefined : [{ input_id: inputId, sequence, payload }];
+  const data = { turn_id: turnId, input_ids: [inputId], ...defined({ inputs, options }) };
   drafts.addAll([{ type: "turn.started", source: "daemon", data }, ...userItem(input)]);
 }
 

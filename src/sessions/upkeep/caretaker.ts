@@ -27,7 +27,7 @@ while sleep "$seconds"; [ -e "$log" ]; do "$@" > /dev/null 2>&1 || exit 0; done`
 
 const LOOK_SECONDS = 5;
 const NAME = "sluice-caretaker";
-/** An empty file of the data folder for each watch, with its pid behind the hyphen. */
+/** The name of an empty file in the data folder for each watch; the watch's pid follows. */
 const FILE = "caretaker-";
 
 /** Ends idle agents of this data folder when the server is killed and none comes back (docs/decisions/0031). */
@@ -52,7 +52,7 @@ export class Caretaker {
     const words = [pid, start, ...times, this.#log];
     const argv = ["-c", SCRIPT, NAME, ...words, process.execPath, program, this.#dataDir];
     const watch = spawn("/bin/sh", argv, { cwd: "/", detached: true, stdio: "ignore" });
-    // Without it agents live too long. That is no reason to start none.
+    // Without the watch, idle agents live too long; that must not stop the start.
     watch.on("error", () => {});
     watch.unref();
     this.#watch = watch;
@@ -60,7 +60,7 @@ export class Caretaker {
     try {
       writeFileSync(this.#file(watch.pid), "", { mode: 0o600 });
     } catch {
-      // A watch that no later server finds ends by itself.
+      // No later server finds this watch; it ends by itself.
     }
   }
 
@@ -99,7 +99,7 @@ export class Caretaker {
     this.#forget(pid);
   }
 
-  /** An entry that cannot be removed keeps no agent from its start. */
+  /** Never fails: it runs before the start of an agent. */
   #forget(pid: number): void {
     try {
       rmSync(this.#file(pid), { force: true, recursive: true });

@@ -1,10 +1,10 @@
-import { SluiceError } from "../../contract/index.ts";
+import { defined } from "../../contract/own-keys.ts";
+import { SluiceError, type SluiceEvent } from "../../contract/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
 import { messageOf } from "../failure.ts";
 import type { Logger } from "../deps.ts";
 import { isResting } from "../fold/session-fold.ts";
-import { loadFold } from "../fold/load.ts";
-import { lastEventBefore, restUpTo, trimSession } from "./trimming.ts";
+import { loadFold, trimmableThrough } from "../fold/load.ts";
 
 /** The number of sessions in each of the four passes of a round. */
 const SESSIONS_A_PASS = 16;
@@ -54,7 +54,7 @@ export class Retention {
     );
   }
 
-  /** Begins where a limit or a session with a `ttl` exists. */
+  /** Begins if there is a limit, or a session with a `ttl`. */
   async start(): Promise<void> {
     const { keepMs, keepBytes } = this.#options;
     const anyTtl = { before: Number.MAX_SAFE_INTEGER, byTtl: true, limit: 1 };
@@ -138,7 +138,7 @@ export class Retention {
 
   async #trim(row: SessionRow, through: number): Promise<boolean> {
     const { log } = this.#deps;
-    return trimSession(log, row, await restUpTo(log, row, through));
+    return trimSession(log, row, await findTrimPoint(log, row, through));
   }
 
   async #remove(row: SessionRow): Promise<boolean> {
@@ -168,8 +168,7 @@ export class Retention {
 
   #complain(message: string, error: unknown, session?: string): void {
     if (this.#ended) return;
-    const whose = session === undefined ? {} : { session };
-    this.#deps.logger({ level: "error", message, ...whose, error: messageOf(error) });
+    this.#deps.logger({ level: "error", message, ...defined({ session }), error: messageOf(error) });
   }
 }
 
@@ -200,4 +199,60 @@ class Walk {
 /** The session is in use again, or was removed meanwhile. */
 function isInUse(error: unknown): boolean {
   return error instanceof SluiceError && ["session_busy", "session_not_found", "fenced"].includes(error.code);
+}
+
+/** Trims the oldest events of a session, but none that its fold needs. Returns whether any was trimmed. */
+export async function trimSession(log: EventLog, row: SessionRow, through: number): Promise<boolean> {
+  const end = Math.min(through, trimmableThrough(row));
+  if (end <= row.floor) return false;
+  await log.trim(row.id, end);
+  return true;
+}
+
+/** The last event before the time, by binary search; the floor where there is none. */
+export async function lastEventBefore(log: EventLog, row: SessionRow, time: number): Promise<number> {
+  const isOlder = async (sequence: number): Promise<boolean> => {
+    const [stored] = await log.read(row.id, { after: sequence - 1, limit: 1 });
+    return stored !== undefined && Date.parse((JSON.parse(stored.body) as SluiceEvent).time) < time;
+  };
+  let older = row.floor;
+  let newer = row.head + 1;
+  // In most sessions not even the first event is older.
+  let probe = older + 1;
+  while (newer - older > 1) {
+    if (await isOlder(probe)) older = probe;
+    else newer = probe;
+    probe = (older + newer) >> 1;
+  }
+  return older;
+}
+
+const MARKS = new Set(["input.accepted", "turn.ended"] as const);
+
+/**
+ * The last end of a turn up to `through` that left no input queued and that another turn follows; the floor where there
+ * is none. A log that is trimmed there begins between two turns and still has its last turn.
+ */
+export async function findTrimPoint(log: EventLog, row: SessionRow, through: number): Promise<number> {
+  const unended = new Set<string>();
+  let ended = row.floor;
+  let found = row.floor;
+  for (let after = row.floor; through > row.floor;) {
+    const page = await log.read(row.id, { after, limit: 256, types: MARKS });
+    for (const stored of page) {
+      after = stored.sequence;
+      const event = JSON.parse(stored.body) as SluiceEvent;
+      if (event.type === "input.accepted") {
+        found = ended;
+        unended.add(event.data.turn_id);
+      }
+      if (event.type === "turn.ended") {
+        unended.delete(event.data.turn_id);
+        if (unended.size === 0 && after <= through) ended = after;
+      }
+      if (after >= through && found === ended) return found;
+    }
+    if (page.length === 0) break;
+  }
+  return found;
 }

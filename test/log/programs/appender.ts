@@ -9,7 +9,7 @@ const session =
 const epoch = await log.claim("s", { owner: `pid ${process.pid}`, from: session.epoch });
 let offset = session.spool?.offset ?? 0;
 for (let round = 0; ; round++) {
-  // Every fifth is so long that it commits beside the thread.
+  // Every fifth batch is so long that it commits on another thread.
   const size = round % 5 === 0 ? 800 : 1 + (round % 40);
   const events = Array.from({ length: size }, (_, n) => ({
     type: "item.delta" as const,

@@ -1,18 +1,14 @@
 import { describe, expect, it } from "vitest";
 import type { EventDraft } from "../../src/contract/index.ts";
 import { toSettings as toAmpSettings } from "../../src/harness/amp/config.ts";
-import {
-  bridgedRequestId,
-  findBridgedCall,
-  withdrawnRequests,
-} from "../../src/sessions/actions/tool-requests.ts";
+import { toRequestId, findOpenCall, withdrawnRequests } from "../../src/sessions/actions/tool-requests.ts";
 import { Drafts } from "../../src/sessions/fold/drafts.ts";
 import { emptyFold, type SessionFold } from "../../src/sessions/fold/session-fold.ts";
 import { policyAnswer } from "../../src/sessions/actions/policy.ts";
 import { waitingChange } from "../../src/sessions/fold/waiting.ts";
 
 const RUN = { session: "s", createdAt: 1, process: 1 };
-const ID = bridgedRequestId(RUN, "call-1");
+const ID = toRequestId(RUN, "call-1");
 
 describe("a request and its call", () => {
   it.each(["the call first", "the request first"])("are joined: %s", (order) => {
@@ -30,14 +26,14 @@ describe("a request and its call", () => {
 
   it("are joined once: an equal call belongs to another request", () => {
     const fold = folded(called("c1", {}), requested({}), called("c2", {}));
-    expect(fold.turn && findBridgedCall(fold.turn, "weather", {})).toBe("c2");
+    expect(fold.turn && findOpenCall(fold.turn, "weather", {})).toBe("c2");
   });
 });
 
 it("a repeated call of a run has the same request id, another run has another", () => {
-  expect(bridgedRequestId(RUN, "call-1")).toBe(ID);
+  expect(toRequestId(RUN, "call-1")).toBe(ID);
   for (const other of [{ session: "t" }, { createdAt: 2 }, { process: 2 }])
-    expect(bridgedRequestId({ ...RUN, ...other }, "call-1")).not.toBe(ID);
+    expect(toRequestId({ ...RUN, ...other }, "call-1")).not.toBe(ID);
 });
 
 it("an interrupt withdraws the requests of the tool server, and no others", () => {
@@ -93,7 +89,7 @@ function folded(...events: EventDraft[]): SessionFold {
   add(fold, { type: "turn.started", source: "daemon", data: { turn_id: "t", input_ids: [] } });
   for (const event of events) {
     if (event.type === "tool.requested" && fold.turn) {
-      const callId = findBridgedCall(fold.turn, event.data.name, event.data.input);
+      const callId = findOpenCall(fold.turn, event.data.name, event.data.input);
       if (callId !== undefined) event.data.call_id = callId;
     }
     add(fold, event);
