@@ -67,7 +67,7 @@ export function wholeItem(
   };
 }
 
-/** A plan for readers who are not shown its event: how far it has come, and its steps. */
+/** A plan as a status item with its progress, for views without the event `plan.updated`. */
 export function planItem(entries: readonly PlanEntry[]): Pick<Item, "kind" | "role" | "content"> {
   const { content, ...rest } = statusItem("plan", progressOf(entries));
   return { ...rest, content: [...content, { type: "json", json: { entries: [...entries] } }] };

@@ -9,7 +9,7 @@ export function unparsedFact(line: SpoolLine, error: string): HarnessFact {
   return { type: "agent.unparsed", data: { error, location: `${line.dir}:${line.at}`, raw_hash: hash } };
 }
 
-/** The JSON object of a line; a text says why it is none. */
+/** The JSON object of a line, or the reason why there is none. */
 export function parseObject(line: SpoolLine): Record<string, unknown> | string {
   if (line.damage !== undefined) {
     const why = line.damage.reason === "utf8" ? "is not valid UTF-8" : "is too long";

@@ -13,8 +13,8 @@ export interface ToolOutcome {
 
 /**
  * Writes the facts of one line. It takes a transcript and gives the next one, so that an adapter's `decode` around
- * it stays a pure function. A call that makes no sense (a delta of nothing, a second end) is ignored, never thrown:
- * the method returns false, and the adapter decides whether the line was unparsed.
+ * it stays a pure function. An invalid call, such as a delta of an unknown text or a second end, has no effect: the
+ * method returns false, and the adapter decides whether the line is unparsed.
  */
 export class Scribe<Ask = string> extends TextScribe<Ask> {
   /** A tool call whose arguments are still being written. */
@@ -221,7 +221,7 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
   }
 }
 
-/** Drops counts that are no counts: negative, fractional, not finite. */
+/** Drops negative, fractional and infinite counts. */
 function toUsage(usage: Usage): Usage {
   const counts = Object.entries(usage).filter(([name, count = -1]) =>
     name === "cost_usd" ? Number.isFinite(count) && count >= 0 : Number.isSafeInteger(count) && count >= 0,
@@ -250,7 +250,7 @@ export class LineReading<State extends { readonly transcript: Transcript<Ask> },
     this.scribe = new Scribe(state.transcript);
   }
 
-  /** Without the changes of the transcript, which the scribe holds. */
+  /** The state without the new transcript, which the scribe holds. */
   get state(): State {
     return this.#state;
   }

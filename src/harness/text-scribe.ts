@@ -106,7 +106,7 @@ export class TextScribe<Ask> extends Pen<Ask> {
     return next;
   }
 
-  /** A cut text that is not repeated stays a fragment. */
+  /** Completes a cut text that was not repeated, as failed. */
   protected dropTorn(): void {
     const { torn } = this.transcript;
     if (!torn) return;

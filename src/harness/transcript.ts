@@ -129,7 +129,7 @@ export class Pen<Ask> {
     this.#transcript = rest;
   }
 
-  /** Only the ids go on. */
+  /** Empties the transcript. The count of ids stays. */
   protected forgetAll(): void {
     const { prefix, count } = this.#transcript;
     this.#transcript = { ...emptyTranscript<Ask>(prefix), count };

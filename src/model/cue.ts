@@ -4,7 +4,7 @@ import type { Entry } from "./ask.ts";
 import { isAside, roundOf } from "./answer.ts";
 import { toCallSteps } from "./tools/toolbox.ts";
 
-/** What the model has to answer: a round of a script, or a plain prompt. */
+/** The task of an answer: the next round of a script, or a plain prompt. */
 export type Cue = ScriptCue | { readonly kind: "plain"; readonly text: string };
 
 export interface ScriptCue {

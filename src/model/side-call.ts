@@ -65,7 +65,7 @@ export function toSample(schema: unknown, text = "scripted"): unknown {
 
 /**
  * The summary of a history. It contains an unfinished script, so that the script can go on. The script is encoded, so
- * that nobody takes it for a prompt.
+ * that it is not taken for a prompt.
  */
 export function toSummary(cue: Cue): string {
   const isOver = cue.kind === "plain" || cue.done >= cue.rounds.length;

@@ -3,7 +3,7 @@ import type { Decoded } from "../port.ts";
 import { isRecord } from "../fields.ts";
 import { type Params, type RpcError, type RpcMessage, toRpcMessage, toRefusal } from "../rpc.ts";
 import { own, without } from "../transcript.ts";
-import { parseObject, unparsedFact } from "../line.ts";
+import { parseObject } from "../line.ts";
 import { type AcpDialect, AcpReading } from "./dialect.ts";
 import { endPrompt, failPrompt } from "./turns.ts";
 import type { AcpState } from "./state.ts";
@@ -17,24 +17,23 @@ import { toEntries, readTool } from "./tools.ts";
 export function decodeAcp(dialect: AcpDialect, state: AcpState, line: SpoolLine): Decoded<AcpState> {
   if (line.dir === "in") return { state: noteSent(dialect, state, line), facts: [] };
   if (line.dir !== "out") return { state, facts: [] };
-  const value = parseObject(line);
-  const message = typeof value === "string" ? undefined : toRpcMessage(value);
-  if (typeof value === "string") return { state, facts: [unparsedFact(line, value)] };
   const reading = new AcpReading(dialect, state);
-  if (!message) {
-    const trouble = readPrinted(reading, value);
-    if (trouble !== undefined) reading.scribe.unparsed(line, trouble);
-    return reading.decoded();
-  }
-  dialect.before?.(reading, message);
-  const trouble = readMessage(reading, message);
-  if (trouble !== undefined) reading.scribe.unparsed(line, trouble);
+  const value = parseObject(line);
+  const problem = typeof value === "string" ? value : readValue(reading, value);
+  if (problem !== undefined) reading.scribe.unparsed(line, problem);
   return reading.decoded();
+}
+
+function readValue(reading: AcpReading, value: Params): string | undefined {
+  const message = toRpcMessage(value);
+  if (!message) return readPrinted(reading, value);
+  reading.dialect.before?.(reading, message);
+  return readMessage(reading, message);
 }
 
 /** A printed line of a mode without a protocol, as recordings have it. */
 function readPrinted(reading: AcpReading, value: Params): string | undefined {
-  const form = reading.dialect.forms?.find((form) => form.isOf(value));
+  const form = reading.dialect.forms?.find((form) => form.matches(value));
   return form ? form.read(reading, value) : "the line is no JSON-RPC message";
 }
 
@@ -99,7 +98,7 @@ function answered(reading: AcpReading, id: string | number): string | undefined 
   return method;
 }
 
-/** Updates that the log does not need: the agent's abilities and settings. */
+/** Updates that the log does not need, such as the agent's abilities and settings. */
 const NOISE = new Set([
   "user_message_chunk",
   "available_commands_update",
@@ -113,7 +112,7 @@ const NOISE = new Set([
   "session_message_chunk",
 ]);
 
-/** One `session/update`. A text says why it has no meaning. */
+/** Reads a `session/update`. Returns the problem of an unknown or malformed one. */
 export function readUpdate(reading: AcpReading, params: Params): string | undefined {
   const { update } = params;
   if (!isRecord(update)) return "a session/update without an update";
@@ -124,7 +123,7 @@ export function readUpdate(reading: AcpReading, params: Params): string | undefi
   return isRead ? undefined : `a session/update of an unknown kind: ${JSON.stringify(type)?.slice(0, 60)}`;
 }
 
-/** The origin of an update: the agent itself, or one of its sub-agents. */
+/** The origin of an update: the main agent, or one of its sub-agents. */
 export function originOf(reading: AcpReading, params: Params): string {
   const { sessionId } = params;
   if (!reading.dialect.hasChildren || typeof sessionId !== "string") return MAIN;

@@ -131,13 +131,13 @@ function refuse(reading: AcpReading, why: string): void {
   failTurn(reading, { error: { code: "invalid_request", message: why }, stopReason: "model_error" });
 }
 
-/** How the permission modes of a session are called by agents that have them. */
+/** Agents' names of a session's permission modes. */
 const MODES: Readonly<Record<string, readonly string[]>> = {
   plan: ["plan", "read-only", "readonly", "architect"],
   acceptEdits: ["acceptEdits", "autoEdit", "auto_edit", "auto-edit"],
 };
 
-/** The session's wishes as settings that the agent offers; a text says which required one is missing. */
+/** The session's wishes as settings that the agent offers, or the error that one is not offered. */
 export function offeredSettings(wishes: Wishes, offer: Params): readonly Setting[] | string {
   const session = String(offer["sessionId"]);
   const wanted = [modeSetting(wishes, offer), modelSetting(wishes, offer), effortSetting(wishes, offer)];

@@ -27,12 +27,12 @@ export function check(spec: SessionSpec): { path: string; needs: readonly string
       'an ACP agent needs the command that starts it, such as {"agent":"acp","command":["gemini","--acp"]}',
     );
   }
-  refuseUntold(spec);
+  refuseUnsupported(spec);
   return find(name);
 }
 
-/** The protocol has no field for these, and an unknown agent's files for them are unknown too. */
-function refuseUntold({ systemPrompt, instructions, skills }: SessionSpec): void {
+/** Refuses settings that ACP has no field for. An unknown agent's files for them are unknown too. */
+function refuseUnsupported({ systemPrompt, instructions, skills }: SessionSpec): void {
   const given = Object.entries({ systemPrompt, instructions, skills }).find(
     ([, value]) => value !== undefined,
   );
@@ -43,7 +43,7 @@ function refuseUntold({ systemPrompt, instructions, skills }: SessionSpec): void
   );
 }
 
-/** Only a session names the command, so the agent counts as installed. */
+/** The session names the command, so the agent counts as installed. */
 export async function detect(): Promise<Detected> {
   return { installed: true };
 }

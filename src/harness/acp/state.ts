@@ -46,7 +46,7 @@ export interface Wishes {
   readonly variant?: string;
 }
 
-/** The agent's abilities, as far as opening a session needs them. */
+/** The agent's abilities that concern the opening of a session. */
 export interface AgentOffer {
   readonly canLoad: boolean;
   readonly canResume: boolean;

@@ -34,7 +34,7 @@ export function readTool(reading: AcpReading, fields: Params, { origin, isUpdate
   return true;
 }
 
-/** The call's arguments are all there. */
+/** Completes a call, whose arguments are all known. */
 export function settleTool(reading: AcpReading, id: string, origin: string): void {
   const notes = own(reading.state.tools, id);
   if (!notes || notes.isSettled) return;

@@ -22,7 +22,7 @@ export function readAsk(reading: Reading, value: Fields): string | undefined {
   return undefined;
 }
 
-/** Amp has given the call up before an answer came. */
+/** Amp has cancelled a call before its answer. */
 export function withdrawAsk({ scribe }: Reading, { id: native }: Fields): void {
   const id = scribe.findAsk((ask) => ask.native === native);
   const ask = id === undefined ? undefined : scribe.transcript.asks[id];

@@ -6,7 +6,7 @@ import { isRecord } from "../fields.ts";
 import { without } from "../transcript.ts";
 import { AFTER_TURN, type AmpState } from "./state.ts";
 
-/** The state after a line on stdin: a prompt begins a turn, and an answered ask needs no translation any more. */
+/** The state after a line on stdin: a prompt begins a turn, an answer settles an ask. */
 export function noteSent(state: AmpState, line: SpoolLine): AmpState {
   const command = toCommand(state, line);
   switch (command?.type) {

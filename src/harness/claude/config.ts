@@ -64,9 +64,9 @@ function quote(path: string): string {
 }
 
 /**
- * A session's rules by the names of Claude's tools. Without a rule it asks for some tools only; a denied tool it does
- * not offer to the model. An allowed tool needs no rule: a request for it is answered at once. A tool that the
- * application runs is denied here and offered by the tool server.
+ * A session's rules under the names of Claude's tools. Without a rule Claude asks for some tools only. It does not offer
+ * a denied tool to the model. An allowed tool needs no rule: the engine answers its requests at once. A tool that the
+ * application runs is denied here, and offered by the tool server.
  */
 export function toPermissions(
   tools: ToolSettings | undefined,
@@ -84,7 +84,7 @@ export function toPermissions(
   for (const [name, rule] of Object.entries(rules)) {
     if (!name.startsWith("mcp__")) continue;
     if (!name.endsWith("__*")) add(rule, name);
-    // To deny a server would deny its allowed tools too.
+    // A denied server would include its allowed tools.
     else add(rule === "deny" && hasExceptions(rules, name) ? "ask" : rule, name.slice(0, -3));
   }
   return permissions.ask.length + permissions.deny.length === 0 ? {} : { permissions };

@@ -37,7 +37,7 @@ const read: Reader = (reading, line) => {
   return reader(reading, line);
 };
 
-/** Types that only an agent at work prints. `system` `init` says so itself. */
+/** Types that only a working agent prints. `system` `init`, another one, has its own reader. */
 const WORK: ReadonlySet<string> = new Set(["stream_event", "assistant", "control_request"]);
 
 const READERS: Readonly<Record<string, Reader>> = {

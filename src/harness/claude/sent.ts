@@ -15,7 +15,7 @@ import {
   restoreState,
 } from "./state.ts";
 
-/** The state after a line on the CLI's stdin, as far as later output depends on it. */
+/** The state after a line on the CLI's stdin. */
 export function noteSent(state: ClaudeState, line: SpoolLine): ClaudeState {
   const value = parseObject(line);
   if (typeof value === "string") return state;
@@ -47,7 +47,7 @@ function notePrompt(state: ClaudeState, uuid: string): ClaudeState {
   };
 }
 
-/** An answered ask needs no translation any more. */
+/** Forgets an ask that was answered. */
 function forgetAnswered(state: ClaudeState, request: string): ClaudeState {
   const found = findAsk(state, request);
   if (!found) return state;

@@ -86,7 +86,7 @@ function reportFailedServers(reading: Reading, line: Fields): void {
   if (news.length > 0) reading.change({ failedServers: failed.map(({ name }) => name) });
 }
 
-/** Types of heartbeats and of news for a terminal: known, and no fact. */
+/** Known types without a fact: heartbeats, and news for a terminal. */
 export const NOISE: ReadonlySet<string> = new Set([
   "keep_alive",
   "auth_status",
@@ -101,7 +101,7 @@ export const NOISE: ReadonlySet<string> = new Set([
   "tombstone",
 ]);
 
-/** Subtypes of `system` that are no fact either. */
+/** Known subtypes of `system` without a fact. */
 export const SYSTEM_NOISE: ReadonlySet<string> = new Set([
   "agents_killed",
   "api_error",

@@ -62,7 +62,7 @@ function readToolResult(reading: Reading, block: Fields, line: Fields): void {
   reading.change({ tasks });
 }
 
-/** Whether the session's rules have taken the tool away. */
+/** Whether the call failed because the session's rules deny its tool. */
 function isDenied({ rules }: ClaudeState, name: string, block: Fields): boolean {
   if (ruleOf({ rules }, commonToolName(name)) !== "deny") return false;
   return /No such tool available|has been denied/.test(toOutput(block["content"]));

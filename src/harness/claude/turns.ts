@@ -11,7 +11,7 @@ export const readResult: Reader = (reading, line) => {
   if (!isServing(state)) return void reading.change({ isIdle: true });
   const ending = toEnding(line, state.failure);
   const answer = toText(line["result"]);
-  // The answer of a slash command stands nowhere else.
+  // No other line has the answer of a slash command.
   if (ending.status === "completed" && !state.hasSpoken && answer !== "") {
     scribe.sayWhole(toText(line["uuid"]) || "result", answer);
   }
@@ -30,7 +30,7 @@ function goesOn(state: ClaudeState, line: Fields, ending: Ending): boolean {
   return ending.status === "completed" && Object.keys(state.background).length > 0;
 }
 
-/** The one end of the prompt's turn, its error before it. The plan, the counts and the handshake stay. */
+/** Ends the prompt's turn, after its error. The plan, the counts and the handshake stay. */
 export function endTurn(reading: Reading, ending: Ending): void {
   reportFailure(reading, ending);
   reading.scribe.endTurn(ending);

@@ -1,6 +1,6 @@
 import type { Usage } from "../../contract/index.ts";
 import { type Fields, toCount, toFields } from "../fields.ts";
-import type { Reading, Stream, Totals } from "./state.ts";
+import type { Reading, Stream } from "./state.ts";
 
 /** The end of a model request, with its usage. */
 export function endRequest(reading: Reading, { message, usage }: Stream): void {
@@ -62,8 +62,8 @@ export function toUsage(usage: Fields, before: Usage = {}): Usage {
 }
 
 /** The CLI's count per model, added up. */
-function toTotals(perModel: unknown): Totals {
-  let totals: Totals = {};
+function toTotals(perModel: unknown): Usage {
+  let totals: Usage = {};
   for (const value of Object.values(toFields(perModel))) {
     const count = toFields(value);
     totals = add(totals, {
@@ -78,20 +78,20 @@ function toTotals(perModel: unknown): Totals {
   return totals;
 }
 
-function add(a: Totals, b: Totals): Totals {
+function add(a: Usage, b: Usage): Usage {
   return combine(a, b, (x, y) => x + y);
 }
 
 /** `a` less `b`, never below zero. */
-function subtract(a: Totals, b: Totals): Totals {
+function subtract(a: Usage, b: Usage): Usage {
   return combine(a, b, (x, y) => Math.max(0, x - y));
 }
 
-function hasTokens(totals: Totals): boolean {
+function hasTokens(totals: Usage): boolean {
   return TOKENS.some((name) => (totals[name] ?? 0) > 0);
 }
 
-function combine(a: Totals, b: Totals, join: (a: number, b: number) => number): Totals {
+function combine(a: Usage, b: Usage, join: (a: number, b: number) => number): Usage {
   const result: Usage = {};
   for (const name of [...TOKENS, "cost_usd"] as const) {
     const value = join(a[name] ?? 0, b[name] ?? 0);

@@ -14,7 +14,7 @@ import {
 } from "./state.ts";
 import { declineLine } from "./encode.ts";
 
-/** A request of Codex to us. False for an unknown one, which is refused because Codex waits for an answer. */
+/** A request of Codex. False for an unknown one, which is refused, since Codex waits for an answer. */
 export function readRequest(reading: Reading, id: RpcId, method: string, params: Params): boolean {
   const thread = asThread(params["threadId"]) ?? reading.state.thread ?? "";
   if (reading.state.prompted) ensureModel(reading, thread);
@@ -149,15 +149,15 @@ function askForTool(reading: Reading, asker: Asker, params: Params): boolean {
   return true;
 }
 
-/** Whose request it is, and in which thread. */
+/** The id and the thread of a request. */
 export interface Asker {
   readonly id: RpcId;
   readonly thread: string;
 }
 
-type Permitting = Extract<AskOfCodex, { permission: AskedPermission }>;
+type PermissionAsk = Extract<AskOfCodex, { permission: AskedPermission }>;
 
-export function askPermission(reading: Reading, asked: Permitting): boolean {
+export function askPermission(reading: Reading, asked: PermissionAsk): boolean {
   if (refuseOutsideTurn(reading, asked)) return true;
   reading.scribe.askPermission(asked, { ...asked.permission, ...originOf(reading, asked.thread) });
   return true;
@@ -179,7 +179,7 @@ export function refuseOutsideTurn(reading: Reading, asked: AskOfCodex): boolean 
   return true;
 }
 
-/** An MCP server's question: mostly Codex's own, whether a tool may run; now and then a form. */
+/** An elicitation of an MCP server: usually Codex's own request for a tool's permission, sometimes a form. */
 export function askForServer(reading: Reading, asker: Asker, params: Params): boolean {
   const { serverName, message, requestedSchema: schema, _meta: meta, url } = params;
   const properties =

@@ -20,12 +20,12 @@ export function decode(state: CodexState, line: SpoolLine): Decoded<CodexState> 
   if (line.dir !== "out") return { state, facts: [] };
   const reading: Reading = new LineReading(state);
   const value = parseObject(line);
-  const why = typeof value === "string" ? value : readMessage(reading, value);
-  if (why !== undefined) reading.scribe.unparsed(line, why);
+  const problem = typeof value === "string" ? value : readMessage(reading, value);
+  if (problem !== undefined) reading.scribe.unparsed(line, problem);
   return reading.decoded();
 }
 
-/** A text says why the message has no meaning. */
+/** Returns the problem of an unknown or malformed message. */
 function readMessage(reading: Reading, value: Readonly<Record<string, unknown>>): string | undefined {
   const message = toRpcMessage(value);
   if (message === undefined)
@@ -47,17 +47,17 @@ function readMessage(reading: Reading, value: Readonly<Record<string, unknown>>)
   }
 }
 
-/** A notification of Codex. A text says why it has no meaning. */
+/** Reads a notification. Returns the problem of an unknown or malformed one. */
 export function readNotification(reading: Reading, method: string, params: Params): string | undefined {
   switch (method) {
     case "item/agentMessage/delta":
     case "item/plan/delta":
-      return unless(addText(reading, params, "text"), method);
+      return problemUnless(addText(reading, params, "text"), method);
     case "item/reasoning/summaryTextDelta":
     case "item/reasoning/textDelta":
-      return unless(addText(reading, params, "reasoning"), method);
+      return problemUnless(addText(reading, params, "reasoning"), method);
     case "item/reasoning/summaryPartAdded":
-      return unless(addPart(reading, params), method);
+      return problemUnless(addPart(reading, params), method);
     case "item/commandExecution/outputDelta":
     case "item/fileChange/outputDelta":
       return addOutput(reading, params, method);
@@ -74,7 +74,7 @@ export function readNotification(reading: Reading, method: string, params: Param
     case "turn/completed":
       return void endTurn(reading, params);
     case "turn/plan/updated":
-      return unless(updatePlan(reading, params), method);
+      return problemUnless(updatePlan(reading, params), method);
     case "thread/tokenUsage/updated":
       return void countTokens(reading, params);
     case "serverRequest/resolved":
@@ -94,8 +94,8 @@ export function readNotification(reading: Reading, method: string, params: Param
   }
 }
 
-function unless(understood: boolean, method: string): string | undefined {
-  return understood ? undefined : `a malformed ${method}`;
+function problemUnless(isRead: boolean, method: string): string | undefined {
+  return isRead ? undefined : `a malformed ${method}`;
 }
 
 function withItem(params: Params, read: (item: Params) => string | undefined): string | undefined {
@@ -140,8 +140,8 @@ function reroute(reading: Reading, { toModel, threadId, reason }: Params): void 
 }
 
 /**
- * Notifications besides the conversation: names, queues, limits, files, reviews. The log needs none of them: the items
- * tell the conversation. Voice (`thread/realtime/`) is never switched on.
+ * Notifications that the log does not need: names, queues, limits, files, reviews. The items tell the conversation.
+ * Voice (`thread/realtime/`) is never switched on.
  */
 export const SILENT: ReadonlySet<string> = new Set([
   "thread/started",

@@ -38,8 +38,8 @@ export function greet(): readonly string[] {
   ];
 }
 
-/** A request without effect. Where Codex has nothing to end, its response ends our turn. */
-export const NOTHING = "thread/loaded/list";
+/** A request without effect. Its response ends our turn where Codex has none to end. */
+export const NO_OP = "thread/loaded/list";
 
 export const COMPACT = "/compact";
 
@@ -115,7 +115,7 @@ function steer(state: CodexState, id: string, input: readonly Params[]): readonl
 function interrupt(state: CodexState): readonly string[] | "later" {
   const { thread, turn, prompted } = state;
   if (state.halted || Object.values(state.transcript.asks).some((ask) => ask.kind === "plan")) {
-    return [toLine({ id: "halt:", method: NOTHING, params: {} })];
+    return [toLine({ id: "halt:", method: NO_OP, params: {} })];
   }
   if (turn === undefined) return prompted ? "later" : [];
   const running = Object.entries(state.agents).flatMap(([agent, { turn }]) =>
@@ -153,7 +153,7 @@ function planLine(
   const name = `plan:${reply}:${id}`;
   if (reply !== "reject")
     return startTurn(state, name, toInput([{ type: "text", text: "Implement the plan." }]), "default");
-  if (message === undefined) return toLine({ id: name, method: NOTHING, params: {} });
+  if (message === undefined) return toLine({ id: name, method: NO_OP, params: {} });
   return startTurn(state, name, toInput([{ type: "text", text: message }]), "plan");
 }
 

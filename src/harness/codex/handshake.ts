@@ -1,11 +1,11 @@
 import { isRecord } from "../fields.ts";
 import type { RpcError, RpcId } from "../rpc.ts";
 import { own, without } from "../transcript.ts";
-import { NOTHING } from "./encode.ts";
+import { NO_OP } from "./encode.ts";
 import { type Reading, toLine } from "./state.ts";
 import { closePlanCall, failTurn, finish } from "./turns.ts";
 
-/** Codex's answer to a request of ours. False where we asked nothing of the kind. */
+/** Codex's response to a request of ours. False without such a request. */
 export function readResult(reading: Reading, id: RpcId, result: unknown): boolean {
   const method = take(reading, id);
   const value = isRecord(result) ? result : {};
@@ -20,10 +20,7 @@ export function readResult(reading: Reading, id: RpcId, result: unknown): boolea
     case "thread/fork":
       readThread(reading, value);
       return true;
-    // It names the turn before the turn can be interrupted. `turn/started` reports its start.
-    case "turn/start":
-      return true;
-    case NOTHING:
+    case NO_OP:
       closeIdle(reading, id);
       return true;
     default:
@@ -68,7 +65,7 @@ export function readRefusal(reading: Reading, id: RpcId, { code, message }: RpcE
         },
       });
       return true;
-    case NOTHING:
+    case NO_OP:
       closeIdle(reading, id);
       return true;
     default:

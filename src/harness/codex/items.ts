@@ -4,7 +4,7 @@ import { own, without, type TextKind } from "../transcript.ts";
 import { toOutcome } from "./tools.ts";
 import { asThread, changeAgent, ensureModel, isMain, originOf, type Reading } from "./state.ts";
 
-/** Reads the start of an item. A text says why the item has no meaning. */
+/** Reads the start of an item. Returns the problem of an unknown or malformed one. */
 export function startItem(reading: Reading, item: Params, thread: string | undefined): string | undefined {
   const { id, type } = item;
   if (typeof id !== "string") return "an item without an id";
@@ -90,7 +90,7 @@ const WHOLE = new Set([
 /** Tools whose arguments are known only when they are done. */
 const LATE = new Set(["webSearch", "imageGeneration", "functionCallOutput"]);
 
-/** The model's name of the tool, as far as the item shows it. */
+/** The model's name of the tool, or the nearest name that the item shows. */
 function toolName(item: Params): string | undefined {
   switch (item["type"]) {
     case "commandExecution":

@@ -1,6 +1,6 @@
 import type { SessionSpec } from "../../contract/index.ts";
 import { hostOf } from "../launch/hosts.ts";
-import { asFields, isText, parseLogin, pick, tokenExpiry, WORTHLESS } from "../launch/login.ts";
+import { asFields, isText, parseLogin, pick, tokenExpiry, NO_REFRESH_TOKEN } from "../launch/login.ts";
 import type { LaunchContext, LentLogin } from "../port.ts";
 import { KEYS } from "./config.ts";
 
@@ -17,7 +17,7 @@ export function lendLogin(content: string): LentLogin | undefined {
   const lent = {
     ...pick(auth, ["auth_mode", "last_refresh"]),
     OPENAI_API_KEY: null,
-    tokens: { ...pick(tokens, ["id_token", "access_token", "account_id"]), refresh_token: WORTHLESS },
+    tokens: { ...pick(tokens, ["id_token", "access_token", "account_id"]), refresh_token: NO_REFRESH_TOKEN },
   };
   return { content: JSON.stringify(lent), expiresAt: tokenExpiry(tokens["access_token"]) };
 }

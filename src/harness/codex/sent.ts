@@ -7,7 +7,7 @@ import type { CodexState, AskOfCodex } from "./state.ts";
 import type { HarnessCommand } from "../port.ts";
 import { DECISIONS, COMPACT, fromInput } from "./encode.ts";
 
-/** The state after a line to Codex, as far as later output depends on it. */
+/** The state after a line to Codex. */
 export function noteSent(state: CodexState, line: SpoolLine): CodexState {
   const value = parseObject(line);
   const message = typeof value === "string" ? undefined : toRpcMessage(value);
@@ -26,7 +26,7 @@ export function noteSent(state: CodexState, line: SpoolLine): CodexState {
   return { ...noteTurn(decided, purpose ?? "", params), compacting };
 }
 
-/** An answered ask needs no translation any more. */
+/** Forgets an ask that was answered. */
 function noteAnswer(state: CodexState, id: RpcId): CodexState {
   const found = Object.entries(state.transcript.asks).find(([, ask]) => ask.kind !== "plan" && ask.id === id);
   return found ? forget(state, found[0]) : state;

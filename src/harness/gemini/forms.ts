@@ -11,7 +11,7 @@ const TYPES = new Set(["init", "message", "tool_use", "tool_result", "error", "r
 
 /** `gemini --output-format stream-json`: one turn without requests and thoughts. */
 export const streamForm: PrintedForm = {
-  isOf: ({ type }) => typeof type === "string" && TYPES.has(type),
+  matches: ({ type }) => typeof type === "string" && TYPES.has(type),
   read: readLine,
 };
 

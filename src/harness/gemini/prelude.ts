@@ -65,7 +65,7 @@ export function mendMcpResults(): void {
 }
 
 /**
- * Reports what the CLI's ACP mode leaves out: the arguments of calls, the usage of model requests, failed requests
+ * Reports data that the CLI's ACP mode leaves out: the arguments of calls, the usage of model requests, failed requests
  * and retries. All of it passes through `fetch`. Part of the prelude.
  */
 export function observeModel(): void {

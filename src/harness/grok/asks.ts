@@ -6,7 +6,7 @@ import { isRecord } from "../fields.ts";
 import type { Params, RpcId, RpcMessage } from "../rpc.ts";
 import { own } from "../transcript.ts";
 import { readNotification } from "./notifications.ts";
-import type { AcpReading, Answer, NamelessAnswer } from "../acp/dialect.ts";
+import type { AcpReading, Answer, AnswerBody } from "../acp/dialect.ts";
 
 const CONNECTED = "connected";
 
@@ -94,10 +94,7 @@ export function answerGrok(ask: AcpAsk, command: Answer): unknown {
   };
 }
 
-export function fromGrokAnswer(
-  ask: AcpAsk,
-  { outcome, answers, feedback }: Params,
-): NamelessAnswer | undefined {
+export function fromGrokAnswer(ask: AcpAsk, { outcome, answers, feedback }: Params): AnswerBody | undefined {
   if (ask.kind === "plan") {
     if (outcome === "approved") return { type: "permission", reply: "once" };
     return {

@@ -25,12 +25,12 @@ const STREAM_TYPES = new Set([
 
 /** `grok -p … --output-format streaming-json`: ACP's updates, flattened. */
 export const streamForm: PrintedForm = {
-  isOf: ({ type, event }) => typeof type === "string" && STREAM_TYPES.has(type) && event === undefined,
+  matches: ({ type, event }) => typeof type === "string" && STREAM_TYPES.has(type) && event === undefined,
   read: readStreamLine,
 };
 
-/** The length of a first delta that is not repeated by chance. */
-const TELLING = 8;
+/** A first delta of this length is not repeated by chance. */
+const MIN_REPEAT = 8;
 
 function readStreamLine(reading: AcpReading, line: Params): string | undefined {
   switch (line["type"]) {
@@ -64,12 +64,12 @@ function readStreamLine(reading: AcpReading, line: Params): string | undefined {
   }
 }
 
-/** After a cut stream Grok prints all of it again without a mark. A text with the same beginning is the same text. */
+/** After a cut Grok prints the whole text again, unmarked. A text with the same first delta is a repetition. */
 function readText(reading: AcpReading, data: unknown, kind: "text" | "reasoning"): string | undefined {
   if (typeof data !== "string") return `a ${kind} without its data`;
   const first = `first:${kind}`;
   const speech = own(reading.state.speaking, MAIN);
-  if (speech?.kind === kind && data.length >= TELLING && data === reading.state.aside[first])
+  if (speech?.kind === kind && data.length >= MIN_REPEAT && data === reading.state.aside[first])
     tearSpeech(reading, MAIN);
   if (speech?.kind !== kind) reading.change({ aside: { ...reading.state.aside, [first]: data } });
   readChunk(reading, { content: { type: "text", text: data } }, { kind, origin: MAIN });
@@ -87,7 +87,7 @@ const MESSAGES_TYPES = new Set(["system", "stream_event", "assistant", "user", "
 
 /** `grok -p … --output-format streaming-messages-json`: the shape of Claude Code's lines. */
 export const messagesForm: PrintedForm = {
-  isOf: ({ type }) => typeof type === "string" && MESSAGES_TYPES.has(type),
+  matches: ({ type }) => typeof type === "string" && MESSAGES_TYPES.has(type),
   read: readMessagesLine,
 };
 
@@ -118,7 +118,7 @@ function readInit(reading: AcpReading, { session_id: id }: Params): undefined {
 
 /** The whole message. Only a text that was not streamed is new. */
 function readAssistant(reading: AcpReading, message: Params): undefined {
-  const isNews = !wasStreamed(reading, message["id"]);
+  const isNew = !wasStreamed(reading, message["id"]);
   for (const block of blocksOf(message)) {
     const { type, id, name, input, text, thinking } = block;
     if (type === "tool_use") {
@@ -128,12 +128,12 @@ function readAssistant(reading: AcpReading, message: Params): undefined {
         { origin: MAIN, isUpdate: true },
       );
     }
-    if (!isNews) continue;
+    if (!isNew) continue;
     const native = `${String(message["id"])}:${reading.scribe.transcript.count}`;
     if (typeof text === "string") reading.scribe.sayWhole(native, text);
     if (typeof thinking === "string") reading.scribe.sayWhole(native, thinking, { kind: "reasoning" });
   }
-  if (isNews) reportModel(reading, message["usage"], MAIN);
+  if (isNew) reportModel(reading, message["usage"], MAIN);
 }
 
 function readToolResult(

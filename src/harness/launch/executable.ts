@@ -2,7 +2,7 @@ import { closeSync, openSync, readSync, accessSync, constants, statSync } from "
 import { basename, dirname, isAbsolute, join, delimiter } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 
-/** The kernel's limit for a first line. */
+/** The kernel's limit for the first line of a script. */
 const HEAD_BYTES = 256;
 const SHIM_BYTES = 8192;
 
@@ -12,13 +12,13 @@ export function interpreterOf(script: string): string | undefined {
   if (line === undefined) return undefined;
   const words = line.split(/[ \t]+/).filter(Boolean);
   const [program = "", ...rest] = words;
-  if (!isAbsolute(program)) throw lacks(script, program);
+  if (!isAbsolute(program)) failMissing(script, program);
   if (basename(program) !== "env") return program;
   const name = rest.find((word) => !word.startsWith("-") && !/^[A-Za-z_]\w*=/.test(word));
   if (name === undefined) return program;
   // The sandbox's search path has our own Node.
   if (name === "node") return process.execPath;
-  return isAbsolute(name) ? name : (findOnPath(name) ?? lacksAny(script, name));
+  return isAbsolute(name) ? name : (findOnPath(name) ?? failMissing(script, name));
 }
 
 /** The program that a shim of pnpm or cmd-shim starts. */
@@ -41,16 +41,12 @@ function readHead(path: string, bytes: number): string {
   }
 }
 
-function lacksAny(script: string, name: string): never {
-  throw lacks(script, name);
-}
-
-function lacks(script: string, name: string): SluiceError {
+function failMissing(script: string, name: string): never {
   const detail = `${script} cannot be started: its first line asks for "${name}", which is not there. Install it on the server's PATH, or write its absolute path into that line.`;
-  return new SluiceError("agent_not_installed", detail, { command: script });
+  throw new SluiceError("agent_not_installed", detail, { command: script });
 }
 
-/** The first program of that name on the search path. Folders that depend on where the server was started do not count. */
+/** The first program of that name on the search path. Relative folders are skipped: they depend on the server's start. */
 export function findOnPath(name: string, path = process.env["PATH"] ?? ""): string | undefined {
   if (name === "" || name.includes("/")) return undefined;
   return path

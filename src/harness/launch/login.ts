@@ -1,7 +1,7 @@
 import { type Fields, isRecord } from "../fields.ts";
 
-/** The value of a field that a CLI requires and that would renew its login. */
-export const WORTHLESS = "kept-outside-of-the-sandbox";
+/** In place of a refresh token, where a CLI requires one. */
+export const NO_REFRESH_TOKEN = "kept-outside-of-the-sandbox";
 
 /** The fields of a login file. Another program or an agent wrote it, so it may hold anything. */
 export function parseLogin(content: string): Fields | undefined {

@@ -8,7 +8,7 @@ interface OwnProgram {
   readonly version: string;
 }
 
-/** Programs by the module that asked. A package does not move while it runs. */
+/** Results by calling module. A package does not move while it runs. */
 const found = new Map<string, OwnProgram>();
 
 /** The scripted agent's file and the package's version. The other programs of sluice are built beside it. */

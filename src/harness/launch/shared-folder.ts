@@ -30,11 +30,11 @@ const COMMON = new Set([
   "/var/lib",
 ]);
 
-/** Their children are homes, also those of users outside the passwd file. */
-const ABOVE_HOMES = new Set(["/home", "/Users", "/var/home", "/export/home"]);
+/** The parents of homes. Users outside the passwd file have homes there too. */
+const HOME_PARENTS = new Set(["/home", "/Users", "/var/home", "/export/home"]);
 
 /** Folders of a home that hold programs and files of every kind. */
-const OF_A_HOME = [
+const HOME_FOLDERS = [
   ".local",
   ".local/bin",
   ".local/lib",
@@ -55,17 +55,17 @@ const OF_A_HOME = [
 
 /** Whether a folder holds more than one program's files, so that a sandbox must not see all of it. */
 export function isSharedFolder(folder: string): boolean {
-  if (COMMON.has(folder) || ABOVE_HOMES.has(dirname(folder))) return true;
+  if (COMMON.has(folder) || HOME_PARENTS.has(dirname(folder))) return true;
   const homes = readHomes();
-  if (homes.some((home) => OF_A_HOME.some((name) => join(home, name) === folder))) return true;
-  const kept = [...homes, ...both(tmpdir()), "/tmp", "/var/tmp", ...both(process.cwd())];
+  if (homes.some((home) => HOME_FOLDERS.some((name) => join(home, name) === folder))) return true;
+  const kept = [...homes, ...withRealPath(tmpdir()), "/tmp", "/var/tmp", ...withRealPath(process.cwd())];
   return kept.some((path) => path === folder || path.startsWith(folder + sep));
 }
 
 /** The homes of this machine's users, the server's own among them. */
 function readHomes(): string[] {
   const homes = [process.env["HOME"], ownHome(), ...passwdHomes()];
-  return [...new Set(homes.flatMap((home) => (home?.startsWith("/") ? both(home) : [])))];
+  return [...new Set(homes.flatMap((home) => (home?.startsWith("/") ? withRealPath(home) : [])))];
 }
 
 function ownHome(): string | undefined {
@@ -88,7 +88,7 @@ function passwdHomes(): (string | undefined)[] {
 }
 
 /** A path as written, and its real path. */
-function both(path: string): string[] {
+function withRealPath(path: string): string[] {
   const bare = path.length > 1 && path.endsWith(sep) ? path.slice(0, -1) : path;
   try {
     return [bare, realpathSync(bare)];

@@ -39,7 +39,7 @@ function read(state: OpencodeState, line: SpoolLine): Decoded<OpencodeState> {
   return reading.decoded();
 }
 
-/** A text says why the value has no meaning. */
+/** Returns the problem of an unknown or malformed value. */
 function readValue(reading: OpencodeReading, value: Record<string, unknown>): string | undefined {
   const { type, properties, path, status, sessionID } = value;
   if (typeof type === "string" && isRecord(properties))
@@ -51,7 +51,7 @@ function readValue(reading: OpencodeReading, value: Record<string, unknown>): st
   return `unknown shape: ${Object.keys(value).slice(0, 8).join(", ")}`;
 }
 
-/** An event of `GET /event`. A text says why it has no meaning. */
+/** Reads an event of `GET /event`. Returns the problem of an unknown or malformed one. */
 export function readEvent(reading: OpencodeReading, event: NativeEvent): string | undefined {
   const { type, properties } = event;
   switch (type) {

@@ -101,7 +101,7 @@ export interface Request {
   readonly input?: string;
 }
 
-/** The purpose of a request, as far as it concerns a turn. */
+/** The purpose of a request that concerns a turn. */
 export type Route =
   | { readonly to: "prompt"; readonly session: string; readonly body: Body; readonly input: string }
   | { readonly to: "summarize" | "abort"; readonly session: string; readonly input: string }

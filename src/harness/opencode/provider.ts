@@ -57,7 +57,7 @@ export function keysFor(spec: SessionSpec): string[] {
   );
 }
 
-/** The provider of a provider's key: a server that is compatible with OpenAI takes OpenAI's. */
+/** The provider whose key is used: a server that is compatible with OpenAI takes OpenAI's. */
 function keyProvider(provider: string): string {
   return provider === COMPATIBLE ? "openai" : provider;
 }
@@ -155,7 +155,7 @@ function familyOf(model: string): string | undefined {
   return FAMILIES.find(([pattern]) => pattern.test(model))?.[1];
 }
 
-/** A base URL of the session decides on the provider, whatever the model's name. */
+/** The model at a base URL of the session, which decides on the provider. */
 function overrideOf(model: string | undefined, env: Readonly<Record<string, string>>): ModelRef | undefined {
   const hasOpenai = env["OPENAI_BASE_URL"] !== undefined;
   const hasAnthropic = env["ANTHROPIC_BASE_URL"] !== undefined;

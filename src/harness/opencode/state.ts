@@ -171,7 +171,7 @@ export class OpencodeReading extends LineReading<OpencodeState, Ask> {
     return session !== undefined && session === this.state.session;
   }
 
-  /** The agent that a session's words come from; undefined for a session that is not ours. */
+  /** The agent of a session; undefined for a session that is not ours. */
   originOf(session: unknown): Origin | undefined {
     if (this.isMain(session)) return {};
     const parent = typeof session === "string" ? own(this.work.children, session) : undefined;

@@ -59,7 +59,7 @@ function decodeDelta(state: ScriptedState, line: SpoolLine, value: Record<string
   return { state, facts: [fact] };
 }
 
-/** An answered ask needs no translation any more. */
+/** Forgets an ask that was answered. */
 function forgetAnswered(state: ScriptedState, text: string): ScriptedState {
   const value = parseRecord(text);
   if (value === undefined || !["permission", "answer", "tool_result"].includes(String(value["type"])))
@@ -79,7 +79,7 @@ function shown(value: unknown): string {
 
 type LineResult = Decoded<ScriptedState>;
 
-/** The facts of a well-formed line; a text says why it has no meaning here. */
+/** The facts of a well-formed line, or the problem of one that does not fit the state. */
 export function decodeChecked<T extends CheckedType>(
   state: ScriptedState,
   type: T,

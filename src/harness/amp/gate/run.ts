@@ -17,14 +17,14 @@ export function runBehindGate(folder: string, [program = "amp", ...args]: readon
     env: { ...process.env, PATH: path },
   });
   const gate = new Gate(folder);
-  const told = new Lines((line) => route(line, amp, gate));
-  process.stdin.on("data", (bytes: Buffer) => told.add(bytes));
+  const input = new Lines((line) => route(line, amp, gate));
+  process.stdin.on("data", (bytes: Buffer) => input.add(bytes));
   process.stdin.on("end", () => amp.stdin.end());
   amp.stdin.on("error", () => {});
 
   // Whole lines only: a request of the gate must not split a line of Amp.
-  const said = new Lines((line) => process.stdout.write(line));
-  amp.stdout.on("data", (bytes: Buffer) => said.add(bytes));
+  const output = new Lines((line) => process.stdout.write(line));
+  amp.stdout.on("data", (bytes: Buffer) => output.add(bytes));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => amp.kill(signal));
   amp.on("error", (error: NodeJS.ErrnoException) => {
     const hint = error.code === "ENOENT" ? "install it with `npm install -g @ampcode/cli`" : error.message;
@@ -32,7 +32,7 @@ export function runBehindGate(folder: string, [program = "amp", ...args]: readon
     process.exit(NOT_FOUND);
   });
   amp.on("close", (code, signal) => {
-    said.end();
+    output.end();
     process.exit(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
   });
 }
