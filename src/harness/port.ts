@@ -1,4 +1,4 @@
-import type { EventDraft, Launch, SessionSpec, SpoolLine, ContentPart } from "../contract/index.ts";
+import type { ContentPart, EventDraft, Launch, SessionSpec, SpoolLine } from "../contract/index.ts";
 
 /**
  * One CLI's language. `decode`, `encode` and `overhear` are pure: no clock, no randomness, no I/O. `State` is plain

@@ -1,12 +1,12 @@
 import { isRecord } from "../fields.ts";
+import type { HarnessCommand } from "../port.ts";
 import type { Params, RpcId } from "../rpc.ts";
 import type { PermissionMetadata } from "../scribe.ts";
 import { own } from "../transcript.ts";
-import type { AcpAsk, ToolNotes } from "./state.ts";
-import { parentOf } from "./messages.ts";
-import { readTool, settleTool } from "./tools.ts";
-import type { HarnessCommand } from "../port.ts";
 import type { AcpDialect, AcpReading, Answer, AnswerBody } from "./dialect.ts";
+import { parentOf } from "./messages.ts";
+import type { AcpAsk, ToolNotes } from "./state.ts";
+import { readTool, settleTool } from "./tools.ts";
 
 /** `session/request_permission`. The request carries the call, which may be new. */
 export function askPermission(

@@ -1,17 +1,16 @@
 import type { SpoolLine } from "../../contract/index.ts";
+import { asText, defined, isRecord, parseObject, toFields, toNames } from "../fields.ts";
 import type { Decoded } from "../port.ts";
-import { isRecord } from "../fields.ts";
-import { type Params, type RpcError, type RpcMessage, toRpcMessage, toRefusal } from "../rpc.ts";
+import { type Params, type RpcError, type RpcMessage, toRefusal, toRpcMessage } from "../rpc.ts";
 import { own, without } from "../transcript.ts";
-import { parseObject } from "../line.ts";
-import { type AcpDialect, AcpReading } from "./dialect.ts";
-import { endPrompt, failPrompt } from "./turns.ts";
-import type { AcpState } from "./state.ts";
-import { failHandshake, readHandshake, isHandshake } from "./handshake.ts";
 import { askPermission } from "./asks.ts";
-import { noteSent } from "./sent.ts";
-import { endSpeech, childAnchor, readChunk, MAIN, parentOf } from "./messages.ts";
-import { toEntries, readTool } from "./tools.ts";
+import { type AcpDialect, AcpReading } from "./dialect.ts";
+import { noteSent } from "./encode.ts";
+import { failHandshake, isHandshake, readHandshake } from "./handshake.ts";
+import { childAnchor, endSpeech, MAIN, parentOf, readChunk } from "./messages.ts";
+import type { AcpState } from "./state.ts";
+import { readTool, toEntries } from "./tools.ts";
+import { endPrompt, failPrompt } from "./turns.ts";
 
 /** One line of an ACP agent as facts. Never throws, whatever the bytes. */
 export function decodeAcp(dialect: AcpDialect, state: AcpState, line: SpoolLine): Decoded<AcpState> {
@@ -75,7 +74,7 @@ function readRequest(
 function readResult(reading: AcpReading, id: string | number, result: unknown): string | undefined {
   const method = answered(reading, id);
   if (method === undefined) return undefined;
-  if (method === "session/prompt") endPrompt(reading, String(id), isRecord(result) ? result : NOTHING);
+  if (method === "session/prompt") endPrompt(reading, String(id), toFields(result));
   if (isHandshake(reading, method)) readHandshake(reading, method, result);
   return undefined;
 }
@@ -88,8 +87,6 @@ function readRefusal(reading: AcpReading, id: string | number, error: RpcError):
   return undefined;
 }
 
-const NOTHING: Params = {};
-
 /** The method of our request. A second answer to it is ignored. */
 function answered(reading: AcpReading, id: string | number): string | undefined {
   const key = String(id);
@@ -99,18 +96,10 @@ function answered(reading: AcpReading, id: string | number): string | undefined 
 }
 
 /** Updates that the log does not need, such as the agent's abilities and settings. */
-const NOISE = new Set([
-  "user_message_chunk",
-  "available_commands_update",
-  "current_mode_update",
-  "config_option_update",
-  "session_info_update",
-  "compaction_summary_chunk",
-  "plan_removed",
-  "subagent_update",
-  "session_message",
-  "session_message_chunk",
-]);
+const NOISE: ReadonlySet<string> = toNames(`
+  user_message_chunk available_commands_update current_mode_update config_option_update session_info_update
+  compaction_summary_chunk plan_removed subagent_update session_message session_message_chunk
+`);
 
 /** Reads a `session/update`. Returns the problem of an unknown or malformed one. */
 export function readUpdate(reading: AcpReading, params: Params): string | undefined {
@@ -179,10 +168,7 @@ function readCost(reading: AcpReading, { cost }: Params): boolean {
 function readCompaction(reading: AcpReading, { status, summary, trigger }: Params, origin: string): boolean {
   if (status === "in_progress" || status === "pending" || status === "failed") return true;
   endSpeech(reading, origin);
-  reading.scribe.compacted({
-    ...(typeof trigger === "string" ? { trigger } : {}),
-    ...(typeof summary === "string" ? { summary } : {}),
-  });
+  reading.scribe.compacted(defined({ trigger: asText(trigger), summary: asText(summary) }));
   return true;
 }
 

@@ -4,7 +4,6 @@ import type { Params, RpcMessage } from "../rpc.ts";
 import { LineReading } from "../scribe.ts";
 import type { AcpAsk, AcpState, Wishes } from "./state.ts";
 
-/** One line of an ACP agent while it is read. */
 export class AcpReading extends LineReading<AcpState, AcpAsk> {
   readonly dialect: AcpDialect;
 

@@ -1,7 +1,7 @@
-import { own, without } from "../transcript.ts";
 import type { PlanEntry, SessionSpec } from "../../contract/index.ts";
-import { type Fields, toFields, toList, toText } from "../fields.ts";
 import { ruleOf } from "../../contract/tool-rule.ts";
+import { type Fields, toFields, toList, toText } from "../fields.ts";
+import { own, without } from "../transcript.ts";
 
 const PLAN_TOOLS = new Set(["TodoWrite", "TaskCreate", "TaskUpdate", "TaskList"]);
 

@@ -1,5 +1,5 @@
-import { hostOf, requireLabel, vertexHost } from "../launch/hosts.ts";
-import { asFields, isText, parseLogin, pick } from "../launch/login.ts";
+import { pick } from "../fields.ts";
+import { asFields, hostOf, isText, parseLogin, requireLabel, vertexHost } from "../launch/provider.ts";
 import type { LentLogin } from "../port.ts";
 
 type Env = Readonly<Record<string, string>>;

@@ -97,7 +97,6 @@ export interface AskedQuestion {
   readonly takesMany: boolean;
 }
 
-/** One line of Claude Code while it is read. */
 export type Reading = LineReading<ClaudeState, Ask>;
 
 /** Reads one parsed line. Returns the problem of an unknown or malformed one. */

@@ -1,18 +1,16 @@
 import type { SpoolLine } from "../../contract/index.ts";
+import { asText, isRecord, parseObject, toNames } from "../fields.ts";
 import type { Decoded } from "../port.ts";
-import { isRecord } from "../fields.ts";
-import { toRpcMessage, type Params } from "../rpc.ts";
+import { type Params, toRpcMessage } from "../rpc.ts";
 import { LineReading } from "../scribe.ts";
-import { parseObject } from "../line.ts";
 import { readRequest, readResolved } from "./asks.ts";
+import { noteSent } from "./encode.ts";
 import { readExecLine } from "./forms.ts";
-import { asThread, type Reading, type CodexState, originOf } from "./state.ts";
 import { readRefusal, readResult } from "./handshake.ts";
-import { noteSent } from "./sent.ts";
-import { endItem, startItem, addPart, addText } from "./items.ts";
-import { updatePlan, endTurn, readError, startTurn } from "./turns.ts";
+import { addPart, addText, endItem, startItem } from "./items.ts";
+import { type CodexState, originOf, type Reading } from "./state.ts";
 import { readRawItem } from "./tools.ts";
-import { countTokens } from "./usage.ts";
+import { countTokens, endTurn, readError, startTurn, updatePlan } from "./turns.ts";
 
 /** One line of Codex as facts: of the app-server, or of `codex exec --json`. Never throws, whatever the bytes. */
 export function decode(state: CodexState, line: SpoolLine): Decoded<CodexState> {
@@ -37,15 +35,13 @@ function readMessage(reading: Reading, value: Readonly<Record<string, unknown>>)
       if (readRequest(reading, message.id, message.method, message.params)) return undefined;
       return `an unknown request ${message.method}`;
     case "result":
-      return readResult(reading, message.id, message.result)
-        ? undefined
-        : "an answer to nothing that was asked";
+      return readResult(reading, message.id, message.result) ? undefined : UNASKED;
     case "error":
-      return readRefusal(reading, message.id, message.error)
-        ? undefined
-        : "an answer to nothing that was asked";
+      return readRefusal(reading, message.id, message.error) ? undefined : UNASKED;
   }
 }
+
+const UNASKED = "an answer to nothing that was asked";
 
 /** Reads a notification. Returns the problem of an unknown or malformed one. */
 export function readNotification(reading: Reading, method: string, params: Params): string | undefined {
@@ -64,9 +60,9 @@ export function readNotification(reading: Reading, method: string, params: Param
     case "item/mcpToolCall/progress":
       return addProgress(reading, params);
     case "item/started":
-      return withItem(params, (item) => startItem(reading, item, asThread(params["threadId"])));
+      return withItem(params, (item) => startItem(reading, item, asText(params["threadId"])));
     case "item/completed":
-      return withItem(params, (item) => endItem(reading, item, asThread(params["threadId"])));
+      return withItem(params, (item) => endItem(reading, item, asText(params["threadId"])));
     case "rawResponseItem/completed":
       return void readRawItem(reading, params);
     case "turn/started":
@@ -123,79 +119,40 @@ function readServerStatus(reading: Reading, { name, status, error }: Params): vo
     why,
   );
   const code = isRefused ? "mcp_authentication_failed" : "mcp_connection_failed";
-  reading.scribe.add({ type: "error", data: { code, message, details: { server: String(name) } } });
+  reading.scribe.error({ code, message }, { details: { server: String(name) } });
 }
 
 function warn(reading: Reading, params: Params): void {
   const { message, summary, threadId } = params;
   const detail = typeof message === "string" ? message : typeof summary === "string" ? summary : undefined;
   if (reading.state.prompted)
-    reading.scribe.status("warning", { detail, ...originOf(reading, asThread(threadId)) });
+    reading.scribe.status("warning", { detail, ...originOf(reading, asText(threadId)) });
 }
 
 function reroute(reading: Reading, { toModel, threadId, reason }: Params): void {
   const detail = `${String(toModel)}: ${typeof reason === "string" ? reason : JSON.stringify(reason)}`;
   if (reading.state.prompted)
-    reading.scribe.status("model changed", { detail, ...originOf(reading, asThread(threadId)) });
+    reading.scribe.status("model changed", { detail, ...originOf(reading, asText(threadId)) });
 }
 
 /**
  * Notifications that the log does not need: names, queues, limits, files, reviews. The items tell the conversation.
  * Voice (`thread/realtime/`) is never switched on.
  */
-export const SILENT: ReadonlySet<string> = new Set([
-  "thread/started",
-  "thread/status/changed",
-  "thread/readState/changed",
-  "thread/archived",
-  "thread/deleted",
-  "thread/unarchived",
-  "thread/closed",
-  "thread/reverted",
-  "thread/name/updated",
-  "thread/attachment/updated",
-  "thread/goal/updated",
-  "thread/goal/cleared",
-  "thread/prediction/updated",
-  "thread/queue/changed",
-  "thread/project/updated",
-  "thread/environment/connected",
-  "thread/environment/disconnected",
-  "thread/settings/updated",
-  "thread/compacted",
-  "turn/diff/updated",
-  "turn/moderationMetadata",
-  "item/autoApprovalReview/started",
-  "item/autoApprovalReview/completed",
-  "autoApprovalReview/strictReviewRequired",
-  "item/commandExecution/terminalInteraction",
-  "item/fileChange/patchUpdated",
-  "rawResponse/completed",
-  "command/exec/outputDelta",
-  "process/outputDelta",
-  "process/exited",
-  "mcpServer/oauthLogin/completed",
-  "mcpServer/event/stream/notification",
-  "model/verification",
-  "model/safetyBuffering/updated",
-  "modelProvider/authRecoveryStarted",
-  "modelProvider/authRecoveryCompleted",
-  "account/updated",
-  "account/login/completed",
-  "account/gatewayOAuth/changed",
-  "account/rateLimits/updated",
-  "app/list/updated",
-  "project/changed",
-  "skills/changed",
-  "remoteControl/status/changed",
-  "externalAgentConfig/import/progress",
-  "externalAgentConfig/import/completed",
-  "fs/changed",
-  "hook/started",
-  "hook/completed",
-  "fuzzyFileSearch/sessionUpdated",
-  "fuzzyFileSearch/sessionCompleted",
-  "windows/worldWritableWarning",
-  "windowsSandbox/setupCompleted",
-  "deprecationNotice",
-]);
+const SILENT: ReadonlySet<string> = toNames(`
+  thread/started thread/status/changed thread/readState/changed thread/archived thread/deleted
+  thread/unarchived thread/closed thread/reverted thread/name/updated thread/attachment/updated
+  thread/goal/updated thread/goal/cleared thread/prediction/updated thread/queue/changed
+  thread/project/updated thread/environment/connected thread/environment/disconnected thread/settings/updated
+  thread/compacted turn/diff/updated turn/moderationMetadata item/autoApprovalReview/started
+  item/autoApprovalReview/completed autoApprovalReview/strictReviewRequired
+  item/commandExecution/terminalInteraction item/fileChange/patchUpdated rawResponse/completed
+  command/exec/outputDelta process/outputDelta process/exited mcpServer/oauthLogin/completed
+  mcpServer/event/stream/notification model/verification model/safetyBuffering/updated
+  modelProvider/authRecoveryStarted modelProvider/authRecoveryCompleted account/updated
+  account/login/completed account/gatewayOAuth/changed account/rateLimits/updated app/list/updated
+  project/changed skills/changed remoteControl/status/changed externalAgentConfig/import/progress
+  externalAgentConfig/import/completed fs/changed hook/started hook/completed fuzzyFileSearch/sessionUpdated
+  fuzzyFileSearch/sessionCompleted windows/worldWritableWarning windowsSandbox/setupCompleted
+  deprecationNotice
+`);

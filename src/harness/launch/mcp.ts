@@ -1,7 +1,7 @@
 import type { McpServer } from "../../contract/index.ts";
 
-export type RemoteMcpServer = Extract<McpServer, { url: string }>;
-export type LocalMcpServer = Exclude<McpServer, RemoteMcpServer>;
+type RemoteMcpServer = Extract<McpServer, { url: string }>;
+type LocalMcpServer = Exclude<McpServer, RemoteMcpServer>;
 
 /** One CLI's form of an MCP server; undefined leaves a server out. */
 export interface McpForm<T> {

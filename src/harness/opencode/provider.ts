@@ -1,6 +1,5 @@
 import type { SessionSpec } from "../../contract/index.ts";
-import { hostOf } from "../launch/hosts.ts";
-import { asFields, isText, parseLogin } from "../launch/login.ts";
+import { asFields, hostOf, isText, parseLogin } from "../launch/provider.ts";
 import type { LentLogin } from "../port.ts";
 
 /** Variables with a key, and the provider of each. */
@@ -32,7 +31,7 @@ const HOSTS: ReadonlyMap<string, string> = new Map([
 /** OpenCode's own provider, whose free models need no key. */
 const DEFAULT_PROVIDER = "opencode";
 
-export function isKnownProvider(name: string): boolean {
+function isKnownProvider(name: string): boolean {
   return HOSTS.has(name);
 }
 
@@ -130,8 +129,16 @@ export interface ModelRef {
   readonly modelID: string;
 }
 
+/** OpenCode's own agents that can lead a session. */
+export const AGENTS = ["build", "plan"] as const;
+
+/** The agent of a session; undefined leaves it to the user's configuration. */
+export function agentOf({ agentMode, permissionMode }: SessionSpec): string | undefined {
+  return agentMode ?? (permissionMode === "plan" ? "plan" : undefined);
+}
+
 /** The provider of any server with OpenAI's chat completions. */
-export const COMPATIBLE = "openai-compatible";
+const COMPATIBLE = "openai-compatible";
 
 const FAMILIES: readonly (readonly [RegExp, string])[] = [
   [/^claude/, "anthropic"],
@@ -187,7 +194,6 @@ export function lendLogin(content: string, spec: SessionSpec): LentLogin | undef
   return { content: JSON.stringify({ [provider]: { type: "api", key: login["key"] } }) };
 }
 
-/** The provider of a lent login. */
 export function loginProvider(login: string | undefined): string | undefined {
   return login === undefined ? undefined : Object.keys(parseLogin(login) ?? {})[0];
 }
