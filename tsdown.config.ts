@@ -54,7 +54,7 @@ export default defineConfig([
   },
   // A new process for every session: as a plain script it starts 5 ms sooner than as a module.
   program("scripted", "src/scripted-agent/main.ts", "cjs"),
-  program("amp-gate", "src/harness/amp/gate/main.ts"),
+  program("amp-gate", "src/harness/amp/gate.ts"),
   program("opencode-gateway", "src/harness/opencode/gateway/main.ts"),
   program("tools", "src/tools/program/main.ts"),
   program("egress-host", "src/sandbox/egress/host/main.ts"),

@@ -7,7 +7,7 @@ export type Coverage = Readonly<Record<Feature, boolean>>;
 
 type Sampled = Harness & Required<Pick<Harness, "sample">>;
 
-/** The features of an adapter: computed from its sample where it has one, else all but those that it declares to lack. */
+/** The features of an adapter: computed from its sample, else all but those in `lacks`. */
 export function coverageOf(harness: Harness): Coverage {
   if (isSampled(harness)) return sampledCoverage(harness);
   const { lacks = FEATURES } = harness;
@@ -26,7 +26,7 @@ function sampledCoverage(harness: Sampled): Coverage {
   const has = (test: (part: ContentPart, item: Item) => boolean) =>
     parts.some(({ item, part }) => test(part, item));
   const named = (pattern: RegExp) => has((part) => part.type === "tool_call" && pattern.test(part.name));
-  const says = (command: HarnessCommand) => canSend(harness, command);
+  const says = (command: HarnessCommand) => linesFor(harness, command).length > 0;
   return {
     textMessages: has((part, item) => part.type === "text" && item.role === "assistant"),
     toolCalls: has((part) => part.type === "tool_call"),
@@ -59,7 +59,7 @@ function sampledCoverage(harness: Sampled): Coverage {
 
 const PROBE = "coverage-probe";
 
-/** Decodes the sample, and at each request tries whether the harness could carry an answer there. */
+/** Decodes the sample, and encodes an answer to each request. `answers` has the types of requests with an answer. */
 function rehearse(harness: Sampled): { facts: HarnessFact[]; answers: Set<string> } {
   const facts: HarnessFact[] = [];
   const answers = new Set<string>();
@@ -94,10 +94,6 @@ function toAnswer(fact: HarnessFact): HarnessCommand | undefined {
   }
 }
 
-function canSend(harness: Sampled, command: HarnessCommand): boolean {
-  return linesFor(harness, command).length > 0;
-}
-
 /** The lines of a command at the end of the sample, after every handshake; else at the beginning. */
 function linesFor(harness: Sampled, command: HarnessCommand): readonly string[] {
   const first = harness.initial(recordedContext(harness.id));
@@ -109,20 +105,16 @@ function linesFor(harness: Sampled, command: HarnessCommand): readonly string[] 
   return [];
 }
 
-/** Whether an attachment of a prompt reaches the agent at all. */
+/** Whether an attachment of a prompt reaches the agent. */
 function takesPart(harness: Sampled, part: ContentPart): boolean {
   const content: ContentPart[] = [{ type: "text", text: "Hello" }, part];
   return linesFor(harness, { type: "prompt", inputId: "inp", content }).some((line) => line.includes(PROBE));
 }
 
-/** The native id is given to the program, or kept for the moment when it is asked to open a conversation. */
+/** Whether the native id is an argument of the launch, or in the state that opens the conversation. */
 function resumes(harness: Sampled): boolean {
   const state = harness.initial({ ...recordedContext(harness.id), resume: PROBE });
   return launchText(harness, {}, PROBE).includes(PROBE) || JSON.stringify(state).includes(PROBE);
-}
-
-function launchChanges(harness: Harness, spec: Partial<SessionSpec>): boolean {
-  return launchText(harness, spec) !== launchText(harness, {});
 }
 
 function launchText(harness: Harness, spec: Partial<SessionSpec>, resume?: string): string {
@@ -132,22 +124,18 @@ function launchText(harness: Harness, spec: Partial<SessionSpec>, resume?: strin
     isRehearsal: true,
     ...(resume === undefined ? {} : { resume }),
   };
-  // An agent that is only a protocol needs some program.
+  // The adapter `acp` needs a command.
   const rehearsed = { agent: harness.id, command: [process.execPath], ...spec };
   return JSON.stringify(harness.launch(rehearsed, context));
 }
 
-/** Chosen when it is started, or once it runs. */
+/** Whether a variant changes the launch or the handshake. */
 function hasVariants(harness: Sampled): boolean {
   const variant = { variant: PROBE };
-  return launchChanges(harness, variant) || handshakeChanges(harness, variant);
+  return [launchText, handshakeText].some((read) => read(harness, variant) !== read(harness, {}));
 }
 
-function handshakeChanges(harness: Sampled, spec: Partial<SessionSpec>): boolean {
-  return handshakeText(harness, spec) !== handshakeText(harness, {});
-}
-
-/** The replies to the sample: some CLIs get their settings only after their start. */
+/** The replies and errors of the sample: some CLIs get their settings only after their start. */
 function handshakeText(harness: Sampled, spec: Partial<SessionSpec>): string {
   const context = recordedContext(harness.id);
   let state = harness.initial({ ...context, spec: { ...context.spec, ...spec } });

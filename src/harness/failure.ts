@@ -6,10 +6,10 @@ export interface Failure {
   readonly stopReason: StopReason;
 }
 
-/** Codes that another attempt may mend; the agent has made its attempts when a turn ends by one. */
+/** Codes of failures that a retry may overcome. A turn ends by one only after the agent's own retries. */
 const TRANSIENT: ReadonlySet<string> = new Set(["rate_limited", "overloaded", "server_error", "network"]);
 
-/** Codes that no later message of the session can mend. */
+/** Codes of failures that every later turn of the session would repeat. */
 const FATAL: ReadonlySet<string> = new Set(["unauthorized", "billing"]);
 
 export function isTransient(code: string): boolean {

@@ -1,4 +1,7 @@
+import { createHash } from "node:crypto";
+import { findJsonExcess, MAX_JSON_DEPTH, MAX_JSON_VALUES, type SpoolLine } from "../contract/index.ts";
 import { parseOthersJson } from "../contract/json.ts";
+import type { HarnessFact } from "./port.ts";
 
 /** An object that another program wrote. Its unknown fields are ignored: they change from version to version. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -21,8 +24,35 @@ export function toFields(value: unknown): Fields {
   return isRecord(value) ? value : {};
 }
 
+/** The objects of a list. Entries of other types are left out. */
+export function toRecords(value: unknown): Fields[] {
+  return Array.isArray(value) ? value.filter(isRecord) : [];
+}
+
+/** The entries of a list as objects. Those of other types become empty. */
 export function toList(value: unknown): readonly Fields[] {
   return Array.isArray(value) ? value.map(toFields) : [];
+}
+
+/** The existing fields of these names. */
+export function pick(fields: Fields, names: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(
+    names.flatMap((name) => (Object.hasOwn(fields, name) ? [[name, fields[name]]] : [])),
+  );
+}
+
+/** The fields with a value. Their optional types allow no `undefined`. */
+export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}
+
+/** The names in a text, which blanks separate. */
+export function toNames(text: string): ReadonlySet<string> {
+  return new Set(text.trim().split(/\s+/));
+}
+
+export function asText(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
 }
 
 export function toText(value: unknown): string {
@@ -31,4 +61,28 @@ export function toText(value: unknown): string {
 
 export function toCount(value: unknown): number {
   return typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0;
+}
+
+/** The fact of a line that no decoder understands. Such a line is kept and never fatal. */
+export function unparsedFact(line: SpoolLine, error: string): HarnessFact {
+  const hash = line.damage?.sha256 ?? createHash("sha256").update(line.text).digest("hex");
+  return { type: "agent.unparsed", data: { error, location: `${line.dir}:${line.at}`, raw_hash: hash } };
+}
+
+/** The JSON object of a line, or the reason why there is none. */
+export function parseObject(line: SpoolLine): Record<string, unknown> | string {
+  if (line.damage !== undefined) {
+    const why = line.damage.reason === "utf8" ? "is not valid UTF-8" : "is too long";
+    return `a line of ${line.damage.bytes} bytes ${why}`;
+  }
+  const excess = findJsonExcess(line.text);
+  if (excess === "depth") return `the line is nested more than ${MAX_JSON_DEPTH} levels deep`;
+  if (excess === "values") return `the line holds more than ${MAX_JSON_VALUES} values`;
+  try {
+    const value: unknown = JSON.parse(line.text);
+    if (isRecord(value)) return value;
+  } catch {
+    // Reported below.
+  }
+  return "the line is not a JSON object";
 }

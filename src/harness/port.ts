@@ -1,4 +1,4 @@
-import type { EventDraft, Launch, SessionSpec, SpoolLine, ContentPart } from "../contract/index.ts";
+import type { ContentPart, EventDraft, Launch, SessionSpec, SpoolLine } from "../contract/index.ts";
 
 /**
  * One CLI's language. `decode`, `encode` and `overhear` are pure: no clock, no randomness, no I/O. `State` is plain
@@ -17,11 +17,11 @@ export interface Harness<State = unknown> {
   readonly skillsFolder?: string;
   /** A limit of its tests, such as the lack of the real CLI. Printed beside its row of the coverage matrix. */
   readonly caveat?: string;
-  /** Its choices, as far as they are known without the CLI. */
+  /** The choices that are known without the CLI. */
   readonly choices?: Choices;
   /** Sources of its key. The first that exists is used. */
   readonly credentials?: readonly Credential[];
-  /** The sources that this session can use, where its model or environment decides that: never another provider's. */
+  /** The sources of one session, where its model or environment limits them to one model provider. */
   credentialsFor?(spec: SessionSpec): readonly Credential[];
   /** Variables with the address of its model. The server's own values are the default of a session. */
   readonly addresses?: readonly string[];
@@ -94,7 +94,7 @@ export type Credential =
   | {
       readonly file: string;
       lend(content: string, spec: SessionSpec): LentLogin | undefined;
-      /** It accompanies the login before it in the list, and is no login itself. */
+      /** A file beside the login before it in the list; no login itself. */
       readonly isCompanion?: true;
     };
 

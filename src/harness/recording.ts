@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { type ProcessExit, SluiceError, type SpoolLine, parseOthersJson } from "../contract/index.ts";
-import type { DecodeContext, Harness, HarnessFact } from "./port.ts";
+import { parseOthersJson, type ProcessExit, SluiceError, type SpoolLine } from "../contract/index.ts";
+import type { Fields } from "./fields.ts";
+import type { DecodeContext, Harness, HarnessCommand, HarnessFact } from "./port.ts";
 
 const Entry = z.object({
   t: z.number().optional(),
@@ -51,9 +52,14 @@ export function* decodeRecording(
   }
 }
 
-/** The context of a recorded process. */
 export function recordedContext(agent: string): DecodeContext {
   return { idPrefix: "itm_p1n", spec: { agent }, workspace: "/workspace", home: "/home/user" };
+}
+
+/** The command of a recorded reply to a permission request; undefined for any other fields. */
+export function toPermission(id: string | undefined, { reply, message }: Fields): HarnessCommand | undefined {
+  if (id === undefined || (reply !== "once" && reply !== "always" && reply !== "reject")) return undefined;
+  return { type: "permission", id, reply, ...(typeof message === "string" ? { message } : {}) };
 }
 
 type Entry = z.infer<typeof Entry>;

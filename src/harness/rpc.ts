@@ -1,4 +1,5 @@
-import { type Fields, isRecord } from "./fields.ts";
+import type { SpoolLine } from "../contract/index.ts";
+import { type Fields, isRecord, parseObject, toFields } from "./fields.ts";
 
 /** JSON-RPC as the agents speak it: one message per line, with or without the `jsonrpc` field. */
 export type RpcMessage =
@@ -16,10 +17,16 @@ export interface RpcError {
   readonly data?: unknown;
 }
 
+/** The message of a line; undefined for any other line. */
+export function parseRpc(line: SpoolLine): RpcMessage | undefined {
+  const value = parseObject(line);
+  return typeof value === "string" ? undefined : toRpcMessage(value);
+}
+
 export function toRpcMessage(value: Fields): RpcMessage | undefined {
   const { id, method, params, result, error } = value;
   const hasId = typeof id === "string" || typeof id === "number";
-  const given = isRecord(params) ? params : {};
+  const given = toFields(params);
   if (typeof method === "string") {
     return hasId
       ? { kind: "request", id, method, params: given }

@@ -1,8 +1,19 @@
 import type { ContentPart, EventData, EventError, Item, PlanEntry, Usage } from "../contract/index.ts";
-import { callItem, planItem, resultItem, statusItem, wholeItem } from "./items.ts";
 import type { Decoded } from "./port.ts";
-import { type Origin, own, type Transcript, without } from "./transcript.ts";
 import { TextScribe } from "./text-scribe.ts";
+import {
+  callItem,
+  findAsk,
+  type IdKind,
+  type Origin,
+  own,
+  planItem,
+  resultItem,
+  statusItem,
+  type Transcript,
+  wholeItem,
+  without,
+} from "./transcript.ts";
 
 export interface ToolOutcome {
   readonly output: string;
@@ -13,8 +24,8 @@ export interface ToolOutcome {
 
 /**
  * Writes the facts of one line. It takes a transcript and gives the next one, so that an adapter's `decode` around
- * it stays a pure function. A call that makes no sense (a delta of nothing, a second end) is ignored, never thrown:
- * the method returns false, and the adapter decides whether the line was unparsed.
+ * it stays a pure function. An invalid call, such as a delta of an unknown text or a second end, has no effect: the
+ * method returns false, and the adapter decides whether the line is unparsed.
  */
 export class Scribe<Ask = string> extends TextScribe<Ask> {
   /** A tool call whose arguments are still being written. */
@@ -157,60 +168,45 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
     return true;
   }
 
-  /** `ask` is the adapter's data for the answer. Returns our id of the permission. */
-  askPermission(
-    ask: Ask,
-    { action, metadata, ...origin }: Origin & { action: string; metadata: PermissionMetadata },
-  ): string {
-    const id = this.nextId("perm");
-    this.add(
-      { type: "permission.requested", data: { permission_id: id, action, status: "requested", metadata } },
-      origin,
-    );
-    this.remember({ asks: { ...this.transcript.asks, [id]: ask } });
-    return id;
+  /** `ask` is the adapter's data for the answer. */
+  askPermission(ask: Ask, asked: Origin & { action: string; metadata: PermissionMetadata }): void {
+    const { action, metadata } = asked;
+    const data = {
+      permission_id: this.#openAsk("perm", ask),
+      action,
+      status: "requested" as const,
+      metadata,
+    };
+    this.add({ type: "permission.requested", data }, asked);
   }
 
   askQuestion(
     ask: Ask,
-    {
-      prompt,
-      options,
-      source,
-      ...origin
-    }: Origin & { prompt: string; options: readonly string[]; source?: "daemon" },
-  ): string {
-    const id = this.nextId("ques");
-    const data = { question_id: id, prompt, options: [...options], status: "requested" as const };
-    this.add({ type: "question.requested", data, ...(source === undefined ? {} : { source }) }, origin);
+    asked: Origin & { prompt: string; options: readonly string[]; source?: "daemon" },
+  ): void {
+    const { prompt, options, source } = asked;
+    const question = { prompt, options: [...options], status: "requested" as const };
+    const data = { question_id: this.#openAsk("ques", ask), ...question };
+    this.add({ type: "question.requested", data, ...(source === undefined ? {} : { source }) }, asked);
+  }
+
+  askTool(ask: Ask, asked: Origin & { name: string; input: unknown; callId: string }): void {
+    const { name, input, callId } = asked;
+    const data = { request_id: this.#openAsk("treq", ask), name, input, call_id: callId };
+    this.add({ type: "tool.requested", data }, asked);
+  }
+
+  #openAsk(kind: IdKind, ask: Ask): string {
+    const id = this.nextId(kind);
     this.remember({ asks: { ...this.transcript.asks, [id]: ask } });
     return id;
   }
 
-  askTool(
-    ask: Ask,
-    {
-      name,
-      input,
-      callId,
-      ...origin
-    }: Origin & { name: string; input: unknown; callId?: string | undefined },
-  ): string {
-    const id = this.nextId("treq");
-    const data = { request_id: id, name, input, ...(callId === undefined ? {} : { call_id: callId }) };
-    this.add({ type: "tool.requested", data }, origin);
-    this.remember({ asks: { ...this.transcript.asks, [id]: ask } });
-    return id;
-  }
-
-  /** Our id of an open ask, by the adapter's data. */
-  findAsk(matches: (ask: Ask) => boolean): string | undefined {
-    return Object.entries(this.transcript.asks).find(([, ask]) => matches(ask))?.[0];
-  }
-
-  /** Forgets an ask that needs no answer any more. */
-  forgetAsk(id: string): void {
-    this.remember({ asks: without(this.transcript.asks, id) });
+  /** Finds and forgets an ask that the CLI itself has settled. */
+  takeAsk(matches: (ask: Ask) => boolean): [id: string, ask: Ask] | undefined {
+    const found = findAsk(this.transcript, matches);
+    if (found) this.remember({ asks: without(this.transcript.asks, found[0]) });
+    return found;
   }
 
   /** Ends the turn. The engine closes open items. */
@@ -221,7 +217,7 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
   }
 }
 
-/** Drops counts that are no counts: negative, fractional, not finite. */
+/** Drops negative, fractional and infinite counts. */
 function toUsage(usage: Usage): Usage {
   const counts = Object.entries(usage).filter(([name, count = -1]) =>
     name === "cost_usd" ? Number.isFinite(count) && count >= 0 : Number.isSafeInteger(count) && count >= 0,
@@ -250,7 +246,7 @@ export class LineReading<State extends { readonly transcript: Transcript<Ask> },
     this.scribe = new Scribe(state.transcript);
   }
 
-  /** Without the changes of the transcript, which the scribe holds. */
+  /** The state without the new transcript, which the scribe holds. */
   get state(): State {
     return this.#state;
   }

@@ -1,8 +1,54 @@
-import { messageItem } from "./items.ts";
-import { Pen, type Origin, own, type OpenText, type TextKind, without } from "./transcript.ts";
+import type { EventError, SpoolLine } from "../contract/index.ts";
+import { unparsedFact } from "./fields.ts";
+import type { HarnessFact } from "./port.ts";
+import {
+  emptyTranscript,
+  type IdKind,
+  messageItem,
+  type OpenText,
+  type Origin,
+  own,
+  type TextKind,
+  toId,
+  type Transcript,
+  without,
+} from "./transcript.ts";
 
-/** Writes streamed texts and thoughts. A text that was cut and streamed again is shown once. */
-export class TextScribe<Ask> extends Pen<Ask> {
+/**
+ * The part of the scribe that gives out ids, collects facts, and writes texts and thoughts. A text that was cut and
+ * streamed again is shown once.
+ */
+export class TextScribe<Ask> {
+  readonly facts: HarnessFact[] = [];
+  #transcript: Transcript<Ask>;
+
+  constructor(transcript: Transcript<Ask>) {
+    this.#transcript = transcript;
+  }
+
+  get transcript(): Transcript<Ask> {
+    return this.#transcript;
+  }
+
+  /** Any fact, with its parent where it comes from a sub-agent. */
+  add(fact: HarnessFact, origin: Origin = {}): void {
+    this.put(fact, this.itemOf(origin));
+  }
+
+  session(native: string, metadata?: Readonly<Record<string, unknown>>): void {
+    const data = metadata === undefined ? {} : { metadata };
+    this.facts.push({ type: "session.started", native_session_id: native, data });
+  }
+
+  error({ code, message }: EventError, origin: Origin & { details?: unknown } = {}): void {
+    const details = origin.details === undefined ? {} : { details: origin.details };
+    this.add({ type: "error", data: { code, message, ...details } }, origin);
+  }
+
+  unparsed(line: SpoolLine, error: string): void {
+    this.facts.push(unparsedFact(line, error));
+  }
+
   startText(native: string, options: Origin & { kind?: TextKind } = {}): boolean {
     const { texts, torn } = this.transcript;
     if (own(texts, native)) return false;
@@ -106,7 +152,7 @@ export class TextScribe<Ask> extends Pen<Ask> {
     return next;
   }
 
-  /** A cut text that is not repeated stays a fragment. */
+  /** Completes a cut text that was not repeated, as failed. */
   protected dropTorn(): void {
     const { torn } = this.transcript;
     if (!torn) return;
@@ -119,6 +165,39 @@ export class TextScribe<Ask> extends Pen<Ask> {
       text.parent,
     );
     this.forgetTorn();
+  }
+
+  protected put(fact: HarnessFact, parent: string | undefined): void {
+    this.facts.push(parent === undefined ? fact : { ...fact, parent_id: parent });
+  }
+
+  protected putDelta(item: string, native: string, delta: string, parent: string | undefined): void {
+    this.put({ type: "item.delta", data: { item_id: item, native_item_id: native, delta } }, parent);
+  }
+
+  protected itemOf({ parent, parentItem }: Origin): string | undefined {
+    return (parent === undefined ? undefined : own(this.#transcript.calls, parent)?.item) ?? parentItem;
+  }
+
+  protected nextId(kind?: IdKind): string {
+    const { prefix, count } = this.#transcript;
+    this.remember({ count: count + 1 });
+    return toId(prefix, count + 1, kind);
+  }
+
+  protected remember(change: Partial<Transcript<Ask>>): void {
+    this.#transcript = { ...this.#transcript, ...change };
+  }
+
+  protected forgetTorn(): void {
+    const { torn: _, ...rest } = this.#transcript;
+    this.#transcript = rest;
+  }
+
+  /** Empties the transcript. The count of ids stays. */
+  protected forgetAll(): void {
+    const { prefix, count } = this.#transcript;
+    this.#transcript = { ...emptyTranscript<Ask>(prefix), count };
   }
 
   #keepText(native: string, text: OpenText): void {

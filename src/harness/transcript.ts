@@ -1,7 +1,5 @@
-import type { SpoolLine } from "../contract/index.ts";
+import type { ContentPart, Item, PlanEntry } from "../contract/index.ts";
 import { own } from "../contract/own-keys.ts";
-import type { HarnessFact } from "./port.ts";
-import { unparsedFact } from "./line.ts";
 
 /** The decoder state that all adapters share. Plain JSON, never changed in place. */
 export interface Transcript<Ask = string> {
@@ -33,7 +31,7 @@ export interface OpenText {
 
 export type TextKind = "text" | "reasoning";
 
-export interface OpenCall {
+interface OpenCall {
   readonly item: string;
   readonly name: string;
   /** Whether its arguments still stream. */
@@ -49,7 +47,7 @@ export interface OpenRequest {
   readonly parent?: string;
 }
 
-export interface TornText {
+interface TornText {
   readonly native: string;
   readonly text: OpenText;
 }
@@ -73,6 +71,23 @@ export function without<T>(map: Readonly<Record<string, T>>, key: string): Recor
   return rest;
 }
 
+/** An open ask with our id of it, by the adapter's data. */
+export function findAsk<Ask>(
+  { asks }: Transcript<Ask>,
+  matches: (ask: Ask) => boolean,
+): [id: string, ask: Ask] | undefined {
+  return Object.entries(asks).find(([, ask]) => matches(ask));
+}
+
+/** The state after the answer to an ask. */
+export function withoutAsk<State extends { readonly transcript: Transcript<unknown> }>(
+  state: State,
+  id: string,
+): State {
+  const { transcript } = state;
+  return { ...state, transcript: { ...transcript, asks: without(transcript.asks, id) } };
+}
+
 /** The agent that a fact comes from: a sub-agent by the native id of its call, else the main agent. */
 export interface Origin {
   readonly parent?: string | undefined;
@@ -80,58 +95,86 @@ export interface Origin {
   readonly parentItem?: string | undefined;
 }
 
-/** Collects facts in their order, gives out ids, and holds the transcript. */
-export class Pen<Ask> {
-  readonly facts: HarnessFact[] = [];
-  #transcript: Transcript<Ask>;
+// Items of texts, calls and results, in one shape for all CLIs.
 
-  constructor(transcript: Transcript<Ask>) {
-    this.#transcript = transcript;
-  }
+export function messageItem(
+  native: string,
+  open: Pick<OpenText, "item" | "kind" | "parent">,
+  { status, text }: { status: Item["status"]; text: string },
+): Item {
+  const part: ContentPart =
+    open.kind === "text" ? { type: "text", text } : { type: "reasoning", text, visibility: "public" };
+  return {
+    item_id: open.item,
+    native_item_id: native,
+    ...(open.parent === undefined ? {} : { parent_id: open.parent }),
+    kind: "message",
+    role: "assistant",
+    status,
+    content: [part],
+  };
+}
 
-  get transcript(): Transcript<Ask> {
-    return this.#transcript;
-  }
+export function callItem(
+  native: string,
+  call: { item: string; name: string; parent?: string | undefined },
+  text: string,
+): Item {
+  return {
+    item_id: call.item,
+    native_item_id: native,
+    ...(call.parent === undefined ? {} : { parent_id: call.parent }),
+    kind: "tool_call",
+    role: "assistant",
+    status: "in_progress",
+    content: [{ type: "tool_call", name: call.name, arguments: text, call_id: native }],
+  };
+}
 
-  /** Any fact, with its parent where it comes from a sub-agent. */
-  add(fact: HarnessFact, origin: Origin = {}): void {
-    this.put(fact, this.itemOf(origin));
-  }
+export function resultItem(
+  native: string,
+  ids: { call: string; result: string },
+  rest: Pick<Item, "status" | "content">,
+): Item {
+  return {
+    item_id: ids.result,
+    native_item_id: native,
+    parent_id: ids.call,
+    kind: "tool_result",
+    role: "tool",
+    ...rest,
+  };
+}
 
-  unparsed(line: SpoolLine, error: string): void {
-    this.facts.push(unparsedFact(line, error));
-  }
+/** An item that starts and completes at once. */
+export function wholeItem(
+  id: string,
+  native: string | undefined,
+  { parent, ...rest }: Pick<Item, "kind" | "role" | "content"> & { parent: string | undefined },
+): Item {
+  return {
+    item_id: id,
+    ...(native === undefined ? {} : { native_item_id: native }),
+    ...(parent === undefined ? {} : { parent_id: parent }),
+    ...rest,
+    status: "completed",
+  };
+}
 
-  protected put(fact: HarnessFact, parent: string | undefined): void {
-    this.facts.push(parent === undefined ? fact : { ...fact, parent_id: parent });
-  }
+/** A plan as a status item with its progress, for views without the event `plan.updated`. */
+export function planItem(entries: readonly PlanEntry[]): Pick<Item, "kind" | "role" | "content"> {
+  const { content, ...rest } = statusItem("plan", progressOf(entries));
+  return { ...rest, content: [...content, { type: "json", json: { entries: [...entries] } }] };
+}
 
-  protected putDelta(item: string, native: string, delta: string, parent: string | undefined): void {
-    this.put({ type: "item.delta", data: { item_id: item, native_item_id: native, delta } }, parent);
-  }
+/** A status item, such as a plan, a retry or a compaction. */
+export function statusItem(label: string, detail?: string): Pick<Item, "kind" | "role" | "content"> {
+  const part: ContentPart = { type: "status", label, ...(detail === undefined ? {} : { detail }) };
+  return { kind: "status", role: "assistant", content: [part] };
+}
 
-  protected itemOf({ parent, parentItem }: Origin): string | undefined {
-    return (parent === undefined ? undefined : own(this.#transcript.calls, parent)?.item) ?? parentItem;
-  }
-
-  protected nextId(kind?: IdKind): string {
-    const { prefix, count } = this.#transcript;
-    this.remember({ count: count + 1 });
-    return toId(prefix, count + 1, kind);
-  }
-
-  protected remember(change: Partial<Transcript<Ask>>): void {
-    this.#transcript = { ...this.#transcript, ...change };
-  }
-
-  protected forgetTorn(): void {
-    const { torn: _, ...rest } = this.#transcript;
-    this.#transcript = rest;
-  }
-
-  /** Only the ids go on. */
-  protected forgetAll(): void {
-    const { prefix, count } = this.#transcript;
-    this.#transcript = { ...emptyTranscript<Ask>(prefix), count };
-  }
+function progressOf(entries: readonly PlanEntry[]): string {
+  const done = entries.filter((entry) => entry.status === "completed").length;
+  const now = entries.find((entry) => entry.status === "in_progress");
+  return `${done} of ${entries.length} done${now === undefined ? "" : `: ${now.content}`}`;
 }

@@ -34,6 +34,11 @@ export interface ToolCall {
   readonly search?: boolean;
 }
 
+/** The arguments of a call as an object. */
+export function inputOf({ input }: ToolCall): Readonly<Record<string, unknown>> {
+  return typeof input === "string" ? { input } : input;
+}
+
 /** `input` excludes cached tokens; `output` includes `reasoning`. */
 export interface AnswerUsage {
   readonly input: number;
@@ -58,7 +63,7 @@ export function textOf(deltas: readonly Delta[]): string {
 }
 
 /** The script's usage; counts that it lacks are estimated at four characters per token. */
-export function toAnswerUsage(ask: Ask, parts: readonly Part[], given: Usage = {}): AnswerUsage {
+function toAnswerUsage(ask: Ask, parts: readonly Part[], given: Usage = {}): AnswerUsage {
   const count = (what: "say" | "think" | "call"): number =>
     toTokens(parts.reduce((sum, part) => sum + (part.do === what ? sizeOf(part) : 0), 0));
   const reasoning = given.reasoning_tokens ?? count("think");
@@ -131,7 +136,7 @@ export type ModelFailure =
   | "context_length";
 
 /** `message` replaces the usual text of the failure. */
-export interface FailedAnswer {
+interface FailedAnswer {
   readonly id: string;
   readonly failure: ModelFailure;
   readonly message?: string;

@@ -27,7 +27,7 @@ export type Entry =
   | { readonly by: "tool"; readonly texts: readonly string[] }
   | { readonly by: "system"; readonly texts: readonly string[] };
 
-export interface PastCall {
+interface PastCall {
   readonly id: string;
   readonly name: string;
   readonly input: unknown;

@@ -1,10 +1,10 @@
 import { parseScript } from "../scripted-agent/script.ts";
 import type { Step } from "../scripted-agent/step.ts";
-import type { Entry } from "./ask.ts";
 import { isAside, roundOf } from "./answer.ts";
+import type { Entry } from "./ask.ts";
 import { toCallSteps } from "./tools/toolbox.ts";
 
-/** What the model has to answer: a round of a script, or a plain prompt. */
+/** The task of an answer: the next round of a script, or a plain prompt. */
 export type Cue = ScriptCue | { readonly kind: "plain"; readonly text: string };
 
 export interface ScriptCue {
@@ -115,7 +115,7 @@ export interface Round {
 }
 
 /** Splits a script into rounds, one answer each. A round ends with calls, the last one with the turn. */
-export function toRounds(script: readonly Step[]): Round[] {
+function toRounds(script: readonly Step[]): Round[] {
   const rounds: Round[] = [];
   let from = 0;
   for (const [index, step] of script.entries()) {
@@ -128,7 +128,7 @@ export function toRounds(script: readonly Step[]): Round[] {
 }
 
 /** The user's own text in a part; "" if the client itself wrote the part. */
-export function toUserText(part: string): string {
+function toUserText(part: string): string {
   const text = unquote(unwrap(part.replace(REMINDER, ""))).trim();
   const isClients = CONTEXT.test(text) || NUDGE.test(text);
   return isClients && !SCRIPT.test(text) ? "" : text;
@@ -141,12 +141,12 @@ export function findScript(text: string): string | undefined {
 }
 
 /** Whether a client reports an interrupted turn. */
-export function saysInterrupted(part: string): boolean {
+function saysInterrupted(part: string): boolean {
   return /^\s*(?:\[Request interrupted by user|<turn_aborted>)/.test(part);
 }
 
 /** Whether a client reports that the answer was cut off. It keeps the beginning as an answer of its own. */
-export function saysCutOff(part: string): boolean {
+function saysCutOff(part: string): boolean {
   return /^\s*Your response above was cut off/.test(part);
 }
 
@@ -171,7 +171,7 @@ function unquote(text: string): string {
 const PROGRESS = /\[script: (?:none|(\d+) ([\w-]+))\]/;
 
 /** The script's progress in a summary of `toSummary`, anywhere in a text. */
-export function readProgress(text: string): { script?: string; done: number } | undefined {
+function readProgress(text: string): { script?: string; done: number } | undefined {
   const mark = PROGRESS.exec(text);
   if (mark === null) return undefined;
   const [, done = "0", script = ""] = mark;

@@ -4,10 +4,9 @@ import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Answer, toAnswer, toTokens } from "./answer.ts";
 import type { Ask } from "./ask.ts";
-import type { FailCounts } from "./script-answer.ts";
-import type { HttpFailure, Frame, Wire } from "./wire.ts";
 import { asObject, parseJson } from "./json.ts";
-import { respond } from "./respond.ts";
+import { type FailCounts, respond } from "./respond.ts";
+import type { Frame, HttpFailure, Wire } from "./wire.ts";
 import { anthropic } from "./wires/anthropic.ts";
 import { chat } from "./wires/chat.ts";
 import { gemini } from "./wires/gemini.ts";
@@ -136,13 +135,13 @@ function toSideAnswer(
   return [200, { object: "list", data, has_more: false }];
 }
 
-export type Route =
+type Route =
   | { readonly kind: "answer"; readonly wire: Wire }
   | { readonly kind: "count"; readonly wire: Wire }
   | { readonly kind: "models" | "health" | "none" };
 
 /** Finds a route by the end of the path: a client's base URL may have any path before it. */
-export function findRoute(method: string, path: string): Route {
+function findRoute(method: string, path: string): Route {
   if (method === "GET" || method === "HEAD") {
     if (path.endsWith("/models")) return { kind: "models" };
     return { kind: path === "/" ? "health" : "none" };

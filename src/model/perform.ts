@@ -1,9 +1,9 @@
 import type { Step } from "../scripted-agent/step.ts";
-import { type Break, type Delta, type Part, toDeltas, toFlood, type ModelFailure } from "./answer.ts";
+import { type Break, type Delta, type ModelFailure, type Part, toDeltas, toFlood } from "./answer.ts";
 
 type Fail = Extract<Step, { do: "fail" }>;
 
-export interface Performance {
+interface Performance {
   readonly parts: readonly Part[];
   /** `broken`: a scripted failure breaks the round. */
   readonly outcome: "said" | "refused" | "broken";
@@ -47,7 +47,7 @@ const AGENT_ONLY: ReadonlySet<Step["do"]> = new Set([
 ]);
 
 /** The note about a skipped step. It is a thought, so that the script's messages stay as they are. */
-export function toSkipped(step: Step["do"]): string {
+function toSkipped(step: Step["do"]): string {
   return `The step "${step}" is skipped: a model cannot do it, only the scripted agent can.`;
 }
 

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { FailCounts } from "./script-answer.ts";
 import { Exchange, type ModelRequest } from "./exchange.ts";
+import { FailCounts } from "./respond.ts";
 
 export interface ScriptedModelOptions {
   /** The port; 0, the default, means any free one. */

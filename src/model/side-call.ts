@@ -1,4 +1,4 @@
-import { type Ask, toHistory, type Entry } from "./ask.ts";
+import { type Ask, type Entry, toHistory } from "./ask.ts";
 import { type Cue, findCue, findScript } from "./cue.ts";
 import { asObject, asText } from "./json.ts";
 
@@ -7,7 +7,7 @@ export type SideAnswer =
   | { readonly say: string }
   | { readonly tool: string; readonly input: Readonly<Record<string, unknown>> };
 
-export const TITLE = "Scripted session";
+const TITLE = "Scripted session";
 
 /** Answers a request outside of the conversation; undefined for a request of the conversation itself. */
 export function answerSideCall(ask: Ask, cue: Cue): SideAnswer | undefined {
@@ -65,9 +65,9 @@ export function toSample(schema: unknown, text = "scripted"): unknown {
 
 /**
  * The summary of a history. It contains an unfinished script, so that the script can go on. The script is encoded, so
- * that nobody takes it for a prompt.
+ * that it is not taken for a prompt.
  */
-export function toSummary(cue: Cue): string {
+function toSummary(cue: Cue): string {
   const isOver = cue.kind === "plain" || cue.done >= cue.rounds.length;
   const mark = isOver ? "[script: none]" : `[script: ${cue.done} ${toCode(cue.script)}]`;
   return `A scripted conversation so far. ${mark} ${PADDING}`;
@@ -81,7 +81,7 @@ function toCode(script: string): string {
 }
 
 /** Parses the transcript of a conversation that OpenCode puts into its request for a summary. */
-export function parseTranscript(text: string): Entry[] | undefined {
+function parseTranscript(text: string): Entry[] | undefined {
   const written = /<conversation>\n([\s\S]*)\n<\/conversation>/.exec(text)?.[1];
   if (written === undefined) return undefined;
   const [, ...pieces] = written.split(SPEAKER);

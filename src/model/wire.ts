@@ -1,4 +1,4 @@
-import type { Answer, ModelFailure } from "./answer.ts";
+import type { Answer, Break, ModelFailure } from "./answer.ts";
 import type { Ask } from "./ask.ts";
 
 /** The HTTP API of one model provider: it parses requests and writes answers. Pure. */
@@ -28,8 +28,21 @@ export function toFrame(data: unknown, event?: string): Frame {
 }
 
 /** An event whose data is no JSON. */
-export function toGarbage(event?: string): Frame {
+function toGarbage(event?: string): Frame {
   return { text: `${event === undefined ? "" : `event: ${event}\n`}data: {this is not JSON\n\n` };
+}
+
+/** The frames of a fault. True when it ends the stream. `garbage` is the name of the event that is no JSON. */
+export function* breakOff(
+  how: Break,
+  { garbage, failed }: { garbage?: string; failed: (failure: ModelFailure) => Frame },
+): Generator<Frame, boolean> {
+  if (how.fault === "garbage") {
+    yield toGarbage(garbage);
+    return false;
+  }
+  yield how.fault === "cut" ? { cut: true } : failed(how.failure);
+  return true;
 }
 
 export const FAILURE_MESSAGES: Record<ModelFailure, string> = {

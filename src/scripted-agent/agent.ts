@@ -1,10 +1,10 @@
 import type { ToolSettings } from "../contract/index.ts";
-import type { AgentLine, AgentUsage, FailureKind } from "./protocol.ts";
 import type { Answers } from "./answers.ts";
 import { Halted } from "./halt.ts";
-import type { McpServers } from "./tools/mcp.ts";
 import type { Memory } from "./memory.ts";
 import type { Output } from "./output.ts";
+import type { AgentLine, AgentUsage, FailureKind } from "./protocol.ts";
+import type { McpServers } from "./tools/mcp.ts";
 
 /** The state of the agent's process. */
 export interface Agent {
@@ -33,8 +33,6 @@ export class Ids {
     return `${kind}_${this.#process}_${this.#last}`;
   }
 }
-
-export type Emit = (line: AgentLine) => void;
 
 /** One agent in a turn: the main agent, or a sub-agent. It reports its model requests with their usage. */
 export class Scope {

@@ -1,13 +1,13 @@
 import { homedir } from "node:os";
 import { parseArgs } from "node:util";
 import type { ToolSettings } from "../contract/index.ts";
+import { LineSplitter } from "../text/line-splitter.ts";
 import { type Agent, Ids } from "./agent.ts";
 import { Answers } from "./answers.ts";
-import { parseCommand } from "./protocol.ts";
-import { LineSplitter } from "../text/line-splitter.ts";
-import { McpServers } from "./tools/mcp.ts";
 import { Memory } from "./memory.ts";
 import { Output } from "./output.ts";
+import { parseCommand } from "./protocol.ts";
+import { McpServers } from "./tools/mcp.ts";
 import { killRunningShells } from "./tools/shell.ts";
 import { Turns } from "./turns.ts";
 
@@ -91,7 +91,7 @@ function serve(memory: Memory): void {
   /** Exits at the end of stdin. Running steps finish; steps that wait for a command end, because none can come. */
   async function leave(): Promise<void> {
     lines.end();
-    // Again and again: a step that runs now may wait for a command later.
+    // Repeatedly, because a step that runs now may wait for a command later.
     const interval = setInterval(() => turns.giveUpWaiting(), 20);
     await turns.idle();
     clearInterval(interval);

@@ -1,8 +1,8 @@
-import type { AgentCommand, AgentPlanEntry } from "./protocol.ts";
 import { type Agent, Scope } from "./agent.ts";
 import { BadScript } from "./fields.ts";
 import { Halted, Refused } from "./halt.ts";
 import { performSteps } from "./perform.ts";
+import type { AgentCommand, AgentPlanEntry } from "./protocol.ts";
 import { parseScript } from "./script.ts";
 import type { Step } from "./step.ts";
 
@@ -112,7 +112,7 @@ const LONGEST_QUOTE = 10_000;
 const FILE = "hello-from-sluice.md";
 
 /** The steps for a prompt without a script: one of each usual action of an agent. */
-export function toPerformance(prompt: string): Step[] {
+function toPerformance(prompt: string): Step[] {
   const quote = prompt.length > LONGEST_QUOTE ? `${prompt.slice(0, LONGEST_QUOTE)}…` : prompt;
   const quoted = quote
     .split("\n")

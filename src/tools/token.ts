@@ -19,7 +19,6 @@ function macOf(key: Buffer, { session, createdAt, process }: ToolRun): Buffer {
     .digest();
 }
 
-/** The path of a run's requests. */
 export function toRunPath({ session, createdAt, process }: ToolRun): string {
   return `/runs/${encodeURIComponent(session)}/${createdAt}/${process}`;
 }

@@ -22,9 +22,9 @@ export interface AgentBench {
   create(session: string, spec?: Partial<SessionSpec>): Promise<void>;
   /** One turn of these steps: its end and its events. */
   play(session: string, ...steps: unknown[]): Promise<Played>;
-  /** The same, with `meanwhile` as the user. */
+  /** The same, with `meanwhile` in place of a user. */
   playWhile(session: string, steps: unknown[], meanwhile: Meanwhile): Promise<Played>;
-  /** The same, for any words. */
+  /** The same, for any prompt. */
   say(session: string, content: string | readonly ContentPart[], meanwhile?: Meanwhile): Promise<Played>;
   /** Answers the next permission of the turn. */
   permit(session: string, reply: Reply, message?: string): Meanwhile;
@@ -54,7 +54,7 @@ export interface Played {
 /** The spec of a session that uses the scripted model. */
 export type ToSpec = (model: ScriptedModel) => SessionSpec;
 
-/** An MCP server that adds, and shows a dot. */
+/** An MCP server that adds numbers, and returns an image. */
 export const SUMS = {
   command: process.execPath,
   args: [join(import.meta.dirname, "fixtures/sums-mcp.mjs")],

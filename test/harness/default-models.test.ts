@@ -17,7 +17,7 @@ interface Able {
   readonly plans: boolean;
   /** Whether its default model is offered a tool that asks the user: Gemini CLI offers its own to a terminal alone. */
   readonly asks: boolean;
-  /** How it ends a turn whose model refuses: the wires of Codex and Gemini CLI have no word for it. */
+  /** The stop reason of a turn whose model refuses: the wires of Codex and Gemini CLI have none for it. */
   readonly refusal: "refusal" | "end_turn";
 }
 
@@ -35,7 +35,7 @@ const WEATHER = {
   inputSchema: { type: "object", properties: { city: { type: "string" } } },
 };
 
-/** As a new user runs them: the scripted model, and no model named. It offers other tools than a named one may. */
+/** Agents without a chosen model, as a new user runs them. They may offer other tools than with a chosen one. */
 describe.each(AGENTS)("%s with its default model", (id, { harness, plans, asks, refusal }) => {
   const { reason } = requireAgent(id);
   let bench: AgentBench;

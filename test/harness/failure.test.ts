@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { toFailure as toAcpFailure } from "../../src/harness/acp/failure.ts";
-import { toFailure as toAmpFailure } from "../../src/harness/amp/failure.ts";
+import { toFailure as toAmpFailure } from "../../src/harness/amp/turns.ts";
 import { toCode as toClaudeCode } from "../../src/harness/claude/failure.ts";
 import { toFailure as toCodexFailure } from "../../src/harness/codex/failure.ts";
-import { toEventError, toNativeError } from "../../src/harness/opencode/failure.ts";
+import { toEventError, toNativeError } from "../../src/harness/opencode/turns.ts";
 
 /** The code that each agent's adapter gives to one HTTP status of the model's provider. */
 const CODES: Readonly<Record<string, (status: number) => string | undefined>> = {

@@ -8,7 +8,7 @@ import { assistantTexts, expectLawful } from "../support/laws.ts";
 import { LED_TO_MODEL } from "../support/model.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 
-/** Gemini CLI never asks again when an answer broke off in its middle, so it is spared that one. */
+/** Gemini CLI does not retry an answer that was cut, so it is left out of that case. */
 const GIVES_UP: AgentId = "gemini";
 
 describe("kill -9 of the network bridge's end outside in the middle of a real agent's turn", () => {
@@ -38,7 +38,7 @@ describe("kill -9 of the network bridge's end outside in the middle of a real ag
         env: env(model.url),
         permissionMode: "bypass",
       });
-      // Once while the model is asked, and once while it is not.
+      // Once during a model request, and once between two.
       const steps = [{ sleep: 2_000 }, { shell: "sleep 1; echo of the shell" }, { say: "the very end" }];
       const events: SluiceEvent[] = [];
       const killed: Promise<number>[] = [];
@@ -62,7 +62,7 @@ describe("kill -9 of the network bridge's end outside in the middle of a real ag
   );
 });
 
-/** How many processes of it were killed: the program, never the shell that starts it again. */
+/** Kills the program, never the shell that restarts it. Returns the count of killed processes. */
 async function killBridge(server: TestServer, session: string): Promise<number> {
   const { events } = await server.client.events.page(session, { extensions: true });
   const boot = events.find((event) => event.type === "sandbox.boot");

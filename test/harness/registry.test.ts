@@ -5,7 +5,7 @@ import { SluiceError } from "../../src/contract/index.ts";
 import { coverageOf, FEATURES } from "../../src/harness/coverage.ts";
 import type { Harness } from "../../src/harness/port.ts";
 import { findHarness, harnesses } from "../../src/harness/registry.ts";
-import { findOwnProgram } from "../../src/harness/launch/own-program.ts";
+import { findOwnProgram } from "../../src/harness/launch/executable.ts";
 import { scripted } from "../../src/harness/scripted/harness.ts";
 import { sample } from "./scripted/sample.ts";
 import { withSample } from "./samples.ts";

@@ -1,7 +1,7 @@
 import type { ContentPart, EventOf, Item, SluiceEvent } from "../../src/contract/index.ts";
 import { ofType } from "../support/engine.ts";
 
-/** The words of the main agent, as every reader sees them at the end. */
+/** The main agent's texts at the end of the log. */
 export function wordsOf(events: readonly SluiceEvent[], kind: "text" | "reasoning" = "text"): string[] {
   return ofType(events, "item.completed")
     .filter(({ data: { item }, parent_id: parent }) => isSaid(item) && parent === undefined)

@@ -50,7 +50,7 @@ describe.each(AGENTS)("%s", (id) => {
     expect([read(work, "p1.txt"), read(work, "p2.txt")]).toEqual(["1\n", "2\n"]);
     expect(existsSync(join(work, "b.txt"))).toBe(false);
     expect(read(work, "sub.txt")).toBe("sub\n");
-    // An agent that repeats its prompt puts the script as JSON text within JSON, with other quotes.
+    // An agent that prints its prompt has the script as JSON text within JSON, with escaped quotes.
     for (const said of ["first words", "last words"]) expect(out).toContain(`"${said}"`);
     // Gemini's line format has no thoughts.
     if (id !== "gemini") expect(out).toContain('"thinking of it"');
@@ -69,7 +69,7 @@ async function run(id: AgentId, program: string, prompt: string) {
   const child = spawn(program, [...args, prompt], {
     cwd: work,
     stdio: ["ignore", "pipe", "pipe"],
-    // A group of its own, so that all that it started can be ended with it.
+    // A process group of its own, so that its children end with it.
     detached: true,
     env: { PATH: path, HOME: home, TMPDIR: temporary, ...env },
   });
@@ -88,7 +88,7 @@ function endGroup(pid: number | undefined): void {
   try {
     if (pid !== undefined) process.kill(-pid, "SIGKILL");
   } catch {
-    // It ended by itself.
+    // It has exited by itself.
   }
 }
 

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { AgentId } from "../support/agents.ts";
 
-/** How each real agent is run for one prompt, with a home of its own and the scripted model for its model. */
+/** The command of each real agent for one prompt, with a home of its own and the scripted model. */
 export interface AgentRun {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -30,7 +30,7 @@ const AGENTS: Record<AgentId, Prepare> = {
       ANTHROPIC_API_KEY: "any",
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
       DISABLE_AUTOUPDATER: "1",
-      // Its flag is refused to root otherwise.
+      // Otherwise root may not use the flag.
       IS_SANDBOX: "1",
     },
   }),

@@ -38,7 +38,7 @@ describe.each(WIRES.map((wire) => ({ wire, name: wire.id })))("$name", ({ wire }
     }
     const said = await say(model.url, wire, { texts: [toScript(kind, 2)], stream: true });
     expect(said.text).toBe("one two three four");
-    // The same conversation, begun anew, fails anew.
+    // A new run of the same conversation fails again.
     expect((await request(wire, toScript(kind, 2), false)).status).not.toBe(200);
   });
 

@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => model.close());
 
-/** Asks by chat completions, whose messages are the plainest. */
+/** Asks by chat completions, which have the simplest messages. */
 async function chat(messages: unknown[], more: Record<string, unknown> = {}): Promise<Json> {
   const response = await post(`${model.url}/v1/chat/completions`, {
     model: "m",

@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => model.close());
 
-/** The tools of the real clients, as far as the steps need them: name and arguments. */
+/** The real clients' tools that the steps need: names and arguments. */
 const CLIENTS: Record<string, Record<string, string[]>> = {
   claude: {
     Bash: ["command", "description"],

@@ -153,7 +153,7 @@ function expectAllClosed(lines: readonly AgentLine[]): void {
   expect(lines.at(-1)?.type).toBe("turn.ended");
 }
 
-/** A killed child may be a zombie until its new parent has taken note. */
+/** A killed child may be a zombie until its new parent reaps it. */
 async function isGone(pid: number): Promise<boolean> {
   for (let look = 0; look < 500; look++) {
     const stat = join("/proc", String(pid), "stat");

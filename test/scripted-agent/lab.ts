@@ -29,7 +29,7 @@ export async function bundleAgent(folder: string): Promise<string> {
   return file;
 }
 
-/** A lab for the tests of a file: after each no child lives, and nothing is left behind the last. */
+/** A lab for the tests of one file. It stops its agents after each test, and removes its files at the end. */
 export function openLab(): AgentLab {
   const lab = new AgentLab();
   afterEach(() => lab.stopAll());

@@ -138,7 +138,7 @@ describe("MCP over streamable HTTP", () => {
         if (params?.name === "hang") return response.write(": waiting\n\n");
         response.write(`event: message\r\ndata: {"jsonrpc":"2.0","method":"notifications/progress"}\r\n\r\n`);
         response.write(`event: message\ndata: ${JSON.stringify(answer)}\n\n`);
-        // The stream stays open: the answer alone ends the call.
+        // The stream stays open. The answer ends the call.
       });
     });
     await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));

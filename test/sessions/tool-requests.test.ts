@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { EventDraft } from "../../src/contract/index.ts";
-import { toSettings as toAmpSettings } from "../../src/harness/amp/config.ts";
+import { toSettings as toAmpSettings } from "../../src/harness/amp/launch.ts";
 import { toRequestId, findOpenCall, withdrawnRequests } from "../../src/sessions/actions/tool-requests.ts";
 import { Drafts } from "../../src/sessions/fold/drafts.ts";
 import { emptyFold, type SessionFold } from "../../src/sessions/fold/session-fold.ts";

@@ -137,7 +137,7 @@ function partsOf<T extends "tool_call" | "tool_result">(
   return parts.filter((part) => part.type === type) as unknown as { type: T; call_id: string }[];
 }
 
-/** In no file, no list of processes, no event and no request of the model's: only in the agent's environment. */
+/** Expects the token only in the agent's environment: in no file, process list, event or model request. */
 async function expectNoToken({ test, model }: AgentBench): Promise<void> {
   const { createdAt } = await test.engine.info("s");
   const key = await readKey(join(test.folder, "tools"));

@@ -6,7 +6,7 @@ import { startServer, type TestServer } from "../support/server.ts";
 
 const WEATHER = { name: "weather", description: "The weather of a city", inputSchema: { type: "object" } };
 
-/** In an isolated sandbox where this host has one: the connection to the listener is made again through the egress proxy. */
+/** Isolated where this host can do that: there the program reconnects through the egress proxy. */
 describe("a call through kill -9 of the server", () => {
   let server: TestServer;
   beforeAll(async () => {

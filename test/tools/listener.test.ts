@@ -36,7 +36,7 @@ describe("the listener", () => {
         expect([answer.status, await answer.text()], `${method} ${given}`).toEqual([401, "{}"]);
       }
     }
-    // Its token is right, and the run is over: no difference to be seen.
+    // A valid token of an ended run gets the same answer as a wrong one.
     const over = await ask(`${other.url}/tools`, other.token);
     expect([over.status, await over.text()]).toEqual([401, "{}"]);
     expect((await ask(new URL("/", url).href, token)).status).toBe(401);

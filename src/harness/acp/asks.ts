@@ -1,12 +1,12 @@
 import { isRecord } from "../fields.ts";
+import type { HarnessCommand } from "../port.ts";
 import type { Params, RpcId } from "../rpc.ts";
 import type { PermissionMetadata } from "../scribe.ts";
 import { own } from "../transcript.ts";
-import type { AcpAsk, ToolNotes } from "./state.ts";
+import type { AcpDialect, AcpReading, Answer, AnswerBody } from "./dialect.ts";
 import { parentOf } from "./messages.ts";
+import type { AcpAsk, ToolNotes } from "./state.ts";
 import { readTool, settleTool } from "./tools.ts";
-import type { HarnessCommand } from "../port.ts";
-import type { AcpDialect, AcpReading, Answer, NamelessAnswer } from "./dialect.ts";
 
 /** `session/request_permission`. The request carries the call, which may be new. */
 export function askPermission(
@@ -72,12 +72,12 @@ export function toResult(dialect: AcpDialect, ask: AcpAsk, command: Answer): unk
 }
 
 /** The inverse of `toResult`, without our id of the ask. */
-export function toAnswer(dialect: AcpDialect, ask: AcpAsk, result: Params): NamelessAnswer | undefined {
+export function toAnswer(dialect: AcpDialect, ask: AcpAsk, result: Params): AnswerBody | undefined {
   if (ask.kind !== "permission") return dialect.fromAnswer?.(ask, result);
   const { outcome, _meta: meta } = result;
   if (!isRecord(outcome)) return undefined;
   const option = ask.options?.find(({ id }) => id === outcome["optionId"]);
-  const reply = option === undefined ? withdrawn(ask) : REPLIES[option.kind];
+  const reply = option === undefined ? replyOfCancelled(ask) : REPLIES[option.kind];
   if (reply === undefined) return undefined;
   const message = isRecord(meta) && typeof meta["message"] === "string" ? meta["message"] : undefined;
   return { type: "permission", reply, ...(message === undefined ? {} : { message }) };
@@ -98,7 +98,7 @@ const REPLIES: Readonly<Record<string, Permission["reply"]>> = {
   reject_always: "reject",
 };
 
-/** A cancelled ask means an interrupt, unless the options had no rejection. */
-function withdrawn(ask: AcpAsk): "reject" | undefined {
+/** A cancelled ask is part of an interrupt, unless its options had no rejection. */
+function replyOfCancelled(ask: AcpAsk): "reject" | undefined {
   return ask.options?.some(({ kind }) => kind.startsWith("reject")) ? undefined : "reject";
 }

@@ -1,15 +1,15 @@
 import type { ContentPart } from "../../contract/index.ts";
-import { isRecord } from "../fields.ts";
-import type { Params } from "../rpc.ts";
 import { toUnifiedDiff } from "../../text/unified-diff.ts";
+import { exitPart, imagePart } from "../content-part.ts";
+import { asText, isRecord, toRecords } from "../fields.ts";
+import type { Params } from "../rpc.ts";
 
 /** A content block of ACP as parts of an item. */
 export function toParts(block: Params): ContentPart[] {
   const { type, text, data, mimeType, uri, resource } = block;
   if (type === "text" && typeof text === "string") return [{ type: "text", text }];
   if (type === "image" && typeof data === "string") {
-    const mime = typeof mimeType === "string" ? mimeType : "image/png";
-    return [{ type: "image", path: `data:${mime};base64,${data}`, mime }];
+    return [imagePart(data, asText(mimeType) ?? "image/png")];
   }
   if (type === "resource_link" && typeof uri === "string") {
     return [{ type: "file_ref", path: uri.replace(/^file:\/\//, ""), action: "read" }];
@@ -31,7 +31,7 @@ export function textOf(content: unknown): string {
 }
 
 /** The images and other parts of a tool's content. */
-export function imagesOf(content: unknown): ContentPart[] {
+function imagesOf(content: unknown): ContentPart[] {
   return blocksOf(content)
     .filter((block) => block["type"] !== "text")
     .flatMap(toParts);
@@ -39,9 +39,7 @@ export function imagesOf(content: unknown): ContentPart[] {
 
 /** References to the files that a tool's content changes. */
 export function filesOf(content: unknown): ContentPart[] {
-  if (!Array.isArray(content)) return [];
-  return content.filter(isRecord).flatMap((entry): ContentPart[] => {
-    const { type, path, oldText, newText } = entry;
+  return toRecords(content).flatMap(({ type, path, oldText, newText }): ContentPart[] => {
     if (type !== "diff" || typeof path !== "string" || typeof newText !== "string") return [];
     if (typeof oldText !== "string" || oldText === "") return [{ type: "file_ref", path, action: "write" }];
     const diff = toUnifiedDiff(path, oldText, newText);
@@ -50,15 +48,13 @@ export function filesOf(content: unknown): ContentPart[] {
 }
 
 export function pathsOf(locations: unknown): string[] {
-  if (!Array.isArray(locations)) return [];
-  return locations.filter(isRecord).flatMap(({ path }) => (typeof path === "string" ? [path] : []));
+  return toRecords(locations).flatMap(({ path }) => asText(path) ?? []);
 }
 
 function blocksOf(content: unknown): Params[] {
-  if (!Array.isArray(content)) return [];
-  return content
-    .filter(isRecord)
-    .flatMap(({ type, content: block }) => (type === "content" && isRecord(block) ? [block] : []));
+  return toRecords(content).flatMap(({ type, content: block }) =>
+    type === "content" && isRecord(block) ? [block] : [],
+  );
 }
 
 export interface Outcome {
@@ -71,14 +67,10 @@ export interface Outcome {
 export function toOutcome(fields: Params): Outcome {
   const { status, content, rawOutput } = fields;
   const code = exitCode(rawOutput);
-  const hasFailed = code !== undefined && code !== 0;
   return {
     output: outputOf(content, rawOutput),
-    failed: status === "failed" || hasFailed,
-    content: [
-      ...imagesOf(content),
-      ...(hasFailed ? [{ type: "json" as const, json: { exit_code: code } }] : []),
-    ],
+    failed: status === "failed" || (code !== undefined && code !== 0),
+    content: [...imagesOf(content), ...exitPart(code)],
   };
 }
 

@@ -1,40 +1,38 @@
 import type { SpoolLine } from "../../contract/index.ts";
+import { asText, defined, isRecord, parseObject, toFields, toNames } from "../fields.ts";
 import type { Decoded } from "../port.ts";
-import { isRecord } from "../fields.ts";
-import { type Params, type RpcError, type RpcMessage, toRpcMessage, toRefusal } from "../rpc.ts";
+import { type Params, type RpcError, type RpcMessage, toRefusal, toRpcMessage } from "../rpc.ts";
 import { own, without } from "../transcript.ts";
-import { parseObject, unparsedFact } from "../line.ts";
-import { type AcpDialect, AcpReading } from "./dialect.ts";
-import { endPrompt, failPrompt } from "./turns.ts";
-import type { AcpState } from "./state.ts";
-import { failHandshake, readHandshake, isHandshake } from "./handshake.ts";
 import { askPermission } from "./asks.ts";
-import { noteSent } from "./sent.ts";
-import { endSpeech, childAnchor, readChunk, MAIN, parentOf } from "./messages.ts";
-import { toEntries, readTool } from "./tools.ts";
+import { type AcpDialect, AcpReading } from "./dialect.ts";
+import { noteSent } from "./encode.ts";
+import { failHandshake, isHandshake, readHandshake } from "./handshake.ts";
+import { childAnchor, endSpeech, MAIN, parentOf, readChunk } from "./messages.ts";
+import type { AcpState } from "./state.ts";
+import { readTool, toEntries } from "./tools.ts";
+import { endPrompt, failPrompt } from "./turns.ts";
 
 /** One line of an ACP agent as facts. Never throws, whatever the bytes. */
 export function decodeAcp(dialect: AcpDialect, state: AcpState, line: SpoolLine): Decoded<AcpState> {
   if (line.dir === "in") return { state: noteSent(dialect, state, line), facts: [] };
   if (line.dir !== "out") return { state, facts: [] };
-  const value = parseObject(line);
-  const message = typeof value === "string" ? undefined : toRpcMessage(value);
-  if (typeof value === "string") return { state, facts: [unparsedFact(line, value)] };
   const reading = new AcpReading(dialect, state);
-  if (!message) {
-    const trouble = readPrinted(reading, value);
-    if (trouble !== undefined) reading.scribe.unparsed(line, trouble);
-    return reading.decoded();
-  }
-  dialect.before?.(reading, message);
-  const trouble = readMessage(reading, message);
-  if (trouble !== undefined) reading.scribe.unparsed(line, trouble);
+  const value = parseObject(line);
+  const problem = typeof value === "string" ? value : readValue(reading, value);
+  if (problem !== undefined) reading.scribe.unparsed(line, problem);
   return reading.decoded();
+}
+
+function readValue(reading: AcpReading, value: Params): string | undefined {
+  const message = toRpcMessage(value);
+  if (!message) return readPrinted(reading, value);
+  reading.dialect.before?.(reading, message);
+  return readMessage(reading, message);
 }
 
 /** A printed line of a mode without a protocol, as recordings have it. */
 function readPrinted(reading: AcpReading, value: Params): string | undefined {
-  const form = reading.dialect.forms?.find((form) => form.isOf(value));
+  const form = reading.dialect.forms?.find((form) => form.matches(value));
   return form ? form.read(reading, value) : "the line is no JSON-RPC message";
 }
 
@@ -76,7 +74,7 @@ function readRequest(
 function readResult(reading: AcpReading, id: string | number, result: unknown): string | undefined {
   const method = answered(reading, id);
   if (method === undefined) return undefined;
-  if (method === "session/prompt") endPrompt(reading, String(id), isRecord(result) ? result : NOTHING);
+  if (method === "session/prompt") endPrompt(reading, String(id), toFields(result));
   if (isHandshake(reading, method)) readHandshake(reading, method, result);
   return undefined;
 }
@@ -89,8 +87,6 @@ function readRefusal(reading: AcpReading, id: string | number, error: RpcError):
   return undefined;
 }
 
-const NOTHING: Params = {};
-
 /** The method of our request. A second answer to it is ignored. */
 function answered(reading: AcpReading, id: string | number): string | undefined {
   const key = String(id);
@@ -99,21 +95,13 @@ function answered(reading: AcpReading, id: string | number): string | undefined 
   return method;
 }
 
-/** Updates that the log does not need: the agent's abilities and settings. */
-const NOISE = new Set([
-  "user_message_chunk",
-  "available_commands_update",
-  "current_mode_update",
-  "config_option_update",
-  "session_info_update",
-  "compaction_summary_chunk",
-  "plan_removed",
-  "subagent_update",
-  "session_message",
-  "session_message_chunk",
-]);
+/** Updates that the log does not need, such as the agent's abilities and settings. */
+const NOISE: ReadonlySet<string> = toNames(`
+  user_message_chunk available_commands_update current_mode_update config_option_update session_info_update
+  compaction_summary_chunk plan_removed subagent_update session_message session_message_chunk
+`);
 
-/** One `session/update`. A text says why it has no meaning. */
+/** Reads a `session/update`. Returns the problem of an unknown or malformed one. */
 export function readUpdate(reading: AcpReading, params: Params): string | undefined {
   const { update } = params;
   if (!isRecord(update)) return "a session/update without an update";
@@ -124,7 +112,7 @@ export function readUpdate(reading: AcpReading, params: Params): string | undefi
   return isRead ? undefined : `a session/update of an unknown kind: ${JSON.stringify(type)?.slice(0, 60)}`;
 }
 
-/** The origin of an update: the agent itself, or one of its sub-agents. */
+/** The origin of an update: the main agent, or one of its sub-agents. */
 export function originOf(reading: AcpReading, params: Params): string {
   const { sessionId } = params;
   if (!reading.dialect.hasChildren || typeof sessionId !== "string") return MAIN;
@@ -180,10 +168,7 @@ function readCost(reading: AcpReading, { cost }: Params): boolean {
 function readCompaction(reading: AcpReading, { status, summary, trigger }: Params, origin: string): boolean {
   if (status === "in_progress" || status === "pending" || status === "failed") return true;
   endSpeech(reading, origin);
-  reading.scribe.compacted({
-    ...(typeof trigger === "string" ? { trigger } : {}),
-    ...(typeof summary === "string" ? { summary } : {}),
-  });
+  reading.scribe.compacted(defined({ trigger: asText(trigger), summary: asText(summary) }));
   return true;
 }
 

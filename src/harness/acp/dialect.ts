@@ -4,7 +4,6 @@ import type { Params, RpcMessage } from "../rpc.ts";
 import { LineReading } from "../scribe.ts";
 import type { AcpAsk, AcpState, Wishes } from "./state.ts";
 
-/** One line of an ACP agent while it is read. */
 export class AcpReading extends LineReading<AcpState, AcpAsk> {
   readonly dialect: AcpDialect;
 
@@ -20,7 +19,7 @@ export interface AcpDialect {
   tool?(fields: Params, reading: AcpReading): NamedTool | undefined;
   /** The usage in the answer to a prompt. */
   usage?(result: Params, reading: AcpReading): readonly ModelUsage[];
-  /** The settings of an open session; a text says why one is impossible. */
+  /** The settings of an open session, or the reason why one is impossible. */
   settings?(wishes: Wishes, offer: Params): readonly Setting[] | string;
   /** Whether the open session is not ready for a prompt yet. */
   awaits?(state: AcpState): boolean;
@@ -31,7 +30,7 @@ export interface AcpDialect {
   /** The result for one of its own requests. */
   answer?(ask: AcpAsk, command: Answer): unknown;
   /** The inverse of `answer`. */
-  fromAnswer?(ask: AcpAsk, result: Params): NamelessAnswer | undefined;
+  fromAnswer?(ask: AcpAsk, result: Params): AnswerBody | undefined;
   /** The request for a message into a running turn, and its inverse. */
   steer?: {
     readonly method: string;
@@ -84,11 +83,11 @@ type Question = Extract<HarnessCommand, { type: "question" }>;
 export type Answer = Permission | Question;
 
 /** An answer without our id of the ask. */
-export type NamelessAnswer = Omit<Permission, "id"> | Omit<Question, "id">;
+export type AnswerBody = Omit<Permission, "id"> | Omit<Question, "id">;
 
 /** The printed lines of a CLI without a protocol. */
 export interface PrintedForm {
-  isOf(line: Params): boolean;
-  /** Reads a line; a text says why it has no meaning. */
+  matches(line: Params): boolean;
+  /** Reads a line. Returns the problem of an unknown or malformed one. */
   read(reading: AcpReading, line: Params): string | undefined;
 }

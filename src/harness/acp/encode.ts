@@ -1,14 +1,14 @@
+import type { ContentPart, SpoolLine } from "../../contract/index.ts";
+import { fromPartText, imagePart, partText } from "../content-part.ts";
+import { asText, type Fields, isRecord, toFields, toRecords } from "../fields.ts";
 import type { HarnessCommand } from "../port.ts";
-import { own } from "../transcript.ts";
-import { toResult } from "./asks.ts";
+import { type Params, parseRpc, type RpcId, toNotification, toRequest, toResponse } from "../rpc.ts";
+import { findAsk, own, withoutAsk } from "../transcript.ts";
+import { toAnswer, toResult } from "./asks.ts";
 import type { AcpDialect } from "./dialect.ts";
-import { partText, fromPartText } from "../part-text.ts";
-import { isRecord } from "../fields.ts";
-import { toNotification, toRequest, toResponse } from "../rpc.ts";
 import { type AcpState, isRunning } from "./state.ts";
-import type { ContentPart } from "../../contract/index.ts";
+import { FEEDBACK } from "./turns.ts";
 
-/** The lines that carry a command to the agent. */
 export function encodeAcp(
   dialect: AcpDialect,
   state: AcpState,
@@ -54,10 +54,8 @@ function interruption({ transcript }: AcpState, session: string): string[] {
   ];
 }
 
-type Block = Readonly<Record<string, unknown>>;
-
 /** A message as ACP's content blocks. Parts other than texts and inline images are named by their path. */
-export function toBlocks(content: readonly ContentPart[]): Block[] {
+function toBlocks(content: readonly ContentPart[]): Fields[] {
   return content.map((part) => {
     if (part.type !== "image") return { type: "text", text: partText(part) };
     const data = /^data:([^;,]*);base64,(.*)$/s.exec(part.path);
@@ -67,17 +65,99 @@ export function toBlocks(content: readonly ContentPart[]): Block[] {
 }
 
 /** The inverse of `toBlocks`, for reading recordings. */
-export function fromBlocks(blocks: unknown): ContentPart[] {
-  if (!Array.isArray(blocks)) return [];
-  return blocks.filter(isRecord).map((block): ContentPart => {
+function fromBlocks(blocks: unknown): ContentPart[] {
+  return toRecords(blocks).map((block): ContentPart => {
     const { type, text, mimeType, data, uri } = block;
     if (type === "image" && typeof data === "string") {
-      const mime = typeof mimeType === "string" ? mimeType : "image/png";
-      return { type: "image", path: `data:${mime};base64,${data}`, mime };
+      return imagePart(data, asText(mimeType) ?? "image/png");
     }
     if (typeof uri === "string")
       return { type: "file_ref", path: uri.replace(/^file:\/\//, ""), action: "read" };
     if (typeof text !== "string") return { type: "json", json: block };
     return fromPartText(text);
   });
+}
+
+/** The state after a line to the agent, for reading its answers. */
+export function noteSent(dialect: AcpDialect, state: AcpState, line: SpoolLine): AcpState {
+  const message = parseRpc(line);
+  if (!message) return state;
+  switch (message.kind) {
+    case "request":
+      return noteRequest(state, message);
+    case "notification":
+      return message.method === "session/cancel" && isRunning(state)
+        ? { ...state, isCancelled: true }
+        : state;
+    case "result":
+      return noteAnswer(dialect, state, { rpc: message.id, result: message.result });
+    case "error":
+      return noteAnswer(dialect, state, { rpc: message.id, result: undefined });
+  }
+}
+
+function noteRequest(
+  state: AcpState,
+  { id, method, params }: { id: RpcId; method: string; params: Params },
+): AcpState {
+  const next = { ...state, sent: { ...state.sent, [String(id)]: method } };
+  if (method === "session/new") return { ...next, servers: serversOf(params) };
+  if (method !== "session/load" && method !== "session/resume") return next;
+  const session = params["sessionId"];
+  return {
+    ...next,
+    servers: serversOf(params),
+    ...(typeof session === "string" ? { session } : {}),
+    ...(method === "session/load" ? { isReplaying: true } : {}),
+  };
+}
+
+function noteAnswer(
+  dialect: AcpDialect,
+  state: AcpState,
+  { rpc, result }: { rpc: RpcId; result: unknown },
+): AcpState {
+  const found = findAsk(state.transcript, (ask) => ask.rpc === rpc);
+  if (!found) return state;
+  const [id, ask] = found;
+  const next = withoutAsk(state, id);
+  const answer = isRecord(result) ? toAnswer(dialect, ask, result) : undefined;
+  if (ask.kind !== "permission" || answer?.type !== "permission" || answer.reply !== "reject") return next;
+  return {
+    ...next,
+    denied: ask.call === undefined ? state.denied : [...state.denied, ask.call],
+    words: answer.message === undefined ? state.words : [...state.words, answer.message],
+  };
+}
+
+function serversOf({ mcpServers }: Params): string[] {
+  return toRecords(mcpServers).flatMap(({ name }) => asText(name) ?? []);
+}
+
+/** The command of a line on stdin: the inverse of `encode`. */
+export function toAcpCommand(
+  dialect: AcpDialect,
+  state: AcpState,
+  line: SpoolLine,
+): HarnessCommand | undefined {
+  const message = parseRpc(line);
+  if (!message) return undefined;
+  if (message.kind === "notification") {
+    return message.method === "session/cancel" ? { type: "interrupt" } : undefined;
+  }
+  if (message.kind === "request") {
+    const { id, method, params } = message;
+    const inputId = String(id);
+    if (method === dialect.steer?.method) {
+      return { type: "steer", inputId, content: [{ type: "text", text: dialect.steer.text(params) }] };
+    }
+    if (method !== "session/prompt" || inputId.endsWith(FEEDBACK)) return undefined;
+    return { type: "prompt", inputId, content: fromBlocks(params["prompt"]) };
+  }
+  const found = findAsk(state.transcript, (ask) => ask.rpc === message.id);
+  if (!found) return undefined;
+  const [id, ask] = found;
+  const result = toFields(message.kind === "result" ? message.result : undefined);
+  const answer = toAnswer(dialect, ask, result);
+  return answer === undefined ? undefined : ({ ...answer, id } as HarnessCommand);
 }

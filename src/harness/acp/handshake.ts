@@ -1,10 +1,10 @@
-import { isRecord } from "../fields.ts";
+import { asText, defined, isRecord, toFields, toRecords } from "../fields.ts";
 import { type Params, type RpcError, toRequest } from "../rpc.ts";
 import { without } from "../transcript.ts";
-import { failTurn } from "./turns.ts";
+import type { AcpReading, Setting } from "./dialect.ts";
 import { toFailure } from "./failure.ts";
 import type { AgentOffer, Wishes } from "./state.ts";
-import type { AcpReading, Setting } from "./dialect.ts";
+import { failTurn } from "./turns.ts";
 
 /** The first line. Files and terminals are not offered, since the agent has its own. */
 export function greet(): readonly string[] {
@@ -31,7 +31,7 @@ const STEPS = new Set([
 const OPENING = new Set(["session/new", "session/load", "session/resume", "session/fork"]);
 
 export function readHandshake(reading: AcpReading, method: string, result: unknown): void {
-  const given = isRecord(result) ? result : {};
+  const given = toFields(result);
   if (method === "initialize") return readOffer(reading, given);
   if (method === "authenticate") return open(reading);
   if (method === reading.dialect.fork?.method) return openFork(reading, reading.dialect.fork.session(given));
@@ -50,14 +50,14 @@ export function failHandshake(reading: AcpReading, method: string, error: RpcErr
 const AUTH_REQUIRED = -32000;
 
 function readOffer(reading: AcpReading, result: Params): void {
-  const capabilities = isRecord(result["agentCapabilities"]) ? result["agentCapabilities"] : {};
-  const sessions = isRecord(capabilities["sessionCapabilities"]) ? capabilities["sessionCapabilities"] : {};
-  const [method] = Array.isArray(result["authMethods"]) ? result["authMethods"].filter(isRecord) : [];
+  const capabilities = toFields(result["agentCapabilities"]);
+  const sessions = toFields(capabilities["sessionCapabilities"]);
+  const [method] = toRecords(result["authMethods"]);
   const agent: AgentOffer = {
     canLoad: capabilities["loadSession"] === true,
     canResume: isRecord(sessions["resume"]),
     canFork: isRecord(sessions["fork"]),
-    ...(typeof method?.["id"] === "string" ? { auth: method["id"] } : {}),
+    ...defined({ auth: asText(method?.["id"]) }),
   };
   reading.change({ agent, phase: "opening" });
   open(reading);
@@ -98,9 +98,7 @@ function readOpened(reading: AcpReading, result: Params): void {
   const { wishes, session: asked } = reading.state;
   const session = typeof result["sessionId"] === "string" ? result["sessionId"] : (asked ?? wishes?.resume);
   reading.change({ session, wishes: undefined, isReplaying: undefined, phase: "tuning" });
-  if (session !== undefined) {
-    reading.scribe.add({ type: "session.started", native_session_id: session, data: {} });
-  }
+  if (session !== undefined) reading.scribe.session(session);
   if (!wishes) return settle(reading);
   const settings = (reading.dialect.settings ?? offeredSettings)(wishes, { ...result, sessionId: session });
   if (typeof settings === "string") return refuse(reading, settings);
@@ -131,14 +129,14 @@ function refuse(reading: AcpReading, why: string): void {
   failTurn(reading, { error: { code: "invalid_request", message: why }, stopReason: "model_error" });
 }
 
-/** How the permission modes of a session are called by agents that have them. */
+/** Agents' names of a session's permission modes. */
 const MODES: Readonly<Record<string, readonly string[]>> = {
   plan: ["plan", "read-only", "readonly", "architect"],
   acceptEdits: ["acceptEdits", "autoEdit", "auto_edit", "auto-edit"],
 };
 
-/** The session's wishes as settings that the agent offers; a text says which required one is missing. */
-export function offeredSettings(wishes: Wishes, offer: Params): readonly Setting[] | string {
+/** The session's wishes as settings that the agent offers, or the error that one is not offered. */
+function offeredSettings(wishes: Wishes, offer: Params): readonly Setting[] | string {
   const session = String(offer["sessionId"]);
   const wanted = [modeSetting(wishes, offer), modelSetting(wishes, offer), effortSetting(wishes, offer)];
   const missing = wanted.find((setting) => typeof setting === "string");
@@ -185,16 +183,14 @@ function toOption(id: string, configId: string, value: string): Setting {
 }
 
 function findOption(offer: Params, category: string): { id: string; values: string[] } | undefined {
-  const options = Array.isArray(offer["configOptions"]) ? offer["configOptions"].filter(isRecord) : [];
+  const options = toRecords(offer["configOptions"]);
   const found = options.find((option) => option["category"] === category);
   if (!found) return undefined;
   return { id: String(found["id"]), values: idsOf(found, { list: "options", id: "value" }) };
 }
 
 function idsOf(holder: unknown, { list, id }: { list: string; id: string }): string[] {
-  const entries = isRecord(holder) ? holder[list] : undefined;
-  if (!Array.isArray(entries)) return [];
-  return entries.filter(isRecord).flatMap((entry) => (typeof entry[id] === "string" ? [entry[id]] : []));
+  return toRecords(toFields(holder)[list]).flatMap((entry) => asText(entry[id]) ?? []);
 }
 
 function listed(...lists: (readonly string[] | undefined)[]): string {

@@ -1,15 +1,17 @@
-import type { Harness } from "../port.ts";
+import { isAbsolute } from "node:path";
+import { type Launch, type SessionSpec, SluiceError } from "../../contract/index.ts";
+import { type Cli, findCli } from "../launch/cli.ts";
+import { hostOf, mcpHosts } from "../launch/provider.ts";
+import type { Detected, Harness, LaunchContext } from "../port.ts";
 import { decodeAcp } from "./decode.ts";
 import type { AcpDialect } from "./dialect.ts";
-import { encodeAcp } from "./encode.ts";
+import { encodeAcp, toAcpCommand } from "./encode.ts";
 import { greet } from "./handshake.ts";
-import { check, detect, launch } from "./launch.ts";
-import { toAcpCommand } from "./sent.ts";
 import { type AcpState, initialState } from "./state.ts";
 
 type Speech = Pick<Harness<AcpState>, "initial" | "greet" | "decode" | "encode" | "overhear">;
 
-/** The protocol's side of a harness; how the agent is started is the other. */
+/** The parts of a harness that speak ACP. Its launch is its own. */
 export function speakAcp(dialect: AcpDialect): Speech {
   return {
     initial: initialState,
@@ -30,3 +32,68 @@ export const acp: Harness<AcpState> = {
   ...speakAcp({}),
   lacks: ["questions", "subagents", "retries"],
 };
+
+/** Names of variables with a base URL, whose host is allowed. */
+const BASE_URL = /_(BASE_URL|API_BASE|ENDPOINT|HOST)$/;
+
+/** The session's command with its environment. */
+function launch(spec: SessionSpec, context: LaunchContext): Launch {
+  const program = check(spec);
+  return {
+    argv: [program.path, ...(spec.command ?? []).slice(1)],
+    env: { ...spec.env, HOME: context.home },
+    // Most agents are scripts of Node.
+    needs: [...program.needs, process.execPath],
+    hosts: [...baseHosts(spec), ...mcpHosts(spec)],
+  };
+}
+
+function check(spec: SessionSpec): Cli {
+  const [name] = spec.command ?? [];
+  if (name === undefined) {
+    throw new SluiceError(
+      "invalid_request",
+      'an ACP agent needs the command that starts it, such as {"agent":"acp","command":["gemini","--acp"]}',
+    );
+  }
+  refuseUnsupported(spec);
+  return find(name);
+}
+
+/** Refuses settings that ACP has no field for. An unknown agent's files for them are unknown too. */
+function refuseUnsupported({ systemPrompt, instructions, skills }: SessionSpec): void {
+  const given = Object.entries({ systemPrompt, instructions, skills }).find(
+    ([, value]) => value !== undefined,
+  );
+  if (!given) return;
+  throw new SluiceError(
+    "invalid_request",
+    `an ACP agent cannot be given ${given[0]}; put them into a file that the agent reads, or into the message`,
+  );
+}
+
+/** The session names the command, so the agent counts as installed. */
+async function detect(): Promise<Detected> {
+  return { installed: true };
+}
+
+function find(name: string): Cli {
+  if (!isAbsolute(name) && name.includes("/")) {
+    throw new SluiceError(
+      "invalid_request",
+      `the command "${name}" is a relative path; give its absolute path, or the name of a program on the server's PATH`,
+      { command: name },
+    );
+  }
+  const cli = findCli(name);
+  if (cli) return cli;
+  throw new SluiceError(
+    "agent_not_installed",
+    `there is no program "${name}"; install it, or give its absolute path (~ is ${process.env["HOME"] ?? "not known"})`,
+    { command: name },
+  );
+}
+
+function baseHosts(spec: SessionSpec): string[] {
+  return Object.entries(spec.env ?? {}).flatMap(([key, url]) => (BASE_URL.test(key) ? hostOf(url) : []));
+}

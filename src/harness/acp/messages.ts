@@ -5,7 +5,7 @@ import { toParts } from "./content.ts";
 import type { AcpReading } from "./dialect.ts";
 import type { Speech } from "./state.ts";
 
-/** The origin of the agent itself. A sub-agent's origin is its session id. */
+/** The origin of the main agent. A sub-agent's origin is its session id, or its call. */
 export const MAIN = "";
 
 /** A piece of a message or of a thought. */
@@ -58,7 +58,7 @@ export function callOrigin(call: string): string {
   return `${CALL}${call}`;
 }
 
-/** The name of a sub-agent's call after its end. */
+/** The native id under which a sub-agent's call is kept after its end. */
 export function childAnchor(session: string): string {
   return `session:${session}`;
 }

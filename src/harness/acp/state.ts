@@ -1,8 +1,9 @@
 import type { ContentPart } from "../../contract/index.ts";
+import { defined, type Fields } from "../fields.ts";
+import { type McpForm, toMcpServers } from "../launch/mcp.ts";
 import type { DecodeContext } from "../port.ts";
 import type { RpcId } from "../rpc.ts";
 import { emptyTranscript, type Transcript } from "../transcript.ts";
-import { type McpForm, toMcpServers } from "../launch/mcp.ts";
 
 /** The decoder's state of an ACP agent. Plain JSON, never changed in place. */
 export interface AcpState {
@@ -46,7 +47,7 @@ export interface Wishes {
   readonly variant?: string;
 }
 
-/** The agent's abilities, as far as opening a session needs them. */
+/** The agent's abilities that concern the opening of a session. */
 export interface AgentOffer {
   readonly canLoad: boolean;
   readonly canResume: boolean;
@@ -108,17 +109,12 @@ function toWishes({ spec, workspace, resume, fork }: DecodeContext): Wishes {
   return {
     cwd: workspace,
     mcpServers: Object.values(toMcpServers(spec.mcp, MCP_FORM)),
-    ...(resume === undefined ? {} : { resume }),
-    ...(fork === true ? { fork } : {}),
-    ...(agentMode === undefined ? {} : { agentMode }),
-    ...(permissionMode === undefined ? {} : { permissionMode }),
-    ...(model === undefined ? {} : { model }),
-    ...(variant === undefined ? {} : { variant }),
+    ...defined({ resume, fork: fork || undefined, agentMode, permissionMode, model, variant }),
   };
 }
 
 /** An MCP server as ACP's `session/new` names it. Inherited variables have no field: the agent hands them on. */
-type AcpMcpServer = Readonly<Record<string, unknown>>;
+type AcpMcpServer = Fields;
 
 const MCP_FORM: McpForm<AcpMcpServer> = {
   remote: ({ type, url, headers }, name) => ({ type, name, url, headers: toPairs(headers) }),

@@ -1,14 +1,14 @@
 import type { ContentPart, PlanEntry } from "../../contract/index.ts";
 import { isRecord } from "../fields.ts";
+import { toMcpName } from "../launch/mcp.ts";
 import type { Params } from "../rpc.ts";
 import { own } from "../transcript.ts";
 import { filesOf, pathsOf, textOf, toOutcome } from "./content.ts";
-import type { ToolNotes } from "./state.ts";
-import { callOrigin, endSpeech, parentOf } from "./messages.ts";
 import type { AcpReading, NamedTool } from "./dialect.ts";
-import { toMcpName } from "../launch/mcp.ts";
+import { callOrigin, endSpeech, parentOf } from "./messages.ts";
+import type { ToolNotes } from "./state.ts";
 
-export interface ToolContext {
+interface ToolContext {
   readonly origin: string;
   /** Whether it is a later message on the call. */
   readonly isUpdate: boolean;
@@ -34,7 +34,7 @@ export function readTool(reading: AcpReading, fields: Params, { origin, isUpdate
   return true;
 }
 
-/** The call's arguments are all there. */
+/** Completes a call, whose arguments are all known. */
 export function settleTool(reading: AcpReading, id: string, origin: string): void {
   const notes = own(reading.state.tools, id);
   if (!notes || notes.isSettled) return;
@@ -156,7 +156,7 @@ function text(value: unknown): string | undefined {
 }
 
 /** A tool's name, from the fields in which agents keep it. The protocol itself has only titles. */
-export function nameTool(fields: Params, servers: readonly string[]): NamedTool {
+function nameTool(fields: Params, servers: readonly string[]): NamedTool {
   const { title, kind, name, rawInput, _meta: meta } = fields;
   if (isRecord(rawInput) && typeof rawInput["server"] === "string" && typeof rawInput["tool"] === "string") {
     return { name: `mcp__${rawInput["server"]}__${rawInput["tool"]}`, input: rawInput["arguments"] };
@@ -180,7 +180,7 @@ function ownName(meta: unknown): string | undefined {
 }
 
 /** The plan in a to-do tool's arguments; undefined for any other call. */
-export function readTodos(name: string, input: unknown): PlanEntry[] | undefined {
+function readTodos(name: string, input: unknown): PlanEntry[] | undefined {
   if (!/todo/i.test(name) || !isRecord(input) || !Array.isArray(input["todos"])) return undefined;
   return toEntries(input["todos"]);
 }

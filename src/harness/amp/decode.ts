@@ -1,14 +1,11 @@
 import type { SpoolLine } from "../../contract/index.ts";
-import { parseObject } from "../line.ts";
+import { isRecord, parseObject } from "../fields.ts";
 import type { Decoded } from "../port.ts";
 import { LineReading } from "../scribe.ts";
-import { isRecord } from "../fields.ts";
-import { readAsk, withdrawAsk } from "./asks.ts";
-import { toFailure } from "./failure.ts";
-import { readAssistant, readUser } from "./messages.ts";
-import { noteSent } from "./sent.ts";
+import { noteSent } from "./encode.ts";
+import { readAsk, readAssistant, readUser, withdrawAsk } from "./messages.ts";
 import { AFTER_TURN, type AmpState, type Reading } from "./state.ts";
-import { endByResult, failTurn } from "./turns.ts";
+import { endByResult, failTurn, toFailure } from "./turns.ts";
 
 /** One line of Amp, or to it, as facts. Never throws, whatever the bytes. */
 export function decode(state: AmpState, line: SpoolLine): Decoded<AmpState> {
@@ -37,7 +34,7 @@ function readOutput(reading: Reading, line: SpoolLine): string | undefined {
   if (typeof value === "string") return readPlainText(reading, line.text, value);
   const { type, session_id: thread } = value;
   if (typeof thread === "string" && thread !== "") {
-    reading.scribe.add({ type: "session.started", native_session_id: thread, data: {} });
+    reading.scribe.session(thread);
   }
   switch (type) {
     case "system":
@@ -70,8 +67,7 @@ function readPlainText(reading: Reading, text: string, problem: string): string 
 function readStderr(reading: Reading, text: string): void {
   const trouble = /^Error: (.+)$/.exec(text)?.[1];
   if (trouble === undefined || reading.state.settled || reading.state.trouble !== undefined) return;
-  const { code, message } = toFailure(trouble).error;
-  reading.scribe.add({ type: "error", data: { code, message } });
+  reading.scribe.error(toFailure(trouble).error);
   reading.change({ trouble });
 }
 

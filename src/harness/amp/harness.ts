@@ -1,8 +1,7 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
-import { encode } from "./encode.ts";
+import { encode, toCommand } from "./encode.ts";
 import { choices, credentials, detect, launch, SKILLS_FOLDER } from "./launch.ts";
-import { toCommand } from "./sent.ts";
 import { type AmpState, initialState } from "./state.ts";
 
 /** Amp by its stream-json: one process serves many turns, and its id continues a thread. */

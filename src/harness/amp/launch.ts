@@ -1,16 +1,17 @@
 import { dirname, join } from "node:path";
-import { type Launch, type SessionSpec, SluiceError } from "../../contract/index.ts";
-import { detectCli, requireCli } from "../launch/cli.ts";
-import { mcpHosts } from "../launch/hosts.ts";
-import type { Choices, Credential, Detected, LaunchContext } from "../port.ts";
-import { findOwnProgram } from "../launch/own-program.ts";
-import { hostsOf, lendLogin } from "./provider.ts";
-import { toSettings } from "./config.ts";
-import { skillFiles } from "../launch/skills.ts";
+import { type Launch, type PermissionMode, type SessionSpec, SluiceError } from "../../contract/index.ts";
+import { defineCli } from "../launch/cli.ts";
+import { findOwnProgram } from "../launch/executable.ts";
+import { skillFiles } from "../launch/files.ts";
+import { type McpForm, toMcpServers } from "../launch/mcp.ts";
+import { hostOf, isText, mcpHosts, parseLogin } from "../launch/provider.ts";
+import type { Choices, Credential, LaunchContext, LentLogin } from "../port.ts";
+import { EDIT_TOOLS, HARMLESS_TOOLS } from "./tools.ts";
 
 export const SKILLS_FOLDER = ".config/agents/skills";
 
-const INSTALL = "npm install -g @ampcode/cli";
+const CLI = defineCli("amp", { title: "Amp", install: "npm install -g @ampcode/cli" });
+export const { detect } = CLI;
 const GATE = "sluice-amp-gate";
 const GATE_FOLDER = ".sluice/amp";
 const CONFIG = ".config/amp";
@@ -31,7 +32,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const { resume, home } = context;
   if (context.fork)
     throw new SluiceError("capability_missing", "Amp cannot fork a thread; start a new session instead.");
-  const cli = requireCli("amp", { title: "Amp", install: INSTALL, context });
+  const cli = CLI.require(context);
   const gate = join(dirname(findOwnProgram().path), "amp-gate.js");
   const folder = join(home, GATE_FOLDER);
   return {
@@ -55,10 +56,6 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
     hosts: [...hostsOf(spec.env?.["AMP_URL"] ?? context.env?.["AMP_URL"]), ...mcpHosts(spec)],
     files: filesOf(spec, folder, gate),
   };
-}
-
-export function detect(options: { withVersion?: boolean } = {}): Promise<Detected> {
-  return detectCli("amp", { install: INSTALL, ...options });
 }
 
 /** Amp chooses the model: it has no flag for a session's `model`. */
@@ -86,4 +83,54 @@ function filesOf(spec: SessionSpec, folder: string, gate: string): NonNullable<L
 function gateScript(folder: string, gate: string): string {
   const words = [process.execPath, gate, "ask", folder].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
   return `#!/bin/sh\nexec ${words.join(" ")}\n`;
+}
+
+/** `~/.config/amp/settings.json`. It holds the MCP servers, whose secrets must not be on the command line. */
+export function toSettings(spec: SessionSpec, { gate }: { gate: string }): Record<string, unknown> {
+  const mode = spec.permissionMode ?? "default";
+  return {
+    "amp.updates.mode": "disabled",
+    "amp.notifications.enabled": false,
+    "amp.dangerouslyAllowAll": mode === "bypass",
+    "amp.permissions": mode === "bypass" ? undefined : toRules(mode, gate),
+    "amp.mcpServers": spec.mcp && toMcpServers(spec.mcp, MCP_FORM),
+  };
+}
+
+interface Rule {
+  readonly tool: string;
+  readonly action: "allow" | "reject" | "delegate";
+  readonly to?: string;
+}
+
+/** The first matching rule decides. Without a terminal Amp's own `ask` refuses, so a program is asked instead. */
+function toRules(mode: Exclude<PermissionMode, "bypass">, gate: string): Rule[] {
+  const allowed = mode === "acceptEdits" ? [...HARMLESS_TOOLS, ...EDIT_TOOLS] : HARMLESS_TOOLS;
+  const last: Rule =
+    mode === "plan" ? { tool: "*", action: "reject" } : { tool: "*", action: "delegate", to: gate };
+  return [...allowed.map((tool): Rule => ({ tool, action: "allow" })), last];
+}
+
+const MCP_FORM: McpForm<object> = {
+  remote: ({ type, url, headers = {} }) => ({
+    url,
+    headers,
+    transport: type === "sse" ? type : undefined,
+  }),
+  local: ({ command, args = [], env }) => ({ command, args, env }),
+  reference: (variable) => `\${${variable}}`,
+};
+
+const OWN_URL = "https://ampcode.com/";
+
+/** `.local/share/amp/secrets.json`: keys by server. The session gets the key of its own server. */
+export function lendLogin(content: string, { env }: SessionSpec): LentLogin | undefined {
+  const url = (env?.["AMP_URL"] ?? OWN_URL).replace(/\/*$/, "");
+  const keys = Object.entries(parseLogin(content) ?? {});
+  const found = keys.find(([name, key]) => isText(key) && name.replace(/\/*$/, "") === `apiKey@${url}`);
+  return found && { content: JSON.stringify(Object.fromEntries([found])) };
+}
+
+function hostsOf(url: string | undefined): string[] {
+  return url === undefined ? ["ampcode.com", "*.ampcode.com"] : hostOf(url);
 }

@@ -1,8 +1,8 @@
 import type { SpoolLine } from "../../contract/index.ts";
-import { type Fields, isRecord } from "../fields.ts";
+import { type Fields, isRecord, toFields } from "../fields.ts";
 import { own, without } from "../transcript.ts";
 import type { Reading } from "./state.ts";
-import { planOf, toOutcome } from "./tools.ts";
+import { kindOf, planOf, toOutcome } from "./tools.ts";
 import { endByStop, toUsage } from "./turns.ts";
 
 /** A whole message of the model: texts, thoughts and tool calls, with the usage of its request. */
@@ -100,4 +100,32 @@ function countUsage(reading: Reading, message: Fields, { native, parent }: Named
 
 function parentOf({ state }: Reading, { parent_tool_use_id: parent }: Fields): string | undefined {
   return typeof parent === "string" && parent !== "" ? (own(state.aliases, parent) ?? parent) : undefined;
+}
+
+/** The gate's question whether a tool may run. It names the tool and its arguments, not the call's id. */
+export function readAsk(reading: Reading, value: Fields): string | undefined {
+  const { scribe } = reading;
+  const { calls } = reading.state;
+  const { id, tool } = value;
+  if (typeof id !== "string" || typeof tool !== "string") return "a malformed permission.asked";
+  const input = toFields(value["input"]);
+  const text = JSON.stringify(input);
+  const found = Object.entries(calls).find(
+    ([, call]) => !call.asked && call.name === tool && call.input === text,
+  );
+  const callId = found?.[0] ?? id;
+  if (!found) scribe.call(callId, { name: tool, input });
+  const metadata = { call_id: callId, name: tool, input, kind: kindOf(tool) };
+  scribe.askPermission({ native: id, tool }, { action: tool, metadata });
+  const call = { name: tool, input: text, asked: true, ...(found ? {} : { madeUp: true }) };
+  reading.change({ calls: { ...calls, [callId]: call } });
+  return undefined;
+}
+
+/** Amp has cancelled a call before its answer. */
+export function withdrawAsk({ scribe }: Reading, { id: native }: Fields): void {
+  const [id, ask] = scribe.takeAsk((ask) => ask.native === native) ?? [];
+  if (id === undefined || !ask) return;
+  const data = { permission_id: id, action: ask.tool, status: "denied" as const, metadata: { by: "agent" } };
+  scribe.add({ type: "permission.resolved", data });
 }

@@ -27,12 +27,12 @@ export interface AmpState {
 }
 
 /** A request of the gate: its own id, and the tool. */
-export interface AmpAsk {
+interface AmpAsk {
   readonly native: string;
   readonly tool: string;
 }
 
-export interface PlainCall {
+interface PlainCall {
   readonly name: string;
   /** The arguments as JSON text. */
   readonly input: string;
@@ -42,7 +42,6 @@ export interface PlainCall {
   readonly madeUp?: boolean;
 }
 
-/** One line of Amp while it is read. */
 export type Reading = LineReading<AmpState, AmpAsk>;
 
 export function initialState(idPrefix: string): AmpState {

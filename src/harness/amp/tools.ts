@@ -1,4 +1,5 @@
-import type { PlanEntry, ContentPart } from "../../contract/index.ts";
+import type { ContentPart, PlanEntry } from "../../contract/index.ts";
+import { exitPart, imagePart } from "../content-part.ts";
 import { isRecord, parseRecord } from "../fields.ts";
 import type { PermissionMetadata, ToolOutcome } from "../scribe.ts";
 
@@ -33,7 +34,7 @@ export const EDIT_TOOLS = [
   "format_file",
 ] as const;
 
-export function isEdit(name: string): boolean {
+function isEdit(name: string): boolean {
   return (EDIT_TOOLS as readonly string[]).includes(name);
 }
 
@@ -79,12 +80,9 @@ export function toOutcome(
   const { text, images } = readContent(block["content"]);
   const answer = recordIn(text);
   const exitCode = answer?.["exitCode"] ?? answer?.["exit_code"];
-  const hasFailedExit = typeof exitCode === "number" && exitCode !== 0;
-  const failed = block["is_error"] === true || hasFailedExit;
-  const content: ContentPart[] = [...images];
+  const failed = block["is_error"] === true || (typeof exitCode === "number" && exitCode !== 0);
   const file = failed ? undefined : fileOf(call, answer, text);
-  if (file) content.push(file);
-  if (hasFailedExit) content.push({ type: "json", json: { exit_code: exitCode } });
+  const content = [...images, ...(file ? [file] : []), ...exitPart(exitCode)];
   const output = typeof answer?.["output"] === "string" ? answer["output"] : text;
   return { output, failed, content };
 }
@@ -108,7 +106,7 @@ function toImage({ type, source }: Readonly<Record<string, unknown>>): ContentPa
   if (type !== "image" || !isRecord(source)) return undefined;
   const { media_type: media, data, url } = source;
   const mime = typeof media === "string" ? media : "image/png";
-  if (typeof data === "string") return { type: "image", path: `data:${mime};base64,${data}`, mime };
+  if (typeof data === "string") return imagePart(data, mime);
   return typeof url === "string" ? { type: "image", path: url, mime } : undefined;
 }
 

@@ -1,7 +1,6 @@
 import type { EventData, Usage } from "../../contract/index.ts";
-import type { Failure } from "../failure.ts";
-import { type Fields, isRecord } from "../fields.ts";
-import { toFailure } from "./failure.ts";
+import { type Failure, stopReasonOf } from "../failure.ts";
+import { defined, type Fields, isRecord } from "../fields.ts";
 import { AFTER_TURN, type Reading } from "./state.ts";
 
 const STOPS: Readonly<Record<string, EventData<"turn.ended">["stop_reason"]>> = {
@@ -47,7 +46,7 @@ export function failTurn(reading: Reading, failure: Failure): void {
 }
 
 function reportFailure({ scribe }: Reading, { error }: Failure): void {
-  scribe.add({ type: "error", data: { code: error.code, message: error.message } });
+  scribe.error(error);
 }
 
 function failureOf(value: Fields): Failure | undefined {
@@ -86,14 +85,37 @@ export function toUsage(native: unknown): Usage | undefined {
   const cached = (read ?? 0) + (written ?? 0);
   // Amp's own examples count the cache into the input; Anthropic's do not, and are then the smaller number.
   const input = all !== undefined && all >= cached ? all - cached : all;
-  return {
-    ...(input === undefined ? {} : { input_tokens: input }),
-    ...(output === undefined ? {} : { output_tokens: output }),
-    ...(read === undefined ? {} : { cache_read_tokens: read }),
-    ...(written === undefined ? {} : { cache_write_tokens: written }),
-  };
+  return defined({
+    input_tokens: input,
+    output_tokens: output,
+    cache_read_tokens: read,
+    cache_write_tokens: written,
+  });
 }
 
 function countOf(value: unknown): number | undefined {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}
+
+/** Patterns of Amp's error texts. Amp has no error codes. */
+const KINDS: readonly (readonly [RegExp, code: string])[] = [
+  [
+    /no api key|\b40[13]\b|unauthori[sz]ed|forbidden|invalid (api )?(key|token)|not logged in|amp login/i,
+    "unauthorized",
+  ],
+  [/insufficient|out of credit|credits? (balance|limit)|billing|payment|\b402\b/i, "billing"],
+  [/\b429\b|rate.?limit|too many requests/i, "rate_limited"],
+  [/\b(529|503)\b|overloaded|service unavailable/i, "overloaded"],
+  [
+    /couldn't connect|connection|network|econn\w+|enotfound|etimedout|fetch failed|socket|timed out/i,
+    "network",
+  ],
+  [/context (window|length|limit)|prompt is too long|too many tokens|token limit/i, "context_length"],
+  [/\b5\d\d\b|server error|bad gateway/i, "server_error"],
+  [/\b400\b|invalid request|bad request/i, "invalid_request"],
+];
+
+export function toFailure(message: string): Failure {
+  const code = KINDS.find(([words]) => words.test(message))?.[1] ?? "internal";
+  return { error: { code, message }, stopReason: stopReasonOf(code) };
 }

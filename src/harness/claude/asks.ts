@@ -1,4 +1,4 @@
-import { type Fields, toFields, toList, toText } from "../fields.ts";
+import { type Fields, pick, toFields, toList, toText } from "../fields.ts";
 import type { PermissionMetadata } from "../scribe.ts";
 import { own } from "../transcript.ts";
 import { toResponse } from "./encode.ts";
@@ -11,33 +11,27 @@ import { endTurn } from "./turns.ts";
 export const readControl: Reader = (reading, line) => {
   const request = toFields(line["request"]);
   const id = toText(line["request_id"]);
-  if (request["subtype"] !== "can_use_tool") {
-    reading.replies.push(refusal(id, `sluice does not answer ${toText(request["subtype"])}`));
-    return undefined;
-  }
+  if (request["subtype"] !== "can_use_tool")
+    return void reading.replies.push(refusal(id, `sluice does not answer ${toText(request["subtype"])}`));
   // Between turns no user can be asked.
   if (!isServing(reading.state)) {
-    reading.replies.push(denial(id, "Nobody is there to ask. Stop, and wait for the user."));
-    return undefined;
+    const message = "Nobody is there to ask. Stop, and wait for the user.";
+    return void reading.replies.push(toResponse(id, { behavior: "deny", message }));
   }
   switch (request["tool_name"]) {
     case "AskUserQuestion":
-      askQuestion(reading, id, request);
-      return undefined;
+      return void askQuestion(reading, id, request);
     case EXIT_PLAN_MODE:
-      askForPlan(reading, id, request);
-      return undefined;
+      return void askForPlan(reading, id, request);
     default:
-      askPermission(reading, id, request);
-      return undefined;
+      return void askPermission(reading, id, request);
   }
 };
 
 /** The CLI has withdrawn a request. */
 export const readCancel: Reader = ({ scribe }, line) => {
   const request = toText(line["request_id"]);
-  const id = scribe.findAsk((ask) => ask.request === request);
-  const ask = id === undefined ? undefined : own(scribe.transcript.asks, id);
+  const [id, ask] = scribe.takeAsk((ask) => ask.request === request) ?? [];
   if (id === undefined || !ask) return undefined;
   if (ask.kind === "permission") {
     const metadata = { ...ask.metadata, by: "agent" };
@@ -50,7 +44,6 @@ export const readCancel: Reader = ({ scribe }, line) => {
     const data = { question_id: id, ...prompt, status: "rejected" as const };
     scribe.add({ type: "question.resolved", data, ...(ask.kind === "plan" ? { source: "daemon" } : {}) });
   }
-  scribe.forgetAsk(id);
   return undefined;
 };
 
@@ -155,16 +148,6 @@ function kindOf(tool: string): PermissionMetadata["kind"] {
   return (Object.hasOwn(KINDS, tool) ? KINDS[tool] : undefined) ?? "other";
 }
 
-function pick(fields: Fields, names: readonly string[]): Record<string, unknown> {
-  return Object.fromEntries(
-    names.flatMap((name) => (fields[name] === undefined ? [] : [[name, fields[name]]])),
-  );
-}
-
 function refusal(id: string, error: string): string {
   return JSON.stringify({ type: "control_response", response: { subtype: "error", request_id: id, error } });
-}
-
-function denial(id: string, message: string): string {
-  return toResponse(id, { behavior: "deny", message });
 }

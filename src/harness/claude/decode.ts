@@ -1,12 +1,11 @@
 import type { SpoolLine } from "../../contract/index.ts";
-import { type Fields, toText } from "../fields.ts";
-import { parseObject } from "../line.ts";
+import { type Fields, parseObject, toText } from "../fields.ts";
 import type { Decoded } from "../port.ts";
 import { LineReading } from "../scribe.ts";
 import { without } from "../transcript.ts";
 import { readCancel, readControl, readControlResponse } from "./asks.ts";
+import { noteSent } from "./encode.ts";
 import { readAssistant, readStreamEvent } from "./messages.ts";
-import { noteSent } from "./sent.ts";
 import { type ClaudeState, nextPhase, type Reader, type Reading, restoreState } from "./state.ts";
 import { NOISE, readSystem } from "./system.ts";
 import { readUser } from "./tools.ts";
@@ -37,7 +36,7 @@ const read: Reader = (reading, line) => {
   return reader(reading, line);
 };
 
-/** Types that only an agent at work prints. `system` `init` says so itself. */
+/** Types that only a working agent prints. `system` `init`, another one, has its own reader. */
 const WORK: ReadonlySet<string> = new Set(["stream_event", "assistant", "control_request"]);
 
 const READERS: Readonly<Record<string, Reader>> = {

@@ -1,10 +1,18 @@
 import { createHash } from "node:crypto";
-import type { ContentPart } from "../../contract/index.ts";
+import type { ContentPart, SpoolLine } from "../../contract/index.ts";
+import { fromPartText, imagePart, partText } from "../content-part.ts";
+import { type Fields, parseObject, toFields, toList, toText } from "../fields.ts";
 import type { HarnessCommand } from "../port.ts";
-import { own } from "../transcript.ts";
-import { answerPlan } from "./plan.ts";
-import { type Ask, type AskedQuestion, type ClaudeState, restoreState } from "./state.ts";
-import { partText } from "../part-text.ts";
+import { findAsk, own, withoutAsk } from "../transcript.ts";
+import { answerPlan, fromPlanAnswer } from "./plan.ts";
+import {
+  type Ask,
+  type AskedQuestion,
+  type ClaudeState,
+  isInTurn,
+  nextPhase,
+  restoreState,
+} from "./state.ts";
 
 type Answer = Extract<HarnessCommand, { type: "permission" | "question" }>;
 
@@ -19,7 +27,6 @@ export function greet(): readonly string[] {
   return [control("initialize", request)];
 }
 
-/** The lines that carry a command to Claude Code. */
 export function encode(saved: ClaudeState, command: HarnessCommand): readonly string[] | undefined | "later" {
   const state = restoreState(saved);
   const { phase } = state;
@@ -38,9 +45,8 @@ export function encode(saved: ClaudeState, command: HarnessCommand): readonly st
   }
 }
 
-export const DENIED = "The user does not want this. Do not try it again; go on without it or ask.";
-export const UNANSWERED =
-  "The user did not answer. Go on by your own judgement, or stop and say what you need.";
+const DENIED = "The user does not want this. Do not try it again; go on without it or ask.";
+const UNANSWERED = "The user did not answer. Go on by your own judgement, or stop and say what you need.";
 
 function toUserLine({ inputId, content }: { inputId: string; content: readonly ContentPart[] }): string {
   const message = { role: "user", content: content.map(toBlock) };
@@ -117,4 +123,104 @@ export function toResponse(id: string, response: unknown): string {
     type: "control_response",
     response: { subtype: "success", request_id: id, response },
   });
+}
+
+/** The state after a line on the CLI's stdin. */
+export function noteSent(state: ClaudeState, line: SpoolLine): ClaudeState {
+  const value = parseObject(line);
+  if (typeof value === "string") return state;
+  switch (value["type"]) {
+    case "user":
+      return notePrompt(state, toText(value["uuid"]));
+    case "control_request": {
+      if (toFields(value["request"])["subtype"] !== "interrupt") return state;
+      const interrupts = [...state.interrupts, toText(value["request_id"])];
+      return { ...state, interrupts, interruptCount: state.interruptCount + 1 };
+    }
+    case "control_response":
+      return forgetAnswered(state, toText(toFields(value["response"])["request_id"]));
+    default:
+      return state;
+  }
+}
+
+function notePrompt(state: ClaudeState, uuid: string): ClaudeState {
+  const isSteer = isInTurn(state);
+  const waiting: ClaudeState["waiting"] =
+    uuid === "" ? state.waiting : { ...state.waiting, [uuid]: isSteer ? "steer" : "prompt" };
+  return {
+    ...state,
+    phase: nextPhase(state.phase, "prompted"),
+    hasSpoken: isSteer && state.hasSpoken,
+    isIdle: false,
+    waiting,
+  };
+}
+
+function forgetAnswered(state: ClaudeState, request: string): ClaudeState {
+  const found = findAsk(state.transcript, (ask) => ask.request === request);
+  return found ? withoutAsk(state, found[0]) : state;
+}
+
+/** The command that a line on stdin carries: the inverse of `encode`. */
+export function toCommand(saved: ClaudeState, line: SpoolLine): HarnessCommand | undefined {
+  const state = restoreState(saved);
+  if (line.dir !== "in" || state.isOver) return undefined;
+  const value = parseObject(line);
+  if (typeof value === "string") return undefined;
+  switch (value["type"]) {
+    case "user": {
+      const content = toContent(toFields(value["message"])["content"]);
+      return { type: isInTurn(state) ? "steer" : "prompt", inputId: "", content };
+    }
+    case "control_request":
+      return toFields(value["request"])["subtype"] === "interrupt" ? { type: "interrupt" } : undefined;
+    case "control_response":
+      return fromAnswer(state, toFields(value["response"]));
+    default:
+      return undefined;
+  }
+}
+
+function toContent(content: unknown): ContentPart[] {
+  if (typeof content === "string") return [{ type: "text", text: content }];
+  return toList(content).map(toPart);
+}
+
+function toPart(block: Fields): ContentPart {
+  const { data, media_type: mime } = toFields(block["source"]);
+  if (block["type"] === "image") return imagePart(toText(data), toText(mime));
+  return fromPartText(toText(block["text"]));
+}
+
+function fromAnswer(state: ClaudeState, response: Fields): HarnessCommand | undefined {
+  const found = findAsk(state.transcript, (ask) => ask.request === response["request_id"]);
+  if (!found) return undefined;
+  const [id, ask] = found;
+  const answer = toFields(response["response"]);
+  if (ask.kind === "permission") return toDecision(id, answer);
+  if (ask.kind === "question") return toReply(id, ask, answer);
+  const answers = fromPlanAnswer(answer);
+  return { type: "question", id, ...(answers === undefined ? {} : { answers }) };
+}
+
+function toDecision(id: string, answer: Fields): HarnessCommand {
+  if (answer["behavior"] === "allow") {
+    return { type: "permission", id, reply: answer["updatedPermissions"] === undefined ? "once" : "always" };
+  }
+  const message = toText(answer["message"]);
+  const words = message === "" || message === DENIED ? {} : { message };
+  return { type: "permission", id, reply: "reject", ...words };
+}
+
+function toReply(id: string, ask: Extract<Ask, { kind: "question" }>, answer: Fields): HarnessCommand {
+  if (answer["behavior"] !== "allow") return { type: "question", id };
+  const answers = toFields(toFields(answer["updatedInput"])["answers"]);
+  return { type: "question", id, answers: ask.questions.map((question) => toAnswers(question, answers)) };
+}
+
+function toAnswers({ text, takesMany }: AskedQuestion, answers: Fields): string[] {
+  const answer = answers[text];
+  if (typeof answer !== "string") return [];
+  return takesMany ? answer.split(", ") : [answer];
 }

@@ -9,7 +9,7 @@ export interface Ending {
   readonly error?: EventError;
 }
 
-/** The ending of a result. Its subtype is no guide: an API failure is a "success" with `is_error`. */
+/** The ending of a result. Its subtype is misleading: an API failure is a "success" with `is_error`. */
 export function toEnding(result: Fields, kind = ""): Ending {
   const terminal = toText(result["terminal_reason"]);
   const stop = toText(result["stop_reason"]);

@@ -1,10 +1,9 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
-import { encode, greet } from "./encode.ts";
-import { cloudOf, toModelHosts, lendLogin } from "./provider.ts";
+import { encode, greet, toCommand } from "./encode.ts";
 import { detect, launch, SKILLS_FOLDER } from "./launch.ts";
 import { planVerdict } from "./plan.ts";
-import { toCommand } from "./sent.ts";
+import { cloudOf, lendLogin, toModelHosts } from "./provider.ts";
 import { type ClaudeState, initialState } from "./state.ts";
 
 /** Claude Code, by its stream-json with the control protocol. */

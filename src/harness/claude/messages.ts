@@ -2,7 +2,7 @@ import { type Fields, toFields, toList, toText } from "../fields.ts";
 import { own } from "../transcript.ts";
 import { type Block, parentOf, type Reader, type Reading, type Stream } from "./state.ts";
 import { keepInput } from "./tools.ts";
-import { endRequest, settleRequest, toUsage } from "./usage.ts";
+import { endRequest, settleRequest, toUsage } from "./turns.ts";
 
 /** The model's own stream, event by event. */
 export const readStreamEvent: Reader = (reading, line) => {
@@ -17,8 +17,7 @@ export const readStreamEvent: Reader = (reading, line) => {
       if (stream) startBlock(reading, { event, stream, parent });
       return undefined;
     case "message_start":
-      startMessage(reading, event, parent);
-      return undefined;
+      return void startMessage(reading, event, parent);
     case "message_delta":
       if (stream) keepStream(reading, parent, stopped(stream, event));
       return undefined;

@@ -1,7 +1,7 @@
-import { own, without } from "../transcript.ts";
 import type { PlanEntry, SessionSpec } from "../../contract/index.ts";
-import { type Fields, toFields, toList, toText } from "../fields.ts";
 import { ruleOf } from "../../contract/tool-rule.ts";
+import { type Fields, toFields, toList, toText } from "../fields.ts";
+import { own, without } from "../transcript.ts";
 
 const PLAN_TOOLS = new Set(["TodoWrite", "TaskCreate", "TaskUpdate", "TaskList"]);
 
@@ -59,7 +59,7 @@ function toEntry(content: string, status: unknown): PlanEntry {
   return { content, status: isKnown ? status : "pending", priority: "medium" };
 }
 
-/** The tool by which Claude leaves plan mode. Its approval is a question with the plan and the possible answers. */
+/** The tool by which Claude leaves plan mode. Its approval is a question: the plan, and three options. */
 export const EXIT_PLAN_MODE = "ExitPlanMode";
 
 const APPROVE = "approve";
@@ -79,7 +79,7 @@ export function toPlanPrompt(plan: string): { prompt: string; options: string[] 
   return { prompt: plan === "" ? "Approve the plan?" : plan, options: [APPROVE, APPROVE_WITH_EDITS, REJECT] };
 }
 
-/** An option, or a free text, which refuses the plan and says what should change. No answer refuses it too. */
+/** The response for an answer: one of the options, or a text that refuses the plan. No answer refuses it too. */
 export function answerPlan(input: Fields, answers: readonly (readonly string[])[] | undefined): unknown {
   const answer = (answers ?? []).flat().join("\n").trim();
   switch (answer.toLowerCase()) {

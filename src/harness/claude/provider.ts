@@ -1,5 +1,5 @@
-import { hostOf, requireLabel, vertexHost } from "../launch/hosts.ts";
-import { asFields, isText, parseLogin, pick } from "../launch/login.ts";
+import { pick } from "../fields.ts";
+import { asFields, hostOf, isText, parseLogin, requireLabel, vertexHost } from "../launch/provider.ts";
 import type { LentLogin } from "../port.ts";
 
 type Env = Readonly<Record<string, string>>;
@@ -30,7 +30,7 @@ function toBedrock(env: Env): string[] {
     requireLabel("AWS_REGION", env["AWS_REGION"] ?? env["AWS_DEFAULT_REGION"] ?? "us-east-1"),
     ...(small === undefined ? [] : [requireLabel("ANTHROPIC_SMALL_FAST_MODEL_AWS_REGION", small)]),
   ];
-  // Another service than the model's issues a role's credentials.
+  // STS issues the credentials of a role.
   const needsRole = env["AWS_ROLE_ARN"] !== undefined || env["AWS_WEB_IDENTITY_TOKEN_FILE"] !== undefined;
   const services = ["bedrock-runtime", "bedrock", ...(needsRole ? ["sts"] : [])];
   return regions.flatMap((region) => services.map((service) => `${service}.${region}.amazonaws.com`));

@@ -3,9 +3,6 @@ import { type Fields, toText } from "../fields.ts";
 import type { LineReading } from "../scribe.ts";
 import { emptyTranscript, type Transcript } from "../transcript.ts";
 
-/** Tokens and dollars, in the names of our log. */
-export type Totals = Usage;
-
 /** The decoder's state. Plain JSON, never changed in place. */
 export interface ClaudeState {
   readonly transcript: Transcript<Ask>;
@@ -21,8 +18,8 @@ export interface ClaudeState {
   /** The main agent's last request. The result tells its cost. */
   readonly unpriced?: { readonly request: string; readonly usage: Usage };
   /** Usage of the requests since the last result, and the CLI's own count up to that result. */
-  readonly told: Totals;
-  readonly counted: Totals;
+  readonly told: Usage;
+  readonly counted: Usage;
   /** Messages that the CLI has not begun to answer, by uuid: the turn's prompt, or a later message. */
   readonly waiting: Readonly<Record<string, "prompt" | "steer">>;
   /** Whether this version reports the state of queued messages. */
@@ -100,17 +97,16 @@ export interface AskedQuestion {
   readonly takesMany: boolean;
 }
 
-/** One line of Claude Code while it is read. */
 export type Reading = LineReading<ClaudeState, Ask>;
 
-/** Reads one parsed line; a text says why the line has no meaning. */
+/** Reads one parsed line. Returns the problem of an unknown or malformed one. */
 export type Reader = (reading: Reading, line: Fields) => string | undefined;
 
 /**
  * How far the conversation with the CLI is:
  * - `greeting`: the CLI has not answered yet, and takes no message.
  * - `ready`: nothing was sent on stdin. A prompt may have come as an argument, so output belongs to a turn.
- * - `prompted`: a prompt was sent that the CLI has not begun. An interrupt would drop it without a word.
+ * - `prompted`: a prompt was sent that the CLI has not begun. An interrupt would drop it unreported.
  * - `running`: the CLI works on the prompt.
  * - `resting`: the turn has ended; output belongs to no turn.
  */

@@ -1,4 +1,4 @@
-import { type Fields, toCount, toFields, toList, toText } from "../fields.ts";
+import { type Fields, toCount, toFields, toList, toNames, toText } from "../fields.ts";
 import { own, without } from "../transcript.ts";
 import { toCode } from "./failure.ts";
 import { isServing, nextPhase, type Reader, type Reading } from "./state.ts";
@@ -20,7 +20,7 @@ const READERS: Readonly<Record<string, Reader>> = {
     const { model, claude_code_version: version, permissionMode: mode } = line;
     if (native !== "") {
       const metadata = { model, version, permission_mode: mode };
-      reading.scribe.add({ type: "session.started", native_session_id: native, data: { metadata } });
+      reading.scribe.session(native, metadata);
     }
     const phase = nextPhase(nextPhase(reading.state.phase, "answered"), "begun");
     reading.change({ phase, isIdle: false });
@@ -86,97 +86,25 @@ function reportFailedServers(reading: Reading, line: Fields): void {
   if (news.length > 0) reading.change({ failedServers: failed.map(({ name }) => name) });
 }
 
-/** Types of heartbeats and of news for a terminal: known, and no fact. */
-export const NOISE: ReadonlySet<string> = new Set([
-  "keep_alive",
-  "auth_status",
-  "rate_limit_event",
-  "prompt_suggestion",
-  "tool_use_summary",
-  "streamlined_text",
-  "streamlined_tool_use_summary",
-  "transcript_mirror",
-  "conversation_reset",
-  "session_notice",
-  "tombstone",
-]);
+/** Known types without a fact: heartbeats, and news for a terminal. */
+export const NOISE: ReadonlySet<string> = toNames(`
+  keep_alive auth_status rate_limit_event prompt_suggestion tool_use_summary streamlined_text
+  streamlined_tool_use_summary transcript_mirror conversation_reset session_notice tombstone
+`);
 
-/** Subtypes of `system` that are no fact either. */
-export const SYSTEM_NOISE: ReadonlySet<string> = new Set([
-  "agents_killed",
-  "api_error",
-  "away_summary",
-  "background_tasks_changed",
-  "bridge_state",
-  "bridge_status",
-  "checkpoint_done",
-  "cloud_session_delta",
-  "cloud_session_status",
-  "code_change_published",
-  "commands_changed",
-  "control_request_progress",
-  "dev_intent",
-  "elicitation_complete",
-  "feedback_draft_queued",
-  "file_attachments_missing",
-  "file_snapshot",
-  "files_persisted",
-  "hook_progress",
-  "hook_response",
-  "hook_started",
-  "inherited_asks_settled",
-  "instruction_size_warning",
-  "local_command",
-  "local_command_output",
-  "memory_recall",
-  "memory_saved",
-  "mirror_error",
-  "model_consent_fallback",
-  "model_fallback",
-  "model_refusal_fallback",
-  "model_refusal_no_fallback",
-  "notification",
-  "peer_message_hold",
-  "per_turn_effort_changed",
-  "permission_check_status",
-  "permission_denied",
-  "permission_retry",
-  "placed",
-  "plugin_install",
-  "post_turn_summary",
-  "rewind_stand_in",
-  "scheduled_task_fire",
-  "session_metadata",
-  "session_state_changed",
-  "session_title_changed",
-  "session_writes_lost",
-  "start_folder",
-  "status",
-  "stop_hook_summary",
-  "task_progress",
-  "task_started",
-  "task_summary",
-  "task_updated",
-  "thinking",
-  "thinking_tokens",
-  "tool_host_result",
-  "turn_began_before_init",
-  "turn_duration",
-  "turn_handoff_available",
-  "turn_preempted",
-  "turn_starting",
-  "ui_focus",
-  "ui_invalidate",
-  "ui_log",
-  "ui_notify",
-  "ui_notify_cancel",
-  "ui_panes",
-  "ui_placed",
-  "ui_scroll",
-  "ui_status",
-  "ui_toast",
-  "upgrade_relay_marker",
-  "vcs_state_changed",
-  "voice_call_talk",
-  "worker_shutting_down",
-]);
+/** Known subtypes of `system` without a fact. */
+const SYSTEM_NOISE: ReadonlySet<string> = toNames(`
+  agents_killed api_error away_summary background_tasks_changed bridge_state bridge_status checkpoint_done
+  cloud_session_delta cloud_session_status code_change_published commands_changed control_request_progress
+  dev_intent elicitation_complete feedback_draft_queued file_attachments_missing file_snapshot
+  files_persisted hook_progress hook_response hook_started inherited_asks_settled instruction_size_warning
+  local_command local_command_output memory_recall memory_saved mirror_error model_consent_fallback
+  model_fallback model_refusal_fallback model_refusal_no_fallback notification peer_message_hold
+  per_turn_effort_changed permission_check_status permission_denied permission_retry placed plugin_install
+  post_turn_summary rewind_stand_in scheduled_task_fire session_metadata session_state_changed
+  session_title_changed session_writes_lost start_folder status stop_hook_summary task_progress task_started
+  task_summary task_updated thinking thinking_tokens tool_host_result turn_began_before_init turn_duration
+  turn_handoff_available turn_preempted turn_starting ui_focus ui_invalidate ui_log ui_notify
+  ui_notify_cancel ui_panes ui_placed ui_scroll ui_status ui_toast upgrade_relay_marker vcs_state_changed
+  voice_call_talk worker_shutting_down
+`);

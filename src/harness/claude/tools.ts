@@ -1,5 +1,6 @@
 import { commonToolName, type ContentPart } from "../../contract/index.ts";
 import { ruleOf } from "../../contract/tool-rule.ts";
+import { exitPart, imagePart } from "../content-part.ts";
 import { type Fields, toFields, toList, toText } from "../fields.ts";
 import type { PermissionMetadata, ToolOutcome } from "../scribe.ts";
 import { own, without } from "../transcript.ts";
@@ -62,7 +63,7 @@ function readToolResult(reading: Reading, block: Fields, line: Fields): void {
   reading.change({ tasks });
 }
 
-/** Whether the session's rules have taken the tool away. */
+/** Whether the call failed because the session's rules deny its tool. */
 function isDenied({ rules }: ClaudeState, name: string, block: Fields): boolean {
   if (ruleOf({ rules }, commonToolName(name)) !== "deny") return false;
   return /No such tool available|has been denied/.test(toOutput(block["content"]));
@@ -94,7 +95,7 @@ function toOutcome(
   for (const image of toList(block["content"]))
     if (image["type"] === "image") content.push(...toImage(image));
   const code = failed && name === "Bash" ? /^(?:Error: )?Exit code (\d+)/.exec(output)?.[1] : undefined;
-  if (code !== undefined) content.push({ type: "json", json: { exit_code: Number(code) } });
+  content.push(...exitPart(Number(code ?? 0)));
   return { output, failed, content };
 }
 
@@ -112,7 +113,7 @@ function toImage(block: Fields): ContentPart[] {
   const source = toFields(block["source"]);
   const mime = toText(source["media_type"]) || "image/png";
   const data = toText(source["data"]);
-  if (data !== "") return [{ type: "image", path: `data:${mime};base64,${data}`, mime }];
+  if (data !== "") return [imagePart(data, mime)];
   const url = toText(source["url"]);
   return url === "" ? [] : [{ type: "image", path: url, mime }];
 }

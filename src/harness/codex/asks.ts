@@ -1,22 +1,21 @@
-import { isRecord } from "../fields.ts";
+import { asText, defined, isRecord, toFields, toRecords } from "../fields.ts";
 import type { Params, RpcId } from "../rpc.ts";
 import type { PermissionMetadata } from "../scribe.ts";
 import { own } from "../transcript.ts";
+import { declineLine } from "./answers.ts";
 import {
+  type AskedPermission,
+  type AskOfCodex,
   ensureModel,
+  isMain,
   originOf,
   type Reading,
   toLine,
-  type AskedPermission,
-  isMain,
-  type AskOfCodex,
-  asThread,
 } from "./state.ts";
-import { declineLine } from "./encode.ts";
 
-/** A request of Codex to us. False for an unknown one, which is refused because Codex waits for an answer. */
+/** A request of Codex. False for an unknown one, which is refused, since Codex waits for an answer. */
 export function readRequest(reading: Reading, id: RpcId, method: string, params: Params): boolean {
-  const thread = asThread(params["threadId"]) ?? reading.state.thread ?? "";
+  const thread = asText(params["threadId"]) ?? reading.state.thread ?? "";
   if (reading.state.prompted) ensureModel(reading, thread);
   switch (method) {
     case "item/commandExecution/requestApproval":
@@ -40,92 +39,71 @@ export function readRequest(reading: Reading, id: RpcId, method: string, params:
 /** Codex does not wait for the answer any more. Without an answer it has withdrawn the request. */
 export function readResolved(reading: Reading, params: Params): void {
   const { scribe } = reading;
-  const found = scribe.findAsk((ask) => ask.kind !== "plan" && ask.id === params["requestId"]);
-  const ask = found === undefined ? undefined : own(scribe.transcript.asks, found);
-  if (found === undefined || ask === undefined || ask.kind === "plan") return;
+  const [id, ask] = scribe.takeAsk((ask) => ask.kind !== "plan" && ask.id === params["requestId"]) ?? [];
+  if (id === undefined || ask === undefined || ask.kind === "plan") return;
   const origin = originOf(reading, ask.thread);
-  scribe.forgetAsk(found);
   if (ask.kind === "tool") {
-    const data = {
-      request_id: found,
-      name: ask.name,
-      status: "cancelled" as const,
-      content: [],
-      by: "agent",
-    };
+    const { name } = ask;
+    const data = { request_id: id, name, status: "cancelled" as const, content: [], by: "agent" };
     return scribe.add({ type: "tool.resolved", data }, origin);
   }
   if ("prompt" in ask) {
     const { prompt, options } = ask.prompt;
-    const data = { question_id: found, prompt, options: [...options], status: "rejected" as const };
+    const data = { question_id: id, prompt, options: [...options], status: "rejected" as const };
     return scribe.add({ type: "question.resolved", data }, origin);
   }
   const { action, metadata } = ask.permission;
-  const data = {
-    permission_id: found,
-    action,
-    status: "denied" as const,
-    metadata: { ...metadata, by: "agent" },
-  };
+  const denied = { permission_id: id, action, status: "denied" as const };
+  const data = { ...denied, metadata: { ...metadata, by: "agent" } };
   scribe.add({ type: "permission.resolved", data }, origin);
 }
 
 function askForCommand(reading: Reading, asker: Asker, params: Params): boolean {
-  const { itemId, command, cwd, reason, commandActions, networkApprovalContext: network } = params;
+  const { itemId, command, cwd, reason, commandActions } = params;
+  const { networkApprovalContext: network, proposedExecpolicyAmendment: proposed } = params;
   const name = "exec_command";
-  const input = { command, ...(typeof cwd === "string" ? { cwd } : {}) };
-  const call = typeof itemId === "string" ? itemId : `ask:${asker.id}`;
-  if (!reading.scribe.hasCall(call))
-    reading.scribe.call(call, { name, input, ...originOf(reading, asker.thread) });
+  const input = { command, ...defined({ cwd: asText(cwd) }) };
   const metadata: PermissionMetadata = {
-    call_id: call,
+    call_id: ensureCall(reading, asker, { id: itemId, name, input }),
     name,
     input,
     kind: network == null ? "execute" : "fetch",
-    ...(typeof reason === "string" ? { reason } : {}),
-    ...(commandActions == null ? {} : { actions: commandActions }),
-    ...(network == null ? {} : { network }),
-    ...suggestions(params),
+    ...defined({
+      reason: asText(reason),
+      actions: commandActions ?? undefined,
+      network: network ?? undefined,
+      suggestions: proposed == null ? undefined : [{ execpolicy_amendment: proposed }],
+    }),
   };
   return askPermission(reading, { kind: "decision", ...asker, permission: { action: name, metadata } });
-}
-
-function suggestions({ proposedExecpolicyAmendment: proposed }: Params): Params {
-  return proposed == null ? {} : { suggestions: [{ execpolicy_amendment: proposed }] };
 }
 
 function askForPatch(reading: Reading, asker: Asker, params: Params): boolean {
   const { itemId, reason, grantRoot } = params;
   const name = "apply_patch";
-  const call = typeof itemId === "string" ? itemId : `ask:${asker.id}`;
-  const input = own(reading.state.calls, call)?.input ?? {};
-  if (!reading.scribe.hasCall(call))
-    reading.scribe.call(call, { name, input, ...originOf(reading, asker.thread) });
+  const input = own(reading.state.calls, String(itemId))?.input ?? {};
   const metadata: PermissionMetadata = {
-    call_id: call,
+    call_id: ensureCall(reading, asker, { id: itemId, name, input }),
     name,
     input,
     kind: "edit",
-    ...(typeof reason === "string" ? { reason } : {}),
-    ...(typeof grantRoot === "string" ? { grant_root: grantRoot } : {}),
+    ...defined({ reason: asText(reason), grant_root: asText(grantRoot) }),
   };
   return askPermission(reading, { kind: "decision", ...asker, permission: { action: name, metadata } });
 }
 
 function askForGrant(reading: Reading, asker: Asker, params: Params): boolean {
   const name = "request_permissions";
-  const permissions = isRecord(params["permissions"]) ? params["permissions"] : {};
+  const permissions = toFields(params["permissions"]);
   const input = { permissions, reason: params["reason"] ?? null };
   const permission: AskedPermission = { action: name, metadata: { name, input, kind: "other" } };
   return askPermission(reading, { kind: "grant", ...asker, permission, permissions });
 }
 
 function askQuestions(reading: Reading, asker: Asker, params: Params): boolean {
-  const questions = (Array.isArray(params["questions"]) ? params["questions"] : []).filter(isRecord);
+  const questions = toRecords(params["questions"]);
   const options = questions.flatMap((question) =>
-    (Array.isArray(question["options"]) ? question["options"] : [])
-      .filter(isRecord)
-      .map((option) => String(option["label"] ?? "")),
+    toRecords(question["options"]).map((option) => String(option["label"] ?? "")),
   );
   const prompt = {
     prompt: questions.map((question) => String(question["question"] ?? "")).join("\n"),
@@ -136,64 +114,70 @@ function askQuestions(reading: Reading, asker: Asker, params: Params): boolean {
 }
 
 function askForTool(reading: Reading, asker: Asker, params: Params): boolean {
-  const { callId, tool, arguments: input } = params;
+  const { callId: id, tool } = params;
   const name = String(tool ?? "");
-  const origin = originOf(reading, asker.thread);
-  const call = typeof callId === "string" ? callId : `ask:${asker.id}`;
-  if (!reading.scribe.hasCall(call)) reading.scribe.call(call, { name, input: input ?? {}, ...origin });
-  if (refuseOutsideTurn(reading, { kind: "tool", ...asker, name })) return true;
-  reading.scribe.askTool(
-    { kind: "tool", ...asker, name },
-    { name, input: input ?? {}, callId: call, ...origin },
-  );
+  const input = params["arguments"] ?? {};
+  const callId = ensureCall(reading, asker, { id, name, input });
+  const ask: AskOfCodex = { kind: "tool", ...asker, name };
+  if (refuseOutsideTurn(reading, ask)) return true;
+  reading.scribe.askTool(ask, { name, input, callId, ...originOf(reading, asker.thread) });
   return true;
 }
 
-/** Whose request it is, and in which thread. */
-export interface Asker {
+/** Reports the call of a request, unless it is known. Returns its id, or an id of the request where it has none. */
+function ensureCall(
+  reading: Reading,
+  asker: Asker,
+  { id, name, input }: { id: unknown; name: string; input: unknown },
+): string {
+  const call = typeof id === "string" ? id : `ask:${asker.id}`;
+  if (!reading.scribe.hasCall(call))
+    reading.scribe.call(call, { name, input, ...originOf(reading, asker.thread) });
+  return call;
+}
+
+/** The id and the thread of a request. */
+interface Asker {
   readonly id: RpcId;
   readonly thread: string;
 }
 
-type Permitting = Extract<AskOfCodex, { permission: AskedPermission }>;
+type PermissionAsk = Extract<AskOfCodex, { permission: AskedPermission }>;
 
-export function askPermission(reading: Reading, asked: Permitting): boolean {
+export function askPermission(reading: Reading, asked: PermissionAsk): boolean {
   if (refuseOutsideTurn(reading, asked)) return true;
   reading.scribe.askPermission(asked, { ...asked.permission, ...originOf(reading, asked.thread) });
   return true;
 }
 
-export function askQuestion(reading: Reading, asked: Extract<AskOfCodex, { prompt: unknown }>): boolean {
+function askQuestion(reading: Reading, asked: Extract<AskOfCodex, { prompt: unknown }>): boolean {
   if (refuseOutsideTurn(reading, asked)) return true;
   reading.scribe.askQuestion(asked, { ...asked.prompt, ...originOf(reading, asked.thread) });
   return true;
 }
 
 /** A sub-agent may go on after its turn, but only a running turn can get an answer. */
-export function refuseOutsideTurn(reading: Reading, asked: AskOfCodex): boolean {
+function refuseOutsideTurn(reading: Reading, asked: AskOfCodex): boolean {
   if (reading.state.prompted || isMain(reading, asked.thread)) return false;
   reading.replies.push(declineLine(asked));
   const message = "a sub-agent asked for something when its turn had ended, and was refused";
-  const data = { code: "permission_denied", message };
-  reading.scribe.add({ type: "error", data }, originOf(reading, asked.thread));
+  reading.scribe.error({ code: "permission_denied", message }, originOf(reading, asked.thread));
   return true;
 }
 
-/** An MCP server's question: mostly Codex's own, whether a tool may run; now and then a form. */
-export function askForServer(reading: Reading, asker: Asker, params: Params): boolean {
+/** An elicitation of an MCP server: usually Codex's own request for a tool's permission, sometimes a form. */
+function askForServer(reading: Reading, asker: Asker, params: Params): boolean {
   const { serverName, message, requestedSchema: schema, _meta: meta, url } = params;
-  const properties =
-    isRecord(schema) && isRecord(schema["properties"]) ? Object.entries(schema["properties"]) : [];
+  const properties = Object.entries(toFields(toFields(schema)["properties"]));
   if (properties.length > 0) return askForForm(reading, asker, String(message ?? ""), properties);
   const known = openCall(reading, asker.thread, params);
   const name = known?.name ?? `mcp__${String(serverName)}`;
   const metadata: PermissionMetadata = {
     ...(known === undefined ? {} : { call_id: known.id }),
     name,
-    input: known?.input ?? (isRecord(meta) ? meta["tool_params"] : undefined) ?? {},
+    input: known?.input ?? toFields(meta)["tool_params"] ?? {},
     kind: "mcp",
-    ...(typeof message === "string" ? { reason: message } : {}),
-    ...(typeof url === "string" ? { url } : {}),
+    ...defined({ reason: asText(message), url: asText(url) }),
   };
   return askPermission(reading, { kind: "elicitation", ...asker, permission: { action: name, metadata } });
 }
@@ -205,7 +189,7 @@ function openCall(
   params: Params,
 ): { id: string; name: string; input: unknown } | undefined {
   const prefix = `mcp__${String(params["serverName"])}__`;
-  const meta = isRecord(params["_meta"]) ? params["_meta"] : {};
+  const meta = toFields(params["_meta"]);
   const wanted = JSON.stringify(meta["tool_params"]);
   const open = Object.entries(state.calls)
     .filter(([, call]) => call.name.startsWith(prefix) && call.thread === thread)

@@ -1,18 +1,16 @@
 import type { SpoolLine } from "../../contract/index.ts";
+import { asText, isRecord, parseObject, toNames } from "../fields.ts";
 import type { Decoded } from "../port.ts";
-import { isRecord } from "../fields.ts";
-import { toRpcMessage, type Params } from "../rpc.ts";
+import { type Params, toRpcMessage } from "../rpc.ts";
 import { LineReading } from "../scribe.ts";
-import { parseObject } from "../line.ts";
 import { readRequest, readResolved } from "./asks.ts";
+import { noteSent } from "./encode.ts";
 import { readExecLine } from "./forms.ts";
-import { asThread, type Reading, type CodexState, originOf } from "./state.ts";
 import { readRefusal, readResult } from "./handshake.ts";
-import { noteSent } from "./sent.ts";
-import { endItem, startItem, addPart, addText } from "./items.ts";
-import { updatePlan, endTurn, readError, startTurn } from "./turns.ts";
+import { addPart, addText, endItem, startItem } from "./items.ts";
+import { type CodexState, originOf, type Reading } from "./state.ts";
 import { readRawItem } from "./tools.ts";
-import { countTokens } from "./usage.ts";
+import { countTokens, endTurn, readError, startTurn, updatePlan } from "./turns.ts";
 
 /** One line of Codex as facts: of the app-server, or of `codex exec --json`. Never throws, whatever the bytes. */
 export function decode(state: CodexState, line: SpoolLine): Decoded<CodexState> {
@@ -20,12 +18,12 @@ export function decode(state: CodexState, line: SpoolLine): Decoded<CodexState> 
   if (line.dir !== "out") return { state, facts: [] };
   const reading: Reading = new LineReading(state);
   const value = parseObject(line);
-  const why = typeof value === "string" ? value : readMessage(reading, value);
-  if (why !== undefined) reading.scribe.unparsed(line, why);
+  const problem = typeof value === "string" ? value : readMessage(reading, value);
+  if (problem !== undefined) reading.scribe.unparsed(line, problem);
   return reading.decoded();
 }
 
-/** A text says why the message has no meaning. */
+/** Returns the problem of an unknown or malformed message. */
 function readMessage(reading: Reading, value: Readonly<Record<string, unknown>>): string | undefined {
   const message = toRpcMessage(value);
   if (message === undefined)
@@ -37,36 +35,34 @@ function readMessage(reading: Reading, value: Readonly<Record<string, unknown>>)
       if (readRequest(reading, message.id, message.method, message.params)) return undefined;
       return `an unknown request ${message.method}`;
     case "result":
-      return readResult(reading, message.id, message.result)
-        ? undefined
-        : "an answer to nothing that was asked";
+      return readResult(reading, message.id, message.result) ? undefined : UNASKED;
     case "error":
-      return readRefusal(reading, message.id, message.error)
-        ? undefined
-        : "an answer to nothing that was asked";
+      return readRefusal(reading, message.id, message.error) ? undefined : UNASKED;
   }
 }
 
-/** A notification of Codex. A text says why it has no meaning. */
+const UNASKED = "an answer to nothing that was asked";
+
+/** Reads a notification. Returns the problem of an unknown or malformed one. */
 export function readNotification(reading: Reading, method: string, params: Params): string | undefined {
   switch (method) {
     case "item/agentMessage/delta":
     case "item/plan/delta":
-      return unless(addText(reading, params, "text"), method);
+      return problemUnless(addText(reading, params, "text"), method);
     case "item/reasoning/summaryTextDelta":
     case "item/reasoning/textDelta":
-      return unless(addText(reading, params, "reasoning"), method);
+      return problemUnless(addText(reading, params, "reasoning"), method);
     case "item/reasoning/summaryPartAdded":
-      return unless(addPart(reading, params), method);
+      return problemUnless(addPart(reading, params), method);
     case "item/commandExecution/outputDelta":
     case "item/fileChange/outputDelta":
       return addOutput(reading, params, method);
     case "item/mcpToolCall/progress":
       return addProgress(reading, params);
     case "item/started":
-      return withItem(params, (item) => startItem(reading, item, asThread(params["threadId"])));
+      return withItem(params, (item) => startItem(reading, item, asText(params["threadId"])));
     case "item/completed":
-      return withItem(params, (item) => endItem(reading, item, asThread(params["threadId"])));
+      return withItem(params, (item) => endItem(reading, item, asText(params["threadId"])));
     case "rawResponseItem/completed":
       return void readRawItem(reading, params);
     case "turn/started":
@@ -74,7 +70,7 @@ export function readNotification(reading: Reading, method: string, params: Param
     case "turn/completed":
       return void endTurn(reading, params);
     case "turn/plan/updated":
-      return unless(updatePlan(reading, params), method);
+      return problemUnless(updatePlan(reading, params), method);
     case "thread/tokenUsage/updated":
       return void countTokens(reading, params);
     case "serverRequest/resolved":
@@ -94,8 +90,8 @@ export function readNotification(reading: Reading, method: string, params: Param
   }
 }
 
-function unless(understood: boolean, method: string): string | undefined {
-  return understood ? undefined : `a malformed ${method}`;
+function problemUnless(isRead: boolean, method: string): string | undefined {
+  return isRead ? undefined : `a malformed ${method}`;
 }
 
 function withItem(params: Params, read: (item: Params) => string | undefined): string | undefined {
@@ -123,79 +119,40 @@ function readServerStatus(reading: Reading, { name, status, error }: Params): vo
     why,
   );
   const code = isRefused ? "mcp_authentication_failed" : "mcp_connection_failed";
-  reading.scribe.add({ type: "error", data: { code, message, details: { server: String(name) } } });
+  reading.scribe.error({ code, message }, { details: { server: String(name) } });
 }
 
 function warn(reading: Reading, params: Params): void {
   const { message, summary, threadId } = params;
   const detail = typeof message === "string" ? message : typeof summary === "string" ? summary : undefined;
   if (reading.state.prompted)
-    reading.scribe.status("warning", { detail, ...originOf(reading, asThread(threadId)) });
+    reading.scribe.status("warning", { detail, ...originOf(reading, asText(threadId)) });
 }
 
 function reroute(reading: Reading, { toModel, threadId, reason }: Params): void {
   const detail = `${String(toModel)}: ${typeof reason === "string" ? reason : JSON.stringify(reason)}`;
   if (reading.state.prompted)
-    reading.scribe.status("model changed", { detail, ...originOf(reading, asThread(threadId)) });
+    reading.scribe.status("model changed", { detail, ...originOf(reading, asText(threadId)) });
 }
 
 /**
- * Notifications besides the conversation: names, queues, limits, files, reviews. The log needs none of them: the items
- * tell the conversation. Voice (`thread/realtime/`) is never switched on.
+ * Notifications that the log does not need: names, queues, limits, files, reviews. The items tell the conversation.
+ * Voice (`thread/realtime/`) is never switched on.
  */
-export const SILENT: ReadonlySet<string> = new Set([
-  "thread/started",
-  "thread/status/changed",
-  "thread/readState/changed",
-  "thread/archived",
-  "thread/deleted",
-  "thread/unarchived",
-  "thread/closed",
-  "thread/reverted",
-  "thread/name/updated",
-  "thread/attachment/updated",
-  "thread/goal/updated",
-  "thread/goal/cleared",
-  "thread/prediction/updated",
-  "thread/queue/changed",
-  "thread/project/updated",
-  "thread/environment/connected",
-  "thread/environment/disconnected",
-  "thread/settings/updated",
-  "thread/compacted",
-  "turn/diff/updated",
-  "turn/moderationMetadata",
-  "item/autoApprovalReview/started",
-  "item/autoApprovalReview/completed",
-  "autoApprovalReview/strictReviewRequired",
-  "item/commandExecution/terminalInteraction",
-  "item/fileChange/patchUpdated",
-  "rawResponse/completed",
-  "command/exec/outputDelta",
-  "process/outputDelta",
-  "process/exited",
-  "mcpServer/oauthLogin/completed",
-  "mcpServer/event/stream/notification",
-  "model/verification",
-  "model/safetyBuffering/updated",
-  "modelProvider/authRecoveryStarted",
-  "modelProvider/authRecoveryCompleted",
-  "account/updated",
-  "account/login/completed",
-  "account/gatewayOAuth/changed",
-  "account/rateLimits/updated",
-  "app/list/updated",
-  "project/changed",
-  "skills/changed",
-  "remoteControl/status/changed",
-  "externalAgentConfig/import/progress",
-  "externalAgentConfig/import/completed",
-  "fs/changed",
-  "hook/started",
-  "hook/completed",
-  "fuzzyFileSearch/sessionUpdated",
-  "fuzzyFileSearch/sessionCompleted",
-  "windows/worldWritableWarning",
-  "windowsSandbox/setupCompleted",
-  "deprecationNotice",
-]);
+const SILENT: ReadonlySet<string> = toNames(`
+  thread/started thread/status/changed thread/readState/changed thread/archived thread/deleted
+  thread/unarchived thread/closed thread/reverted thread/name/updated thread/attachment/updated
+  thread/goal/updated thread/goal/cleared thread/prediction/updated thread/queue/changed
+  thread/project/updated thread/environment/connected thread/environment/disconnected thread/settings/updated
+  thread/compacted turn/diff/updated turn/moderationMetadata item/autoApprovalReview/started
+  item/autoApprovalReview/completed autoApprovalReview/strictReviewRequired
+  item/commandExecution/terminalInteraction item/fileChange/patchUpdated rawResponse/completed
+  command/exec/outputDelta process/outputDelta process/exited mcpServer/oauthLogin/completed
+  mcpServer/event/stream/notification model/verification model/safetyBuffering/updated
+  modelProvider/authRecoveryStarted modelProvider/authRecoveryCompleted account/updated
+  account/login/completed account/gatewayOAuth/changed account/rateLimits/updated app/list/updated
+  project/changed skills/changed remoteControl/status/changed externalAgentConfig/import/progress
+  externalAgentConfig/import/completed fs/changed hook/started hook/completed fuzzyFileSearch/sessionUpdated
+  fuzzyFileSearch/sessionCompleted windows/worldWritableWarning windowsSandbox/setupCompleted
+  deprecationNotice
+`);

@@ -1,10 +1,12 @@
-import type { ContentPart } from "../../contract/index.ts";
+import type { ContentPart, SpoolLine } from "../../contract/index.ts";
+import { fromPartText, partText } from "../content-part.ts";
+import { isRecord, parseObject, toFields, toRecords } from "../fields.ts";
 import type { HarnessCommand } from "../port.ts";
-import { own } from "../transcript.ts";
-import { isRecord } from "../fields.ts";
-import type { Params } from "../rpc.ts";
-import { toLine, type AskOfCodex, type CodexState } from "./state.ts";
-import { fromPartText, partText } from "../part-text.ts";
+import { toPermission } from "../recording.ts";
+import { type Params, parseRpc, type RpcId } from "../rpc.ts";
+import { emptyTranscript, findAsk, own, withoutAsk } from "../transcript.ts";
+import { fromAnswer, permissionLine, questionLine, toImage, toolLine } from "./answers.ts";
+import { type AskOfCodex, type CodexState, toLine } from "./state.ts";
 
 /** The lines that carry a command to Codex. A request's id names its purpose, so that a recording can be read. */
 export function encode(state: CodexState, command: HarnessCommand): readonly string[] | undefined | "later" {
@@ -26,22 +28,16 @@ export function encode(state: CodexState, command: HarnessCommand): readonly str
   }
 }
 
-/** The first line. */
 export function greet(): readonly string[] {
   const clientInfo = { name: "sluice", title: "sluice", version: "1" };
-  return [
-    toLine({
-      id: "initialize",
-      method: "initialize",
-      params: { clientInfo, capabilities: { experimentalApi: true } },
-    }),
-  ];
+  const params = { clientInfo, capabilities: { experimentalApi: true } };
+  return [toLine({ id: "initialize", method: "initialize", params })];
 }
 
-/** A request without effect. Where Codex has nothing to end, its response ends our turn. */
-export const NOTHING = "thread/loaded/list";
+/** A request without effect. Its response ends our turn where Codex has none to end. */
+export const NO_OP = "thread/loaded/list";
 
-export const COMPACT = "/compact";
+const COMPACT = "/compact";
 
 function prompt(
   state: CodexState,
@@ -51,13 +47,8 @@ function prompt(
   if (state.thread === undefined && state.broken === undefined) return "later";
   const [only] = content.length === 1 ? content : [];
   if (only?.type === "text" && only.text === COMPACT) {
-    return [
-      toLine({
-        id: `turn:${inputId}`,
-        method: "thread/compact/start",
-        params: { threadId: threadOf(state) },
-      }),
-    ];
+    const params = { threadId: threadOf(state) };
+    return [toLine({ id: `turn:${inputId}`, method: "thread/compact/start", params })];
   }
   return [startTurn(state, `turn:${inputId}`, toInput(content), state.opening.plans ? "plan" : undefined)];
 }
@@ -69,7 +60,12 @@ function startTurn(
   mode?: "plan" | "default",
 ): string {
   const { plans, effort, params, amended } = state.opening;
-  const settings = { model: state.model ?? "", reasoning_effort: effort, developer_instructions: null };
+  const settings = {
+    model: state.model ?? "",
+    reasoning_effort: effort,
+    developer_instructions: mode === undefined ? (amended ?? null) : null,
+  };
+  const hasSettings = mode !== undefined || amended !== undefined;
   // Planning could only read; the implementation may write.
   const isReleased = mode === "default" && plans && params["sandbox"] === "read-only";
   return toLine({
@@ -78,16 +74,8 @@ function startTurn(
     params: {
       threadId: threadOf(state),
       input,
-      ...(mode === undefined ? {} : { collaborationMode: { mode, settings } }),
-      ...(mode === undefined && amended !== undefined
-        ? {
-            collaborationMode: {
-              mode: "default",
-              settings: { ...settings, developer_instructions: amended },
-            },
-          }
-        : {}),
-      ...(isReleased ? { sandboxPolicy: WRITING } : {}),
+      collaborationMode: hasSettings ? { mode: mode ?? "default", settings } : undefined,
+      sandboxPolicy: isReleased ? WRITING : undefined,
     },
   });
 }
@@ -115,7 +103,7 @@ function steer(state: CodexState, id: string, input: readonly Params[]): readonl
 function interrupt(state: CodexState): readonly string[] | "later" {
   const { thread, turn, prompted } = state;
   if (state.halted || Object.values(state.transcript.asks).some((ask) => ask.kind === "plan")) {
-    return [toLine({ id: "halt:", method: NOTHING, params: {} })];
+    return [toLine({ id: "halt:", method: NO_OP, params: {} })];
   }
   if (turn === undefined) return prompted ? "later" : [];
   const running = Object.entries(state.agents).flatMap(([agent, { turn }]) =>
@@ -153,7 +141,7 @@ function planLine(
   const name = `plan:${reply}:${id}`;
   if (reply !== "reject")
     return startTurn(state, name, toInput([{ type: "text", text: "Implement the plan." }]), "default");
-  if (message === undefined) return toLine({ id: name, method: NOTHING, params: {} });
+  if (message === undefined) return toLine({ id: name, method: NO_OP, params: {} });
   return startTurn(state, name, toInput([{ type: "text", text: message }]), "plan");
 }
 
@@ -162,77 +150,8 @@ function answered(state: CodexState, id: string, toLine: (ask: AskOfCodex) => st
   return ask === undefined || ask.kind === "plan" ? [] : [toLine(ask)];
 }
 
-type Permission = Extract<HarnessCommand, { type: "permission" }>;
-
-/** The response to a permission request. */
-export function permissionLine(ask: AskOfCodex, { reply, message }: Permission): string {
-  // Codex reads only the decision. The message is kept for readers of the transcript.
-  const words = message === undefined ? {} : { message };
-  switch (ask.kind) {
-    case "elicitation": {
-      const action = reply === "reject" ? "decline" : "accept";
-      const content = reply === "reject" ? null : {};
-      const meta = reply === "always" ? { persist: "session" } : null;
-      return respond(ask, { action, content, _meta: meta, ...words });
-    }
-    case "grant": {
-      const permissions = reply === "reject" ? {} : ask.permissions;
-      return respond(ask, { permissions, scope: reply === "always" ? "session" : "turn", ...words });
-    }
-    default:
-      return respond(ask, { decision: DECISIONS[reply], ...words });
-  }
-}
-
-export const DECISIONS = { once: "accept", always: "acceptForSession", reject: "decline" } as const;
-
-/** The response to a question. No answer is a refusal. */
-export function questionLine(ask: AskOfCodex, answers: readonly (readonly string[])[] | undefined): string {
-  if (ask.kind === "form") {
-    if (answers === undefined) return respond(ask, { action: "decline", content: null, _meta: null });
-    const values = ask.fields.map(({ name, type }, index) => [name, toValue(type, answers[index] ?? [])]);
-    return respond(ask, { action: "accept", content: Object.fromEntries(values), _meta: null });
-  }
-  const names = ask.kind === "question" ? ask.questions : [];
-  const given = (answers ?? []).flatMap((answer, index) => {
-    const name = names[index];
-    return name === undefined ? [] : [[name, { answers: answer }]];
-  });
-  return respond(ask, { answers: Object.fromEntries(given) });
-}
-
-export function toolLine(ask: AskOfCodex, content: readonly ContentPart[], isError: boolean): string {
-  return respond(ask, { contentItems: content.map(toContentItem), success: !isError });
-}
-
-/** The refusal of any request. */
-export function declineLine(ask: AskOfCodex): string {
-  if (ask.kind === "tool") return toolLine(ask, [{ type: "text", text: "Nobody runs this tool now." }], true);
-  if (ask.kind === "question" || ask.kind === "form") return questionLine(ask, undefined);
-  return permissionLine(ask, { type: "permission", id: "", reply: "reject" });
-}
-
-function respond({ id }: AskOfCodex, result: Readonly<Record<string, unknown>>): string {
-  return toLine({ id, result });
-}
-
-function toValue(type: string, answer: readonly string[]): unknown {
-  const [first = ""] = answer;
-  if (type === "array") return answer;
-  if (type === "boolean") return /^(true|yes|y|1)$/i.test(first);
-  const number = Number(first);
-  return (type === "number" || type === "integer") && Number.isFinite(number) ? number : first;
-}
-
-function toContentItem(part: ContentPart): Readonly<Record<string, unknown>> {
-  if (part.type === "image" && part.path.startsWith("data:"))
-    return { type: "inputImage", imageUrl: part.path };
-  const text = part.type === "text" ? part.text : JSON.stringify(part);
-  return { type: "inputText", text };
-}
-
 /** A message in Codex's form: images by their bytes or their path, other files by name. */
-export function toInput(content: readonly ContentPart[]): readonly Readonly<Record<string, unknown>>[] {
+function toInput(content: readonly ContentPart[]): readonly Params[] {
   return content.map((part) => {
     if (part.type === "image") {
       return part.path.startsWith("data:")
@@ -244,8 +163,8 @@ export function toInput(content: readonly ContentPart[]): readonly Readonly<Reco
 }
 
 /** The inverse of `toInput`. */
-export function fromInput(input: unknown): ContentPart[] {
-  return (Array.isArray(input) ? input : []).filter(isRecord).flatMap((part): ContentPart[] => {
+function fromInput(input: unknown): ContentPart[] {
+  return toRecords(input).flatMap((part): ContentPart[] => {
     const { type, text, url, path } = part;
     if (type === "image" && typeof url === "string") return [toImage(url)];
     if (type === "localImage" && typeof path === "string") return [{ type: "image", path }];
@@ -254,7 +173,105 @@ export function fromInput(input: unknown): ContentPart[] {
   });
 }
 
-function toImage(url: string): ContentPart {
-  const mime = /^data:([^;,]+)/.exec(url)?.[1];
-  return { type: "image", path: url, ...(mime === undefined ? {} : { mime }) };
+/** The state after a line to Codex. */
+export function noteSent(state: CodexState, line: SpoolLine): CodexState {
+  const message = parseRpc(line);
+  if (message === undefined || message.kind === "notification") return state;
+  if (message.kind !== "request") return noteAnswer(state, message.id);
+  const { id, method, params } = message;
+  const noted: CodexState = {
+    ...state,
+    driven: state.driven || id === "initialize",
+    requests: { ...state.requests, [String(id)]: method },
+  };
+  const [purpose, reply, ask] = String(id).split(":");
+  const decided = purpose === "plan" ? noteDecision(noted, ask ?? "", reply !== "reject") : noted;
+  if (method !== "turn/start" && method !== "thread/compact/start") return decided;
+  const compacting = method === "thread/compact/start";
+  return { ...noteTurn(decided, purpose ?? "", params), compacting };
+}
+
+/** Forgets an ask that was answered. */
+function noteAnswer(state: CodexState, id: RpcId): CodexState {
+  const found = findAskOfCodex(state, id);
+  return found ? withoutAsk(state, found[0]) : state;
+}
+
+function noteDecision(state: CodexState, id: string, approved: boolean): CodexState {
+  const ask = own(state.transcript.asks, id);
+  return ask?.kind === "plan" ? { ...withoutAsk(state, id), decided: { call: ask.call, approved } } : state;
+}
+
+/** A turn begins. A retry, or a decision on a plan, continues the running one. */
+function noteTurn(state: CodexState, purpose: string, params: Params): CodexState {
+  const { plan: _, ...next } = state;
+  const mode = isRecord(params["collaborationMode"]) ? params["collaborationMode"]["mode"] : undefined;
+  const opening = mode === undefined ? state.opening : { ...state.opening, plans: mode === "plan" };
+  // The engine has ended the turn before this prompt; its open items are closed.
+  const isLeft = state.halted && purpose !== "retry";
+  const { prefix, count } = state.transcript;
+  const transcript = isLeft ? { ...emptyTranscript<never>(prefix), count } : state.transcript;
+  return { ...next, opening, transcript, prompted: true, halted: false };
+}
+
+function findAskOfCodex({ transcript }: CodexState, id: RpcId): [id: string, ask: AskOfCodex] | undefined {
+  const found = findAsk(transcript, (ask) => ask.kind !== "plan" && ask.id === id);
+  return found as [string, AskOfCodex] | undefined;
+}
+
+/** The command of a line to Codex: the inverse of `encode`. */
+export function toCommand(state: CodexState, line: SpoolLine): HarnessCommand | undefined {
+  if (line.dir === "meta") return fromArguments(line);
+  if (line.dir !== "in") return undefined;
+  const message = parseRpc(line);
+  if (message?.kind === "request") return fromRequest(state, message.id, message.method, message.params);
+  if (message?.kind !== "result") return undefined;
+  const found = findAskOfCodex(state, message.id);
+  return found && fromAnswer(...found, toFields(message.result));
+}
+
+/** `codex exec … PROMPT`: the prompt is the last argument. */
+function fromArguments(line: SpoolLine): HarnessCommand | undefined {
+  const value = parseObject(line);
+  const argv = typeof value === "string" || !Array.isArray(value["argv"]) ? [] : value["argv"].map(String);
+  const text = argv.at(-1);
+  if (argv[1] !== "exec" || argv.length < 3 || text === undefined || text.startsWith("-")) return undefined;
+  return { type: "prompt", inputId: "argv", content: [{ type: "text", text }] };
+}
+
+function fromRequest(
+  state: CodexState,
+  id: RpcId,
+  method: string,
+  params: Params,
+): HarnessCommand | undefined {
+  const [purpose, ...rest] = String(id).split(":");
+  if (purpose === "words") return undefined;
+  if (purpose === "halt") return { type: "interrupt" };
+  if (purpose === "retry") return { type: "retry" };
+  if (purpose === "plan") return fromPlanRequest(state, rest, params);
+  const inputId = rest.length === 0 ? String(id) : rest.join(":");
+  switch (method) {
+    case "turn/start":
+      return { type: "prompt", inputId, content: fromInput(params["input"]) };
+    case "thread/compact/start":
+      return { type: "prompt", inputId, content: [{ type: "text", text: COMPACT }] };
+    case "turn/steer":
+      return { type: "steer", inputId, content: fromInput(params["input"]) };
+    case "turn/interrupt":
+      return params["threadId"] === state.thread ? { type: "interrupt" } : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function fromPlanRequest(
+  state: CodexState,
+  [reply, ...rest]: readonly string[],
+  params: Params,
+): HarnessCommand | undefined {
+  const id = rest.join(":");
+  const [words] = reply === "reject" ? fromInput(params["input"]) : [];
+  const message = words?.type === "text" ? words.text : undefined;
+  return toPermission(own(state.transcript.asks, id) && id, { reply, message });
 }

@@ -1,15 +1,14 @@
 import { parseOthersJson } from "../../contract/index.ts";
 import { codeOfStatus, type Failure, isTransient, stopReasonOf } from "../failure.ts";
-import { isRecord } from "../fields.ts";
+import { asText, defined, isRecord, toFields } from "../fields.ts";
 
-/** A failure with Codex's details. */
 export interface CodexFailure extends Failure {
   readonly details?: unknown;
 }
 
 /** An error of Codex: `{message, codexErrorInfo, additionalDetails}`. `exec` has only the message. */
 export function toFailure(value: unknown): CodexFailure {
-  const error = isRecord(value) ? value : {};
+  const error = toFields(value);
   const text = typeof error["message"] === "string" ? error["message"] : "Codex failed without a word";
   const provider = providerError(text);
   const message = provider.message ?? text;
@@ -96,11 +95,7 @@ function providerError(text: string): { message?: string; code?: string } {
     const error = isRecord(value) ? value["error"] : undefined;
     if (!isRecord(error)) return {};
     const { message, code, type } = error;
-    const name = typeof code === "string" ? code : type;
-    return {
-      ...(typeof message === "string" ? { message } : {}),
-      ...(typeof name === "string" ? { code: name } : {}),
-    };
+    return defined({ message: asText(message), code: asText(code) ?? asText(type) });
   } catch {
     return {};
   }

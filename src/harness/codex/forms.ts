@@ -1,11 +1,10 @@
 import type { PlanEntry } from "../../contract/index.ts";
-import { isRecord } from "../fields.ts";
+import { isRecord, toRecords } from "../fields.ts";
 import type { Params } from "../rpc.ts";
 import { toFailure } from "./failure.ts";
 import { endItem, startItem } from "./items.ts";
 import { ensureModel, modelKey, type Reading } from "./state.ts";
-import { failTurn, finish, retry } from "./turns.ts";
-import { toCounts, toUsage } from "./usage.ts";
+import { failTurn, finish, retry, toCounts, toUsage } from "./turns.ts";
 
 /** A line of `codex exec --json`, the form without deltas, approvals and questions. */
 export function readExecLine(reading: Reading, value: Params): string | undefined {
@@ -13,7 +12,7 @@ export function readExecLine(reading: Reading, value: Params): string | undefine
     case "thread.started":
       if (typeof value["thread_id"] !== "string") return "a thread without an id";
       reading.change({ thread: value["thread_id"] });
-      reading.scribe.add({ type: "session.started", native_session_id: value["thread_id"], data: {} });
+      reading.scribe.session(value["thread_id"]);
       return undefined;
     case "turn.started":
       reading.change({ prompted: true });
@@ -92,7 +91,7 @@ function toAppItem(item: Params): Params {
 }
 
 function toEntries(items: unknown, isOver: boolean): PlanEntry[] {
-  const todos = (Array.isArray(items) ? items : []).filter(isRecord);
+  const todos = toRecords(items);
   const next = isOver ? -1 : todos.findIndex((todo) => todo["completed"] !== true);
   return todos.map(({ text, completed }, index) => ({
     content: String(text ?? ""),

@@ -1,43 +1,25 @@
-import { isRecord } from "../fields.ts";
+import { isRecord, toFields } from "../fields.ts";
 import type { RpcError, RpcId } from "../rpc.ts";
 import { own, without } from "../transcript.ts";
-import { NOTHING } from "./encode.ts";
+import { NO_OP } from "./encode.ts";
 import { type Reading, toLine } from "./state.ts";
 import { closePlanCall, failTurn, finish } from "./turns.ts";
 
-/** Codex's answer to a request of ours. False where we asked nothing of the kind. */
+/** Codex's response to a request of ours. False without such a request. */
 export function readResult(reading: Reading, id: RpcId, result: unknown): boolean {
   const method = take(reading, id);
-  const value = isRecord(result) ? result : {};
-  switch (method) {
-    case undefined:
-      return false;
-    case "initialize":
-      openThread(reading);
-      return true;
-    case "thread/start":
-    case "thread/resume":
-    case "thread/fork":
-      readThread(reading, value);
-      return true;
-    // It names the turn before the turn can be interrupted. `turn/started` reports its start.
-    case "turn/start":
-      return true;
-    case NOTHING:
-      closeIdle(reading, id);
-      return true;
-    default:
-      return true;
-  }
+  if (method === "initialize") openThread(reading);
+  if (method !== undefined && OPENING.has(method)) readThread(reading, toFields(result));
+  if (method === NO_OP) closeIdle(reading, id);
+  return method !== undefined;
 }
 
-/** A request of ours that Codex refused. */
+const OPENING: ReadonlySet<string> = new Set(["thread/start", "thread/resume", "thread/fork"]);
+
+/** Codex's refusal of a request of ours. False without such a request. */
 export function readRefusal(reading: Reading, id: RpcId, { code, message }: RpcError): boolean {
   const method = take(reading, id);
-  const { state, scribe } = reading;
   switch (method) {
-    case undefined:
-      return false;
     case "initialize":
     case "thread/start":
     case "thread/resume":
@@ -49,31 +31,24 @@ export function readRefusal(reading: Reading, id: RpcId, { code, message }: RpcE
           message: `${method}: ${message}`,
         },
       });
-      return true;
+      break;
     case "turn/start":
     case "thread/compact/start": {
-      const { broken } = state;
+      const { broken } = reading.state;
       const error = broken ?? { code: "invalid_request", message };
       // Without its conversation the session has nothing to go on with.
       failTurn(reading, { error, stopReason: broken === undefined ? "end_turn" : "model_error" });
-      return true;
+      break;
     }
-    case "turn/steer":
-      scribe.add({
-        type: "error",
-        data: {
-          code: "steer_failed",
-          message: `the message did not reach the running turn: ${message}`,
-          details: { code },
-        },
-      });
-      return true;
-    case NOTHING:
+    case "turn/steer": {
+      const lost = `the message did not reach the running turn: ${message}`;
+      reading.scribe.error({ code: "steer_failed", message: lost }, { details: { code } });
+      break;
+    }
+    case NO_OP:
       closeIdle(reading, id);
-      return true;
-    default:
-      return true;
   }
+  return method !== undefined;
 }
 
 function openThread(reading: Reading): void {
@@ -86,7 +61,7 @@ function readThread(reading: Reading, value: Readonly<Record<string, unknown>>):
   if (typeof id !== "string") return;
   const { model } = value;
   reading.change({ thread: id, ...(typeof model === "string" ? { model } : {}) });
-  reading.scribe.add({ type: "session.started", native_session_id: id, data: {} });
+  reading.scribe.session(id);
 }
 
 function closeIdle(reading: Reading, id: RpcId): void {

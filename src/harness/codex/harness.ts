@@ -1,9 +1,7 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
-import { encode, greet } from "./encode.ts";
-import { launch, SKILLS_FOLDER, detect } from "./launch.ts";
-import { lendLogin } from "./provider.ts";
-import { toCommand } from "./sent.ts";
+import { encode, greet, toCommand } from "./encode.ts";
+import { detect, launch, lendLogin, SKILLS_FOLDER } from "./launch.ts";
 import { type CodexState, initialState } from "./state.ts";
 
 /** OpenAI's Codex CLI, through its app-server: JSON-RPC, one message a line. */

@@ -1,10 +1,10 @@
-import { isRecord } from "../fields.ts";
+import { asText, isRecord } from "../fields.ts";
 import type { Params } from "../rpc.ts";
-import { own, without, type TextKind } from "../transcript.ts";
+import { own, type TextKind, without } from "../transcript.ts";
+import { changeAgent, ensureModel, isMain, originOf, type Reading } from "./state.ts";
 import { toOutcome } from "./tools.ts";
-import { asThread, changeAgent, ensureModel, isMain, originOf, type Reading } from "./state.ts";
 
-/** Reads the start of an item. A text says why the item has no meaning. */
+/** Reads the start of an item. Returns the problem of an unknown or malformed one. */
 export function startItem(reading: Reading, item: Params, thread: string | undefined): string | undefined {
   const { id, type } = item;
   if (typeof id !== "string") return "an item without an id";
@@ -52,8 +52,10 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
       return undefined;
     }
     case "contextCompaction":
-      scribe.compacted({ trigger: state.compacting ? "manual" : "auto" }, originOf(reading, thread));
-      return undefined;
+      return void scribe.compacted(
+        { trigger: state.compacting ? "manual" : "auto" },
+        originOf(reading, thread),
+      );
     case "enteredReviewMode":
     case "exitedReviewMode":
       scribe.status(type === "enteredReviewMode" ? "review started" : "review ended", {
@@ -62,8 +64,7 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
       });
       return undefined;
     case "subAgentActivity":
-      readActivity(reading, item, thread);
-      return undefined;
+      return void readActivity(reading, item, thread);
   }
   if (SILENT.has(String(type))) return undefined;
   const name = toolName(item);
@@ -90,7 +91,7 @@ const WHOLE = new Set([
 /** Tools whose arguments are known only when they are done. */
 const LATE = new Set(["webSearch", "imageGeneration", "functionCallOutput"]);
 
-/** The model's name of the tool, as far as the item shows it. */
+/** The model's name of the tool, or the nearest name that the item shows. */
 function toolName(item: Params): string | undefined {
   switch (item["type"]) {
     case "commandExecution":
@@ -100,7 +101,6 @@ function toolName(item: Params): string | undefined {
     case "mcpToolCall":
       return `mcp__${String(item["server"])}__${String(item["tool"])}`;
     case "dynamicToolCall":
-      return String(item["tool"]);
     case "collabAgentToolCall":
       return String(item["tool"]);
     case "webSearch":
@@ -186,7 +186,7 @@ export function addText(reading: Reading, params: Params, kind: TextKind): boole
   const { scribe } = reading;
   if (scribe.delta(itemId, delta)) return true;
   // A thought starts with its first text, since many have none. A sub-agent's message may outlive its turn.
-  scribe.startText(itemId, { kind, ...originOf(reading, asThread(threadId)) });
+  scribe.startText(itemId, { kind, ...originOf(reading, asText(threadId)) });
   return scribe.delta(itemId, delta);
 }
 
@@ -199,7 +199,7 @@ export function addPart(reading: Reading, params: Params): boolean {
   return true;
 }
 
-export function endText(
+function endText(
   reading: Reading,
   id: string,
   text: string,

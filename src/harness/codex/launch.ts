@@ -1,13 +1,21 @@
-import { join, dirname } from "node:path";
-import type { Launch, SessionSpec } from "../../contract/index.ts";
-import { mcpHosts } from "../launch/hosts.ts";
-import type { LaunchContext, Detected } from "../port.ts";
-import { KEYS, toConfig } from "./config.ts";
-import { modelHosts } from "./provider.ts";
-import { skillFiles } from "../launch/skills.ts";
 import { existsSync, readdirSync } from "node:fs";
-import { detectCli, requireCli } from "../launch/cli.ts";
+import { dirname, join } from "node:path";
+import type { Launch, SessionSpec } from "../../contract/index.ts";
+import { pick } from "../fields.ts";
+import { defineCli } from "../launch/cli.ts";
+import { skillFiles, type TomlTable, toToml } from "../launch/files.ts";
+import { toMcpServers } from "../launch/mcp.ts";
 import { packageRoot } from "../launch/npm-package.ts";
+import {
+  asFields,
+  hostOf,
+  isText,
+  mcpHosts,
+  NO_REFRESH_TOKEN,
+  parseLogin,
+  tokenExpiry,
+} from "../launch/provider.ts";
+import type { LaunchContext, LentLogin } from "../port.ts";
 
 const FOLDER = ".codex";
 export const SKILLS_FOLDER: string = `${FOLDER}/skills`;
@@ -42,7 +50,8 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   };
 }
 
-export const INSTALL = "npm install -g @openai/codex";
+const CLI = defineCli("codex", { title: "Codex", install: "npm install -g @openai/codex" });
+export const { detect } = CLI;
 
 /** The program of Codex, and the paths that it needs. */
 export interface Program {
@@ -50,12 +59,8 @@ export interface Program {
   readonly needs: readonly string[];
 }
 
-export function detect(options: { withVersion?: boolean } = {}): Promise<Detected> {
-  return detectCli("codex", { install: INSTALL, ...options });
-}
-
-export function findProgram(context: LaunchContext): Program {
-  const cli = requireCli("codex", { title: "Codex", install: INSTALL, context });
+function findProgram(context: LaunchContext): Program {
+  const cli = CLI.require(context);
   if (!cli.path.endsWith(".js")) return { argv: [cli.path], needs: cli.needs };
   // npm's launcher only starts the binary beside it. It would be one more process to end.
   const native = findNative(cli.path);
@@ -77,4 +82,116 @@ function findNative(launcher: string): Program | undefined {
     }
   }
   return undefined;
+}
+
+const KEYS = ["OPENAI_API_KEY", "CODEX_API_KEY"] as const;
+
+/** `config.toml`: the model and its provider, the MCP servers, and nothing that calls home. */
+function toConfig(spec: SessionSpec, context: LaunchContext): string {
+  return toToml({
+    model: spec.model,
+    model_provider: "sluice",
+    model_reasoning_effort: spec.variant,
+    model_reasoning_summary: "auto",
+    check_for_update_on_startup: false,
+    cli_auth_credentials_store: "file",
+    model_providers: { sluice: toProvider(spec, context) },
+    analytics: { enabled: false },
+    feedback: { enabled: false },
+    otel: { exporter: "none", metrics_exporter: "none" },
+    history: { persistence: "none" },
+    // Off by default: the plan, and questions outside of plan mode.
+    tools: { update_plan: { enabled: true } },
+    suppress_unstable_features_warning: true,
+    // Plugins and apps call home; a goal makes Codex go on without a prompt.
+    features: {
+      plugins: false,
+      apps: false,
+      goals: false,
+      default_mode_request_user_input: true,
+      // It would write its whole environment, and every secret in it, into a file.
+      shell_snapshot: false,
+      ...withoutShell(spec),
+    },
+    mcp_servers: toServers(spec),
+  });
+}
+
+/**
+ * Without Codex's own shell, where the application runs the commands through the tool server. Codex asks before a
+ * patch, and is refused.
+ */
+function withoutShell({ tools }: SessionSpec): TomlTable {
+  return tools?.client?.includes("bash") ? { shell_tool: false, unified_exec: false } : {};
+}
+
+/** The session's own provider. Codex reports every attempt at a request, and makes as many as the budget allows. */
+function toProvider(spec: SessionSpec, context: LaunchContext): TomlTable {
+  const retries = spec.retries === undefined ? {} : { stream_max_retries: spec.retries.tries - 1 };
+  const given = KEYS.find((key) => spec.env?.[key] !== undefined || spec.secrets?.[key] !== undefined);
+  const found = KEYS.some((key) => context.env?.[key] !== undefined);
+  const base = spec.env?.["OPENAI_BASE_URL"];
+  return {
+    name: "sluice",
+    base_url: base,
+    wire_api: "responses",
+    env_key: given,
+    // Without a key Codex uses the login in auth.json; a model at another address may need none.
+    requires_openai_auth: given === undefined && (found || base === undefined) ? true : undefined,
+    request_max_retries: 0,
+    stream_max_retries: DEFAULT_TRIES - 1,
+    ...retries,
+  };
+}
+
+const DEFAULT_TRIES = 4;
+
+function toServers({ mcp, permissionMode }: SessionSpec): TomlTable {
+  // In the mode that asks for nothing Codex would refuse a call that it may not ask for.
+  const approval = permissionMode === "bypass" ? "approve" : undefined;
+  return toMcpServers<TomlTable>(mcp, {
+    remote: ({ url, headers }) => ({ url, http_headers: headers, default_tools_approval_mode: approval }),
+    local: ({ command, args, env, inherit, timeoutMs }) => ({
+      command,
+      args,
+      env,
+      env_vars: inherit,
+      tool_timeout_sec: timeoutMs === undefined ? undefined : Math.ceil(timeoutMs / 1000),
+      default_tools_approval_mode: approval,
+    }),
+  });
+}
+
+/**
+ * `.codex/auth.json`: a key, or a login with ChatGPT. Codex requires a refresh token in a login, but any value will
+ * do.
+ */
+export function lendLogin(content: string): LentLogin | undefined {
+  const auth = parseLogin(content);
+  const key = auth?.["OPENAI_API_KEY"];
+  if (isText(key)) return { content: JSON.stringify({ OPENAI_API_KEY: key }) };
+  const tokens = asFields(auth?.["tokens"]);
+  if (auth === undefined || tokens === undefined || !isText(tokens["access_token"])) return undefined;
+  const lent = {
+    ...pick(auth, ["auth_mode", "last_refresh"]),
+    OPENAI_API_KEY: null,
+    tokens: { ...pick(tokens, ["id_token", "access_token", "account_id"]), refresh_token: NO_REFRESH_TOKEN },
+  };
+  return { content: JSON.stringify(lent), expiresAt: tokenExpiry(tokens["access_token"]) };
+}
+
+/** Whether the file of a lent login holds a key. */
+function isKeyLogin(login: string | undefined): boolean {
+  return login !== undefined && isText(parseLogin(login)?.["OPENAI_API_KEY"]);
+}
+
+/**
+ * A key is for the API, a login for ChatGPT's own host. The agent cannot renew a login, so it needs no host for
+ * that.
+ */
+export function modelHosts({ env, secrets }: SessionSpec, context: LaunchContext): string[] {
+  const base = env?.["OPENAI_BASE_URL"];
+  if (base !== undefined) return hostOf(base);
+  const hasKey = KEYS.some((name) => (context.env?.[name] ?? env?.[name] ?? secrets?.[name]) !== undefined);
+  return hasKey || isKeyLogin(context.login) ? ["api.openai.com"] : ["chatgpt.com"];
 }

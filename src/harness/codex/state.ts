@@ -1,8 +1,9 @@
 import type { SessionSpec } from "../../contract/index.ts";
+import { defined } from "../fields.ts";
+import type { DecodeContext } from "../port.ts";
 import type { Params, RpcId } from "../rpc.ts";
 import type { LineReading, PermissionMetadata } from "../scribe.ts";
-import { emptyTranscript, type Transcript, type Origin, own } from "../transcript.ts";
-import type { DecodeContext } from "../port.ts";
+import { emptyTranscript, type Origin, own, type Transcript } from "../transcript.ts";
 
 /** The decoder's state. Plain JSON, never changed in place. */
 export interface CodexState {
@@ -55,18 +56,18 @@ export interface Opening {
   readonly amended?: string;
 }
 
-export interface KnownCall {
+interface KnownCall {
   readonly name: string;
   readonly input: unknown;
   readonly thread: string;
 }
 
-export interface UnansweredCall extends KnownCall {
+interface UnansweredCall extends KnownCall {
   /** It was reported as an item that only its result closes. */
   readonly told?: true;
 }
 
-export interface SubAgent {
+interface SubAgent {
   /** The item of the call that made it. */
   readonly item?: string;
   readonly turn?: string;
@@ -98,7 +99,7 @@ export type AskOfCodex = Asked &
   );
 
 /** Our own request: Codex ends the turn with its plan and leaves the approval to its client. */
-export interface PlanAsk {
+interface PlanAsk {
   readonly kind: "plan";
   readonly call: string;
 }
@@ -108,12 +109,12 @@ export interface AskedPermission {
   readonly metadata: PermissionMetadata;
 }
 
-export interface AskedPrompt {
+interface AskedPrompt {
   readonly prompt: string;
   readonly options: readonly string[];
 }
 
-export interface Field {
+interface Field {
   readonly name: string;
   readonly type: string;
 }
@@ -138,22 +139,25 @@ export function toOpening(context: DecodeContext): Opening {
   const params = {
     cwd: workspace,
     ...policyOf(context),
-    ...(spec.model === undefined ? {} : { model: spec.model }),
-    ...(spec.systemPrompt === undefined ? {} : { baseInstructions: spec.systemPrompt }),
-    ...(spec.instructions === undefined ? {} : { developerInstructions: spec.instructions }),
+    ...defined({
+      model: spec.model,
+      baseInstructions: spec.systemPrompt,
+      developerInstructions: spec.instructions,
+    }),
     // Without them a refused call would not be reported.
     experimentalRawEvents: true,
   };
   const modes = { plans: plansFirst(spec), asksForPlan: plansFirst(spec), effort: spec.variant ?? null };
-  if (resume === undefined) {
-    return { method: "thread/start", params, ...modes };
-  }
-  const known = { threadId: resume, excludeTurns: true, ...params };
-  const amended = spec.instructions === undefined ? {} : { amended: spec.instructions };
-  return { method: fork === true ? "thread/fork" : "thread/resume", params: known, ...modes, ...amended };
+  if (resume === undefined) return { method: "thread/start", params, ...modes };
+  return {
+    method: fork === true ? "thread/fork" : "thread/resume",
+    params: { threadId: resume, excludeTurns: true, ...params },
+    ...modes,
+    ...defined({ amended: spec.instructions }),
+  };
 }
 
-export function plansFirst({ permissionMode, agentMode }: SessionSpec): boolean {
+function plansFirst({ permissionMode, agentMode }: SessionSpec): boolean {
   return permissionMode === "plan" || agentMode === "plan";
 }
 
@@ -168,12 +172,7 @@ function policyOf(context: DecodeContext): { approvalPolicy: "untrusted" | "neve
   return { approvalPolicy: "untrusted", sandbox: context.isolated === true ? "danger-full-access" : own };
 }
 
-/** One line of Codex while it is read. */
 export type Reading = LineReading<CodexState, Ask>;
-
-export function asThread(value: unknown): string | undefined {
-  return typeof value === "string" ? value : undefined;
-}
 
 /** Whether a thread is the conversation itself. Until its id is known, every thread is. */
 export function isMain({ state }: Reading, thread: string | undefined): boolean {

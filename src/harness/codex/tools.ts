@@ -1,11 +1,11 @@
 import type { ContentPart } from "../../contract/index.ts";
-import { isRecord } from "../fields.ts";
+import { exitPart, imagePart } from "../content-part.ts";
+import { asText, isRecord, toFields, toRecords } from "../fields.ts";
 import type { Params } from "../rpc.ts";
 import type { ToolOutcome } from "../scribe.ts";
 import { own, without } from "../transcript.ts";
-import { asThread, isMain, originOf, type Reading } from "./state.ts";
+import { isMain, originOf, type Reading } from "./state.ts";
 
-/** The outcome of a tool, by the kind of its item. */
 export function toOutcome(item: Params): ToolOutcome {
   switch (item["type"]) {
     case "commandExecution":
@@ -40,9 +40,7 @@ function commandOutcome(item: Params): ToolOutcome {
   const output =
     typeof aggregatedOutput === "string" ? aggregatedOutput : status === "declined" ? "declined" : "";
   const failed = isFailed(item);
-  const content: ContentPart[] = [];
-  if (typeof exitCode === "number" && exitCode !== 0)
-    content.push({ type: "json", json: { exit_code: exitCode } });
+  const content = exitPart(exitCode);
   for (const action of !failed && Array.isArray(commandActions) ? commandActions : []) {
     if (isRecord(action) && action["type"] === "read" && typeof action["path"] === "string") {
       content.push({ type: "file_ref", path: action["path"], action: "read" });
@@ -62,8 +60,8 @@ function fileOutcome(item: Params): ToolOutcome {
 function mcpOutcome(item: Params): ToolOutcome {
   const { result, error } = item;
   if (isRecord(error)) return { output: textOf(error["message"]), failed: true };
-  const { content, structuredContent } = isRecord(result) ? result : {};
-  const blocks = (Array.isArray(content) ? content : []).filter(isRecord);
+  const { content, structuredContent } = toFields(result);
+  const blocks = toRecords(content);
   const texts = blocks.flatMap(({ text, resource }) => {
     if (typeof text === "string") return [text];
     return isRecord(resource) && typeof resource["text"] === "string" ? [resource["text"]] : [];
@@ -75,12 +73,12 @@ function mcpOutcome(item: Params): ToolOutcome {
 function toImage({ type, data, mimeType }: Params): ContentPart[] {
   if (type !== "image" || typeof data !== "string") return [];
   const mime = typeof mimeType === "string" ? mimeType : "image/png";
-  return [{ type: "image", path: `data:${mime};base64,${data}`, mime }];
+  return [imagePart(data, mime)];
 }
 
 function dynamicOutcome(item: Params): ToolOutcome {
   const { contentItems, success } = item;
-  const parts = (Array.isArray(contentItems) ? contentItems : []).filter(isRecord);
+  const parts = toRecords(contentItems);
   const texts = parts.flatMap(({ text }) => (typeof text === "string" ? [text] : []));
   const content = parts.flatMap(({ imageUrl }): ContentPart[] =>
     typeof imageUrl === "string" ? [{ type: "image", path: imageUrl }] : [],
@@ -95,9 +93,7 @@ function imageOutcome(item: Params): ToolOutcome {
     return { output: savedPath, content: [{ type: "file_ref", path: savedPath, action: "write" }] };
   }
   const bytes = typeof result === "string" && result !== "" ? result : undefined;
-  const content: ContentPart[] =
-    bytes === undefined ? [] : [{ type: "image", path: `data:image/png;base64,${bytes}`, mime: "image/png" }];
-  return { output: "", content };
+  return { output: "", content: bytes === undefined ? [] : [imagePart(bytes, "image/png")] };
 }
 
 function textOf(value: unknown): string {
@@ -105,7 +101,7 @@ function textOf(value: unknown): string {
 }
 
 /** The changes of a patch, one per file. */
-export function toFileRefs(changes: unknown): ContentPart[] {
+function toFileRefs(changes: unknown): ContentPart[] {
   return (Array.isArray(changes) ? changes : []).flatMap((change: unknown): ContentPart[] => {
     if (!isRecord(change) || typeof change["path"] !== "string") return [];
     const { path, kind, diff } = change;
@@ -155,7 +151,7 @@ const REFUSED = [
  */
 export function readRawItem(reading: Reading, { item, threadId }: Params): void {
   if (!isRecord(item) || typeof item["call_id"] !== "string") return;
-  const thread = asThread(threadId);
+  const thread = asText(threadId);
   const id = item["call_id"];
   switch (item["type"]) {
     case "function_call":
@@ -187,7 +183,7 @@ function answer(
 
 function rawText(output: unknown): string {
   if (typeof output === "string") return output;
-  const parts = Array.isArray(output) ? output.filter(isRecord) : [];
+  const parts = toRecords(output);
   return parts.flatMap(({ text }) => (typeof text === "string" ? [text] : [])).join("");
 }
 

@@ -1,13 +1,21 @@
-import { own, without } from "../transcript.ts";
-import { isRecord } from "../fields.ts";
+import type { PlanEntry, Usage } from "../../contract/index.ts";
+import { asText, isRecord, toFields } from "../fields.ts";
 import type { Params } from "../rpc.ts";
-import { declineLine } from "./encode.ts";
+import { own, without } from "../transcript.ts";
+import { declineLine } from "./answers.ts";
 import { type CodexFailure, toFailure } from "./failure.ts";
-import { asThread, changeAgent, ensureModel, isMain, modelKey, originOf, type Reading } from "./state.ts";
-import type { PlanEntry } from "../../contract/index.ts";
+import {
+  changeAgent,
+  ensureModel,
+  isMain,
+  modelKey,
+  originOf,
+  type Reading,
+  type TokenCounts,
+} from "./state.ts";
 
 export function startTurn(reading: Reading, params: Params): void {
-  const thread = asThread(params["threadId"]);
+  const thread = asText(params["threadId"]);
   const { turn } = params;
   const id = isRecord(turn) && typeof turn["id"] === "string" ? turn["id"] : undefined;
   if (id === undefined) return;
@@ -21,8 +29,8 @@ export function startTurn(reading: Reading, params: Params): void {
 
 /** The end of a thread's turn. The conversation's turn ends ours. */
 export function endTurn(reading: Reading, params: Params): void {
-  const thread = asThread(params["threadId"]);
-  const turn = isRecord(params["turn"]) ? params["turn"] : {};
+  const thread = asText(params["threadId"]);
+  const turn = toFields(params["turn"]);
   if (!isMain(reading, thread)) return endAgentTurn(reading, thread ?? "", turn);
   const { state, scribe } = reading;
   reading.change({ turn: undefined });
@@ -52,7 +60,7 @@ function halt(reading: Reading, failure: CodexFailure): void {
   reading.change({ halted: true });
 }
 
-/** The one end of the running prompt. */
+/** Ends the turn of the running prompt. */
 export function finish(reading: Reading, outcome: Parameters<Reading["scribe"]["endTurn"]>[0]): void {
   const { scribe, state } = reading;
   if (!state.prompted) return;
@@ -86,22 +94,22 @@ function endAgentTurn(reading: Reading, thread: string, turn: Params): void {
   if (turn["status"] !== "failed") return void reading.scribe.endModel(modelKey(reading, thread), {});
   const { error } = toFailure(turn["error"]);
   reading.scribe.endModel(modelKey(reading, thread), { error });
-  reading.scribe.add({ type: "error", data: { code: error.code, message: error.message } }, origin);
+  reading.scribe.error(error, origin);
 }
 
 /** A failed request that Codex repeats. The turn's end reports any other failure. */
 export function readError(reading: Reading, params: Params): void {
-  const thread = asThread(params["threadId"]);
+  const thread = asText(params["threadId"]);
   if (params["willRetry"] === true) return retry(reading, params["error"], thread);
   if (reading.state.prompted || !isMain(reading, thread)) return;
   const { error } = toFailure(params["error"]);
-  reading.scribe.add({ type: "error", data: { code: error.code, message: error.message } });
+  reading.scribe.error(error);
 }
 
 /** `Reconnecting... 2/3`: the open texts will be streamed again. */
 export function retry(reading: Reading, value: unknown, thread: string | undefined): void {
   const { scribe } = reading;
-  const told = isRecord(value) ? value : {};
+  const told = toFields(value);
   const text = String(told["message"] ?? "");
   const [, attempt = "1", most] = /(\d+)\/(\d+)/.exec(text) ?? [];
   const cause = typeof told["additionalDetails"] === "string" ? told["additionalDetails"] : text;
@@ -127,7 +135,7 @@ const FIRST_BACKOFF_MS = 200;
 export function updatePlan(reading: Reading, params: Params): boolean {
   const { plan, threadId } = params;
   if (!Array.isArray(plan)) return false;
-  reading.scribe.plan(plan.filter(isRecord).map(toPlanEntry), originOf(reading, asThread(threadId)));
+  reading.scribe.plan(plan.filter(isRecord).map(toPlanEntry), originOf(reading, asText(threadId)));
   return true;
 }
 
@@ -156,4 +164,66 @@ export function closePlanCall(reading: Reading): void {
     output: decided.approved ? "approved" : "declined",
     failed: !decided.approved,
   });
+}
+
+/** Totals of a thread. After a resume Codex first repeats the last total. */
+export function countTokens(reading: Reading, params: Params): void {
+  const thread = asText(params["threadId"]) ?? "";
+  const told = toFields(params["tokenUsage"]);
+  const total = toCounts(told["total"]);
+  if (!total) return;
+  const { state, scribe } = reading;
+  const before = own(state.used, thread);
+  reading.change({ used: { ...state.used, [thread]: total } });
+  const running = isMain(reading, thread) ? state.turn : own(state.agents, thread)?.turn;
+  if (running === undefined || params["turnId"] !== running) return;
+  const last = toCounts(told["last"]) ?? total;
+  const counts = before ? since(before, total) : since(ZERO, last);
+  if (!counts) return;
+  ensureModel(reading, thread);
+  scribe.endModel(modelKey(reading, thread), { usage: toUsage(counts) });
+}
+
+const ZERO = { input: 0, cacheRead: 0, cacheWrite: 0, output: 0, reasoning: 0 };
+
+/** The app-server's counts; `exec` writes the same in snake case. */
+export function toCounts(value: unknown): TokenCounts | undefined {
+  if (!isRecord(value)) return undefined;
+  const count = (camel: string, snake: string): number => {
+    const found = value[camel] ?? value[snake];
+    return typeof found === "number" && Number.isSafeInteger(found) && found > 0 ? found : 0;
+  };
+  return {
+    input: count("inputTokens", "input_tokens"),
+    cacheRead: count("cachedInputTokens", "cached_input_tokens"),
+    cacheWrite: count("cacheWriteInputTokens", "cache_write_input_tokens"),
+    output: count("outputTokens", "output_tokens"),
+    reasoning: count("reasoningOutputTokens", "reasoning_output_tokens"),
+  };
+}
+
+/** The difference of two totals; undefined where there is none. */
+export function since(before: TokenCounts, now: TokenCounts): TokenCounts | undefined {
+  const counts = {
+    input: Math.max(0, now.input - before.input),
+    cacheRead: Math.max(0, now.cacheRead - before.cacheRead),
+    cacheWrite: Math.max(0, now.cacheWrite - before.cacheWrite),
+    output: Math.max(0, now.output - before.output),
+    reasoning: Math.max(0, now.reasoning - before.reasoning),
+  };
+  return counts.input + counts.output === 0 ? undefined : counts;
+}
+
+/**
+ * Codex includes cached tokens in its input and reasoning in its output. Here each count stands alone, so that they
+ * add up.
+ */
+export function toUsage(counts: TokenCounts): Usage {
+  return {
+    input_tokens: Math.max(0, counts.input - counts.cacheRead - counts.cacheWrite),
+    output_tokens: Math.max(0, counts.output - counts.reasoning),
+    cache_read_tokens: counts.cacheRead,
+    cache_write_tokens: counts.cacheWrite,
+    reasoning_tokens: counts.reasoning,
+  };
 }

@@ -1,11 +1,11 @@
 import type { AcpDialect, AcpReading, ModelUsage, NamedTool } from "../acp/dialect.ts";
-import { toMcpName } from "../launch/mcp.ts";
 import { closeDenied, finishHeld } from "../acp/tools.ts";
-import { toUsage } from "../acp/usage.ts";
-import { isRecord } from "../fields.ts";
+import { toUsage } from "../acp/turns.ts";
+import { toFields, toRecords } from "../fields.ts";
+import { toMcpName } from "../launch/mcp.ts";
 import type { Params } from "../rpc.ts";
 import { streamForm } from "./forms.ts";
-import { readObservation, isRequest, findCall, forgetCall } from "./observer.ts";
+import { findCall, forgetCall, isRequest, readObservation } from "./observer.ts";
 
 /** Gemini CLI's deviations: names in call ids, counts in `_meta`, unreported denials. */
 export const geminiDialect: AcpDialect = {
@@ -53,12 +53,10 @@ function toLogName(name: string, servers: readonly string[]): string {
 }
 
 function readQuota({ _meta: meta }: Params): ModelUsage[] {
-  const quota = isRecord(meta) && isRecord(meta["quota"]) ? meta["quota"] : {};
-  const models = Array.isArray(quota["model_usage"]) ? quota["model_usage"].filter(isRecord) : [];
-  return models.flatMap(({ model, token_count: counts }) => {
-    const usage = isRecord(counts)
-      ? toUsage({ input_tokens: counts["input_tokens"], output_tokens: counts["output_tokens"] })
-      : undefined;
+  const models = toRecords(toFields(toFields(meta)["quota"])["model_usage"]);
+  return models.flatMap(({ model, token_count: count }) => {
+    const { input_tokens, output_tokens } = toFields(count);
+    const usage = toUsage({ input_tokens, output_tokens });
     return usage === undefined ? [] : [{ model: String(model), usage }];
   });
 }

@@ -1,29 +1,23 @@
 import type { AcpReading, PrintedForm } from "../acp/dialect.ts";
-import { endPrompt, failTurn } from "../acp/turns.ts";
 import { toTextFailure } from "../acp/failure.ts";
-import { endAllSpeech, readChunk, MAIN } from "../acp/messages.ts";
+import { endAllSpeech, MAIN, readChunk } from "../acp/messages.ts";
 import { readTool } from "../acp/tools.ts";
-import { toUsage } from "../acp/usage.ts";
-import { isRecord } from "../fields.ts";
+import { endPrompt, failTurn, toUsage } from "../acp/turns.ts";
+import { isRecord, toFields } from "../fields.ts";
 import type { Params } from "../rpc.ts";
 
 const TYPES = new Set(["init", "message", "tool_use", "tool_result", "error", "result"]);
 
 /** `gemini --output-format stream-json`: one turn without requests and thoughts. */
 export const streamForm: PrintedForm = {
-  isOf: ({ type }) => typeof type === "string" && TYPES.has(type),
+  matches: ({ type }) => typeof type === "string" && TYPES.has(type),
   read: readLine,
 };
 
 function readLine(reading: AcpReading, line: Params): string | undefined {
   switch (line["type"]) {
     case "init":
-      reading.scribe.add({
-        type: "session.started",
-        native_session_id: String(line["session_id"]),
-        data: {},
-      });
-      return undefined;
+      return void reading.scribe.session(String(line["session_id"]));
     case "message":
       return readMessage(reading, line);
     case "tool_use":
@@ -31,35 +25,28 @@ function readLine(reading: AcpReading, line: Params): string | undefined {
     case "tool_result":
       return readToolResult(reading, line) ? undefined : "a malformed tool_result";
     case "error":
-      reading.scribe.add({ type: "error", data: { code: "agent", message: String(line["message"]) } });
-      return undefined;
+      return void reading.scribe.add({
+        type: "error",
+        data: { code: "agent", message: String(line["message"]) },
+      });
     default:
-      readEnd(reading, line);
-      return undefined;
+      return void readEnd(reading, line);
   }
 }
 
 function readMessage(reading: AcpReading, { role, content }: Params): string | undefined {
   if (typeof content !== "string") return "a message without its content";
   if (role === "user") {
-    reading.scribe.whole(undefined, {
-      kind: "message",
-      role: "user",
-      content: [{ type: "text", text: content }],
-    });
-    return undefined;
+    const parts = [{ type: "text" as const, text: content }];
+    return void reading.scribe.whole(undefined, { kind: "message", role: "user", content: parts });
   }
   readChunk(reading, { content: { type: "text", text: content } }, { kind: "text", origin: MAIN });
   return undefined;
 }
 
 function readToolUse(reading: AcpReading, { tool_id: id, tool_name: name, parameters }: Params): boolean {
-  const content = isRecord(parameters) ? changeOf(parameters) : [];
-  return readTool(
-    reading,
-    { toolCallId: id, name, rawInput: parameters, content },
-    { origin: MAIN, isUpdate: false },
-  );
+  const fields = { toolCallId: id, name, rawInput: parameters, content: changeOf(toFields(parameters)) };
+  return readTool(reading, fields, { origin: MAIN, isUpdate: false });
 }
 
 /** An edit in ACP's form. */
@@ -77,20 +64,15 @@ function readToolResult(reading: AcpReading, { tool_id: id, status, output }: Pa
 
 function readEnd(reading: AcpReading, { status, stats, error }: Params): void {
   endAllSpeech(reading);
-  reportStats(reading, isRecord(stats) ? stats : {});
+  reportStats(reading, toFields(stats));
   if (status === "success") return endPrompt(reading, "prompt", { stopReason: "end_turn" });
   failTurn(reading, toTextFailure(isRecord(error) ? String(error["message"]) : "the agent failed"));
 }
 
 function reportStats(reading: AcpReading, { models }: Params): void {
-  for (const [model, counts] of Object.entries(isRecord(models) ? models : {})) {
-    const usage = isRecord(counts)
-      ? toUsage({
-          input_tokens: counts["input"],
-          output_tokens: counts["output_tokens"],
-          cache_read_tokens: counts["cached"],
-        })
-      : undefined;
+  for (const [model, value] of Object.entries(toFields(models))) {
+    const { input, output_tokens, cached } = toFields(value);
+    const usage = toUsage({ input_tokens: input, output_tokens, cache_read_tokens: cached });
     if (usage === undefined) continue;
     reading.scribe.startModel(model, { model });
     reading.scribe.endModel(model, { usage });

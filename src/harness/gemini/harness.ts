@@ -1,12 +1,9 @@
+import type { SessionSpec } from "../../contract/index.ts";
 import { speakAcp } from "../acp/harness.ts";
 import type { AcpState } from "../acp/state.ts";
-import { detectCli } from "../launch/cli.ts";
-import type { SessionSpec } from "../../contract/index.ts";
 import type { Harness } from "../port.ts";
 import { geminiDialect } from "./dialect.ts";
-import { modelHosts, lendAccount, lendLogin } from "./provider.ts";
-import { INSTALL, launch, SKILLS_FOLDER } from "./launch.ts";
-import { isInSettings } from "./config.ts";
+import { detect, isInSettings, launch, lendAccount, lendLogin, modelHosts, SKILLS_FOLDER } from "./launch.ts";
 
 const acp = speakAcp(geminiDialect);
 
@@ -33,7 +30,7 @@ export const gemini: Harness<AcpState> = {
     { file: ".gemini/google_accounts.json", lend: lendAccount, isCompanion: true },
   ],
   addresses: ["GOOGLE_GEMINI_BASE_URL"],
-  detect: (options) => detectCli("gemini", { install: INSTALL, ...options }),
+  detect,
   check: ({ env }) => void modelHosts(env ?? {}),
   launch,
   ...acp,

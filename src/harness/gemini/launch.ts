@@ -1,22 +1,24 @@
 import { join } from "node:path";
-import type { Launch, SessionSpec } from "../../contract/index.ts";
-import { requireCli } from "../launch/cli.ts";
-import { mcpHosts } from "../launch/hosts.ts";
-import type { LaunchContext } from "../port.ts";
-import { skillFiles } from "../launch/skills.ts";
-import { authOf, modelHosts, usesVertex } from "./provider.ts";
+import type { Launch, McpServer, SessionSpec } from "../../contract/index.ts";
+import { own } from "../../contract/own-keys.ts";
+import { pick } from "../fields.ts";
+import { defineCli } from "../launch/cli.ts";
+import { skillFiles } from "../launch/files.ts";
+import { toMcpServers } from "../launch/mcp.ts";
+import { hostOf, isText, mcpHosts, parseLogin, vertexHost } from "../launch/provider.ts";
+import type { LaunchContext, LentLogin } from "../port.ts";
 import { PRELUDE, preludeFile } from "./prelude.ts";
-import { toSettings } from "./config.ts";
 
 export const SKILLS_FOLDER = ".gemini/skills";
 
-export const INSTALL = "npm install -g @google/gemini-cli";
+const CLI = defineCli("gemini", { title: "Gemini CLI", install: "npm install -g @google/gemini-cli" });
+export const { detect } = CLI;
 
 const SYSTEM_PROMPT = ".gemini/system.md";
 
 /** `gemini --acp`, run by our own Node: the CLI's launcher would start a child that outlives it. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
-  const cli = requireCli("gemini", { title: "Gemini CLI", install: INSTALL, context });
+  const cli = CLI.require(context);
   const { resume = "", home } = context;
   const env = { ...spec.env, ...context.env };
   return {
@@ -57,3 +59,115 @@ function argumentsOf(spec: SessionSpec): string[] {
 }
 
 const APPROVAL: Readonly<Record<string, string>> = { acceptEdits: "auto_edit", bypass: "yolo", plan: "plan" };
+
+/** The most attempts that its settings allow. */
+const MOST_ATTEMPTS = 10;
+
+/** `~/.gemini/settings.json` of the agent's own home: nothing is updated, reported or downloaded. */
+export function toSettings(spec: SessionSpec, auth: string): Record<string, unknown> {
+  const tries = spec.retries?.tries;
+  return {
+    general: {
+      enableAutoUpdate: false,
+      enableAutoUpdateNotification: false,
+      maxAttempts: tries && Math.min(tries, MOST_ATTEMPTS),
+    },
+    privacy: { usageStatisticsEnabled: false },
+    telemetry: { enabled: false },
+    security: { auth: { selectedType: auth }, ...toAllowed(spec) },
+    ...toServers(spec),
+    // The CLI would download ripgrep.
+    tools: { useRipgrep: false, shell: { enableInteractiveShell: false } },
+    modelConfigs: spec.variant === undefined ? undefined : { overrides: [toOverride(spec, spec.variant)] },
+  };
+}
+
+/** Variables that MCP servers inherit. By default the CLI hides those that look like secrets. */
+function toAllowed({ mcp }: SessionSpec): object {
+  const allowed = Object.values(mcp ?? {}).flatMap((server) =>
+    "inherit" in server ? (server.inherit ?? []) : [],
+  );
+  return allowed.length === 0 ? {} : { environmentVariableRedaction: { allowed } };
+}
+
+/** ACP has no field for a time limit, so the settings name a server with one. */
+export function isInSettings(server: McpServer): boolean {
+  return !("url" in server) && server.timeoutMs !== undefined;
+}
+
+function toServers({ mcp }: SessionSpec): object {
+  const mcpServers = toMcpServers(mcp, {
+    remote: () => undefined,
+    local: ({ command, args = [], env = {}, timeoutMs: timeout }) =>
+      timeout === undefined ? undefined : { command, args, env, timeout },
+  });
+  return Object.keys(mcpServers).length === 0 ? {} : { mcpServers };
+}
+
+const BUDGETS: Readonly<Record<string, number>> = { low: 1024, medium: 8192, high: 24_576 };
+
+/** The thinking effort: a level since Gemini 3, a number of tokens before. */
+function toOverride({ model }: SessionSpec, variant: string): Record<string, unknown> {
+  const isOld = model !== undefined && /gemini-[12]/.test(model);
+  const thinking = isOld
+    ? { thinkingBudget: own(BUDGETS, variant) ?? BUDGETS["medium"] }
+    : { thinkingLevel: variant.toUpperCase() };
+  return {
+    match: model === undefined ? {} : { model },
+    modelConfig: { generateContentConfig: { thinkingConfig: { includeThoughts: true, ...thinking } } },
+  };
+}
+
+type Env = Readonly<Record<string, string>>;
+
+/** The model's hosts, one by one: Google's whole domain includes other tenants' storage. */
+export function modelHosts(env: Env): string[] {
+  const auth = authOf(env);
+  if (auth === "vertex-ai") return toVertex(env);
+  if (auth === "gemini-api-key") {
+    const { GOOGLE_GEMINI_BASE_URL: base } = env;
+    return base === undefined ? ["generativelanguage.googleapis.com"] : hostOf(base);
+  }
+  const { CODE_ASSIST_ENDPOINT: endpoint } = env;
+  // The second host validates the access token at every start.
+  return [
+    ...(endpoint === undefined ? ["cloudcode-pa.googleapis.com"] : hostOf(endpoint)),
+    "oauth2.googleapis.com",
+  ];
+}
+
+function authOf(env: Env): "vertex-ai" | "gemini-api-key" | "oauth-personal" {
+  if (usesVertex(env) || env["GOOGLE_GENAI_USE_VERTEXAI"] === "true") return "vertex-ai";
+  return env["GEMINI_API_KEY"] === undefined ? "oauth-personal" : "gemini-api-key";
+}
+
+/** A Google Cloud key is for Vertex. */
+function usesVertex(env: Env): boolean {
+  return env["GEMINI_API_KEY"] === undefined && env["GOOGLE_API_KEY"] !== undefined;
+}
+
+function toVertex(env: Env): string[] {
+  const { GOOGLE_VERTEX_BASE_URL: base, GOOGLE_CLOUD_LOCATION: location, GOOGLE_API_KEY: key } = env;
+  // Without a key the CLI signs in with a service account.
+  const signIn = key === undefined ? ["oauth2.googleapis.com"] : [];
+  if (base !== undefined) return [...hostOf(base), ...signIn];
+  const region = location ?? "global";
+  return [...new Set(["aiplatform.googleapis.com", vertexHost("GOOGLE_CLOUD_LOCATION", region), ...signIn])];
+}
+
+/** `.gemini/oauth_creds.json`: Google's client uses an access token alone until that has expired. */
+export function lendLogin(content: string): LentLogin | undefined {
+  const login = parseLogin(content);
+  if (login === undefined || !isText(login["access_token"])) return undefined;
+  const { expiry_date: expiresAt } = login;
+  return {
+    content: JSON.stringify(pick(login, ["access_token", "token_type", "scope", "id_token", "expiry_date"])),
+    expiresAt: typeof expiresAt === "number" ? expiresAt : undefined,
+  };
+}
+
+/** `.gemini/google_accounts.json`: the account of the login. Without it the CLI would ask Google. */
+export function lendAccount(content: string): LentLogin | undefined {
+  const { active } = parseLogin(content) ?? {};
+  return isText(active) ? { content: JSON.stringify({ active, old: [] }) } : undefined;
+}

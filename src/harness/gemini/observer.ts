@@ -1,12 +1,12 @@
-import { own, without } from "../transcript.ts";
-import { toFailure } from "../acp/failure.ts";
-import type { AcpReading } from "../acp/dialect.ts";
-import { callOrigin, endSpeech, readChunk, MAIN } from "../acp/messages.ts";
-import { finishHeld, readTool } from "../acp/tools.ts";
-import { toUsage } from "../acp/usage.ts";
-import { isRecord } from "../fields.ts";
-import type { Params, RpcMessage } from "../rpc.ts";
 import { outputOf } from "../acp/content.ts";
+import type { AcpReading } from "../acp/dialect.ts";
+import { toFailure } from "../acp/failure.ts";
+import { callOrigin, endSpeech, MAIN, readChunk } from "../acp/messages.ts";
+import { finishHeld, readTool } from "../acp/tools.ts";
+import { toUsage } from "../acp/turns.ts";
+import { isRecord, toFields, toRecords } from "../fields.ts";
+import type { Params, RpcMessage } from "../rpc.ts";
+import { own, without } from "../transcript.ts";
 
 /** A report of the observer in the CLI's process (`observeModel` of `prelude.ts`) on its model requests. */
 export function readObservation(
@@ -46,7 +46,7 @@ export function isRequest(message: RpcMessage): boolean {
 
 /** A request has the results of the calls before it, more complete than in ACP. */
 function readRequest(reading: AcpReading, { id, model, results, isSummary }: Params): void {
-  for (const result of Array.isArray(results) ? results.filter(isRecord) : []) readResult(reading, result);
+  for (const result of toRecords(results)) readResult(reading, result);
   finishHeld(reading);
   reading.change({ aside: { ...reading.state.aside, witness: "yes" } });
   const parent = runningCall(reading);
@@ -91,7 +91,7 @@ function readResult(reading: AcpReading, result: Params): void {
 
 function endRequest(reading: AcpReading, { id, usage }: Params): void {
   const native = `request-${String(id)}`;
-  const counts = isRecord(usage) ? usage : {};
+  const counts = toFields(usage);
   const total = Number(counts["promptTokenCount"] ?? 0);
   const cached = Number(counts["cachedContentTokenCount"] ?? 0);
   const told = toUsage({
@@ -132,7 +132,7 @@ interface ObservedCall {
 
 const PREFIX = "call:";
 
-export function noteCall(reading: AcpReading, { name, id, args }: Params): void {
+function noteCall(reading: AcpReading, { name, id, args }: Params): void {
   const known = { name: String(name), args: args ?? {}, ...(typeof id === "string" ? { id } : {}) };
   const key = `${PREFIX}${calls(reading).length}:${reading.scribe.transcript.count}`;
   reading.change({ aside: { ...reading.state.aside, [key]: JSON.stringify(known) } });
@@ -162,21 +162,21 @@ function calls({ state }: AcpReading): ObservedCall[] {
 }
 
 /** The running call. Calls run one after the other, so model requests meanwhile come from its sub-agent. */
-export function runningCall(reading: AcpReading): string | undefined {
+function runningCall(reading: AcpReading): string | undefined {
   return Object.entries(reading.state.tools).find(
     ([id, notes]) => isRunning(reading, id) && notes.isSettled && !notes.isDone,
   )?.[0];
 }
 
 /** A sub-agent's own call. */
-export function childCall(reading: AcpReading, parent: string, call: Params): void {
+function childCall(reading: AcpReading, parent: string, call: Params): void {
   const { id, name, args } = call;
   endSpeech(reading, callOrigin(parent));
   reading.scribe.call(`${parent}/${String(id ?? name)}`, { name: String(name), input: args ?? {}, parent });
 }
 
 /** Reads the result of a sub-agent's call. False for any other call. */
-export function childResult(reading: AcpReading, result: Params): boolean {
+function childResult(reading: AcpReading, result: Params): boolean {
   const parent = runningCall(reading);
   const native = `${parent ?? ""}/${String(result["id"] ?? result["name"])}`;
   if (parent === undefined || !reading.scribe.hasCall(native)) return false;
@@ -194,8 +194,8 @@ function isRunning({ state }: AcpReading, id: string): boolean {
 }
 
 /** A `functionResponse` in the form of a call's last update. */
-export function readResponse({ response }: Params): Params {
-  const { output, error } = isRecord(response) ? response : {};
+function readResponse({ response }: Params): Params {
+  const { output, error } = toFields(response);
   if (typeof error === "string") return { status: "failed", rawOutput: error };
   if (typeof output !== "string") return { status: "completed" };
   const words = output.replace(/^<untrusted_context>\n?([\s\S]*?)\n?<\/untrusted_context>$/, "$1");

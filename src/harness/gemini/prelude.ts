@@ -12,7 +12,7 @@ export function preludeFile(): { path: string; content: string } {
  * first minute that is the session itself, which is emptied. Under a name of another minute it is safe. The stub
  * that a resume then begins is removed, since the next resume would take it for the session. Part of the prelude.
  */
-export function keepSessionFile(): void {
+function keepSessionFile(): void {
   const fs = process.getBuiltinModule("node:fs");
   const resumed = process.env["SLUICE_RESUME"]?.slice(0, 8);
   const root = `${process.env["HOME"]}/.gemini/tmp`;
@@ -34,7 +34,7 @@ export function keepSessionFile(): void {
  * The CLI takes JSON text of an MCP result for its structured content, and fails if that is no object, such as "42".
  * Part of the prelude.
  */
-export function mendMcpResults(): void {
+function mendMcpResults(): void {
   interface Message {
     jsonrpc?: unknown;
     result?: { content?: { text?: unknown }[]; structuredContent?: unknown } | null;
@@ -65,10 +65,10 @@ export function mendMcpResults(): void {
 }
 
 /**
- * Reports what the CLI's ACP mode leaves out: the arguments of calls, the usage of model requests, failed requests
+ * Reports data that the CLI's ACP mode leaves out: the arguments of calls, the usage of model requests, failed requests
  * and retries. All of it passes through `fetch`. Part of the prelude.
  */
-export function observeModel(): void {
+function observeModel(): void {
   const fs = process.getBuiltinModule("node:fs");
   const original = globalThis.fetch;
   let count = 0;

@@ -1,36 +1,30 @@
-import type { AcpReading, PrintedForm } from "../acp/dialect.ts";
-import { endPrompt, failTurn } from "../acp/turns.ts";
-import { toTextFailure } from "../acp/failure.ts";
-import { readChunk, MAIN, tearSpeech } from "../acp/messages.ts";
-import { readTool } from "../acp/tools.ts";
+import { parseOthersJson } from "../../contract/index.ts";
+import { textOf } from "../acp/content.ts";
 import { readUpdate } from "../acp/decode.ts";
-import { isRecord } from "../fields.ts";
+import type { AcpReading, PrintedForm } from "../acp/dialect.ts";
+import { toTextFailure } from "../acp/failure.ts";
+import { MAIN, readChunk, tearSpeech } from "../acp/messages.ts";
+import { readTool } from "../acp/tools.ts";
+import { endPrompt, failTurn } from "../acp/turns.ts";
+import { isRecord, toFields, toNames, toRecords } from "../fields.ts";
 import type { Params } from "../rpc.ts";
 import { own } from "../transcript.ts";
 import { reportModel } from "./notifications.ts";
-import { parseOthersJson } from "../../contract/index.ts";
-import { textOf } from "../acp/content.ts";
 
-const STREAM_TYPES = new Set([
-  "text",
-  "thought",
-  "tool_call",
-  "tool_call_update",
-  "plan",
-  "usage",
-  "available_commands",
-  "error",
-  "end",
-]);
+const STREAM_TYPES: ReadonlySet<string> = toNames(`
+  text thought tool_call tool_call_update plan usage available_commands error end
+`);
 
 /** `grok -p … --output-format streaming-json`: ACP's updates, flattened. */
 export const streamForm: PrintedForm = {
-  isOf: ({ type, event }) => typeof type === "string" && STREAM_TYPES.has(type) && event === undefined,
+  matches: ({ type, event }) => typeof type === "string" && STREAM_TYPES.has(type) && event === undefined,
   read: readStreamLine,
 };
 
-/** The length of a first delta that is not repeated by chance. */
-const TELLING = 8;
+const UPDATE = { origin: MAIN, isUpdate: true };
+
+/** A first delta of this length is not repeated by chance. */
+const MIN_REPEAT = 8;
 
 function readStreamLine(reading: AcpReading, line: Params): string | undefined {
   switch (line["type"]) {
@@ -42,34 +36,28 @@ function readStreamLine(reading: AcpReading, line: Params): string | undefined {
     case "tool_call_update": {
       const { status, ...fields } = line;
       const known = typeof status === "string" && status !== "pending" ? { ...fields, status } : fields;
-      const isRead = readTool(reading, known, {
-        origin: MAIN,
-        isUpdate: line["type"] === "tool_call_update",
-      });
-      return isRead ? undefined : "a malformed tool call";
+      const context = { origin: MAIN, isUpdate: line["type"] === "tool_call_update" };
+      return readTool(reading, known, context) ? undefined : "a malformed tool call";
     }
     case "plan":
       return readUpdate(reading, { update: { sessionUpdate: "plan", entries: line["entries"] } });
     case "usage":
-      reportModel(reading, line["usage"], MAIN);
-      return undefined;
+      return void reportModel(reading, line["usage"], MAIN);
     case "error":
-      failTurn(reading, toTextFailure(String(line["message"])));
-      return undefined;
+      return void failTurn(reading, toTextFailure(String(line["message"])));
     case "end":
-      readStreamEnd(reading, line);
-      return undefined;
+      return void readStreamEnd(reading, line);
     default:
       return undefined;
   }
 }
 
-/** After a cut stream Grok prints all of it again without a mark. A text with the same beginning is the same text. */
+/** After a cut Grok prints the whole text again, unmarked. A text with the same first delta is a repetition. */
 function readText(reading: AcpReading, data: unknown, kind: "text" | "reasoning"): string | undefined {
   if (typeof data !== "string") return `a ${kind} without its data`;
   const first = `first:${kind}`;
   const speech = own(reading.state.speaking, MAIN);
-  if (speech?.kind === kind && data.length >= TELLING && data === reading.state.aside[first])
+  if (speech?.kind === kind && data.length >= MIN_REPEAT && data === reading.state.aside[first])
     tearSpeech(reading, MAIN);
   if (speech?.kind !== kind) reading.change({ aside: { ...reading.state.aside, [first]: data } });
   readChunk(reading, { content: { type: "text", text: data } }, { kind, origin: MAIN });
@@ -78,7 +66,7 @@ function readText(reading: AcpReading, data: unknown, kind: "text" | "reasoning"
 
 function readStreamEnd(reading: AcpReading, { sessionId, stopReason }: Params): void {
   if (typeof sessionId === "string") {
-    reading.scribe.add({ type: "session.started", native_session_id: sessionId, data: {} });
+    reading.scribe.session(sessionId);
   }
   endPrompt(reading, "prompt", { stopReason });
 }
@@ -87,12 +75,12 @@ const MESSAGES_TYPES = new Set(["system", "stream_event", "assistant", "user", "
 
 /** `grok -p … --output-format streaming-messages-json`: the shape of Claude Code's lines. */
 export const messagesForm: PrintedForm = {
-  isOf: ({ type }) => typeof type === "string" && MESSAGES_TYPES.has(type),
+  matches: ({ type }) => typeof type === "string" && MESSAGES_TYPES.has(type),
   read: readMessagesLine,
 };
 
 function readMessagesLine(reading: AcpReading, line: Params): string | undefined {
-  const message = isRecord(line["message"]) ? line["message"] : {};
+  const message = toFields(line["message"]);
   switch (line["type"]) {
     case "system":
       return readInit(reading, line);
@@ -106,34 +94,28 @@ function readMessagesLine(reading: AcpReading, line: Params): string | undefined
       for (const block of blocksOf(message)) readToolResult(reading, block);
       return undefined;
     default:
-      readResult(reading, line);
-      return undefined;
+      return void readResult(reading, line);
   }
 }
 
 function readInit(reading: AcpReading, { session_id: id }: Params): undefined {
-  if (typeof id === "string")
-    reading.scribe.add({ type: "session.started", native_session_id: id, data: {} });
+  if (typeof id === "string") reading.scribe.session(id);
 }
 
 /** The whole message. Only a text that was not streamed is new. */
 function readAssistant(reading: AcpReading, message: Params): undefined {
-  const isNews = !wasStreamed(reading, message["id"]);
+  const isNew = !wasStreamed(reading, message["id"]);
   for (const block of blocksOf(message)) {
     const { type, id, name, input, text, thinking } = block;
     if (type === "tool_use") {
-      readTool(
-        reading,
-        { toolCallId: id, toolName: name, rawInput: input },
-        { origin: MAIN, isUpdate: true },
-      );
+      readTool(reading, { toolCallId: id, toolName: name, rawInput: input }, UPDATE);
     }
-    if (!isNews) continue;
+    if (!isNew) continue;
     const native = `${String(message["id"])}:${reading.scribe.transcript.count}`;
     if (typeof text === "string") reading.scribe.sayWhole(native, text);
     if (typeof thinking === "string") reading.scribe.sayWhole(native, thinking, { kind: "reasoning" });
   }
-  if (isNews) reportModel(reading, message["usage"], MAIN);
+  if (isNew) reportModel(reading, message["usage"], MAIN);
 }
 
 function readToolResult(
@@ -142,7 +124,7 @@ function readToolResult(
 ): void {
   if (type !== "tool_result") return;
   const status = failed === true ? "failed" : "completed";
-  readTool(reading, { toolCallId: id, status, ...resultOf(content) }, { origin: MAIN, isUpdate: true });
+  readTool(reading, { toolCallId: id, status, ...resultOf(content) }, UPDATE);
 }
 
 /** ACP's content as JSON in a string, or just a string. */
@@ -166,11 +148,11 @@ function readResult(
 }
 
 function blocksOf({ content }: Params): Params[] {
-  return Array.isArray(content) ? content.filter(isRecord) : [];
+  return toRecords(content);
 }
 
 /** One event of a streamed message, in the shape of Anthropic's API. */
-export function readStreamEvent(reading: AcpReading, event: Params): string | undefined {
+function readStreamEvent(reading: AcpReading, event: Params): string | undefined {
   const { type, index, message, content_block: block, delta, usage } = event;
   switch (type) {
     case "message_start":
@@ -183,11 +165,9 @@ export function readStreamEvent(reading: AcpReading, event: Params): string | un
     case "content_block_delta":
       return isRecord(delta) ? readDelta(reading, index, delta) : "a delta without its content";
     case "content_block_stop":
-      reading.scribe.endText(nativeOf(reading, index));
-      return undefined;
+      return void reading.scribe.endText(nativeOf(reading, index));
     case "message_delta":
-      reportModel(reading, usage, MAIN);
-      return undefined;
+      return void reportModel(reading, usage, MAIN);
     case "message_stop":
     case "ping":
       return undefined;
@@ -196,7 +176,7 @@ export function readStreamEvent(reading: AcpReading, event: Params): string | un
   }
 }
 
-export function wasStreamed(reading: AcpReading, message: unknown): boolean {
+function wasStreamed(reading: AcpReading, message: unknown): boolean {
   return reading.state.aside["message"] === message;
 }
 

@@ -1,10 +1,8 @@
 import { speakAcp } from "../acp/harness.ts";
 import type { AcpState } from "../acp/state.ts";
-import { detectCli } from "../launch/cli.ts";
 import type { Harness } from "../port.ts";
 import { grokDialect } from "./dialect.ts";
-import { INSTALL, launch, SKILLS_FOLDER } from "./launch.ts";
-import { lendLogin } from "./provider.ts";
+import { detect, launch, lendLogin, SKILLS_FOLDER } from "./launch.ts";
 
 /** Grok Build over ACP and its own extensions (`grok agent stdio`). */
 export const grok: Harness<AcpState> = {
@@ -22,7 +20,7 @@ export const grok: Harness<AcpState> = {
     { file: ".grok/auth.json", lend: lendLogin },
   ],
   addresses: ["XAI_BASE_URL"],
-  detect: (options) => detectCli("grok", { install: INSTALL, ...options }),
+  detect,
   launch,
   ...speakAcp(grokDialect),
   lacks: [],

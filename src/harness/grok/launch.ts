@@ -1,18 +1,17 @@
 import type { Launch, SessionSpec } from "../../contract/index.ts";
-import { requireCli } from "../launch/cli.ts";
-import { mcpHosts } from "../launch/hosts.ts";
-import type { LaunchContext } from "../port.ts";
-import { skillFiles } from "../launch/skills.ts";
-import { modelHosts } from "./provider.ts";
-import { toConfig } from "./config.ts";
+import { defineCli } from "../launch/cli.ts";
+import { skillFiles, toTomlString } from "../launch/files.ts";
+import { asFields, hostOf, isText, mcpHosts, parseLogin } from "../launch/provider.ts";
+import type { LaunchContext, LentLogin } from "../port.ts";
 
 export const SKILLS_FOLDER = ".grok/skills";
 
-export const INSTALL = "npm install -g @xai-official/grok";
+const CLI = defineCli("grok", { title: "Grok Build", install: "npm install -g @xai-official/grok" });
+export const { detect } = CLI;
 
 /** `grok agent stdio`, without the leader process that would outlive it. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
-  const cli = requireCli("grok", { title: "Grok Build", install: INSTALL, context });
+  const cli = CLI.require(context);
   const given = { ...spec.env, ...context.env };
   const base = given["XAI_BASE_URL"] ?? given["OPENAI_BASE_URL"];
   const key = given["XAI_API_KEY"] ?? given["GROK_API_KEY"];
@@ -67,4 +66,80 @@ function argumentsOf({ model, variant, permissionMode }: SessionSpec): string[] 
 function rules({ systemPrompt, instructions }: SessionSpec): { path: string; content: string }[] {
   const content = [systemPrompt, instructions].filter((text) => text !== undefined).join("\n\n");
   return content === "" ? [] : [{ path: ".grok/AGENTS.md", content }];
+}
+
+/** The default model, where the session sets a base URL. */
+const DEFAULT_MODEL = "grok-4.6";
+
+const CONTEXT_WINDOW = 200_000;
+
+/** `~/.grok/config.toml` of the agent's own home. */
+function toConfig(
+  spec: SessionSpec,
+  { base, hasKey }: { base: string | undefined; hasKey: boolean },
+): string {
+  const retries = spec.retries === undefined ? [] : [`max_retries = ${spec.retries.tries - 1}`];
+  const model = spec.model ?? DEFAULT_MODEL;
+  return [
+    "[cli]",
+    "auto_update = false",
+    "[features]",
+    "telemetry = false",
+    "auto_wake = false",
+    "turn_summary = false",
+    "session_recap = false",
+    "title_refresh = false",
+    "[marketplace]",
+    "default_skills_installs_purged = true",
+    "[models]",
+    ...(base === undefined ? [] : [`default = ${toTomlString(model)}`]),
+    ...retries,
+    ...(base === undefined ? [] : providedModel(model, { base, hasKey, variant: spec.variant })),
+    "",
+  ].join("\n");
+}
+
+function providedModel(
+  model: string,
+  { base, hasKey, variant }: { base: string; hasKey: boolean; variant: string | undefined },
+): string[] {
+  return [
+    `[model.${toTomlString(model)}]`,
+    `model = ${toTomlString(model)}`,
+    `base_url = ${toTomlString(base)}`,
+    hasKey ? 'env_key = "XAI_API_KEY"' : 'api_key = "none"',
+    'api_backend = "chat_completions"',
+    `context_window = ${CONTEXT_WINDOW}`,
+    ...(variant === undefined ? [] : [`reasoning_efforts = [${EFFORTS.map(toEffort).join(", ")}]`]),
+  ];
+}
+
+const EFFORTS = ["low", "medium", "high", "xhigh"];
+
+function toEffort(effort: string): string {
+  return `{ id = ${toTomlString(effort)}, value = ${toTomlString(effort)}, label = ${toTomlString(effort)}, default = ${effort === "medium"} }`;
+}
+
+const KEY_SCOPE = "xai::api_key";
+const OWN_SCOPE = "https://auth.x.ai::";
+
+/** `.grok/auth.json`: logins by scope. Only xAI's own, without the refresh token, which Grok does not require. */
+export function lendLogin(content: string): LentLogin | undefined {
+  const scopes = Object.entries(parseLogin(content) ?? {});
+  const [scope, value] =
+    scopes.find(([name]) => name === KEY_SCOPE) ?? scopes.find(([name]) => name.startsWith(OWN_SCOPE)) ?? [];
+  const login = asFields(value);
+  if (scope === undefined || login === undefined || !isText(login["key"])) return undefined;
+  const { refresh_token: _kept, ...lent } = login;
+  const expiresAt = isText(login["expires_at"]) ? Date.parse(login["expires_at"]) : Number.NaN;
+  return {
+    content: JSON.stringify({ [scope]: lent }),
+    expiresAt: Number.isNaN(expiresAt) ? undefined : expiresAt,
+  };
+}
+
+/** A key is for the API, a login for the CLI's proxy. */
+export function modelHosts(base: string | undefined, key: string | undefined): string[] {
+  if (base !== undefined) return hostOf(base);
+  return key === undefined ? ["cli-chat-proxy.grok.com"] : ["api.x.ai"];
 }

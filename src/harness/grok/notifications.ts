@@ -1,10 +1,10 @@
-import { toTextFailure } from "../acp/failure.ts";
-import { endSpeech, MAIN, parentOf, childAnchor, tearSpeech } from "../acp/messages.ts";
-import { toUsage } from "../acp/usage.ts";
 import { originOf } from "../acp/decode.ts";
+import type { AcpReading, NamedTool } from "../acp/dialect.ts";
+import { toTextFailure } from "../acp/failure.ts";
+import { childAnchor, endSpeech, MAIN, parentOf, tearSpeech } from "../acp/messages.ts";
+import { toUsage } from "../acp/turns.ts";
 import { isRecord } from "../fields.ts";
 import type { Params, RpcMessage } from "../rpc.ts";
-import type { AcpReading, NamedTool } from "../acp/dialect.ts";
 import { own, without } from "../transcript.ts";
 
 /** `_x.ai/session_notification`: Grok's additions to ACP's updates. The log needs no other kinds. */
@@ -32,7 +32,6 @@ export function readNotification(reading: AcpReading, params: Params): void {
   }
 }
 
-/** Reports one model request at its end. */
 export function reportModel(reading: AcpReading, counts: unknown, origin: string): void {
   if (!isRecord(counts)) return;
   const usage = toUsage({
@@ -98,7 +97,7 @@ function notesOf({ notes }: Params): string {
 const SPAWN = "spawn_subagent";
 
 /** A sub-agent has its own session. Its facts belong to the call that started it. */
-export function readSubagent(reading: AcpReading, update: Params): void {
+function readSubagent(reading: AcpReading, update: Params): void {
   const { sessionUpdate: type, child_session_id: child, description } = update;
   if (typeof child !== "string") return;
   if (type === "subagent_finished") return endSpeech(reading, child);

@@ -31,46 +31,44 @@ function findReal(name: string): string | undefined {
   return packageRoot(program) === undefined ? real : program;
 }
 
-/** The program of a harness; if it is not installed, an error with the command that installs it. */
-export function requireCli(
-  name: string,
-  options: { title: string; install: string; context: Pick<LaunchContext, "isRehearsal"> },
-): Cli {
-  const cli = findCli(name);
-  if (cli) return cli;
-  if (options.context.isRehearsal === true) return { path: name, needs: [] };
-  const { title, install } = options;
-  throw new SluiceError("agent_not_installed", `${title} is not installed. Install it: ${install}`, {
-    agent: name,
-    install,
-  });
+interface DefinedCli {
+  /** Whether it is installed, its version on request, and else the command that installs it. */
+  detect(options?: { withVersion?: boolean }): Promise<Detected>;
+  /** The program. If it is not installed, an error with the command that installs it. */
+  require(context: Pick<LaunchContext, "isRehearsal">): Cli;
 }
 
-/** Whether it is installed, its version, and the command that installs it. */
-export async function detectCli(
-  name: string,
-  options: { install: string; args?: readonly string[]; withVersion?: boolean | undefined },
-): Promise<Detected> {
-  const path = findReal(name);
-  if (path === undefined) return { installed: false, hint: options.install };
-  if (options.withVersion !== true) return { installed: true };
-  const version = await readVersion(path, options.args ?? ["--version"]);
-  return { installed: true, ...(version === undefined ? {} : { version }) };
+/** The CLI of a harness, by its name on PATH. */
+export function defineCli(name: string, { title, install }: { title: string; install: string }): DefinedCli {
+  return {
+    async detect({ withVersion = false } = {}) {
+      const path = findReal(name);
+      if (path === undefined) return { installed: false, hint: install };
+      const version = withVersion ? await readVersion(path) : undefined;
+      return { installed: true, ...(version === undefined ? {} : { version }) };
+    },
+    require({ isRehearsal = false }) {
+      const cli = findCli(name) ?? (isRehearsal ? { path: name, needs: [] } : undefined);
+      if (cli) return cli;
+      const detail = `${title} is not installed. Install it: ${install}`;
+      throw new SluiceError("agent_not_installed", detail, { agent: name, install });
+    },
+  };
 }
 
 const versions = new Map<string, Promise<string | undefined>>();
 
 /** Read once per file and modification time: some programs take seconds for it. */
-function readVersion(path: string, args: readonly string[]): Promise<string | undefined> {
+function readVersion(path: string): Promise<string | undefined> {
   const key = `${path} ${statSync(path).mtimeMs}`;
-  const known = versions.get(key) ?? askVersion(path, args);
+  const known = versions.get(key) ?? askVersion(path);
   versions.set(key, known);
   return known;
 }
 
-function askVersion(path: string, args: readonly string[]): Promise<string | undefined> {
+function askVersion(path: string): Promise<string | undefined> {
   return new Promise((resolve) => {
-    execFile(path, [...args], { timeout: 20_000 }, (error, stdout) => {
+    execFile(path, ["--version"], { timeout: 20_000 }, (error, stdout) => {
       const found = /\d+\.\d+\.\d+[^\s)]*/.exec(stdout)?.[0];
       resolve(error && found === undefined ? undefined : found);
     });

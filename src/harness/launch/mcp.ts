@@ -1,9 +1,9 @@
 import type { McpServer } from "../../contract/index.ts";
 
-export type RemoteMcpServer = Extract<McpServer, { url: string }>;
-export type LocalMcpServer = Exclude<McpServer, RemoteMcpServer>;
+type RemoteMcpServer = Extract<McpServer, { url: string }>;
+type LocalMcpServer = Exclude<McpServer, RemoteMcpServer>;
 
-/** How one CLI writes an MCP server down; undefined leaves a server out. */
+/** One CLI's form of an MCP server; undefined leaves a server out. */
 export interface McpForm<T> {
   remote(server: RemoteMcpServer, name: string): T | undefined;
   local(server: LocalMcpServer, name: string): T | undefined;
@@ -31,10 +31,10 @@ function withReferences<T>(server: LocalMcpServer, form: McpForm<T>): LocalMcpSe
   return { ...rest, env: { ...server.env, ...Object.fromEntries(references) } };
 }
 
-/** The log's name of an MCP tool, from a name that the agent joined to its server's; undefined for any other tool. */
-export function toMcpName(name: string, servers: readonly string[], glue: string): string | undefined {
+/** The log's name of an MCP tool, from the agent's `<server><separator><tool>`; undefined for any other tool. */
+export function toMcpName(name: string, servers: readonly string[], separator: string): string | undefined {
   const known = servers
-    .filter((server) => name.startsWith(`${server}${glue}`))
+    .filter((server) => name.startsWith(`${server}${separator}`))
     .toSorted((a, b) => b.length - a.length)[0];
-  return known === undefined ? undefined : `mcp__${known}__${name.slice(known.length + glue.length)}`;
+  return known === undefined ? undefined : `mcp__${known}__${name.slice(known.length + separator.length)}`;
 }

@@ -3,7 +3,7 @@ import { dirname, join, resolve, sep } from "node:path";
 
 const MODULES = "node_modules";
 const MAX_MANIFEST_BYTES = 1024 * 1024;
-/** A name that npm takes; none of them leads out of `node_modules`. */
+/** A valid name of a package. It cannot lead out of `node_modules`. */
 const NAME = /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*$/i;
 
 interface Manifest {
@@ -58,14 +58,14 @@ function withDependencies(first: string, own: readonly string[]): string[] {
       found.add(unitOf(dependency));
     }
   }
-  const parts = withMany(found);
+  const parts = mergeMounts(found);
   return [...parts].filter((path) => ![...parts].some((other) => path.startsWith(other + sep)));
 }
 
 /** More mounts than this take longer than an agent's start. */
-const MANY = 64;
-/** Files of package managers beside packages. A cache, or any other file, may be a user's data. */
-const OF_MANAGERS = new Set([
+const MAX_MOUNTS = 64;
+/** Files of package managers in `node_modules`. Any other hidden file may be a user's data. */
+const MANAGER_FILES = new Set([
   ".bin",
   ".package-lock.json",
   ".pnpm",
@@ -74,8 +74,8 @@ const OF_MANAGERS = new Set([
   ".yarn-state.yml",
 ]);
 
-/** Many packages are replaced by their `node_modules`, if that holds packages alone. */
-function withMany(parts: ReadonlySet<string>): Set<string> {
+/** Replaces many packages by their `node_modules`, if that holds only packages. */
+function mergeMounts(parts: ReadonlySet<string>): Set<string> {
   const folders = new Map<string, string[]>();
   for (const part of parts) {
     const end = part.indexOf(`${sep}${MODULES}${sep}`);
@@ -83,14 +83,14 @@ function withMany(parts: ReadonlySet<string>): Set<string> {
     folders.set(folder, [...(folders.get(folder) ?? []), part]);
   }
   const chosen = [...folders].flatMap(([folder, own]) =>
-    own.length > MANY && holdsPackages(folder) ? [folder] : own,
+    own.length > MAX_MOUNTS && holdsPackages(folder) ? [folder] : own,
   );
   return new Set(chosen);
 }
 
 function holdsPackages(folder: string): boolean {
   try {
-    return readdirSync(folder).every((name) => !name.startsWith(".") || OF_MANAGERS.has(name));
+    return readdirSync(folder).every((name) => !name.startsWith(".") || MANAGER_FILES.has(name));
   } catch {
     return false;
   }
@@ -109,7 +109,7 @@ function findDependency(name: string, from: string): string | undefined {
   return undefined;
 }
 
-/** Only an installed package: a link to a working folder would expose all of that folder. */
+/** The real path of an installed package. A link to a working folder would expose all of that folder. */
 function findPackage(path: string): string | undefined {
   try {
     const real = realpathSync(path);
@@ -138,7 +138,7 @@ function binsOf({ bin }: Manifest): string[] {
   return values.filter((value) => typeof value === "string");
 }
 
-/** `files` of its manifest, as far as they are plain names in its folder. */
+/** Entries of `files` in the manifest that are plain names in the package's folder. */
 function publishedFiles(folder: string, { files }: Manifest): string[] {
   const names = Array.isArray(files) ? files.filter((name) => typeof name === "string") : [];
   return names.flatMap((name) => {
@@ -153,7 +153,7 @@ function publishedFiles(folder: string, { files }: Manifest): string[] {
   });
 }
 
-/** Not a link, which could lead anywhere. */
+/** Whether a path lies in the folder and is no link, which could lead anywhere. */
 function isOwn(path: string, folder: string): boolean {
   try {
     return !lstatSync(path).isSymbolicLink() && realpathSync(path).startsWith(realpathSync(folder) + sep);

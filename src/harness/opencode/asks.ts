@@ -1,7 +1,7 @@
-import { isRecord } from "../fields.ts";
+import { asText, isRecord, toFields, toRecords } from "../fields.ts";
 import type { PermissionMetadata } from "../scribe.ts";
 import { own } from "../transcript.ts";
-import type { OpencodeReading, Ask, Properties } from "./state.ts";
+import type { OpencodeReading, Properties } from "./state.ts";
 import { toToolName } from "./tools.ts";
 
 /** A permission request of the server. */
@@ -10,8 +10,8 @@ export function readPermission(reading: OpencodeReading, ask: Properties): strin
   if (typeof id !== "string" || typeof permission !== "string") return "a permission without an id";
   const origin = reading.originOf(sessionID);
   if (!origin || !isNew(reading, id)) return undefined;
-  const metadata = isRecord(ask["metadata"]) ? ask["metadata"] : {};
-  const call = isRecord(tool) && typeof tool["callID"] === "string" ? tool["callID"] : undefined;
+  const metadata = toFields(ask["metadata"]);
+  const call = asText(toFields(tool)["callID"]);
   const name = call === undefined ? undefined : own(reading.scribe.transcript.calls, call)?.name;
   const action = name ?? toToolName(permission, undefined, reading.state.servers);
   const input = (call === undefined ? undefined : own(reading.work.calls, call)?.input) ?? metadata;
@@ -38,7 +38,7 @@ export function readPermission(reading: OpencodeReading, ask: Properties): strin
  * gave itself.
  */
 export function readPermissionReply(reading: OpencodeReading, { requestID, reply }: Properties): undefined {
-  const [id, { permission } = {}] = take(reading, requestID);
+  const [id, { permission } = {}] = reading.scribe.takeAsk((ask) => ask.id === requestID) ?? [];
   if (id === undefined || !permission) return;
   const { action, metadata } = permission;
   const status = reply === "reject" ? "denied" : "approved";
@@ -58,9 +58,7 @@ export function readQuestion(
   const all = questions.filter(isRecord);
   const asked = {
     prompt: all.map((question) => String(question["question"] ?? "")).join("\n"),
-    options: all.flatMap(({ options }) =>
-      (Array.isArray(options) ? options.filter(isRecord) : []).map(toLabel),
-    ),
+    options: all.flatMap(({ options }) => toRecords(options).map(toLabel)),
   };
   const ask = { kind: "question" as const, id, question: { ...asked, count: all.length } };
   const call = isRecord(tool) ? tool["callID"] : undefined;
@@ -70,7 +68,7 @@ export function readQuestion(
 }
 
 export function readQuestionReply(reading: OpencodeReading, { requestID, answers }: Properties): undefined {
-  const [id, { question } = {}] = take(reading, requestID);
+  const [id, { question } = {}] = reading.scribe.takeAsk((ask) => ask.id === requestID) ?? [];
   if (id === undefined || !question) return;
   const answer = Array.isArray(answers)
     ? { status: "answered" as const, response: answers.flat().join(", ") }
@@ -80,14 +78,6 @@ export function readQuestionReply(reading: OpencodeReading, { requestID, answers
     type: "question.resolved",
     data: { question_id: id, prompt, options: [...options], ...answer },
   });
-}
-
-function take(reading: OpencodeReading, native: unknown): [string, Ask] | [] {
-  const id = reading.scribe.findAsk((ask) => ask.id === native);
-  const ask = id === undefined ? undefined : reading.scribe.transcript.asks[id];
-  if (id === undefined || !ask) return [];
-  reading.scribe.forgetAsk(id);
-  return [id, ask];
 }
 
 function isNew(reading: OpencodeReading, id: string): boolean {

@@ -1,13 +1,12 @@
-import type { SpoolLine, PlanEntry } from "../../contract/index.ts";
+import type { PlanEntry, SpoolLine } from "../../contract/index.ts";
+import { isRecord, parseObject } from "../fields.ts";
 import type { Decoded } from "../port.ts";
-import { isRecord } from "../fields.ts";
-import { parseObject } from "../line.ts";
-import { decodeAcpForm, isAcpForm, endRun, readRunLine } from "./forms.ts";
-import { readAnswer, adoptSession, markGap, readChild } from "./sessions.ts";
-import { type NativeEvent, OpencodeReading, type OpencodeState, type Properties } from "./state.ts";
-import { readRequest } from "./sent.ts";
 import { readPermission, readPermissionReply, readQuestion, readQuestionReply } from "./asks.ts";
-import { readCompaction, readMessage, readDelta, readPart } from "./messages.ts";
+import { readRequest } from "./encode.ts";
+import { decodeAcpForm, endRun, isAcpForm, readRunLine } from "./forms.ts";
+import { readCompaction, readDelta, readMessage, readPart } from "./messages.ts";
+import { adoptSession, markGap, readAnswer, readChild } from "./sessions.ts";
+import { type NativeEvent, OpencodeReading, type OpencodeState, type Properties } from "./state.ts";
 import { noteFailure, readStatus, sessionIsIdle } from "./turns.ts";
 
 /**
@@ -39,7 +38,7 @@ function read(state: OpencodeState, line: SpoolLine): Decoded<OpencodeState> {
   return reading.decoded();
 }
 
-/** A text says why the value has no meaning. */
+/** Returns the problem of an unknown or malformed value. */
 function readValue(reading: OpencodeReading, value: Record<string, unknown>): string | undefined {
   const { type, properties, path, status, sessionID } = value;
   if (typeof type === "string" && isRecord(properties))
@@ -51,8 +50,8 @@ function readValue(reading: OpencodeReading, value: Record<string, unknown>): st
   return `unknown shape: ${Object.keys(value).slice(0, 8).join(", ")}`;
 }
 
-/** An event of `GET /event`. A text says why it has no meaning. */
-export function readEvent(reading: OpencodeReading, event: NativeEvent): string | undefined {
+/** Reads an event of `GET /event`. Returns the problem of an unknown or malformed one. */
+function readEvent(reading: OpencodeReading, event: NativeEvent): string | undefined {
   const { type, properties } = event;
   switch (type) {
     case "message.part.delta":

@@ -1,10 +1,10 @@
 import type { ContentPart, SpoolLine } from "../../contract/index.ts";
-import { partText } from "../part-text.ts";
+import { fromPartText, partText } from "../content-part.ts";
+import { type Fields, isRecord, parseObject, toFields } from "../fields.ts";
 import type { HarnessCommand } from "../port.ts";
-import { own } from "../transcript.ts";
-import type { Ask, OpencodeState } from "./state.ts";
-import { isRecord } from "../fields.ts";
-import { parseObject } from "../line.ts";
+import { toPermission } from "../recording.ts";
+import { findAsk, own, withoutAsk } from "../transcript.ts";
+import { type Ask, mcpPrefix, type OpencodeState } from "./state.ts";
 
 /** The request that carries a command; none for an answer to a closed ask. */
 export function encode(
@@ -42,7 +42,7 @@ export function requestAbort(session: string): string {
   return toLine({ method: "POST", path: `/session/${session}/abort` });
 }
 
-export const COMPACT = "/compact";
+const COMPACT = "/compact";
 
 type Said = Extract<HarnessCommand, { type: "prompt" | "steer" }>;
 
@@ -71,8 +71,7 @@ function toPart(part: ContentPart): unknown {
 }
 
 function toReply(ask: Ask, { reply, message }: Extract<HarnessCommand, { type: "permission" }>): string {
-  const body = { reply, ...(message === undefined ? {} : { message }) };
-  return toLine({ method: "POST", path: `/permission/${ask.id}/reply`, body });
+  return toLine({ method: "POST", path: `/permission/${ask.id}/reply`, body: { reply, message } });
 }
 
 function toAnswer(ask: Ask, answers: readonly (readonly string[])[] | undefined): string {
@@ -101,27 +100,25 @@ export interface Request {
   readonly input?: string;
 }
 
-/** The purpose of a request, as far as it concerns a turn. */
-export type Route =
-  | { readonly to: "prompt"; readonly session: string; readonly body: Body; readonly input: string }
+/** The purpose of a request that concerns a turn. */
+type Route =
+  | { readonly to: "prompt"; readonly session: string; readonly body: Fields; readonly input: string }
   | { readonly to: "summarize" | "abort"; readonly session: string; readonly input: string }
-  | { readonly to: "permission"; readonly ask: string; readonly body: Body }
-  | { readonly to: "answer"; readonly ask: string; readonly body: Body }
+  | { readonly to: "permission"; readonly ask: string; readonly body: Fields }
+  | { readonly to: "answer"; readonly ask: string; readonly body: Fields }
   | { readonly to: "reject"; readonly ask: string }
-  | { readonly to: "mcp"; readonly body: Body };
-
-export type Body = Readonly<Record<string, unknown>>;
+  | { readonly to: "mcp"; readonly body: Fields };
 
 export function toLine(request: Request): string {
   return JSON.stringify(request);
 }
 
-export function parseRoute(line: SpoolLine): Route | undefined {
+function parseRoute(line: SpoolLine): Route | undefined {
   const request = parseObject(line);
   if (typeof request === "string" || request["method"] !== "POST") return undefined;
   const { path, body: given, input: name } = request;
   if (typeof path !== "string") return undefined;
-  const body = isRecord(given) ? given : {};
+  const body = toFields(given);
   const input = typeof name === "string" ? name : "";
   if (path === "/mcp") return { to: "mcp", body };
   const [, room, id = "", verb, last] = path.split("/").map(decode);
@@ -145,4 +142,100 @@ function decode(part: string): string {
   } catch {
     return part;
   }
+}
+
+/** The state after a request: a turn begins, or an ask is answered. */
+export function readRequest(state: OpencodeState, line: SpoolLine): OpencodeState {
+  const route = parseRoute(line);
+  switch (route?.to) {
+    case "prompt":
+    case "summarize":
+      return prompt(state, route.session);
+    case "abort":
+      if (!state.turn || route.session !== state.session) return state;
+      return { ...state, turn: { ...state.turn, isInterrupted: true } };
+    case "permission":
+    case "answer":
+    case "reject":
+      return forget(state, route.ask);
+    case "mcp": {
+      const { name } = route.body;
+      if (typeof name !== "string") return state;
+      return { ...state, servers: { ...state.servers, [mcpPrefix(name)]: name } };
+    }
+    default:
+      return state;
+  }
+}
+
+/** The session of the first prompt is the main one. A prompt to another session during a turn changes nothing. */
+function prompt(state: OpencodeState, session: string): OpencodeState {
+  const { turn } = state;
+  if (turn && session !== state.session) return state;
+  if (turn) return { ...state, turn: { ...turn, awaited: turn.awaited + 1 } };
+  const begun = { awaited: 1, hasBegun: false, isInterrupted: false, isIdle: false };
+  return { ...state, session, isTold: state.isTold && session === state.session, turn: begun };
+}
+
+function forget(state: OpencodeState, native: string): OpencodeState {
+  const id = idOfAsk(state, native);
+  return id === undefined ? state : withoutAsk(state, id);
+}
+
+/** The command of a request: the inverse of `encode`. `opencode run` has its prompt on the command line. */
+export function toCommand(state: OpencodeState, line: SpoolLine): HarnessCommand | undefined {
+  if (line.dir === "meta") return toRunPrompt(line);
+  const route = parseRoute(line);
+  switch (route?.to) {
+    case "prompt": {
+      if (state.turn && route.session !== state.session) return undefined;
+      const content = fromContent(route.body);
+      return { type: state.turn ? "steer" : "prompt", inputId: route.input, content };
+    }
+    case "summarize":
+      return { type: "prompt", inputId: route.input, content: [{ type: "text", text: COMPACT }] };
+    case "abort":
+      return route.session === state.session ? { type: "interrupt" } : undefined;
+    case "permission":
+      return toPermission(idOfAsk(state, route.ask), route.body);
+    case "answer":
+      return fromAnswer(idOfAsk(state, route.ask), route.body);
+    case "reject": {
+      const id = idOfAsk(state, route.ask);
+      return id === undefined ? undefined : { type: "question", id };
+    }
+    default:
+      return undefined;
+  }
+}
+
+function toRunPrompt(line: SpoolLine): HarnessCommand | undefined {
+  const meta = parseObject(line);
+  const argv = typeof meta === "string" ? undefined : meta["argv"];
+  if (!Array.isArray(argv) || argv[1] !== "run") return undefined;
+  return { type: "prompt", inputId: "", content: [{ type: "text", text: String(argv.at(-1)) }] };
+}
+
+function idOfAsk({ transcript }: OpencodeState, native: string): string | undefined {
+  return findAsk(transcript, (ask) => ask.id === native)?.[0];
+}
+
+function fromContent({ parts }: Fields): ContentPart[] {
+  return Array.isArray(parts) ? parts.filter(isRecord).flatMap(fromPart) : [];
+}
+
+function fromPart({ type, text, url, mime }: Fields): ContentPart[] {
+  if (type === "text" && typeof text === "string") return [fromPartText(text)];
+  if (type !== "file" || typeof url !== "string") return [];
+  if (typeof mime === "string" && mime.startsWith("image/")) return [{ type: "image", path: url, mime }];
+  return [{ type: "file_ref", path: url, action: "read" }];
+}
+
+function fromAnswer(id: string | undefined, { answers }: Fields): HarnessCommand | undefined {
+  if (id === undefined || !Array.isArray(answers)) return undefined;
+  return {
+    type: "question",
+    id,
+    answers: answers.map((answer) => (Array.isArray(answer) ? answer.map(String) : [])),
+  };
 }

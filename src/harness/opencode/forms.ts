@@ -1,20 +1,21 @@
 import type { SpoolLine } from "../../contract/index.ts";
-import type { Decoded, HarnessCommand } from "../port.ts";
+import { speakAcp } from "../acp/harness.ts";
+import type { AcpState } from "../acp/state.ts";
 import { isRecord } from "../fields.ts";
-import { endingOf, toNativeError } from "./failure.ts";
+import type { Decoded, HarnessCommand } from "../port.ts";
+import { recordedContext } from "../recording.ts";
+import { toCommand } from "./encode.ts";
+import { toUsage } from "./messages.ts";
+import { reportSession } from "./sessions.ts";
 import {
-  OpencodeReading,
   type NativeError,
+  OpencodeReading,
   type OpencodeState,
   type Part,
   type Properties,
 } from "./state.ts";
-import { toUsage } from "./messages.ts";
-import { reportSession } from "./sessions.ts";
 import { readTool } from "./tools.ts";
-import { speakAcp } from "../acp/harness.ts";
-import type { AcpState } from "../acp/state.ts";
-import { recordedContext } from "../recording.ts";
+import { type Ending, endingOf, toNativeError } from "./turns.ts";
 
 /** A line of `opencode run --format json`: one whole part. */
 export function readRunLine(
@@ -37,17 +38,14 @@ function readRunPart(reading: OpencodeReading, part: Part): string | undefined {
   const request = part.messageID;
   switch (part.type) {
     case "step-start":
-      reading.scribe.startModel(request);
-      return undefined;
+      return void reading.scribe.startModel(request);
     case "text":
     case "reasoning":
-      reading.scribe.sayWhole(part.id, String(part["text"] ?? ""), { kind: part.type });
-      return undefined;
+      return void reading.scribe.sayWhole(part.id, String(part["text"] ?? ""), { kind: part.type });
     case "tool":
       return readTool(reading, part, {});
     case "step-finish":
-      reading.scribe.endModel(request, { usage: toUsage(part) });
-      return undefined;
+      return void reading.scribe.endModel(request, { usage: toUsage(part) });
     default:
       return undefined;
   }
@@ -63,11 +61,8 @@ export function endRun(state: OpencodeState, { exit }: SpoolLine): Decoded<Openc
     message: `opencode run ended with code ${exit?.code ?? "unknown"}`,
   };
   const failure = run.failure ?? (exit?.code === 0 ? undefined : died);
-  const ending = failure
-    ? endingOf(failure)
-    : { status: "completed" as const, stop_reason: "end_turn" as const };
-  if (ending.error)
-    reading.scribe.add({ type: "error", data: { code: ending.error.code, message: ending.error.message } });
+  const ending: Ending = failure ? endingOf(failure) : { status: "completed", stop_reason: "end_turn" };
+  if (ending.error) reading.scribe.error(ending.error);
   reading.scribe.endTurn(ending);
   reading.change({ run: undefined });
   return reading.decoded();
@@ -86,8 +81,9 @@ export function decodeAcpForm(state: OpencodeState, line: SpoolLine): Decoded<Op
   return { ...rest, state: { ...state, acp } };
 }
 
-export function toAcpCommand(state: OpencodeState, line: SpoolLine): HarnessCommand | undefined {
-  return speech.overhear?.(acpOf(state), line);
+/** The command of a line to OpenCode, in any form. */
+export function overhear(state: OpencodeState, line: SpoolLine): HarnessCommand | undefined {
+  return isAcpForm(state, line) ? speech.overhear?.(acpOf(state), line) : toCommand(state, line);
 }
 
 function acpOf({ acp, transcript }: OpencodeState): AcpState {

@@ -1,9 +1,9 @@
 import type { Harness } from "../port.ts";
-import { AGENTS } from "./config.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
+import { overhear } from "./forms.ts";
 import { credentials, credentialsFor, detect, launch, SKILLS_FOLDER } from "./launch.ts";
-import { toCommand } from "./sent.ts";
+import { AGENTS } from "./provider.ts";
 import { initialState, type OpencodeState } from "./state.ts";
 
 /** OpenCode by its server: `opencode serve` behind a gateway that turns HTTP and SSE into lines. */
@@ -21,6 +21,6 @@ export const opencode: Harness<OpencodeState> = {
   initial: initialState,
   decode,
   encode,
-  overhear: toCommand,
+  overhear,
   lacks: [],
 };

@@ -1,16 +1,28 @@
 import { dirname, join } from "node:path";
-import type { Launch, SessionSpec } from "../../contract/index.ts";
-import { detectCli, requireCli } from "../launch/cli.ts";
-import { mcpHosts } from "../launch/hosts.ts";
-import type { Credential, Detected, LaunchContext } from "../port.ts";
-import { findOwnProgram } from "../launch/own-program.ts";
-import { toConfig } from "./config.ts";
-import { lendLogin, loginProvider, KEYS, keysFor, providerHosts, providerOf } from "./provider.ts";
-import { skillFiles } from "../launch/skills.ts";
+import type { Launch, PermissionMode, SessionSpec } from "../../contract/index.ts";
+import { defineCli } from "../launch/cli.ts";
+import { findOwnProgram } from "../launch/executable.ts";
+import { skillFiles } from "../launch/files.ts";
+import { type McpForm, toMcpServers } from "../launch/mcp.ts";
+import { mcpHosts } from "../launch/provider.ts";
+import type { Credential, LaunchContext } from "../port.ts";
+import {
+  agentOf,
+  AGENTS,
+  chooseModel,
+  KEYS,
+  keysFor,
+  lendLogin,
+  loginProvider,
+  providerHosts,
+  providerOf,
+  toProviders,
+} from "./provider.ts";
 
 export const SKILLS_FOLDER = ".config/opencode/skills";
 
-const INSTALL = "npm install -g opencode-ai";
+const CLI = defineCli("opencode", { title: "OpenCode", install: "npm install -g opencode-ai" });
+export const { detect } = CLI;
 const CONFIG = ".sluice/opencode.json";
 const INSTRUCTIONS = ".sluice/instructions.md";
 
@@ -27,12 +39,12 @@ export function credentialsFor(spec: SessionSpec): readonly Credential[] {
 
 /** Starts the gateway, which runs `opencode serve`. The session's settings are in files. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
-  const cli = requireCli("opencode", { title: "OpenCode", install: INSTALL, context });
-  const gateway = findGateway();
+  const cli = CLI.require(context);
+  const gateway = join(dirname(findOwnProgram().path), "opencode-gateway.js");
   const { home, resume, fork, env: keys = {} } = context;
   const instructions = spec.instructions === undefined ? undefined : join(home, INSTRUCTIONS);
   const provider = providerOf(spec, { keys, login: loginProvider(context.login) });
-  const config = toConfig(spec, { keys, provider, ...(instructions === undefined ? {} : { instructions }) });
+  const config = toConfig(spec, { keys, provider, instructions });
   const argv = [process.execPath, gateway];
   if (resume !== undefined) argv.push(`--resume=${resume}`);
   if (resume !== undefined && fork === true) argv.push("--fork");
@@ -49,10 +61,6 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       ...INSTALLED,
     ],
   };
-}
-
-export function detect(options: { withVersion?: boolean } = {}): Promise<Detected> {
-  return detectCli("opencode", { install: INSTALL, ...options });
 }
 
 /** Marks the dependencies of plugins as installed, so that OpenCode downloads nothing. */
@@ -72,7 +80,78 @@ const QUIET = {
   OPENCODE_DISABLE_DEFAULT_PLUGINS: "1",
 } as const;
 
-/** The program of the gateway. */
-function findGateway(): string {
-  return join(dirname(findOwnProgram().path), "opencode-gateway.js");
+interface ConfigOptions {
+  readonly keys: Readonly<Record<string, string>>;
+  readonly provider: string;
+  /** The path of the session's instructions. */
+  readonly instructions: string | undefined;
+}
+
+/** OpenCode's configuration for one session. It overrides the user's own in the agent's home. */
+function toConfig(
+  spec: SessionSpec,
+  { keys, provider, instructions }: ConfigOptions,
+): Record<string, unknown> {
+  const model = chooseModel(spec);
+  const name = model === undefined ? spec.model : `${model.providerID}/${model.modelID}`;
+  const agent = agentOf(spec);
+  const mcp = toMcpServers(spec.mcp, MCP_FORM);
+  return {
+    $schema: "https://opencode.ai/config.json",
+    autoupdate: false,
+    share: "disabled",
+    permission: toPermissions(spec.permissionMode),
+    model: name,
+    default_agent: agent,
+    ...toProviders(spec, model, { keys, provider }),
+    ...toAgents(spec, agent),
+    mcp: Object.keys(mcp).length === 0 ? undefined : mcp,
+    instructions: instructions === undefined ? undefined : [instructions],
+  };
+}
+
+/** The variant and the system prompt are settings of agents: of the chosen one, else of both. */
+function toAgents({ variant, systemPrompt }: SessionSpec, agent: string | undefined): { agent?: unknown } {
+  if (variant === undefined && systemPrompt === undefined) return {};
+  const names = agent === undefined ? AGENTS : [agent];
+  return { agent: Object.fromEntries(names.map((name) => [name, { variant, prompt: systemPrompt }])) };
+}
+
+const MCP_FORM: McpForm<unknown> = {
+  // A login by browser is impossible here.
+  remote: ({ url, headers }) => ({ type: "remote", url, enabled: true, oauth: false, headers }),
+  local: ({ command, args = [], env = {}, timeoutMs: timeout }) => ({
+    type: "local",
+    command: [command, ...args],
+    enabled: true,
+    environment: Object.keys(env).length === 0 ? undefined : env,
+    timeout,
+  }),
+  reference: (variable) => `{env:${variable}}`,
+};
+
+type Action = "allow" | "ask" | "deny";
+
+/** By default OpenCode asks only before it leaves its folder. */
+const ASKING: Readonly<Record<string, Action>> = {
+  bash: "ask",
+  edit: "ask",
+  webfetch: "ask",
+  websearch: "ask",
+};
+
+/** The tools that ask first. In plan mode OpenCode's own agent denies edits. */
+export function toPermissions(mode: PermissionMode | undefined): Readonly<Record<string, Action>> {
+  switch (mode) {
+    case "bypass":
+      return { "*": "allow", external_directory: "allow", doom_loop: "allow" };
+    case "acceptEdits":
+      return { ...ASKING, edit: "allow" };
+    case "plan": {
+      const { edit: _, ...rest } = ASKING;
+      return rest;
+    }
+    default:
+      return ASKING;
+  }
 }

@@ -1,12 +1,11 @@
-import { isRecord } from "../fields.ts";
-import { own, type Origin, type TextKind } from "../transcript.ts";
-import { endIfIdle, recover } from "./turns.ts";
-import { toEventError, toNativeError } from "./failure.ts";
-import type { OpencodeReading, Message, Part, Properties } from "./state.ts";
-import { reportSession } from "./sessions.ts";
-import { requestAbort } from "./encode.ts";
 import type { Usage } from "../../contract/index.ts";
+import { asText, defined, isRecord, toFields } from "../fields.ts";
+import { type Origin, own, type TextKind } from "../transcript.ts";
+import { requestAbort } from "./encode.ts";
+import { reportSession } from "./sessions.ts";
+import type { Message, OpencodeReading, Part, Properties } from "./state.ts";
 import { readTool, toImage } from "./tools.ts";
+import { endIfIdle, recover, toEventError, toNativeError } from "./turns.ts";
 
 /** The start, a change or the end of a message. */
 export function readMessage(reading: OpencodeReading, { info }: Properties): string | undefined {
@@ -59,11 +58,7 @@ function complete(reading: OpencodeReading, id: string, info: Properties): void 
   reading.scribe.endModel(id, { error: cause && toEventError(cause) });
   reading.setMessage(id, { ...message, request: "ended", isComplete: true });
   if (!isMain) return;
-  const finish = typeof info["finish"] === "string" ? info["finish"] : undefined;
-  reading.changeTurn({
-    ...(finish === undefined ? {} : { finish }),
-    ...(failure === undefined ? {} : { failure }),
-  });
+  reading.changeTurn(defined({ finish: asText(info["finish"]), failure }));
   endIfIdle(reading);
 }
 
@@ -137,7 +132,7 @@ function endRequest(reading: OpencodeReading, part: Part, message: Message): und
 /** OpenCode counts cached and reasoning tokens apart from the others, as we do. */
 export function toUsage({ tokens, cost }: Properties): Usage | undefined {
   if (!isRecord(tokens)) return undefined;
-  const cache = isRecord(tokens["cache"]) ? tokens["cache"] : {};
+  const cache = toFields(tokens["cache"]);
   return {
     ...count("input_tokens", tokens["input"]),
     ...count("output_tokens", tokens["output"]),
@@ -170,7 +165,7 @@ function isPart(part: unknown): part is Part {
 }
 
 /** The trigger and the summary of a compaction, before it is complete. */
-export function readSummary(reading: OpencodeReading, part: Part): undefined {
+function readSummary(reading: OpencodeReading, part: Part): undefined {
   const { compaction } = reading.work;
   if (part.type === "compaction") {
     const trigger = part["overflow"] === true ? "overflow" : part["auto"] === true ? "auto" : "manual";

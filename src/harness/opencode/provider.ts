@@ -1,6 +1,5 @@
 import type { SessionSpec } from "../../contract/index.ts";
-import { hostOf } from "../launch/hosts.ts";
-import { asFields, isText, parseLogin } from "../launch/login.ts";
+import { asFields, hostOf, isText, parseLogin } from "../launch/provider.ts";
 import type { LentLogin } from "../port.ts";
 
 /** Variables with a key, and the provider of each. */
@@ -32,7 +31,7 @@ const HOSTS: ReadonlyMap<string, string> = new Map([
 /** OpenCode's own provider, whose free models need no key. */
 const DEFAULT_PROVIDER = "opencode";
 
-export function isKnownProvider(name: string): boolean {
+function isKnownProvider(name: string): boolean {
   return HOSTS.has(name);
 }
 
@@ -57,7 +56,7 @@ export function keysFor(spec: SessionSpec): string[] {
   );
 }
 
-/** The provider of a provider's key: a server that is compatible with OpenAI takes OpenAI's. */
+/** The provider whose key is used: a server that is compatible with OpenAI takes OpenAI's. */
 function keyProvider(provider: string): string {
   return provider === COMPATIBLE ? "openai" : provider;
 }
@@ -130,8 +129,16 @@ export interface ModelRef {
   readonly modelID: string;
 }
 
+/** OpenCode's own agents that can lead a session. */
+export const AGENTS = ["build", "plan"] as const;
+
+/** The agent of a session; undefined leaves it to the user's configuration. */
+export function agentOf({ agentMode, permissionMode }: SessionSpec): string | undefined {
+  return agentMode ?? (permissionMode === "plan" ? "plan" : undefined);
+}
+
 /** The provider of any server with OpenAI's chat completions. */
-export const COMPATIBLE = "openai-compatible";
+const COMPATIBLE = "openai-compatible";
 
 const FAMILIES: readonly (readonly [RegExp, string])[] = [
   [/^claude/, "anthropic"],
@@ -155,7 +162,7 @@ function familyOf(model: string): string | undefined {
   return FAMILIES.find(([pattern]) => pattern.test(model))?.[1];
 }
 
-/** A base URL of the session decides on the provider, whatever the model's name. */
+/** The model at a base URL of the session, which decides on the provider. */
 function overrideOf(model: string | undefined, env: Readonly<Record<string, string>>): ModelRef | undefined {
   const hasOpenai = env["OPENAI_BASE_URL"] !== undefined;
   const hasAnthropic = env["ANTHROPIC_BASE_URL"] !== undefined;
@@ -187,7 +194,6 @@ export function lendLogin(content: string, spec: SessionSpec): LentLogin | undef
   return { content: JSON.stringify({ [provider]: { type: "api", key: login["key"] } }) };
 }
 
-/** The provider of a lent login. */
 export function loginProvider(login: string | undefined): string | undefined {
   return login === undefined ? undefined : Object.keys(parseLogin(login) ?? {})[0];
 }

@@ -1,7 +1,7 @@
-import { isRecord } from "../fields.ts";
-import { own } from "../transcript.ts";
-import { mcpPrefix, type OpencodeReading, type NativeError, type Properties } from "./state.ts";
 import { parseOthersJson } from "../../contract/index.ts";
+import { asText, defined, isRecord, toFields } from "../fields.ts";
+import { own } from "../transcript.ts";
+import { mcpPrefix, type NativeError, type OpencodeReading, type Properties } from "./state.ts";
 import { failTurn } from "./turns.ts";
 
 /** Takes the server's new session as the main one. */
@@ -16,18 +16,9 @@ export function adoptSession(reading: OpencodeReading, info: unknown): undefined
 export function reportSession(reading: OpencodeReading, info: Properties = {}): void {
   const { session, isTold } = reading.state;
   if (session === undefined || isTold) return;
-  const { version, directory } = info;
+  const metadata = { version: asText(info["version"]), directory: asText(info["directory"]) };
   reading.change({ isTold: true });
-  reading.scribe.add({
-    type: "session.started",
-    native_session_id: session,
-    data: {
-      metadata: {
-        ...(typeof version === "string" ? { version } : {}),
-        ...(typeof directory === "string" ? { directory } : {}),
-      },
-    },
-  });
+  reading.scribe.session(session, defined(metadata));
 }
 
 /**
@@ -54,9 +45,8 @@ export function bindChild(reading: OpencodeReading, session: string, call: strin
 export function markGap(reading: OpencodeReading): undefined {
   const open = Object.keys(reading.scribe.transcript.texts);
   if (open.length === 0) return;
-  reading.changeWork({
-    torn: { ...reading.work.torn, ...Object.fromEntries(open.map((part) => [part, true as const])) },
-  });
+  const torn = Object.fromEntries(open.map((part) => [part, true as const]));
+  reading.changeWork({ torn: { ...reading.work.torn, ...torn } });
 }
 
 interface HttpAnswer {
@@ -92,26 +82,18 @@ function refuse(reading: OpencodeReading, { path, status, body }: HttpAnswer): u
   };
   if (!turn.hasBegun) return failTurn(reading, failure);
   reading.changeTurn({ awaited: Math.max(0, turn.awaited - 1) });
-  reading.scribe.add({ type: "error", data: { code: "invalid_request", message: failure.message } });
+  reading.scribe.error({ code: "invalid_request", message: failure.message });
 }
 
 /** Notes the MCP servers, also those of the user's own configuration, and reports the failed ones. */
 function readServers(reading: OpencodeReading, list: unknown): undefined {
   if (!isRecord(list)) return;
-  const names = Object.keys(list);
-  reading.change({
-    servers: {
-      ...reading.state.servers,
-      ...Object.fromEntries(names.map((name) => [mcpPrefix(name), name])),
-    },
-  });
+  const names = Object.fromEntries(Object.keys(list).map((name) => [mcpPrefix(name), name]));
+  reading.change({ servers: { ...reading.state.servers, ...names } });
   for (const [server, status] of Object.entries(list)) {
     if (!isRecord(status) || status["status"] !== "failed") continue;
     const message = `The MCP server ${server} cannot be used: ${String(status["error"] ?? "it failed")}`;
-    reading.scribe.add({
-      type: "error",
-      data: { code: "mcp_connection_failed", message, details: { server } },
-    });
+    reading.scribe.error({ code: "mcp_connection_failed", message }, { details: { server } });
   }
 }
 
@@ -129,7 +111,5 @@ function toMessage(body: unknown): string | undefined {
   if (!isRecord(value)) return typeof body === "string" && body !== "" ? body.slice(0, 500) : undefined;
   const { message, data } = value;
   if (typeof message === "string") return message;
-  return isRecord(data) && typeof data["message"] === "string"
-    ? data["message"]
-    : JSON.stringify(value).slice(0, 500);
+  return asText(toFields(data)["message"]) ?? JSON.stringify(value).slice(0, 500);
 }

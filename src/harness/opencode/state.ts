@@ -1,9 +1,9 @@
 import type { AcpState } from "../acp/state.ts";
-import { emptyTranscript, type Transcript, type Origin, own } from "../transcript.ts";
+import { defined, type Fields } from "../fields.ts";
 import type { DecodeContext } from "../port.ts";
 import { LineReading, type PermissionMetadata } from "../scribe.ts";
-import { chooseModel, type ModelRef } from "./provider.ts";
-import { agentOf } from "./config.ts";
+import { emptyTranscript, type Origin, own, type Transcript } from "../transcript.ts";
+import { agentOf, chooseModel, type ModelRef } from "./provider.ts";
 
 /** The decoder's state. Plain JSON, never changed in place. */
 export interface OpencodeState {
@@ -22,7 +22,6 @@ export interface OpencodeState {
   readonly servers: Readonly<Record<string, string>>;
   /** Messages of the last turn. The server reports them again after its end. */
   readonly past: readonly string[];
-  /** The message of the last failure. */
   readonly lastFailure?: string;
   /** The form of `opencode run`, which ends with its process. */
   readonly run?: { readonly failure?: NativeError };
@@ -30,13 +29,12 @@ export interface OpencodeState {
   readonly acp?: AcpState;
 }
 
-export interface Wish {
+interface Wish {
   readonly model?: ModelRef;
   readonly agent?: string;
   readonly variant?: string;
 }
 
-/** The turn of a prompt. */
 export interface Turn {
   /** Prompts without a message yet. An idle session does not end them. */
   readonly awaited: number;
@@ -75,7 +73,7 @@ export interface Message {
   readonly model: string;
 }
 
-export interface RunningCall {
+interface RunningCall {
   readonly input: unknown;
   /** The reported part of its output. */
   readonly shown: string;
@@ -108,7 +106,7 @@ export interface NativeEvent {
   readonly properties: Properties;
 }
 
-export type Properties = Readonly<Record<string, unknown>>;
+export type Properties = Fields;
 
 /** A part of a message in its present state. */
 export interface Part extends Properties {
@@ -118,16 +116,10 @@ export interface Part extends Properties {
 }
 
 export function initialState({ idPrefix, spec }: DecodeContext): OpencodeState {
-  const model = chooseModel(spec);
-  const agent = agentOf(spec);
   const servers = Object.keys(spec.mcp ?? {}).map((name) => [mcpPrefix(name), name]);
   return {
     transcript: emptyTranscript(idPrefix),
-    wish: {
-      ...(model === undefined ? {} : { model }),
-      ...(agent === undefined ? {} : { agent }),
-      ...(spec.variant === undefined ? {} : { variant: spec.variant }),
-    },
+    wish: defined({ model: chooseModel(spec), agent: agentOf(spec), variant: spec.variant }),
     isTold: false,
     work: NO_WORK,
     servers: Object.fromEntries(servers) as Record<string, string>,
@@ -142,7 +134,6 @@ export function mcpPrefix(server: string): string {
 
 export const NO_WORK: Work = { messages: {}, done: {}, torn: {}, calls: {}, children: {}, asked: [] };
 
-/** One line of OpenCode while it is read. */
 export class OpencodeReading extends LineReading<OpencodeState, Ask> {
   get work(): Work {
     return this.state.work;
@@ -161,7 +152,6 @@ export class OpencodeReading extends LineReading<OpencodeState, Ask> {
     this.changeWork({ messages: { ...this.work.messages, [id]: message } });
   }
 
-  /** Notes that a part is complete. */
   markDone(part: string): void {
     this.changeWork({ done: { ...this.work.done, [part]: true } });
   }
@@ -171,7 +161,7 @@ export class OpencodeReading extends LineReading<OpencodeState, Ask> {
     return session !== undefined && session === this.state.session;
   }
 
-  /** The agent that a session's words come from; undefined for a session that is not ours. */
+  /** The agent of a session; undefined for a session that is not ours. */
   originOf(session: unknown): Origin | undefined {
     if (this.isMain(session)) return {};
     const parent = typeof session === "string" ? own(this.work.children, session) : undefined;

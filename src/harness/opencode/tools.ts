@@ -1,8 +1,9 @@
-import { isRecord } from "../fields.ts";
-import { type Origin, own, without } from "../transcript.ts";
-import type { OpencodeReading, Part, Properties } from "./state.ts";
-import { bindChild } from "./sessions.ts";
 import type { ContentPart } from "../../contract/index.ts";
+import { exitPart } from "../content-part.ts";
+import { isRecord, toFields, toRecords } from "../fields.ts";
+import { type Origin, own, without } from "../transcript.ts";
+import { bindChild } from "./sessions.ts";
+import type { OpencodeReading, Part, Properties } from "./state.ts";
 
 /** The state of a tool call: `pending`, `running`, `completed` or `error`. */
 export function readTool(reading: OpencodeReading, part: Part, origin: Origin): string | undefined {
@@ -12,11 +13,9 @@ export function readTool(reading: OpencodeReading, part: Part, origin: Origin): 
   const name = toToolName(tool, state["input"], reading.state.servers);
   switch (state["status"]) {
     case "pending":
-      reading.scribe.startCall(callID, { name, ...origin });
-      return undefined;
+      return void reading.scribe.startCall(callID, { name, ...origin });
     case "running":
-      run(reading, callID, { name, ...origin }, state);
-      return undefined;
+      return void run(reading, callID, { name, ...origin }, state);
     case "completed":
     case "error":
       run(reading, callID, { name, ...origin }, state);
@@ -35,7 +34,7 @@ function run(
 ): void {
   reading.scribe.call(call, { ...tool, input: input ?? {} });
   const known = own(reading.work.calls, call);
-  const { output, sessionId } = isRecord(metadata) ? metadata : {};
+  const { output, sessionId } = toFields(metadata);
   if (!known) reading.changeWork({ calls: { ...reading.work.calls, [call]: { input, shown: "" } } });
   if (typeof sessionId === "string" && tool.name === "task") bindChild(reading, sessionId, call);
   if (typeof output === "string") show(reading, call, output);
@@ -60,7 +59,7 @@ function unshown(shown: string, output: string): string {
 
 function end(reading: OpencodeReading, part: Part, call: string, state: Properties): void {
   const { status, input, output, error, attachments } = state;
-  const metadata = isRecord(state["metadata"]) ? state["metadata"] : {};
+  const metadata = toFields(state["metadata"]);
   const text = String((status === "error" ? error : output) ?? "");
   const exit = metadata["exit"];
   const failed = status === "error" || part["tool"] === "invalid" || (exit !== undefined && exit !== 0);
@@ -71,12 +70,8 @@ function end(reading: OpencodeReading, part: Part, call: string, state: Properti
     failed,
     content: [
       ...(failed ? [] : fileRefs(String(part["tool"]), input, metadata)),
-      ...(Array.isArray(attachments)
-        ? attachments.filter(isRecord).flatMap((file) => toImage(file) ?? [])
-        : []),
-      ...(typeof exit === "number" && exit !== 0
-        ? [{ type: "json" as const, json: { exit_code: exit } }]
-        : []),
+      ...toRecords(attachments).flatMap((file) => toImage(file) ?? []),
+      ...exitPart(exit),
     ],
   });
   reading.changeWork({ calls: without(reading.work.calls, call) });
@@ -91,7 +86,7 @@ export function toImage({ mime, url }: Properties): ContentPart | undefined {
 type FileRef = Extract<ContentPart, { type: "file_ref" }>;
 
 /** References to the files that a tool read or wrote. */
-export function fileRefs(tool: string, input: unknown, metadata: Properties): FileRef[] {
+function fileRefs(tool: string, input: unknown, metadata: Properties): FileRef[] {
   const path = isRecord(input) ? input["filePath"] : undefined;
   if (Array.isArray(metadata["files"])) return metadata["files"].filter(isRecord).flatMap(toPatched);
   if (typeof path !== "string") return [];

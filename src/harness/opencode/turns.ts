@@ -1,11 +1,12 @@
-import { isRecord } from "../fields.ts";
-import { codeOfWords, endingOf, plainWords, toEventError, toNativeError } from "./failure.ts";
+import { type EventData, type EventError, parseOthersJson } from "../../contract/index.ts";
+import { codeOfStatus, isTransient, stopReasonOf } from "../failure.ts";
+import { isRecord, toFields } from "../fields.ts";
 import {
-  type OpencodeReading,
   type Message,
   type NativeError,
   type NativeEvent,
   NO_WORK,
+  type OpencodeReading,
   type Properties,
   type Turn,
 } from "./state.ts";
@@ -36,10 +37,7 @@ function retry(
   const said = String(words ?? "the model failed");
   const error = { code: codeOfWords(said), message: plainWords(said), retryable: true };
   // Repeated texts come in parts with other ids.
-  const done = Object.fromEntries(
-    Object.keys(reading.scribe.transcript.texts).map((part) => [part, true as const]),
-  );
-  reading.changeWork({ done: { ...reading.work.done, ...done } });
+  for (const part of Object.keys(reading.scribe.transcript.texts)) reading.markDone(part);
   reading.scribe.tear();
   for (const [id, open] of openMessages(reading, sessionID)) {
     reading.scribe.endModel(id, { error });
@@ -108,11 +106,9 @@ export function failTurn(reading: OpencodeReading, failure: NativeError): undefi
   endTurn(reading, endingOf(failure));
 }
 
-type Ending = ReturnType<typeof endingOf>;
-
 function endTurn(reading: OpencodeReading, ending: Ending): void {
   const { error } = ending;
-  if (error) reading.scribe.add({ type: "error", data: { code: error.code, message: error.message } });
+  if (error) reading.scribe.error(error);
   reading.scribe.endTurn(ending);
   const past = [...reading.state.past.slice(-PAST_KEPT), ...Object.keys(reading.work.messages)];
   reading.change({ past, work: NO_WORK, ...(error === undefined ? {} : { lastFailure: error.message }) });
@@ -136,12 +132,72 @@ function isEnd(finish: string | undefined): boolean {
 }
 
 function reportFailure(reading: OpencodeReading, failure: NativeError): void {
-  const { code, message } = toEventError(failure);
-  reading.scribe.add({ type: "error", data: { code, message } });
+  reading.scribe.error(toEventError(failure));
 }
 
 function openMessages(reading: OpencodeReading, session: unknown): [string, Message][] {
   return Object.entries(reading.work.messages).filter(
     ([, message]) => message.session === session && !message.isComplete,
   );
+}
+
+export type Ending = Omit<EventData<"turn.ended">, "turn_id">;
+
+/** OpenCode's error objects: `{name, data: {message, statusCode?, isRetryable?}}`. */
+export function toNativeError(value: unknown): NativeError | undefined {
+  if (!isRecord(value)) return undefined;
+  const data = toFields(value["data"]);
+  const { message, statusCode, isRetryable } = data;
+  const name = typeof value["name"] === "string" ? value["name"] : "UnknownError";
+  return {
+    name,
+    message: typeof message === "string" && message !== "" ? plainWords(message) : name,
+    ...(typeof statusCode === "number" ? { status: statusCode } : {}),
+    ...(typeof isRetryable === "boolean" ? { isRetryable } : {}),
+  };
+}
+
+/** The message of a provider's error, which comes as JSON text. */
+function plainWords(message: string): string {
+  if (!message.startsWith("{")) return message;
+  try {
+    const { message: inner } = parseOthersJson(message) as { message?: unknown };
+    return typeof inner === "string" && inner !== "" ? inner : message;
+  } catch {
+    return message;
+  }
+}
+
+/** The turn's ending for an error of the server. */
+export function endingOf(failure: NativeError): Ending {
+  if (failure.name === "MessageAbortedError") return { status: "interrupted", stop_reason: "interrupted" };
+  if (failure.name === "MessageOutputLengthError") return { status: "completed", stop_reason: "max_tokens" };
+  if (failure.name === "ContentFilterError") {
+    return { status: "completed", stop_reason: "refusal", details: { reason: failure.message } };
+  }
+  const error = toEventError(failure);
+  return { status: "failed", stop_reason: stopReasonOf(error.code), error };
+}
+
+export function toEventError(failure: NativeError): EventError {
+  const { message } = failure;
+  const code = codeOf(failure);
+  return isTransient(code) ? { code, message, retryable: true } : { code, message };
+}
+
+/** The code of a failure that is only a text. */
+function codeOfWords(message: string): string {
+  if (/\b429\b|rate.?limit|too many requests|quota/i.test(message)) return "rate_limited";
+  if (/\b(529|503)\b|overload/i.test(message)) return "overloaded";
+  if (/reset|ECONN|EPIPE|socket|network|timed? ?out|fetch failed|terminated|connect/i.test(message))
+    return "network";
+  return "server_error";
+}
+
+function codeOf({ name, message, status, isRetryable }: NativeError): string {
+  if (name === "ContextOverflowError") return "context_length";
+  if (name === "ProviderAuthError") return "unauthorized";
+  if (name !== "APIError") return "internal";
+  if (status !== undefined) return codeOfStatus(status);
+  return isRetryable === true ? codeOfWords(message) : "internal";
 }

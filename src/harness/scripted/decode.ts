@@ -1,22 +1,22 @@
-import type { SpoolLine, ContentPart, EventData } from "../../contract/index.ts";
+import type { ContentPart, EventData, SpoolLine } from "../../contract/index.ts";
+import { exitPart, imagePart } from "../content-part.ts";
+import { defined, parseObject, parseRecord, unparsedFact } from "../fields.ts";
 import type { Decoded, HarnessFact } from "../port.ts";
-import { parseRecord } from "../fields.ts";
-import { own, without } from "../transcript.ts";
-import { parseObject, unparsedFact } from "../line.ts";
-import { isCheckedType, LINE_SCHEMAS, type Checked, type CheckedType } from "./schemas.ts";
-import { type ScriptedState, afterTurn, nextId } from "./state.ts";
-import { planItem, resultItem, statusItem } from "../items.ts";
+import { own, planItem, resultItem, statusItem, without } from "../transcript.ts";
+import { type Checked, type CheckedType, isCheckedType, LINE_SCHEMAS } from "./schemas.ts";
 import {
   addWhole,
+  afterTurn,
   besideStatus,
   endText,
-  inside,
   itemFact,
+  nextId,
   parentOf,
   type Placed,
+  type ScriptedState,
   startText,
-  under,
-} from "./items.ts";
+  withParent,
+} from "./state.ts";
 
 type Result = Decoded<ScriptedState>;
 
@@ -37,7 +37,8 @@ export function decode(state: ScriptedState, line: SpoolLine): Result {
     const where = issue === undefined ? "" : ` at ${issue.path.join(".") || "the top"}: ${issue.message}`;
     return unparsed(state, line, `a malformed ${type}${where}`);
   }
-  const decoded = decodeChecked(state, type, checked.data);
+  const decoder = DECODERS[type] as (state: ScriptedState, line: unknown) => Result | string;
+  const decoded = decoder(state, checked.data);
   return typeof decoded === "string" ? unparsed(state, line, decoded) : decoded;
 }
 
@@ -59,7 +60,6 @@ function decodeDelta(state: ScriptedState, line: SpoolLine, value: Record<string
   return { state, facts: [fact] };
 }
 
-/** An answered ask needs no translation any more. */
 function forgetAnswered(state: ScriptedState, text: string): ScriptedState {
   const value = parseRecord(text);
   if (value === undefined || !["permission", "answer", "tool_result"].includes(String(value["type"])))
@@ -77,19 +77,8 @@ function shown(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 59)}…` : text;
 }
 
-type LineResult = Decoded<ScriptedState>;
-
-/** The facts of a well-formed line; a text says why it has no meaning here. */
-export function decodeChecked<T extends CheckedType>(
-  state: ScriptedState,
-  type: T,
-  line: unknown,
-): LineResult | string {
-  const decoder = DECODERS[type] as (state: ScriptedState, line: unknown) => LineResult | string;
-  return decoder(state, line);
-}
-
-const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) => LineResult | string } = {
+/** The facts of a well-formed line, or the problem of one that does not fit the state. */
+const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) => Result | string } = {
   session(state, line) {
     const { id, ...metadata } = line;
     const data = { metadata };
@@ -104,7 +93,7 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     addWhole(state, line, {
       kind: "message",
       role: "assistant",
-      content: [{ type: "image", path: `data:${line.mime};base64,${line.data}`, mime: line.mime }],
+      content: [imagePart(line.data, line.mime)],
     }),
   "tool.called"(state, line) {
     const { id, name, input, file } = line;
@@ -138,9 +127,7 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     const ids = { call: call.item, result };
     const content: ContentPart[] = [{ type: "tool_result", call_id: line.id, output: line.output }];
     if (line.file !== undefined) content.push(toFileRef(line.file));
-    if (line.exit_code !== undefined && line.exit_code !== 0) {
-      content.push({ type: "json", json: { exit_code: line.exit_code } });
-    }
+    content.push(...exitPart(line.exit_code));
     const item = resultItem(line.id, ids, { status: line.failed ? "failed" : "completed", content });
     const facts = [itemFact("item.completed", item, call.parent)];
     if (call.streams === undefined) {
@@ -172,10 +159,7 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
   },
   compacted(state, line) {
     const { trigger, summary } = line;
-    const data: EventData<"context.compacted"> = {};
-    if (trigger !== undefined) data.trigger = trigger;
-    if (summary !== undefined) data.summary = summary;
-    const fact: HarnessFact = { type: "context.compacted", data };
+    const fact: HarnessFact = { type: "context.compacted", data: defined({ trigger, summary }) };
     return besideStatus(state, line, { fact, status: statusItem("context compacted", summary) });
   },
   "model.started"(state, line) {
@@ -185,7 +169,7 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     const data = { request_id: id, ...(line.model === undefined ? {} : { model: line.model }) };
     return {
       state: { ...next, requests: { ...state.requests, [line.id]: request } },
-      facts: [inside(parent, { type: "model.started", data })],
+      facts: [withParent(parent, { type: "model.started", data })],
     };
   },
   "model.ended"(state, line) {
@@ -193,11 +177,14 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     if (request === undefined) return `model request ${line.id} cannot end: it has not started`;
     const data: EventData<"model.ended"> = {
       request_id: request.id,
-      usage: definedOnly(line.usage),
+      usage: defined(line.usage),
       usage_source: line.estimated ? "estimated" : "reported",
     };
     const requests = without(state.requests, line.id);
-    return { state: { ...state, requests }, facts: [inside(request.parent, { type: "model.ended", data })] };
+    return {
+      state: { ...state, requests },
+      facts: [withParent(request.parent, { type: "model.ended", data })],
+    };
   },
   "model.failed"(state, line) {
     const { kind: code, message, retryable } = line;
@@ -207,15 +194,15 @@ const DECODERS: { [T in CheckedType]: (state: ScriptedState, line: Checked<T>) =
     return {
       state: { ...state, requests: without(state.requests, line.id) },
       facts: [
-        inside(request.parent, { type: "model.ended", data }),
-        inside(request.parent, { type: "model.failed", code, message, retryable }),
+        withParent(request.parent, { type: "model.ended", data }),
+        withParent(request.parent, { type: "model.failed", code, message, retryable }),
       ],
     };
   },
   error(state, line) {
     const { code, message, details } = line;
     const data = { message, code, ...(details === undefined ? {} : { details }) };
-    return { state, facts: [under(state, line, { type: "error", data })] };
+    return { state, facts: [withParent(parentOf(state, line), { type: "error", data })] };
   },
   "turn.ended"(state, line) {
     const data: EventData<"turn.ended"> = { turn_id: "", ...TURN_ENDS[line.stop_reason] };
@@ -233,19 +220,14 @@ const TURN_ENDS = {
   failed: { status: "failed", stop_reason: "end_turn" },
 } as const;
 
-function ask(state: ScriptedState, line: Placed, asked: { id: string; fact: HarnessFact }): LineResult {
+function ask(state: ScriptedState, line: Placed, asked: { id: string; fact: HarnessFact }): Result {
   return {
     state: { ...state, asks: { ...state.asks, [asked.id]: line.id } },
-    facts: [under(state, line, asked.fact)],
+    facts: [withParent(parentOf(state, line), asked.fact)],
   };
 }
 
 function toFileRef(file: NonNullable<Checked<"tool.ended">["file"]>): ContentPart {
   const { path, action, diff } = file;
   return { type: "file_ref", path, action, ...(diff === undefined ? {} : { diff }) };
-}
-
-/** Optional keys that are absent rather than undefined, as the contract has them. */
-function definedOnly<T extends object>(value: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as never;
 }

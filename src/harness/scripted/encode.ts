@@ -1,10 +1,11 @@
-import type { ContentPart } from "../../contract/index.ts";
-import type { HarnessCommand } from "../port.ts";
-import { isRecord } from "../fields.ts";
+import type { ContentPart, SpoolLine } from "../../contract/index.ts";
 import type { AgentCommand, AgentReplay } from "../../scripted-agent/protocol.ts";
+import { partText } from "../content-part.ts";
+import { isRecord, parseObject } from "../fields.ts";
+import type { HarnessCommand } from "../port.ts";
+import { toPermission } from "../recording.ts";
 import { own } from "../transcript.ts";
 import type { ScriptedState } from "./state.ts";
-import { partText } from "../part-text.ts";
 
 /** The line that carries a command to the agent; none for an answer to a closed ask. */
 export function encode(state: ScriptedState, command: HarnessCommand): readonly string[] | undefined {
@@ -79,4 +80,33 @@ function isAttachment(part: ContentPart): boolean {
 function toText(part: ContentPart): string {
   if (part.type === "file_ref") return `[file ${part.path}]`;
   return part.type === "image" ? `[image ${part.path}]` : partText(part);
+}
+
+/** The command of a line on stdin: the inverse of `encode`. */
+export function toCommand(state: ScriptedState, line: SpoolLine): HarnessCommand | undefined {
+  const said = parseObject(line);
+  if (!isRecord(said)) return undefined;
+  const { type } = said;
+  if (type === "interrupt" || type === "retry") return { type };
+  if (type === "prompt") return fromPrompt(said);
+  const id = Object.entries(state.asks).find(([, native]) => native === said["id"])?.[0];
+  if (id === undefined) return undefined;
+  if (type === "permission") return toPermission(id, said);
+  if (type === "answer") {
+    const answers = said["rejected"] === true ? {} : { answers: said["answers"] as string[][] };
+    return { type: "question", id, ...answers };
+  }
+  if (type !== "tool_result") return undefined;
+  const content: ContentPart[] = [{ type: "text", text: String(said["output"]) }];
+  return { type: "tool", id, content, isError: said["failed"] === true };
+}
+
+function fromPrompt({ id, text, attachments, replay }: Record<string, unknown>): HarnessCommand {
+  const files = Array.isArray(attachments) ? attachments.map(String) : [];
+  const content: ContentPart[] = [
+    { type: "text", text: String(text) },
+    ...files.map((path): ContentPart => ({ type: "file_ref", path, action: "read" })),
+    ...(replay === undefined ? [] : [{ type: "json" as const, json: replay }]),
+  ];
+  return { type: "prompt", inputId: String(id), content };
 }

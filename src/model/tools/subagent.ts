@@ -1,7 +1,7 @@
 import type { BareToolStep, Step } from "../../scripted-agent/step.ts";
 import type { Ask } from "../ask.ts";
 import { asObject, asText, type Json, parseJson } from "../json.ts";
-import { callNative, type Calling, type Native, type Scene, toCalling } from "./native.ts";
+import { type Calling, callNative, type Native, type Scene, toCalling } from "./native.ts";
 
 /** A sub-agent, and the prompt with its part of the script. */
 export interface Task {
@@ -53,7 +53,7 @@ function toInput({ name, prompt }: Task) {
 }
 
 /** Turns parsed steps back into a script, for the prompt of a sub-agent. */
-export function toScript(steps: readonly Step[]): string {
+function toScript(steps: readonly Step[]): string {
   return `#script ${JSON.stringify(steps.flatMap((step) => toSource(step) ?? []))}`;
 }
 

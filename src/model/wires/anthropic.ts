@@ -1,24 +1,25 @@
 import {
   type Answer,
   type AnswerUsage,
-  type Part,
-  type ToolCall,
-  textOf,
-  toPieces,
+  inputOf,
   type ModelFailure,
+  type Part,
+  textOf,
+  type ToolCall,
+  toPieces,
 } from "../answer.ts";
 import type { Ask, Entry } from "../ask.ts";
+import { asList, asObject, asText, type Json } from "../json.ts";
 import {
+  breakOff,
   FAILURE_MESSAGES,
+  type Frame,
   type HttpFailure,
   RETRY_AFTER,
-  type Frame,
   toFrame,
-  toGarbage,
   type Wire,
   type WireRequest,
 } from "../wire.ts";
-import { asList, asObject, asText, type Json } from "../json.ts";
 
 /** Anthropic Messages. */
 export const anthropic: Wire = { id: "anthropic", parse, stream, whole, failure };
@@ -87,7 +88,7 @@ function* stream(ask: Ask, answer: Answer): Generator<Frame> {
   for (const part of answer.parts) {
     if (part.do === "pause") yield { pause: part.ms };
     else if (part.do === "break") {
-      if (yield* breakOff(part.how)) return;
+      if (yield* breakOff(part.how, FAULTS)) return;
     } else {
       if (yield* streamBlock(index, part)) return;
       index += 1;
@@ -109,14 +110,14 @@ function* streamBlock(index: number, part: Block): Generator<Frame, boolean> {
   const start = (content_block: Json): Frame => send({ type: "content_block_start", index, content_block });
   if (part.do === "call") {
     yield start({ ...toToolUse(part.call), input: {} });
-    for (const partial_json of toPieces(JSON.stringify(toInput(part.call))))
+    for (const partial_json of toPieces(JSON.stringify(inputOf(part.call))))
       yield delta({ type: "input_json_delta", partial_json });
   } else {
     const thought = part.do === "think";
     yield start(thought ? { type: "thinking", thinking: "", signature: "" } : { type: "text", text: "" });
     for (const piece of part.deltas) {
       if (typeof piece !== "string") {
-        if (yield* breakOff(piece)) return true;
+        if (yield* breakOff(piece, FAULTS)) return true;
       } else if (thought) yield delta({ type: "thinking_delta", thinking: piece });
       else yield delta({ type: "text_delta", text: piece });
     }
@@ -126,15 +127,10 @@ function* streamBlock(index: number, part: Block): Generator<Frame, boolean> {
   return false;
 }
 
-/** True when the fault ends the stream. */
-function* breakOff(how: Extract<Part, { do: "break" }>["how"]): Generator<Frame, boolean> {
-  if (how.fault === "garbage") {
-    yield toGarbage("content_block_delta");
-    return false;
-  }
-  yield how.fault === "cut" ? { cut: true } : toFrame(failure(how.failure).body, "error");
-  return true;
-}
+const FAULTS = {
+  garbage: "content_block_delta",
+  failed: (kind: ModelFailure): Frame => toFrame(failure(kind).body, "error"),
+};
 
 function whole(ask: Ask, answer: Answer): unknown {
   const content = answer.parts.flatMap((part) => {
@@ -164,11 +160,7 @@ function toMessage(ask: Ask, { id }: Answer): Json {
 }
 
 function toToolUse(call: ToolCall): Json {
-  return { type: "tool_use", id: `toolu_${call.id}`, name: call.name, input: toInput(call) };
-}
-
-function toInput({ input }: ToolCall): Json {
-  return typeof input === "string" ? { input } : input;
+  return { type: "tool_use", id: `toolu_${call.id}`, name: call.name, input: inputOf(call) };
 }
 
 function toStopReason({ stop }: Answer): string {

@@ -1,7 +1,15 @@
-import { type Answer, type AnswerUsage, type Break, type ToolCall, textOf, toPieces } from "../answer.ts";
+import {
+  type Answer,
+  type AnswerUsage,
+  inputOf,
+  type ModelFailure,
+  textOf,
+  type ToolCall,
+  toPieces,
+} from "../answer.ts";
 import type { Ask, Entry } from "../ask.ts";
 import { asList, asObject, asText, type Json, parseJson } from "../json.ts";
-import { type Frame, toFrame, toGarbage, type Wire, type WireRequest, toOpenAiFailure } from "../wire.ts";
+import { breakOff, type Frame, toFrame, toOpenAiFailure, type Wire, type WireRequest } from "../wire.ts";
 
 /** OpenAI Chat Completions, with `reasoning_content`, which other model providers added. */
 export const chat: Wire = { id: "chat", parse, stream, whole, failure: toOpenAiFailure };
@@ -51,7 +59,7 @@ function* stream(ask: Ask, answer: Answer): Generator<Frame> {
   for (const part of answer.parts) {
     if (part.do === "pause") yield { pause: part.ms };
     else if (part.do === "break") {
-      if (yield* breakOff(part.how)) return;
+      if (yield* breakOff(part.how, FAULTS)) return;
     } else if (part.do === "call") {
       const { function: called, ...call } = toCall(part.call);
       const index = calls++;
@@ -61,7 +69,7 @@ function* stream(ask: Ask, answer: Answer): Generator<Frame> {
     } else {
       for (const piece of part.deltas) {
         if (typeof piece !== "string") {
-          if (yield* breakOff(piece)) return;
+          if (yield* breakOff(piece, FAULTS)) return;
         } else yield send(part.do === "say" ? { content: piece } : { reasoning_content: piece });
       }
     }
@@ -71,15 +79,7 @@ function* stream(ask: Ask, answer: Answer): Generator<Frame> {
   yield { text: "data: [DONE]\n\n" };
 }
 
-/** True when the fault ends the stream. */
-function* breakOff(how: Break): Generator<Frame, boolean> {
-  if (how.fault === "garbage") {
-    yield toGarbage();
-    return false;
-  }
-  yield how.fault === "cut" ? { cut: true } : toFrame(toOpenAiFailure(how.failure).body);
-  return true;
-}
+const FAULTS = { failed: (kind: ModelFailure): Frame => toFrame(toOpenAiFailure(kind).body) };
 
 function whole(ask: Ask, answer: Answer): unknown {
   const spoken = (what: "say" | "think"): string =>
@@ -105,9 +105,9 @@ function toBase(ask: Ask, { id }: Answer): Json {
   return { id: `chatcmpl-${id}`, created: 1_700_000_000, model: ask.model };
 }
 
-function toCall({ id, name, input }: ToolCall): Json {
-  const given = typeof input === "string" ? { input } : input;
-  return { id: `call_${id}`, type: "function", function: { name, arguments: JSON.stringify(given) } };
+function toCall(call: ToolCall): Json {
+  const called = { name: call.name, arguments: JSON.stringify(inputOf(call)) };
+  return { id: `call_${call.id}`, type: "function", function: called };
 }
 
 function toFinish({ stop }: Answer): string {

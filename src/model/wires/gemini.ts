@@ -1,23 +1,23 @@
 import {
   type Answer,
   type AnswerUsage,
-  type Break,
-  type ToolCall,
-  textOf,
+  inputOf,
   type ModelFailure,
+  textOf,
+  type ToolCall,
 } from "../answer.ts";
 import type { Ask, Entry } from "../ask.ts";
+import { asList, asObject, asText, type Json } from "../json.ts";
 import {
+  breakOff,
   FAILURE_MESSAGES,
+  type Frame,
   type HttpFailure,
   RETRY_AFTER,
-  type Frame,
   toFrame,
-  toGarbage,
   type Wire,
   type WireRequest,
 } from "../wire.ts";
-import { asList, asObject, asText, type Json } from "../json.ts";
 
 /** Google's generateContent, whole and streamed. */
 export const gemini: Wire = { id: "gemini", parse, stream, whole, failure };
@@ -94,22 +94,14 @@ function* stream(ask: Ask, answer: Answer): Generator<Frame> {
       const thought = part.do === "think" ? { thought: true } : {};
       for (const delta of part.do === "break" ? [part.how] : part.deltas) {
         if (typeof delta === "string") yield send([{ text: delta, ...thought }]);
-        else if (yield* breakOff(delta)) return;
+        else if (yield* breakOff(delta, FAULTS)) return;
       }
     }
   }
   if (answer.parts.length > 0) yield send([{ text: "" }], toFinish(answer));
 }
 
-/** True when the fault ends the stream. */
-function* breakOff(how: Break): Generator<Frame, boolean> {
-  if (how.fault === "garbage") {
-    yield toGarbage();
-    return false;
-  }
-  yield how.fault === "cut" ? { cut: true } : toFrame(failure(how.failure).body);
-  return true;
-}
+const FAULTS = { failed: (kind: ModelFailure): Frame => toFrame(failure(kind).body) };
 
 function whole(ask: Ask, answer: Answer): unknown {
   const parts = answer.parts.flatMap((part) => {
@@ -134,9 +126,9 @@ function toChunk(ask: Ask, answer: Answer, parts: readonly Json[], finishReason?
   };
 }
 
-function toCall({ id, name, input }: ToolCall): Json {
-  const args = typeof input === "string" ? { input } : input;
-  return { functionCall: { id: `call_${id}`, name, args }, thoughtSignature: SIGNATURE };
+function toCall(call: ToolCall): Json {
+  const functionCall = { id: `call_${call.id}`, name: call.name, args: inputOf(call) };
+  return { functionCall, thoughtSignature: SIGNATURE };
 }
 
 function toFinish({ stop }: Answer): string {

@@ -1,8 +1,16 @@
-import { type Answer, type Break, type Delta, textOf, toPieces } from "../answer.ts";
+import {
+  type Answer,
+  type AnswerUsage,
+  type Break,
+  type Delta,
+  type Part,
+  textOf,
+  type ToolCall,
+  toPieces,
+} from "../answer.ts";
 import type { Ask } from "../ask.ts";
 import { asObject, asText, type Json } from "../json.ts";
-import { type Frame, toFrame, toGarbage, toOpenAiFailure } from "../wire.ts";
-import { isItem, type ItemPart, toContent, toItem, toResponse, toSummary } from "./responses-items.ts";
+import { breakOff, type Frame, toFrame, toOpenAiFailure } from "../wire.ts";
 
 export function streamResponse(ask: Ask, answer: Answer): Generator<Frame> {
   return new ResponseStream(ask, answer).frames();
@@ -89,20 +97,16 @@ class ResponseStream {
   }
 
   /** True when the fault ends the stream. */
-  *#breakOff(how: Break): Generator<Frame, boolean> {
-    if (how.fault === "garbage") {
-      yield toGarbage("response.output_text.delta");
-      return false;
-    }
-    if (how.fault === "cut") {
-      yield { cut: true };
-      return true;
-    }
-    const { code, type, message } = asObject(asObject(toOpenAiFailure(how.failure).body)["error"]);
-    const response = toResponse(this.#ask, this.#answer, "in_progress");
-    const error = { code: code ?? type, message };
-    yield this.#send("response.failed", { response: { ...response, status: "failed", error } });
-    return true;
+  #breakOff(how: Break): Generator<Frame, boolean> {
+    return breakOff(how, {
+      garbage: "response.output_text.delta",
+      failed: (failure) => {
+        const { code, type, message } = asObject(asObject(toOpenAiFailure(failure).body)["error"]);
+        const response = toResponse(this.#ask, this.#answer, "in_progress");
+        const error = { code: code ?? type, message };
+        return this.#send("response.failed", { response: { ...response, status: "failed", error } });
+      },
+    });
   }
 
   #send(type: string, event: Json): Frame {
@@ -118,4 +122,65 @@ function toOpened(item: Json): Json {
   );
   const opened = { ...item, ...Object.fromEntries(emptied) };
   return Object.hasOwn(item, "status") ? { ...opened, status: "in_progress" } : opened;
+}
+
+/** A part that is an item of the response's `output`. */
+type ItemPart = Extract<Part, { do: "say" | "think" | "call" }>;
+
+function isItem(part: Part): part is ItemPart {
+  return part.do === "say" || part.do === "think" || part.do === "call";
+}
+
+function toContent(text: string): Json {
+  return { type: "output_text", text, annotations: [] };
+}
+
+function toSummary(text: string): Json {
+  return { type: "summary_text", text };
+}
+
+export function toResponse(ask: Ask, answer: Answer, status: "in_progress" | "completed"): Json {
+  const isDone = status === "completed";
+  const items = answer.parts.filter(isItem).map((part, index) => toItem(answer, part, index));
+  return {
+    id: `resp_${answer.id}`,
+    object: "response",
+    created_at: 1_700_000_000,
+    model: ask.model,
+    status,
+    output: isDone ? items : [],
+    usage: isDone ? toUsage(answer.usage) : null,
+    error: null,
+  };
+}
+
+function toItem(answer: Answer, part: ItemPart, index: number): Json & { id: string } {
+  if (part.do === "call") return toCallItem(part.call);
+  const id = `${answer.id}_${index}`;
+  if (part.do === "think") {
+    const summary = [toSummary(textOf(part.deltas))];
+    return { id: `rs_${id}`, type: "reasoning", summary, encrypted_content: "c2NyaXB0ZWQ=" };
+  }
+  const content = [toContent(textOf(part.deltas))];
+  return { id: `msg_${id}`, type: "message", role: "assistant", status: "completed", content };
+}
+
+function toCallItem({ id, name, namespace, input, search }: ToolCall): Json & { id: string } {
+  const call = { call_id: `call_${id}`, status: "completed" };
+  if (search === true)
+    return { id: `tsc_${id}`, type: "tool_search_call", ...call, execution: "client", arguments: input };
+  const named = { ...call, name, ...(namespace === undefined ? {} : { namespace }) };
+  if (typeof input === "string") return { id: `ctc_${id}`, type: "custom_tool_call", ...named, input };
+  return { id: `fc_${id}`, type: "function_call", ...named, arguments: JSON.stringify(input) };
+}
+
+function toUsage(usage: AnswerUsage): Json {
+  const input = usage.input + usage.cacheRead + usage.cacheWrite;
+  return {
+    input_tokens: input,
+    input_tokens_details: { cached_tokens: usage.cacheRead },
+    output_tokens: usage.output,
+    output_tokens_details: { reasoning_tokens: usage.reasoning },
+    total_tokens: input + usage.output,
+  };
 }

@@ -1,9 +1,8 @@
 import type { Answer } from "../answer.ts";
 import type { Ask, Entry, OfferedTool } from "../ask.ts";
 import { asList, asObject, asText, type Json, parseJson } from "../json.ts";
-import { type Wire, type WireRequest, toOpenAiFailure } from "../wire.ts";
-import { toResponse } from "./responses-items.ts";
-import { streamResponse } from "./responses-stream.ts";
+import { toOpenAiFailure, type Wire, type WireRequest } from "../wire.ts";
+import { streamResponse, toResponse } from "./responses-stream.ts";
 
 /** OpenAI Responses. */
 export const responses: Wire = {

@@ -1,10 +1,9 @@
-import type { AgentLine, AgentFile } from "../protocol.ts";
-import { Halted } from "../halt.ts";
 import type { Scope } from "../agent.ts";
-import type { ToolOutcome } from "./outcome.ts";
+import { Halted } from "../halt.ts";
+import type { AgentFile, AgentLine } from "../protocol.ts";
 
 /** A call that is announced and does not run yet. */
-export interface Called {
+interface Called {
   readonly id: string;
   readonly tool: Tool;
 }
@@ -97,4 +96,15 @@ export interface Execution {
   readonly signal: AbortSignal;
   /** Reports output; resolves when the reader has taken it. */
   stream(text: string): Promise<void>;
+}
+
+/** The end of a tool call. */
+export interface ToolOutcome {
+  /** The whole output; undefined if it was streamed. */
+  readonly output?: string;
+  readonly failed?: boolean;
+  readonly exitCode?: number;
+  readonly file?: AgentFile;
+  /** A text that the agent says after the call. */
+  readonly echo?: string;
 }

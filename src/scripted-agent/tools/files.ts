@@ -1,9 +1,9 @@
 import { readFileSync, statSync } from "node:fs";
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { AgentFile } from "../protocol.ts";
-import type { ToolOutcome } from "./outcome.ts";
 import { toUnifiedDiff } from "../../text/unified-diff.ts";
+import type { AgentFile } from "../protocol.ts";
+import type { ToolOutcome } from "./calls.ts";
 
 // The file tools. The agent runs in the workspace, so that relative paths start there.
 

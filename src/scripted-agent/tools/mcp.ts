@@ -1,9 +1,6 @@
 import { readFileSync } from "node:fs";
 import { orHalted } from "../halt.ts";
-import { connectHttp } from "./mcp-http.ts";
-import { connectStdio } from "./mcp-stdio.ts";
-import type { ToolOutcome } from "./outcome.ts";
-import { McpFailure, type McpConnection } from "./mcp-connection.ts";
+import { connectHttp, connectStdio, type McpConnection, McpFailure } from "./mcp-connection.ts";
 
 interface ServerEntry {
   type?: string;
@@ -27,7 +24,7 @@ export class McpServers {
     server: string,
     tool: string,
     options: { input: unknown; signal: AbortSignal },
-  ): Promise<ToolOutcome> {
+  ): Promise<CallOutcome> {
     const connection = await orHalted(options.signal, this.#connection(server));
     const params = { name: tool, arguments: options.input };
     return toOutcome(await connection.request("tools/call", params, { signal: options.signal }));
@@ -81,13 +78,19 @@ function readConfig(file: string): Record<string, ServerEntry> {
   return config.mcpServers ?? {};
 }
 
+/** The output of a call, as text. */
+interface CallOutcome {
+  readonly output: string;
+  readonly failed: boolean;
+}
+
 interface CallResult {
   content?: { type: string; text?: string }[];
   structuredContent?: unknown;
   isError?: boolean;
 }
 
-function toOutcome(result: unknown): ToolOutcome {
+function toOutcome(result: unknown): CallOutcome {
   const { content, structuredContent, isError } = (result ?? {}) as CallResult;
   const texts = (content ?? []).map((part) => part.text ?? JSON.stringify(part));
   const output =

@@ -4,8 +4,7 @@ import { Socket } from "node:net";
 import { constants as system, tmpdir } from "node:os";
 import { join } from "node:path";
 import { StringDecoder } from "node:string_decoder";
-import type { Execution } from "./calls.ts";
-import type { ToolOutcome } from "./outcome.ts";
+import type { Execution, ToolOutcome } from "./calls.ts";
 
 const running = new Set<ChildProcess>();
 /** After its exit a command has ended when its pipe is silent for this time: a background process may keep it open. */

@@ -1,21 +1,20 @@
 import type { ToolSettings } from "../../contract/index.ts";
 import { commonToolName } from "../../contract/tool-names.ts";
-import { deleteTool, editTool, foreseenWrite, readTool, writeTool } from "./files.ts";
-import { Halted } from "../halt.ts";
-import { McpFailure } from "./mcp-connection.ts";
 import { ruleOf } from "../../contract/tool-rule.ts";
 import { Scope } from "../agent.ts";
-import { runShell } from "./shell.ts";
+import { Halted } from "../halt.ts";
 import type { BareToolStep, Step, ToolStep } from "../step.ts";
-import type { Execution, Tool } from "./calls.ts";
-import type { ToolOutcome } from "./outcome.ts";
+import type { Execution, Tool, ToolOutcome } from "./calls.ts";
+import { deleteTool, editTool, foreseenWrite, readTool, writeTool } from "./files.ts";
+import { McpFailure } from "./mcp-connection.ts";
+import { runShell } from "./shell.ts";
 
 /** Performs the steps of a sub-agent. */
 type Perform = (scope: Scope, steps: readonly Step[]) => Promise<void>;
 
-/** The tool that a step calls. */
 export function toTool(step: ToolStep, perform: Perform): Tool {
-  return step.do === "ask" ? { ...bare(step.tool, perform), asks: true } : bare(step, perform);
+  const asks = step.do === "ask";
+  return { ...bare(asks ? step.tool : step, perform), asks };
 }
 
 /** Applies the session's settings to a tool: it may ask for permission, or run in the application. */
@@ -35,14 +34,12 @@ export function governed(tools: ToolSettings, tool: Tool): Tool {
   return { name: native, input, asks, disabled, runsInApplication: true, run };
 }
 
-function bare(step: BareToolStep, perform: Perform): Tool {
-  const asks = false;
+function bare(step: BareToolStep, perform: Perform): Omit<Tool, "asks"> {
   switch (step.do) {
     case "shell":
       return {
         name: "shell",
         input: { command: step.command },
-        asks,
         run: (execution) => runShell(step.command, execution),
       };
     case "write": {
@@ -50,24 +47,22 @@ function bare(step: BareToolStep, perform: Perform): Tool {
       return {
         name: "write",
         input: { path, content },
-        asks,
         file: () => foreseenWrite(path, content),
         run: () => writeTool(path, content),
       };
     }
     case "edit": {
       const input = { path: step.path, old: step.old, new: step.new };
-      return { name: "edit", input, asks, run: () => editTool(step.path, step) };
+      return { name: "edit", input, run: () => editTool(step.path, step) };
     }
     case "read":
-      return { name: "read", input: { path: step.path }, asks, run: () => readTool(step.path) };
+      return { name: "read", input: { path: step.path }, run: () => readTool(step.path) };
     case "delete":
-      return { name: "delete", input: { path: step.path }, asks, run: () => deleteTool(step.path) };
+      return { name: "delete", input: { path: step.path }, run: () => deleteTool(step.path) };
     case "custom":
       return {
         name: step.name,
         input: step.input,
-        asks,
         runsInApplication: true,
         run: (execution) => runCustom(step, execution),
       };
@@ -75,14 +70,12 @@ function bare(step: BareToolStep, perform: Perform): Tool {
       return {
         name: `mcp__${step.server}__${step.tool}`,
         input: step.input,
-        asks,
         run: (execution) => runMcp(step, execution),
       };
     case "subagent":
       return {
         name: "subagent",
         input: { name: step.name },
-        asks,
         run: (execution) => runSubagent(step, execution, perform),
       };
   }

@@ -7,7 +7,7 @@ import {
   type SessionSpec,
 } from "../../contract/index.ts";
 import type { Harness } from "../../harness/port.ts";
-import { findOwnProgram } from "../../harness/launch/own-program.ts";
+import { findOwnProgram } from "../../harness/launch/executable.ts";
 import { TOKEN_VARIABLE, URL_VARIABLE, type ToolAccess } from "../../tools/index.ts";
 import { offeredTools } from "./tool-requests.ts";
 

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { findOwnProgram } from "../../harness/launch/own-program.ts";
+import { findOwnProgram } from "../../harness/launch/executable.ts";
 import { isAlive, processName } from "./lease.ts";
 
 /** How long idle agents may live without a server. */

@@ -9,7 +9,7 @@ import { callsOf, resultsOf } from "../told.ts";
 const { reason } = requireAgent("opencode");
 const describeLive = reason === undefined ? describe : describe.skip;
 
-/** OpenCode is an ACP agent like any other here: all that is known of it is its command. */
+/** OpenCode as any ACP agent: only its command is known. */
 const toSpec: ToSpec = (model) => ({
   agent: "acp",
   command: ["opencode", "acp"],

@@ -132,7 +132,7 @@ describe("Amp's output", () => {
   });
 });
 
-/** One line of a message that comes in several. */
+/** One line of a message in several lines. */
 function piece(text: string, at: number): SpoolLine {
   const usage = { input_tokens: 3, cache_read_input_tokens: 50, output_tokens: 1 };
   const message = { id: "m1", role: "assistant", content: [{ type: "text", text }], usage };

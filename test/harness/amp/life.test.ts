@@ -103,7 +103,7 @@ describe("the life of Amp's process, by a stub", () => {
     const { turnId, after } = await say(
       test.engine,
       "steered",
-      // The message is on its way when the file is there, and may take its time.
+      // The file exists before the message arrives.
       script({ shell: "until [ -e go ]; do sleep 0.05; done; sleep 1" }, { say: "One." }),
     );
     await waitFor(test.log, "steered", "item.completed", {

@@ -58,7 +58,7 @@ describe("Amp, by a stub that speaks its documented stream", () => {
       { content: "Look", status: "in_progress" },
     ]);
     expect(events.filter((event) => event.parent_id !== undefined).length).toBeGreaterThan(0);
-    // Nine requests of the model, of which each read ten tokens anew and ninety from the cache.
+    // Nine model requests, each with ten new tokens and ninety of the cache.
     const requests = ofType(events, "model.ended").length;
     expect(end.data.usage).toEqual({
       input_tokens: 10 * requests,

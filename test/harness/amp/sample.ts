@@ -36,7 +36,7 @@ function result(id: string, content: unknown, isError = false): object {
   return { type: "tool_result", tool_use_id: id, content, is_error: isError };
 }
 
-/** As Amp documents its stream, and the gate's own lines: one turn that shows everything, then one that fails. */
+/** Amp's documented stream and the gate's lines: one turn with every kind of line, then one that fails. */
 const conversation: readonly (readonly ["in" | "out", string])[] = [
   [
     "in",

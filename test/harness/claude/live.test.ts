@@ -279,7 +279,7 @@ describeLive(CLAUDE, 60_000, () => {
   });
 });
 
-/** All that the sub-agent did stands under its call, before the turn's end, and its last word is the call's result. */
+/** Expects the sub-agent's items under its call and before the turn's end, and its last text as the call's result. */
 function expectSubagent({ end, events }: Played, word: string): void {
   expect(end.status).toBe("completed");
   const call = ofType(events, "item.completed").find(({ data }) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toPermissions } from "../../../src/harness/claude/config.ts";
+import { toPermissions } from "../../../src/harness/claude/launch.ts";
 
 describe("Claude's own permission rules", () => {
   it("are none where nothing has to be asked for", () => {

@@ -57,7 +57,7 @@ describe("Claude Code's recordings", () => {
     const results = linesOf(name)
       .map(({ dir, text }) => (dir === "out" && text.includes('"result"') ? JSON.parse(text) : {}))
       .filter(({ type }) => type === "result");
-    // A conversation that goes on in another process brings its old count along.
+    // A resumed conversation starts with its old count.
     const since = results.map((result) => result.model_usage_since_last_result ?? {});
     const last =
       results.at(-1)?.model_usage_since_last_result === undefined
@@ -207,7 +207,7 @@ function textItems(events: readonly SluiceEvent[]): Set<string> {
   return new Set(started.map(({ data }) => data.item.item_id));
 }
 
-/** Each text that the model sent to the main agent; of one that broke off and was sent again, the last. */
+/** The model's texts to the main agent. Of a text that was cut and repeated, the last. */
 function sentTexts(lines: readonly SpoolLine[]): string[] {
   const texts = new Map<string, string>();
   let message = "";

@@ -44,7 +44,7 @@ const usage = {
   output_tokens: 1,
 };
 
-/** One turn in which the CLI says everything that it can say, and is told everything that it can be told. */
+/** One turn with every kind of line from the CLI and to it. */
 const conversation: readonly object[] = [
   { in: control("initialize", { subtype: "initialize", hooks: null, forwardSubagentText: true }) },
   { out: answer("initialize", { commands: [] }) },

@@ -3,7 +3,7 @@ import type { SessionSpec } from "../../../src/contract/index.ts";
 import { codex } from "../../../src/harness/codex/harness.ts";
 import { launch } from "../../../src/harness/codex/launch.ts";
 import { type Opening, toOpening } from "../../../src/harness/codex/state.ts";
-import { toToml } from "../../../src/harness/launch/toml.ts";
+import { toToml } from "../../../src/harness/launch/files.ts";
 import { recordedContext } from "../../../src/harness/recording.ts";
 import { requireAgent } from "../../support/agents.ts";
 
@@ -82,7 +82,7 @@ describe("how Codex is started", () => {
       params: { sandbox: "read-only" },
     });
     expect(opening({ agentMode: "plan" })).toMatchObject({ plans: true });
-    // Behind our walls Codex cannot build its own.
+    // Codex's own sandbox does not start inside of ours.
     expect(opening({}, { isolated: true }).params).toMatchObject({
       approvalPolicy: "untrusted",
       sandbox: "danger-full-access",

@@ -63,7 +63,7 @@ describeLive(CODEX, 90_000, () => {
       expect(outcomesOf(events)).toEqual([
         { status: "failed", output: "one\ntwo\n", rest: [{ type: "json", json: { exit_code: 3 } }] },
       ]);
-      // Codex streams a command's output only after its first moments. The result has all of it.
+      // Codex does not stream the first output of a command. The result has all of it.
       expect(ofType(events, "item.delta").map(({ data }) => data.delta)).toContain("two\n");
     });
 

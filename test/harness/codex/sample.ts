@@ -33,7 +33,7 @@ const spawn = {
 };
 const disconnected = { responseStreamDisconnected: { httpStatusCode: 429 } };
 
-/** One turn, shortened by hand, in which Codex says everything that it can say and is told everything it can be told. */
+/** One turn, shortened by hand, with every kind of line from Codex and to it. */
 const conversation: readonly (readonly ["in" | "out", Readonly<Record<string, unknown>>])[] = [
   ["in", { id: "initialize", method: "initialize", params: {} }],
   ["out", { id: "initialize", result: { userAgent: "sluice/0.166.0", codexHome: "/home/user/.codex" } }],

@@ -45,7 +45,7 @@ describe("the prelude of Gemini CLI, as it is built", () => {
     await bundle.write({ file, format: "esm", minify: true });
     await bundle.close();
     const { preludeFile } = (await import(file)) as typeof import("../../../src/harness/gemini/prelude.ts");
-    // A part that breaks is silent by design; here it may not break.
+    // A part that throws is silent by design. The test makes it loud.
     const content = preludeFile().content.replaceAll("catch {}", "catch (error) { console.error(error); }");
     await writeFile(join(folder, "prelude.mjs"), content);
     await writeFile(join(folder, "program.mjs"), PROGRAM);

@@ -14,7 +14,7 @@ const spawn = {
   ...tool("spawn_subagent"),
 };
 
-/** A turn in which Grok Build says everything that it can say. */
+/** One turn with every kind of message of Grok Build. */
 export const sample: readonly SpoolLine[] = toLines([
   sent("initialize", "initialize", { protocolVersion: 1 }),
   answered("initialize", {

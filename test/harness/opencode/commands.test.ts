@@ -119,7 +119,7 @@ describe("OpenCode's input", () => {
   });
 });
 
-/** In the middle of the sample, where something is asked. */
+/** The state in the middle of the sample, with an open ask. */
 function stateWith(kind: "permission" | "question"): { state: State; ask: string } {
   for (let end = 1; end <= sample.length; end++) {
     const { state } = play(sample.slice(0, end));

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The real `opencode serve` behind a proxy: on SIGUSR2 every connection breaks off, and for a while there is no other.
+// The real `opencode serve` behind a proxy. On SIGUSR2 the proxy cuts every connection, and refuses new ones for a while.
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";

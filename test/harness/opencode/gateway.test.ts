@@ -51,12 +51,12 @@ describe.skipIf(cli === undefined)(
 
     it("loses nothing when the stream of events breaks off, and ends its server when its stdin ends", async () => {
       const bridge = start(CUT_OFF);
-      // Said before the server listens: it waits.
+      // A request before the server listens waits.
       bridge.tell("not a request");
       const cutter = async (): Promise<void> =>
         void process.kill(Number(await readFile(join(folder, "cutter"), "utf8")), "SIGUSR2");
 
-      // A command that runs, its result and the words after it fall into the first hole.
+      // A running command, its result and the text after it fall into the first gap.
       await bridge.prompt(script({ shell: "echo begun; sleep 1; echo ended" }, { say: "After the hole." }));
       await bridge.until((fact) => fact.type === "item.delta" && fact.data.delta.includes("begun"));
       await cutter();
@@ -64,7 +64,7 @@ describe.skipIf(cli === undefined)(
       expect(bridge.results).toEqual(["begun\nended\n"]);
       expect(bridge.words).toEqual(["After the hole."]);
 
-      // The second is in the middle of a sentence.
+      // The second gap is in the middle of a text.
       bridge.facts.length = 0;
       await bridge.prompt(
         script({ say: "One. Two." }, { sleep: 700 }, { say: " Three." }, { sleep: 2_000 }, { say: " Four." }),

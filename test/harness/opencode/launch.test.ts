@@ -7,7 +7,7 @@ import { coverageOf } from "../../../src/harness/coverage.ts";
 import { opencode } from "../../../src/harness/opencode/harness.ts";
 import type { Harness, LaunchContext } from "../../../src/harness/port.ts";
 
-/** Where the CLI is does not matter here, only that it is somewhere. */
+/** The folder of a program under the CLI's name. */
 const folder = mkdtempSync(join(tmpdir(), "sluice-opencode-"));
 const path = process.env["PATH"];
 

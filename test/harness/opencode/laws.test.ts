@@ -130,7 +130,7 @@ describe("OpenCode's output", () => {
   });
 });
 
-/** An event that says all of something as it is now. */
+/** An event with the whole present state of something. */
 function isWhole({ dir, text }: SpoolLine): boolean {
   return dir === "sse" && /"type":"message\.(part\.)?updated"/.test(text);
 }

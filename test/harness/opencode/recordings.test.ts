@@ -213,7 +213,7 @@ interface RecordedPart {
   text: string;
 }
 
-/** The texts and thoughts of the main session, from the deltas alone: a text that was begun again counts once. */
+/** The texts and thoughts of the main session, from its deltas. A text that was repeated counts once. */
 function saidIn(lines: readonly SpoolLine[]): string[] {
   const events = lines
     .filter(({ dir }) => dir === "sse")

@@ -3,7 +3,7 @@ import type { SpoolLine } from "../../../src/contract/index.ts";
 const MAIN = "ses_1";
 const CHILD = "ses_2";
 
-/** One turn in which the server says everything that it can say, and is told everything that it can be told. */
+/** One turn with every kind of event of the server and of request to it. */
 const conversation: readonly (readonly ["in" | "out", unknown])[] = [
   event("server.connected", {}),
   answer("POST", "/session", 200, JSON.stringify({ id: MAIN, version: "1.18.33", directory: "/workspace" })),

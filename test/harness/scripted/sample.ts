@@ -7,7 +7,7 @@ const entries = [
 ];
 const usage = { input_tokens: 12, output_tokens: 34 };
 
-/** One turn in which the agent says everything that it can say, and is told everything that it can be told. */
+/** One turn with every kind of line from the agent and to it. */
 const conversation: readonly (AgentLine | AgentCommand)[] = [
   { type: "session", id: "sample", resumed: false },
   { type: "prompt", id: "inp_1", text: "Hello" },

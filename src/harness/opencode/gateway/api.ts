@@ -1,5 +1,10 @@
-import { request, type IncomingMessage } from "node:http";
-import { print } from "./output.ts";
+import { writeSync } from "node:fs";
+import http, { type IncomingMessage } from "node:http";
+
+interface RequestOptions {
+  readonly body?: unknown;
+  readonly signal?: AbortSignal | undefined;
+}
 
 export interface Answer {
   readonly status: number;
@@ -17,11 +22,7 @@ export class Api {
   }
 
   /** Without a `signal` it waits for ever: a compaction takes as long as its model. */
-  async send(
-    method: string,
-    path: string,
-    options: { body?: unknown; signal?: AbortSignal } = {},
-  ): Promise<Answer> {
+  async send(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
     try {
       const response = await this.open(method, path, options);
       const chunks: Buffer[] = [];
@@ -38,14 +39,10 @@ export class Api {
     return JSON.parse(body);
   }
 
-  open(
-    method: string,
-    path: string,
-    { body, signal }: { body?: unknown; signal?: AbortSignal } = {},
-  ): Promise<IncomingMessage> {
+  open(method: string, path: string, { body, signal }: RequestOptions = {}): Promise<IncomingMessage> {
     const text = body === undefined ? undefined : JSON.stringify(body);
     return new Promise((resolve, reject) => {
-      const sent = request(
+      const sent = http.request(
         new URL(path, this.#url),
         {
           method,
@@ -56,7 +53,7 @@ export class Api {
               ? {}
               : { "content-type": "application/json", "content-length": Buffer.byteLength(text) }),
           },
-          ...(signal === undefined ? {} : { signal }),
+          signal,
         },
         resolve,
       );
@@ -81,9 +78,90 @@ export async function openSession(
 
 async function open(api: Api, method: string, path: string, body?: unknown): Promise<string> {
   const signal = AbortSignal.timeout(PATIENCE_MS);
-  const answer = await api.send(method, path, { signal, ...(body === undefined ? {} : { body }) });
+  const answer = await api.send(method, path, { signal, body });
   print(JSON.stringify({ method, path, ...answer }));
   const id = answer.status === 200 ? (JSON.parse(answer.body) as { id?: unknown }).id : undefined;
   if (typeof id === "string") return id;
   throw new Error(`${method} ${path} was answered with ${answer.status}: ${answer.body.slice(0, 300)}`);
+}
+
+interface GatewayRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: unknown;
+}
+
+/** Sends the requests of stdin in order, and prints each answer as a line. Early requests wait. */
+export class RequestQueue {
+  #api: Api | undefined;
+  #waiting: GatewayRequest[] = [];
+  #last: Promise<void> = Promise.resolve();
+
+  open(api: Api): void {
+    this.#api = api;
+    for (const request of this.#waiting.splice(0)) void this.ask(request);
+  }
+
+  put(line: string): void {
+    if (line.trim() === "") return;
+    const request = parseRequest(line);
+    if (request === undefined) {
+      process.stderr.write(
+        `opencode-gateway: ignored a line on stdin that is no request: ${line.slice(0, 200)}\n`,
+      );
+      return;
+    }
+    void this.ask(request);
+  }
+
+  /** Sends in order, so that an abort never overtakes its prompt. Nothing waits for a compaction. */
+  ask(request: GatewayRequest): Promise<void> {
+    const api = this.#api;
+    if (!api) {
+      this.#waiting.push(request);
+      return Promise.resolve();
+    }
+    const isLong = request.path.endsWith("/summarize") || request.path === "/mcp";
+    const sent = this.#last.then(() =>
+      send(api, request, isLong ? undefined : AbortSignal.timeout(PATIENCE_MS)),
+    );
+    if (!isLong) this.#last = sent;
+    return sent;
+  }
+}
+
+async function send(
+  api: Api,
+  { method, path, body }: GatewayRequest,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const answer = await api.send(method, path, { body, signal });
+  print(JSON.stringify({ method, path, ...answer }));
+}
+
+function parseRequest(line: string): GatewayRequest | undefined {
+  try {
+    const { method, path, body } = JSON.parse(line) as Partial<GatewayRequest>;
+    const isRequest = typeof method === "string" && typeof path === "string" && path.startsWith("/");
+    return isRequest ? { method, path, body } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Prints one line, whole and in order. Stdout is the spool's file: it has the line before this returns. */
+export function print(line: string): void {
+  const bytes = Buffer.from(`${line.replaceAll("\n", " ")}\n`);
+  for (let at = 0; at < bytes.length;) at += writeSome(bytes, at);
+}
+
+function writeSome(bytes: Buffer, at: number): number {
+  try {
+    return writeSync(1, bytes, at);
+  } catch (error) {
+    // The pipe is full.
+    if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    return 0;
+  }
 }

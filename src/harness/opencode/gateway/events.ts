@@ -1,10 +1,9 @@
 import type { IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { LineSplitter } from "../../../text/line-splitter.ts";
-import type { Api } from "./api.ts";
-import { print } from "./output.ts";
+import { type Api, print } from "./api.ts";
 
-export interface EventListener {
+interface EventListener {
   event(data: string): void;
   /** The stream is connected again after a break: the events between must be read in another way. */
   reconnected(): Promise<void>;

@@ -1,9 +1,7 @@
 import { parseArgs } from "node:util";
 import { LineSplitter } from "../../../text/line-splitter.ts";
-import { Api, openSession } from "./api.ts";
-import { EventStream, catchUp, Seen } from "./events.ts";
-import { Mailbox } from "./mailbox.ts";
-import { print } from "./output.ts";
+import { Api, openSession, print, RequestQueue } from "./api.ts";
+import { catchUp, EventStream, Seen } from "./events.ts";
 import { startServer } from "./server.ts";
 
 /**
@@ -27,8 +25,8 @@ for (const [signal, code] of [
 }
 
 // Requests wait here until the server listens: an early request would hang for ever.
-const mailbox = new Mailbox();
-const lines = new LineSplitter((line) => mailbox.put(line));
+const requests = new RequestQueue();
+const lines = new LineSplitter((line) => requests.put(line));
 process.stdin.on("data", (chunk: Buffer) => lines.push(chunk));
 process.stdin.on("end", () => void leave(0));
 process.stdin.on("error", () => void leave(0));
@@ -52,8 +50,8 @@ try {
   });
   await events.connect();
   seen.session = await openSession(api, options);
-  mailbox.open(api);
-  void mailbox.ask({ method: "GET", path: "/mcp" });
+  requests.open(api);
+  void requests.ask({ method: "GET", path: "/mcp" });
 } catch (error) {
   process.stderr.write(`opencode-gateway: ${error instanceof Error ? error.message : String(error)}\n`);
   await leave(1);

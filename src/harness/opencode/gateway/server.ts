@@ -1,9 +1,9 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { LineSplitter } from "../../../text/line-splitter.ts";
 
-export interface OpencodeServer {
+interface OpencodeServer {
   /** Its address, once it listens. */
   readonly listening: Promise<URL>;
   readonly password: string;

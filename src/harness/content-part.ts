@@ -30,3 +30,13 @@ export function fromPartText(text: string): ContentPart {
   if (text.startsWith(IMAGE)) return { type: "image", path: text.slice(IMAGE.length) };
   return { type: "text", text };
 }
+
+/** An image by its bytes in base64. */
+export function imagePart(data: string, mime: string): ContentPart {
+  return { type: "image", path: `data:${mime};base64,${data}`, mime };
+}
+
+/** The exit code of a failed command, for its result; empty for any other value. */
+export function exitPart(code: unknown): ContentPart[] {
+  return typeof code === "number" && code !== 0 ? [{ type: "json", json: { exit_code: code } }] : [];
+}

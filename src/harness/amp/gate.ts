@@ -1,14 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { constants } from "node:os";
-import { createServer } from "node:net";
 import { delimiter, dirname } from "node:path";
-import { type Question, SOCKET, type Verdict, withFolder } from "./ask.ts";
+import { text } from "node:stream/consumers";
+
+// `run FOLDER COMMAND…` is the agent's process. Amp starts `ask FOLDER` before a tool runs, by its rule `delegate`:
+// exit status 0 allows the call, 2 forbids it, with the reason on stderr.
 
 const NOT_FOUND = 127;
 
 /** Runs Amp, forwards our lines to it, and asks for permission before its tools run. */
-export function runBehindGate(folder: string, [program = "amp", ...args]: readonly string[]): void {
+function runBehindGate(folder: string, [program = "amp", ...args]: readonly string[]): void {
   const path = [folder, process.env["PATH"], dirname(process.execPath)].filter(Boolean).join(delimiter);
   // In its own process group, so that a signal reaches it once: from us.
   const amp = spawn(program, args, {
@@ -17,14 +20,14 @@ export function runBehindGate(folder: string, [program = "amp", ...args]: readon
     env: { ...process.env, PATH: path },
   });
   const gate = new Gate(folder);
-  const told = new Lines((line) => route(line, amp, gate));
-  process.stdin.on("data", (bytes: Buffer) => told.add(bytes));
+  const input = new Lines((line) => route(line, amp, gate));
+  process.stdin.on("data", (bytes: Buffer) => input.add(bytes));
   process.stdin.on("end", () => amp.stdin.end());
   amp.stdin.on("error", () => {});
 
   // Whole lines only: a request of the gate must not split a line of Amp.
-  const said = new Lines((line) => process.stdout.write(line));
-  amp.stdout.on("data", (bytes: Buffer) => said.add(bytes));
+  const output = new Lines((line) => process.stdout.write(line));
+  amp.stdout.on("data", (bytes: Buffer) => output.add(bytes));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => amp.kill(signal));
   amp.on("error", (error: NodeJS.ErrnoException) => {
     const hint = error.code === "ENOENT" ? "install it with `npm install -g @ampcode/cli`" : error.message;
@@ -32,7 +35,7 @@ export function runBehindGate(folder: string, [program = "amp", ...args]: readon
     process.exit(NOT_FOUND);
   });
   amp.on("close", (code, signal) => {
-    said.end();
+    output.end();
     process.exit(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
   });
 }
@@ -99,12 +102,8 @@ function say(line: object): void {
 }
 
 function parse(line: Buffer): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(line.toString("utf8"));
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
+  const value = parseJson(line.toString("utf8"));
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 /** Splits bytes into whole lines, each with its newline. */
@@ -133,3 +132,62 @@ export class Lines {
     this.#rest = [];
   }
 }
+
+const ALLOW = 0;
+const REJECT = 2;
+
+/** Asks the gate for permission, and waits for its answer without a time limit. Without one the tool may not run. */
+async function askGate(folder: string): Promise<void> {
+  const input = parseJson(await text(process.stdin));
+  const question = { tool: process.env["AGENT_TOOL_NAME"] ?? "unknown", input };
+  const verdict = await ask(folder, JSON.stringify(question)).catch((error: Error): Verdict => {
+    return { allowed: false, message: `the gate cannot be reached: ${error.message}` };
+  });
+  if (!verdict.allowed) process.stderr.write(`${verdict.message ?? "The user did not allow this."}\n`);
+  process.exitCode = verdict.allowed ? ALLOW : REJECT;
+}
+
+async function ask(folder: string, question: string): Promise<Verdict> {
+  const socket = withFolder(folder, () => connect(SOCKET));
+  socket.write(`${question}\n`);
+  const answer = parseJson(await text(socket)) as Partial<Verdict>;
+  if (typeof answer.allowed !== "boolean") throw new Error("the gate is closed");
+  return answer as Verdict;
+}
+
+function parseJson(words: string): unknown {
+  try {
+    return JSON.parse(words);
+  } catch {
+    return {};
+  }
+}
+
+/** The gate's socket, relative to its folder: a whole path may be too long for a socket. */
+const SOCKET = "gate.sock";
+
+function withFolder<T>(folder: string, work: () => T): T {
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    return work();
+  } finally {
+    process.chdir(before);
+  }
+}
+
+/** A call that Amp wants to make. */
+interface Question {
+  readonly tool: string;
+  readonly input: unknown;
+}
+
+interface Verdict {
+  readonly allowed: boolean;
+  readonly message?: string;
+}
+
+const [role, folder = ".", ...command] = process.argv.slice(2);
+
+if (role === "run") runBehindGate(folder, command);
+else await askGate(folder);

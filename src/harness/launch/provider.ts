@@ -1,4 +1,5 @@
 import { type SessionSpec, SluiceError } from "../../contract/index.ts";
+import { type Fields, isRecord } from "../fields.ts";
 
 /** A literal name or address. A `*` of a URL would be a whole domain in an allow list. */
 const HOST = /^(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9])?\.?|\[[0-9a-f:.]+\])$/i;
@@ -24,7 +25,6 @@ export function requireLabel(variable: string, value: string): string {
   );
 }
 
-/** The host of Vertex AI for a location. */
 export function vertexHost(variable: string, location: string): string {
   const label = requireLabel(variable, location);
   if (label === "global") return "aiplatform.googleapis.com";
@@ -35,4 +35,31 @@ export function vertexHost(variable: string, location: string): string {
 /** The hosts of a session's MCP servers, for the allow list of an isolated agent. */
 export function mcpHosts(spec: SessionSpec): string[] {
   return Object.values(spec.mcp ?? {}).flatMap((server) => ("url" in server ? hostOf(server.url) : []));
+}
+
+/** In place of a refresh token, where a CLI requires one. */
+export const NO_REFRESH_TOKEN = "kept-outside-of-the-sandbox";
+
+/** The fields of a login file. Another program or an agent wrote it, so it may hold anything. */
+export function parseLogin(content: string): Fields | undefined {
+  try {
+    return asFields(JSON.parse(content));
+  } catch {
+    return undefined;
+  }
+}
+
+export function asFields(value: unknown): Fields | undefined {
+  return isRecord(value) ? value : undefined;
+}
+
+export function isText(value: unknown): value is string {
+  return typeof value === "string" && value !== "";
+}
+
+/** When a JSON web token expires. Its signature is not checked. */
+export function tokenExpiry(token: string): number | undefined {
+  const [, payload = ""] = token.split(".");
+  const seconds = parseLogin(Buffer.from(payload, "base64url").toString("utf8"))?.["exp"];
+  return typeof seconds === "number" ? seconds * 1000 : undefined;
 }
