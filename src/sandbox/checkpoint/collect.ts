@@ -3,9 +3,8 @@ import { parseManifest, readEntries, toManifestKey, toPieces } from "./manifest.
 import type { CheckpointStorage, Collected } from "./port.ts";
 import type { CheckpointStore } from "./records.ts";
 import { sweepStatCaches } from "./stat-cache.ts";
-import { PackWriter } from "./storage/pack-writer.ts";
-import { toPackKey, type WrittenPack } from "./storage/pack.ts";
-import { PieceReader } from "./storage/piece-reader.ts";
+import { PieceReader } from "./storage/content-index.ts";
+import { PackWriter, toPackKey, type WrittenPack } from "./storage/pack.ts";
 
 const GRACE_MS = 60 * 60 * 1000;
 

@@ -1,9 +1,18 @@
 import { lchown, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Owner } from "../host/owner.ts";
-import { createConfinement, UNCONFINED, type Confinement } from "./confinement.ts";
-import { escapePath, findGit, runGit, buildGitEnvironment, type GitResult, type GitRun } from "./git.ts";
+import type { Owner } from "../port.ts";
+import {
+  buildGitEnvironment,
+  createConfinement,
+  escapePath,
+  findGit,
+  runGit,
+  UNCONFINED,
+  type Confinement,
+  type GitResult,
+  type GitRun,
+} from "./git.ts";
 import {
   EMPTY_TREES,
   findRepository,

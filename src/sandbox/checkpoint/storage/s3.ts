@@ -2,7 +2,7 @@ import { setTimeout } from "node:timers/promises";
 import { AwsClient } from "aws4fetch";
 import { SluiceError } from "../../../contract/index.ts";
 import type { CheckpointStorage } from "../port.ts";
-import { sha256 } from "./integrity.ts";
+import { sha256 } from "./pack.ts";
 
 export interface S3StorageOptions {
   /** Such as `https://s3.eu-central-1.amazonaws.com`. */
