@@ -134,7 +134,7 @@ export class BwrapSandbox implements Sandbox {
     const path = env["PATH"] ?? this.#record.env?.["PATH"] ?? (await findInnerPath(needs));
     await demandProgram(this.#launcher.toHostPath(program), { PATH: path });
     if (!program.includes("/") || this.#launcher.isVisible(program, needs)) return;
-    const detail = `The program ${program} lies where the sandbox sees nothing. Install it below /usr, or let its launch name it as needed.`;
+    const detail = `The program ${program} is not visible in the sandbox. Install it below /usr, or list it among the needs of its launch.`;
     throw new SluiceError("agent_not_installed", detail, { program });
   }
 }

@@ -160,7 +160,8 @@ export async function rescue(
   const ours = marks.filter((mark) => keys.has(mark.key));
   if (ours.length === 0) return;
   if (Date.now() - needed.begun > LONG_MS) {
-    const detail = "The checkpoint took so long that what it needs may have been collected. Take it again.";
+    const detail =
+      "The checkpoint took so long that some of its objects may have been collected. Take it again.";
     throw new SluiceError("timeout", detail);
   }
   const lost = [...store.index.packs()].filter(([name]) => packs.has(name));

@@ -150,7 +150,7 @@ async function readSettings(
   );
 }
 
-/** Gives the private folder to the owner, as whom git runs. No other user can reach it. */
+/** Gives the private folder to the owner, because git runs as the owner. No other user can reach it. */
 async function giveAway(gitDir: string, owner: Owner): Promise<void> {
   const names = await readdir(gitDir, { recursive: true });
   for (const path of [gitDir, ...names.map((name) => join(gitDir, name))]) {

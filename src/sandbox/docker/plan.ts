@@ -148,7 +148,7 @@ export function toStreamShortcomings(user: string): string[] {
   return ["A command may open its agent's streams again: both are root in the container."];
 }
 
-/** Makes what is mounted: an agent may have removed some of it, and an engine would make missing folders as root. */
+/** Makes the mounted files and folders: an agent may have removed some, and an engine would make folders as root. */
 async function makeFolders(
   { folder, record }: PlanSources,
   host: SandboxPaths,

@@ -86,7 +86,7 @@ export class DiskLimit {
     return Math.max(MB, this.#allowed - this.#usage);
   }
 
-  /** Watches a sandbox whose processes may still run from before. */
+  /** Watches a sandbox of an earlier server, which may still have running processes. */
   watch(): void {
     this.#watchedSince = performance.now();
     diskReserve.add(this);

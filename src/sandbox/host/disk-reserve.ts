@@ -4,7 +4,7 @@ import { open, statfs, unlink, type FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 const MB = 1024 * 1024;
-/** No disk or memory is filled faster: bytes and files per millisecond. */
+/** The highest speed at which a disk or memory fills, in bytes and files per millisecond. */
 const FASTEST_BYTES = 8 * MB;
 const FASTEST_FILES = 500;
 const OFTEN_MS = 10;

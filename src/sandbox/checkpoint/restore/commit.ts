@@ -158,7 +158,7 @@ function openFolder(root: string, path: string): OpenFolder {
     return OpenFolder.openReal(path === "" ? root : `${root}/${path}`, { readable: true });
   } catch (error) {
     if (!(error instanceof SwappedFolder)) throw error;
-    const detail = `The folder ${path} was replaced while a checkpoint was being restored. Stop whatever writes there and restore again.`;
+    const detail = `The folder ${path} was replaced while a checkpoint was being restored. Stop the program that writes there, and restore again.`;
     throw new SluiceError("permission_denied", detail, { path });
   }
 }

@@ -145,6 +145,6 @@ function isBelow(path: string, folders: ReadonlySet<string>): boolean {
 /** Refuses the whole restore if an entry that may not be removed is in the way of a new one. */
 function demandRoom(entry: Entry, kept: ReadonlySet<string>): void {
   if (!kept.has(entry.path)) return;
-  const detail = `The checkpoint has a ${entry.kind} at ${entry.path}, where there is now something that a restore never removes. Move it away and try again.`;
+  const detail = `The checkpoint has a ${entry.kind} at ${entry.path}, but the entry there now is one that a restore never removes. Move it away and try again.`;
   throw new SluiceError("invalid_request", detail, { path: entry.path });
 }

@@ -90,7 +90,7 @@ export class StagingFolder {
       const { entry } = file;
       const fd = this.#reopen(file);
       try {
-        if ((await this.#hash(fd)) !== entry.sha256) throw corrupt(entry.path, "is not what its pieces make");
+        if ((await this.#hash(fd)) !== entry.sha256) throw corrupt(entry.path, "does not match its hash");
         this.#finish(fd, entry);
       } finally {
         closeSync(fd);

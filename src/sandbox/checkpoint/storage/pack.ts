@@ -60,7 +60,7 @@ export async function parsePack(key: string, bytes: Uint8Array): Promise<Map<str
   if (length > RAW_LIMIT) throw corrupt(key, "is larger than any pack");
   const body = bytes.subarray(HEAD + head.length * ROW);
   const raw = bytes[4] === 0 ? Buffer.from(body) : await unpack(key, body, length);
-  if (raw.length !== length) throw corrupt(key, "does not hold what it says");
+  if (raw.length !== length) throw corrupt(key, "has another length than its table says");
   const pieces = new Map<string, Buffer>();
   let offset = 0;
   for (const piece of head) {

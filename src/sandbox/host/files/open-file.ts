@@ -110,7 +110,7 @@ function demandRegular(found: Stats): void {
 
 const CODES: Record<string, readonly [ErrorCode, string]> = {
   ENOENT: ["file_not_found", "does not exist"],
-  ENOTDIR: ["file_not_found", "leads through something that is not a folder, or is none itself"],
+  ENOTDIR: ["file_not_found", "is not a folder, or leads through an entry that is not a folder"],
   ELOOP: ["permission_denied", "leads through a symlink that may not be followed"],
   EACCES: ["permission_denied", "is not open to the user that the server runs as"],
   EPERM: ["permission_denied", "cannot be changed by the user that the server runs as"],
