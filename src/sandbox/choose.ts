@@ -41,12 +41,9 @@ function noIsolation(missed: readonly MissedProvider[], providers: readonly Sand
   const detail = [
     "No isolated sandbox works here, so no agent is started.",
     ...missed.map(({ id, reason }) => `${id}: ${reason}.`),
-    ...(remedy === undefined ? [] : [`Run: ${remedy}`]),
-    ...(open === undefined
-      ? []
-      : [
-          `— or name the sandbox ${open} (--sandbox ${open}), where an agent can do whatever this user can do.`,
-        ]),
-  ].join(" ");
-  return new SluiceError("unsupported_sandbox", detail, { missed });
+    remedy && `Run: ${remedy}`,
+    open &&
+      `— or name the sandbox ${open} (--sandbox ${open}), where an agent can do whatever this user can do.`,
+  ];
+  return new SluiceError("unsupported_sandbox", detail.filter(Boolean).join(" "), { missed });
 }

@@ -36,7 +36,7 @@ export type {
   SpawnedProcess,
 } from "./port.ts";
 export type { FileChange, WatchWarning } from "./watch/changes.ts";
-export type { FileHookEvent } from "./watch/hook-event.ts";
+export type { FileHookEvent } from "./watch/hooks.ts";
 export {
   createFileHookRunner,
   type FileHook,
@@ -44,5 +44,5 @@ export {
   type FileHookRunnerOptions,
   type FileHooks,
 } from "./watch/hooks.ts";
-export type { TreeSnapshot } from "./watch/snapshot.ts";
+export type { TreeSnapshot } from "./watch/tree.ts";
 export { createWatcher, type Watcher, type WatcherOptions } from "./watch/watcher.ts";

@@ -19,7 +19,12 @@ export interface SandboxProvider {
    */
   connect(id: string): Promise<Sandbox | undefined>;
   /** Every sandbox of this provider, with its session. */
-  list?(): Promise<{ id: string; session?: string }[]>;
+  list?(): Promise<ListedSandbox[]>;
+}
+
+export interface ListedSandbox {
+  readonly id: string;
+  readonly session?: string;
 }
 
 /** A sandbox exists, but its record is damaged. */
@@ -73,7 +78,7 @@ export interface Sandbox {
   /** The real paths of these folders on this host, for watching, comparing and checkpoints. */
   readonly folders?: Omit<SandboxPaths, "outputs">;
   /** The owner of its files, if that is not the server's user. */
-  readonly owner?: { readonly uid: number; readonly gid: number };
+  readonly owner?: Owner;
   /** Requested limits and rules that cannot be enforced here, each as a sentence. */
   readonly shortcomings?: readonly string[];
   /** Whether secrets can be lent to it, which takes an egress proxy. */
@@ -96,6 +101,12 @@ export interface Sandbox {
   release?(): Promise<void>;
   /** Kills all processes, then removes everything that the provider made. */
   destroy(): Promise<void>;
+}
+
+/** The user that a sandbox's files belong to, where it is not the server's own. */
+export interface Owner {
+  readonly uid: number;
+  readonly gid: number;
 }
 
 export interface SpawnedProcess {

@@ -1,9 +1,8 @@
 import { isIP, type Socket } from "node:net";
 import type { SessionSpec } from "../contract/index.ts";
 import { parseHostPattern, parseHostPatterns, parsePrivateNames } from "../sandbox/egress/allow-list.ts";
-import { isLoopbackHost, parseHostPort } from "../sandbox/egress/host-port.ts";
-import { toAddressKind } from "../sandbox/egress/host/address.ts";
-import { createResolve, dial } from "../sandbox/egress/host/dial.ts";
+import { isLoopbackHost, parseHostPort } from "../sandbox/egress/connection.ts";
+import { createResolve, dial, toAddressKind } from "../sandbox/egress/host/dial.ts";
 
 /** Refuses hosts that no sandbox can reach, at the creation of a session. */
 export function refuseUnknownHosts({ network }: Pick<SessionSpec, "network">): void {

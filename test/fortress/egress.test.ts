@@ -1,13 +1,13 @@
-import Anthropic from "@anthropic-ai/sdk";
 import { lookup } from "node:dns/promises";
 import { createServer, type RequestListener, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { createServer as createRawServer, type AddressInfo, type Server as RawServer } from "node:net";
 import { hostname } from "node:os";
+import Anthropic from "@anthropic-ai/sdk";
 import { afterEach, expect, it } from "vitest";
 import type { SessionSpec } from "../../src/contract/index.ts";
 import { createAuthority, issueCertificate } from "../../src/sandbox/egress/certificate.ts";
-import { toAddressKind } from "../../src/sandbox/egress/host/address.ts";
+import { toAddressKind } from "../../src/sandbox/egress/host/dial.ts";
 import { isEnd, makeSession, message, text, watch } from "../http/anthropic/session-bench.ts";
 import type { TestServer } from "../support/server.ts";
 import { describeFortress, runSteps, serveAs } from "./fortress-bench.ts";

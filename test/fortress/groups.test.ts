@@ -5,12 +5,11 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { rolldown } from "rolldown";
 import { afterEach, describe, expect, it } from "vitest";
-import { Cgroup } from "../../src/sandbox/host/processes/cgroup.ts";
-import { handDown } from "../../src/sandbox/host/processes/delegated-group.ts";
 import type { SandboxRecord } from "../../src/sandbox/host/folder.ts";
+import { Cgroup, handDown } from "../../src/sandbox/host/processes/cgroup.ts";
 import { createLocalProvider, type Sandbox } from "../../src/sandbox/index.ts";
+import { makeProvider, makeSandbox as makeBwrap } from "../sandbox/bwrap-bench.ts";
 import { lives, makeFolder, makeSandbox, waitFor } from "../sandbox/workbench.ts";
-import { makeSandbox as makeBwrap, makeProvider } from "../sandbox/bwrap-bench.ts";
 import { describeFortress, runInside, serveAs } from "./fortress-bench.ts";
 
 const own = await Cgroup.locate("sluice-fortress-probe");
@@ -95,7 +94,7 @@ describe.skipIf(own === undefined)(`control groups${reason}`, () => {
       const service = makeGroup(`sluice-test-${process.pid}.service`);
       groups.push(join(service, "sluice-server"), join(service, "sluice-sandbox"));
       try {
-        const module = await bundle("src/sandbox/host/processes/delegated-group.ts");
+        const module = await bundle("src/sandbox/host/processes/cgroup.ts");
         const program = `
           import { writeFileSync, mkdirSync } from "node:fs";
           import { handDown, toDelegated } from ${JSON.stringify(module)};

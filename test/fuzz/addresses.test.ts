@@ -1,10 +1,9 @@
 import { BlockList } from "node:net";
 import { array, constantFrom, integer, oneof, record, string, tuple } from "fast-check";
 import { describe, expect } from "vitest";
-import { toAddressKind } from "../../src/sandbox/egress/host/address.ts";
-import { dial } from "../../src/sandbox/egress/host/dial.ts";
 import { judge, parseHostPatterns, parsePrivateNames } from "../../src/sandbox/egress/allow-list.ts";
-import { parseHostPort } from "../../src/sandbox/egress/host-port.ts";
+import { parseHostPort } from "../../src/sandbox/egress/connection.ts";
+import { dial, toAddressKind } from "../../src/sandbox/egress/host/dial.ts";
 import { fuzz } from "./fuzz.ts";
 
 /** An independent oracle of forbidden addresses, from the registries of special addresses and the clouds' own pages. */

@@ -12,7 +12,7 @@ import {
   createDockerProvider,
   type DockerProvider,
   type DockerProviderOptions,
-} from "../../src/sandbox/docker/index.ts";
+} from "../../src/sandbox/docker/provider.ts";
 import type { Sandbox, SandboxSpec } from "../../src/sandbox/port.ts";
 import type { ProviderUnderTest } from "../../src/sandbox/testkit.ts";
 import { createSpool, type Spool } from "../../src/spool/index.ts";
@@ -170,7 +170,7 @@ async function bundleAll(): Promise<string> {
   await mkdir(cache, { recursive: true });
   const folder = await mkdtemp(join(cache, "sluice-docker-"));
   const inputs = {
-    docker: "src/sandbox/docker/index.ts",
+    docker: "src/sandbox/docker/provider.ts",
     "docker-exec": "src/sandbox/docker/exec/main.ts",
     "docker-launch": "src/sandbox/docker/exec/launch.ts",
     engine: "test/sandbox/programs/docker-engine.ts",

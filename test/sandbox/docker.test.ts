@@ -1,7 +1,7 @@
 import { chmod, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
-import { createDockerProvider } from "../../src/sandbox/docker/index.ts";
+import { createDockerProvider } from "../../src/sandbox/docker/provider.ts";
 import { sandboxTestkit } from "../../src/sandbox/testkit.ts";
 import { createSpool } from "../../src/spool/index.ts";
 import { describeDocker, findInProc, readToEnd, useDockerBench } from "./docker-bench.ts";

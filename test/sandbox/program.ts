@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { rolldown } from "rolldown";
 import { afterAll } from "vitest";
-import type { EgressPrograms } from "../../src/sandbox/programs.ts";
+import type { EgressPrograms } from "../../src/sandbox/egress/egress.ts";
 import type { ProviderUnderTest } from "../../src/sandbox/testkit.ts";
 
 const SOURCES = resolve(import.meta.dirname, "../../src/sandbox");
@@ -53,7 +53,7 @@ async function bundleAll(): Promise<string> {
   const inputs = {
     sandbox: join(import.meta.dirname, "fixtures", "providers.ts"),
     "egress-host": join(SOURCES, "egress/host/main.ts"),
-    "egress-guest": join(SOURCES, "egress/guest/main.ts"),
+    "egress-guest": join(SOURCES, "egress/guest.ts"),
   };
   for (const [name, input] of Object.entries(inputs)) {
     const bundle = await rolldown({ input, platform: "node", logLevel: "silent" });

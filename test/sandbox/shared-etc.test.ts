@@ -1,8 +1,7 @@
 import { chmod, mkdir, readdir, readFile, rm, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { findMemoryFolder } from "../../src/sandbox/bwrap/unnamed-file.ts";
-import { findSharedEtc } from "../../src/sandbox/bwrap/etc.ts";
+import { findMemoryFolder, findSharedEtc } from "../../src/sandbox/bwrap/system.ts";
 import { adopt, describeBwrap, makeFolder, makeProvider } from "./bwrap-bench.ts";
 
 describeBwrap("the /etc of sandboxes with a network of their own", () => {

@@ -1,10 +1,9 @@
-import { delimiter, dirname } from "node:path";
+import { randomBytes } from "node:crypto";
+import { closeSync, constants, openSync, unlinkSync, writeSync } from "node:fs";
+import { delimiter, dirname, join } from "node:path";
+import type { EgressPrograms, Mount } from "../egress/egress.ts";
 import { PINNED } from "../host/files/paths.ts";
-import type { SandboxRecord } from "../host/folder.ts";
-import { toUnlimited } from "../host/processes/enclosure.ts";
-import type { EgressPrograms } from "../programs.ts";
-import { etcFolders } from "./etc.ts";
-import { type Mount, procCovers, SYSTEM_PATH, systemMounts } from "./system.ts";
+import { etcFolders, findMemoryFolder, procCovers, SYSTEM_PATH, systemMounts } from "./system.ts";
 
 export interface BwrapContext {
   readonly bwrap: string;
@@ -15,25 +14,25 @@ export interface BwrapContext {
   readonly scope: readonly string[] | undefined;
 }
 
+/** The way of a command into the network. */
+export interface NetworkEntry {
+  /** The command prefix before bwrap. */
+  readonly prefix: readonly string[];
+  /** The tie's writing end, for the command to inherit: it keeps the network until the command's last process ends. */
+  readonly tie?: number;
+  readonly env: Readonly<Record<string, string>>;
+  readonly mounts: readonly Mount[];
+}
+
 /** The search path of bwrap itself. Processes inside can read it, so it is not the server's own. */
 export function toOuterPath(bwrap: string): string {
   return [...new Set([...SYSTEM_PATH, dirname(bwrap)])].join(delimiter);
 }
 
-/** The command prefix that changes from root to this user. */
-export function toDropPrefix({ uid, gid }: { uid: number; gid: number }): string[] {
-  return ["setpriv", "--reuid", String(uid), "--regid", String(gid), "--clear-groups"];
-}
-
-interface CommandView {
+/** The parts of the host that a command sees, and its settings. */
+export interface CommandView {
   /** The sandbox's own folders, by paths that bwrap can reach. */
-  readonly folders: {
-    readonly workspace: string;
-    readonly home: string;
-    readonly uploads: string;
-    readonly tmp: string;
-    readonly etc: string;
-  };
+  readonly folders: Readonly<Record<"workspace" | "home" | "uploads" | "tmp" | "etc", string>>;
   /** Further files and folders. */
   readonly mounts: readonly Mount[];
   /** Paths inside that an empty folder covers. */
@@ -55,8 +54,8 @@ interface CommandView {
   readonly tie: number | undefined;
 }
 
-const NAMESPACES = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"];
-const IDENTITY = ["--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--new-session"];
+export const NAMESPACES = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"];
+export const IDENTITY = ["--uid", "1000", "--gid", "1000", "--cap-drop", "ALL", "--new-session"];
 
 /** bwrap's options for one command of a sandbox. Its network is the one that bwrap is started in. */
 export async function buildCommandOptions(view: CommandView): Promise<string[]> {
@@ -94,16 +93,11 @@ export async function buildCommandOptions(view: CommandView): Promise<string[]> 
  */
 export async function buildHolderOptions(env: Readonly<Record<string, string>>): Promise<string[]> {
   return [
-    ...NAMESPACES,
-    "--unshare-net",
-    ...IDENTITY,
-    ...toEnvironmentOptions(env),
-    ...(await systemMounts()),
-    "--remount-ro",
-    "/",
-    "--chdir",
-    "/",
-  ];
+    [...NAMESPACES, "--unshare-net", ...IDENTITY],
+    toEnvironmentOptions(env),
+    await systemMounts(),
+    ["--remount-ro", "/", "--chdir", "/"],
+  ].flat();
 }
 
 /** The options in the format of `--args`: each ends with a NUL. */
@@ -111,22 +105,36 @@ export function toArgumentBytes(options: readonly string[]): Buffer {
   return Buffer.from(options.map((option) => `${option}\0`).join(""));
 }
 
-function toEnvironmentOptions(env: Readonly<Record<string, string>>): string[] {
+/** Only these variables, whatever the environment of bwrap. */
+export function toEnvironmentOptions(env: Readonly<Record<string, string>>): string[] {
   return ["--clearenv", ...Object.entries(env).flatMap(([name, value]) => ["--setenv", name, value])];
 }
 
 /**
- * The command prefix for limits that no control group enforces. It runs inside, where the kernel counts only the
- * processes of this sandbox. Memory is limited by `data` and not by `as`: a runtime reserves many more addresses than
- * it uses.
+ * Opens a file with these bytes for a child process to inherit and read once. The file has no name, so the kernel
+ * removes it with its last descriptor.
  */
-export function toRlimitPrefix(record: SandboxRecord): string[] {
-  const { memoryBytes, processes, diskBytes } = record.limits ?? {};
-  const missing = new Set(toUnlimited(record));
-  const limits = [
-    ...(missing.has("memoryBytes") ? [`--data=${memoryBytes}`] : []),
-    ...(missing.has("processes") ? [`--nproc=${processes}`] : []),
-    ...(diskBytes === undefined ? [] : [`--fsize=${diskBytes}`]),
-  ];
-  return limits.length === 0 ? [] : ["prlimit", ...limits, "--"];
+export function openUnnamedFile(folder: string, bytes: Uint8Array): number {
+  const memory = findMemoryFolder();
+  if (memory === undefined) return openIn(folder, bytes);
+  try {
+    return openIn(memory, bytes);
+  } catch {
+    // The memory folder may be full.
+    return openIn(folder, bytes);
+  }
+}
+
+function openIn(folder: string, bytes: Uint8Array): number {
+  const path = join(folder, `.sluice-unnamed-${randomBytes(8).toString("hex")}`);
+  const fd = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600);
+  try {
+    unlinkSync(path);
+    // At an offset: the descriptor itself has to stay at the beginning for its reader.
+    for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at, bytes.length - at, at);
+    return fd;
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
 }

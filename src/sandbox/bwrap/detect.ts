@@ -1,8 +1,14 @@
 import { accessSync, constants } from "node:fs";
-import { access, readFile } from "node:fs/promises";
+import { access, mkdir, mkdtemp, readFile, realpath, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import type { Detected } from "../port.ts";
-import { probeBwrap, type ProbeOptions } from "./probe.ts";
+import type { EgressPrograms } from "../egress/egress.ts";
+import { succeeds } from "../host/files/open-file.ts";
+import { findOwner, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
+import { Enclosure } from "../host/processes/enclosure.ts";
+import type { Detected, Owner } from "../port.ts";
+import type { BwrapContext } from "./arguments.ts";
+import { BwrapSandbox } from "./sandbox.ts";
 import { toSeccompFilter } from "./seccomp.ts";
 import { SYSTEM_PATH } from "./system.ts";
 
@@ -56,7 +62,8 @@ export async function findBwrap(): Promise<string | undefined> {
 /** The paths of found programs, remembered because every session asks for bwrap and a search takes long. */
 const found = new Map<string, string>();
 
-function findProgram(name: string, folders: readonly string[]): string | undefined {
+/** A program in the first of these folders that has it. Relative folders are skipped: they could lie in a workspace. */
+export function findProgram(name: string, folders: readonly string[]): string | undefined {
   const search = [name, ...folders].join(delimiter);
   const known = found.get(search);
   if (known !== undefined && isRunnable(known)) return known;
@@ -175,15 +182,91 @@ const PACKAGERS = [
 
 async function findInstallCommand(name: string): Promise<string> {
   for (const [file, command] of PACKAGERS) {
-    const isThere = await access(file).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return `${sudo()}${command} ${name}`;
+    if (await succeeds(access(file))) return `${sudo()}${command} ${name}`;
   }
   return `${sudo()}apt-get install ${name} (or your system's package of that name)`;
 }
 
 function sudo(): string {
   return process.geteuid?.() === 0 ? "" : "sudo ";
+}
+
+interface ProbeOptions {
+  /** The parent of the probe's folder where there is no temporary folder. */
+  readonly root?: string;
+  /** The programs of the egress proxy; those of the build by default. */
+  readonly programs?: EgressPrograms | undefined;
+}
+
+const PATIENCE_MS = 20_000;
+
+/**
+ * Runs a command in a real sandbox, once as each user that sandboxes of this server run as: the user of a private
+ * workspace, and the server's own. Returns the failure; undefined where there is none.
+ */
+async function probeBwrap(bwrap: string, options: ProbeOptions): Promise<string | undefined> {
+  const own = await findOwner("probe", undefined);
+  const folder = await makeFolder(options.root);
+  const users = own === undefined ? [undefined] : [own, undefined];
+  const { programs } = options;
+  const probes = await Promise.all(
+    users.map(async (owner, index) =>
+      tryAs(owner, await SandboxFolder.at(folder, `p${index}`), {
+        bwrap,
+        hide: [folder],
+        programs,
+        scope: undefined,
+      }),
+    ),
+  );
+  // The probes' leftovers are removed while the caller goes on.
+  void Promise.allSettled(probes.map(({ sandbox }) => sandbox?.destroy())).then(() =>
+    rm(folder, { recursive: true, force: true }).catch(() => {}),
+  );
+  return probes.find(({ failure }) => failure !== undefined)?.failure;
+}
+
+interface Probe {
+  readonly sandbox?: BwrapSandbox;
+  readonly failure?: string;
+}
+
+async function tryAs(owner: Owner | undefined, folder: SandboxFolder, context: BwrapContext): Promise<Probe> {
+  let sandbox: BwrapSandbox | undefined;
+  try {
+    const record: SandboxRecord = {
+      version: 1,
+      id: `probe-${folder.key}`,
+      provider: "bwrap",
+      network: { mode: "none" },
+      ...(owner === undefined ? {} : { owner }),
+      ...(await Enclosure.locate(folder.key, undefined)),
+    };
+    await folder.make(record);
+    sandbox = new BwrapSandbox(folder, record, context);
+    const { exitCode, stderr, timedOut } = await sandbox.exec("exec /bin/true", { timeoutMs: PATIENCE_MS });
+    if (exitCode === 0) return { sandbox };
+    const failure = timedOut ? "it does not answer" : stderr.trim() || `exit code ${exitCode}`;
+    return { sandbox, failure };
+  } catch (error) {
+    return { ...(sandbox && { sandbox }), failure: toMessage(error) };
+  }
+}
+
+/** The message of the cause, if there is one: bwrap's message says more than the launcher's. */
+function toMessage(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+async function makeFolder(root: string | undefined): Promise<string> {
+  return makeBelow(tmpdir()).catch(async (error: Error) => {
+    if (root === undefined) throw error;
+    await mkdir(root, { recursive: true, mode: 0o700 });
+    return makeBelow(root);
+  });
+}
+
+async function makeBelow(parent: string): Promise<string> {
+  return realpath(await mkdtemp(join(parent, "sluice-probe-")));
 }

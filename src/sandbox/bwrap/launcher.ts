@@ -3,31 +3,29 @@ import { closeSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Duplex } from "node:stream";
 import { SluiceError } from "../../contract/index.ts";
-import { chmod, mkdir } from "../../disk/on-the-spot.ts";
-import { demandDirectory } from "../host/directory.ts";
-import { foldersBetween, isInside, PINNED, toMappedPath } from "../host/files/paths.ts";
-import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
+import { chmod } from "../../disk/on-the-spot.ts";
+import type { EgressHostStart } from "../egress/egress.ts";
+import { foldersAbove, isInside, PINNED, toMappedPath } from "../host/files/paths.ts";
+import { demandDirectory, type SandboxFolder, type SandboxRecord } from "../host/folder.ts";
 import { toNotJoined, type Enclosure } from "../host/processes/enclosure.ts";
-import { buildEnvironment, KEY_VARIABLE, ID_VARIABLE } from "../host/processes/environment.ts";
-import { identify, type ProcessIdentity } from "../host/processes/procfs.ts";
+import { buildEnvironment, ID_VARIABLE, KEY_VARIABLE } from "../host/processes/environment.ts";
+import { endTree } from "../host/processes/kill.ts";
+import { findChild, identify, type ProcessIdentity } from "../host/processes/procfs.ts";
 import { startProgram } from "../host/start.ts";
 import {
   buildCommandOptions,
   buildHolderOptions,
-  type BwrapContext,
+  openUnnamedFile,
   toArgumentBytes,
-  toDropPrefix,
   toOuterPath,
-  toRlimitPrefix,
+  type BwrapContext,
+  type CommandView,
+  type NetworkEntry,
 } from "./arguments.ts";
-import { findSharedEtc, makeEtc } from "./etc.ts";
-import type { Way } from "./network.ts";
-import { findPrivateMounts, type PrivateMounts } from "./private-mounts.ts";
-import { endTree, findChild } from "./process-tree.ts";
+import { findPrivateMounts, toDropPrefix, toRlimitPrefix } from "./prefixes.ts";
 import { awaitReady, RESIDENT_COMMAND } from "./resident.ts";
 import { toSeccompFilter } from "./seccomp.ts";
-import { findInnerPath, isOfSystem, type Mount, resolveNeeds } from "./system.ts";
-import { openUnnamedFile } from "./unnamed-file.ts";
+import { findInnerPath, findSharedEtc, isOfSystem, makeEtc, resolveNeeds } from "./system.ts";
 
 /** Descriptors that the wrapper of a spool leaves alone. */
 const ARGUMENTS_FD = 6;
@@ -35,12 +33,6 @@ const SECCOMP_FD = 7;
 const TIE_FD = 8;
 
 type Stdio = "ignore" | "pipe" | number | Duplex;
-
-interface PreparedCommand {
-  readonly argv: readonly string[];
-  readonly options: readonly string[];
-  readonly reach: PrivateMounts;
-}
 
 /** Turns a command into a process of the sandbox: group, wrapper, user, network, bwrap, limits, command. */
 export class Launcher {
@@ -62,65 +54,55 @@ export class Launcher {
     this.#enclosure = sandbox.enclosure;
   }
 
-  async prepare(
+  /** Starts a command in the sandbox, in the network that `entry` leads to. */
+  async start(
     argv: readonly string[],
     options: {
-      env: Readonly<Record<string, string>>;
-      needs: readonly string[];
-      mounts?: readonly Mount[];
       cwd: string;
-      tied: boolean;
+      entry: NetworkEntry;
+      stdio: readonly Stdio[];
+      wrapper?: readonly string[];
+      env?: Readonly<Record<string, string>> | undefined;
+      needs?: readonly string[] | undefined;
     },
-  ): Promise<PreparedCommand> {
-    const mounts = [
-      ...(await resolveNeeds(options.needs, this.#context.hide)),
-      ...(options.mounts ?? []),
-    ].filter(({ inside }) => !isOfSystem(inside));
+  ): Promise<ChildProcess> {
+    const { cwd, entry, stdio, wrapper = [], needs = [] } = options;
+    const mounts = [...(await resolveNeeds(needs, this.#context.hide)), ...entry.mounts].filter(
+      ({ inside }) => !isOfSystem(inside),
+    );
     const { workspace, home, uploads } = this.#folder.paths(this.#record.directory);
     const directory = this.#record.directory === undefined ? [] : [workspace];
     const sources = [this.#folder.path, ...directory, ...mounts.map(({ host }) => host)];
     const reach = await findPrivateMounts(sources, this.#record.owner);
-    const env = this.#environment(options.env, await findInnerPath(options.needs));
-    const { tmp } = this.#folder;
-    const bwrapOptions = await buildCommandOptions({
+    const hidden = this.#context.hide.filter((path) => path !== workspace && isInside(path, workspace));
+    const view: CommandView = {
       folders: {
         workspace: reach.at(workspace),
         home: reach.at(home),
         uploads: reach.at(uploads),
-        tmp: reach.at(tmp),
+        tmp: reach.at(this.#folder.tmp),
         etc: reach.at(this.#etc ?? (await this.#makeEtc())),
       },
       mounts: mounts.map(({ host, inside, writable }) => ({ host: reach.at(host), inside, writable })),
-      hidden: this.#hidden(workspace).map((path) => toInside(path, workspace)),
-      pinned: this.#pinned(workspace).map((path) => ({
+      hidden: hidden.map((path) => toInside(path, workspace)),
+      pinned: foldersAbove(hidden, workspace).map((path) => ({
         host: reach.at(path),
         inside: toInside(path, workspace),
         writable: true,
       })),
-      env,
-      cwd: options.cwd,
+      env: this.#environment({ ...entry.env, ...options.env }, await findInnerPath(needs)),
+      cwd,
       shmBytes: Math.floor((this.#record.limits?.memoryBytes ?? 1024 ** 3) / 2),
       isHostRoot: this.#record.owner === undefined && process.geteuid?.() === 0,
       seccomp: this.#filter === undefined ? undefined : SECCOMP_FD,
-      tie: options.tied ? TIE_FD : undefined,
-    });
-    return { argv: [...toRlimitPrefix(this.#record), ...argv], options: bwrapOptions, reach };
-  }
-
-  async start(
-    command: PreparedCommand,
-    how: {
-      wrapper: readonly string[];
-      way: Way;
-      stdio: readonly Stdio[];
-    },
-  ): Promise<ChildProcess> {
-    const before = [...how.wrapper, ...command.reach.prefix, ...this.#drop, ...how.way.prefix];
+      tie: entry.tie === undefined ? undefined : TIE_FD,
+    };
+    const before = [...wrapper, ...reach.prefix, ...this.#drop, ...entry.prefix];
     return this.#startBwrap(before, {
-      options: command.options,
-      argv: command.argv,
-      stdio: how.stdio,
-      tie: how.way.tie,
+      options: await buildCommandOptions(view),
+      argv: [...toRlimitPrefix(this.#record), ...argv],
+      stdio,
+      tie: entry.tie,
     });
   }
 
@@ -128,57 +110,39 @@ export class Launcher {
   async startHolder(stdin: number): Promise<{ holder: ProcessIdentity; waiting: ProcessIdentity }> {
     const options = await buildHolderOptions(this.#markers);
     const stdio = [stdin, "pipe", "pipe"] as const;
-    const child = await this.#startBwrap(this.#drop, {
-      options,
-      argv: RESIDENT_COMMAND,
-      stdio,
-      tie: undefined,
-      reports: true,
-    });
+    const command = { options, argv: RESIDENT_COMMAND, stdio, reports: true };
+    const child = await this.#startBwrap(this.#drop, command);
     await this.#untilReady(child, "its network");
     await this.#enclosure.members.add(child.pid as number);
     // Commands enter the network by bwrap's child: its user namespace owns the network.
     const inside = await findChild(child.pid as number);
-    const command = inside === undefined ? undefined : await findChild(inside);
-    if (inside === undefined || command === undefined) {
+    const waiting = inside === undefined ? undefined : await findChild(inside);
+    if (inside === undefined || waiting === undefined) {
       const detail =
         "The process that holds the sandbox's network ended at once. Something ended it; try again.";
       throw new SluiceError("internal", detail);
     }
-    return { holder: await identify(inside), waiting: await identify(command) };
+    return { holder: await identify(inside), waiting: await identify(waiting) };
   }
 
   /** Starts a resident in the sandbox, with this prefix before its command. */
-  async startInside(
-    prefix: readonly string[],
-    options: { mounts: readonly Mount[]; way: Way; stdin: number },
-  ): Promise<ProcessIdentity> {
-    const { mounts, way, stdin } = options;
-    const argv = [...prefix, ...RESIDENT_COMMAND];
-    const command = await this.prepare(argv, { env: {}, needs: [], mounts, cwd: "/", tied: false });
-    const child = await this.start(command, { wrapper: [], way, stdio: [stdin, "pipe", "pipe"] });
+  async startInside(prefix: readonly string[], entry: NetworkEntry, stdin: number): Promise<ProcessIdentity> {
+    const stdio = [stdin, "pipe", "pipe"] as const;
+    const child = await this.start([...prefix, ...RESIDENT_COMMAND], { cwd: "/", entry, stdio });
     await this.#untilReady(child, "its egress proxy");
     await this.#enclosure.members.add(child.pid as number);
     return identify(child.pid as number);
   }
 
   /** Starts a program on this host, as a member of the sandbox. */
-  async startOutside(
-    argv: readonly string[],
-    options: { env: Readonly<Record<string, string>>; cwd: string },
-  ): Promise<ProcessIdentity> {
-    const env = { ...this.#outerEnv, ...options.env };
-    const prefix = await this.#enclosure.prefix();
-    const child = await startProgram([...prefix, ...argv], { cwd: options.cwd, env, stdio: "ignore" });
-    child.unref();
-    await this.#enclosure.members.add(child.pid as number);
-    return identify(child.pid as number);
+  async startOutside({ argv, env: own, cwd }: EgressHostStart): Promise<ProcessIdentity> {
+    const env = { ...this.#outerEnv, ...own };
+    return identify(await this.#enclosure.start(argv, { cwd, env, stdio: "ignore" }));
   }
 
   /** Makes the sandbox's folders, which belong to its user, and its /etc. */
   async makeFolders(): Promise<void> {
     const { owner, directory } = this.#record;
-    await mkdir(this.#folder.path, { recursive: true, mode: 0o700 });
     this.#folder.makeParts(this.#record);
     if (directory !== undefined) demandDirectory(directory);
     // The parent folder keeps other users out. The sandbox's user has to pass through this one.
@@ -227,14 +191,6 @@ export class Launcher {
     return { [ID_VARIABLE]: this.#record.id, [KEY_VARIABLE]: this.#folder.key };
   }
 
-  #hidden(workspace: string): string[] {
-    return this.#context.hide.filter((path) => path !== workspace && isInside(path, workspace));
-  }
-
-  #pinned(workspace: string): string[] {
-    return [...new Set(this.#hidden(workspace).flatMap((path) => foldersBetween(workspace, path)))].sort();
-  }
-
   #environment(env: Readonly<Record<string, string>>, path: string): Record<string, string> {
     return buildEnvironment({
       id: this.#record.id,
@@ -253,20 +209,13 @@ export class Launcher {
       options: readonly string[];
       argv: readonly string[];
       stdio: readonly Stdio[];
-      tie: number | undefined;
+      tie?: number | undefined;
       reports?: boolean;
     },
   ): Promise<ChildProcess> {
     const prefix = await this.#enclosure.prefix({ reports: command.reports ?? false });
-    const argv = [
-      ...prefix,
-      ...before,
-      this.#context.bwrap,
-      "--args",
-      String(ARGUMENTS_FD),
-      "--",
-      ...command.argv,
-    ];
+    const bwrap = [this.#context.bwrap, "--args", String(ARGUMENTS_FD), "--"];
+    const argv = [...prefix, ...before, ...bwrap, ...command.argv];
     const unnamed: number[] = [];
     try {
       for (const bytes of [toArgumentBytes(command.options), this.#filter ?? Buffer.alloc(0)]) {

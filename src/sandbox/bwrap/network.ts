@@ -3,49 +3,24 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Lending } from "../../contract/launch.ts";
 import { chown, mkdir, readFile, rename, writeFile } from "../../disk/on-the-spot.ts";
-import { createEgress, type Egress } from "../egress/egress.ts";
+import { findTrust, keepTrust } from "../egress/certificate.ts";
+import { createEgress, type Egress, type EgressPrograms } from "../egress/egress.ts";
 import { SOCKET_FOLDER } from "../egress/protocol.ts";
-import { findTrust, keepTrust } from "../egress/trust.ts";
-import type { Owner } from "../host/owner.ts";
+import { endTree } from "../host/processes/kill.ts";
 import { isAlive, type ProcessIdentity } from "../host/processes/procfs.ts";
-import type { NetworkPolicy } from "../port.ts";
-import type { EgressPrograms } from "../programs.ts";
-import type { Mount } from "./system.ts";
-import { endTree } from "./process-tree.ts";
+import type { NetworkPolicy, Owner } from "../port.ts";
+import type { NetworkEntry } from "./arguments.ts";
+import type { Launcher } from "./launcher.ts";
 import { Tie } from "./resident.ts";
 
-/** How a command gets into the network. */
-export interface Way {
-  /** The command prefix before bwrap. */
-  readonly prefix: readonly string[];
-  /** The tie's writing end, for the command to inherit: it keeps the network until the command's last process ends. */
-  readonly tie?: number;
-  /** Environment variables of the command. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Mounts of the command. */
-  readonly mounts: readonly Mount[];
-}
-
-export interface NetworkOptions {
-  /** The sandbox's own folder. */
+interface NetworkOptions {
   readonly folder: string;
   readonly policy: NetworkPolicy;
   readonly owner: Owner | undefined;
   readonly programs: EgressPrograms | undefined;
   /** The command prefix that blocks the host's abstract sockets, if this host can block them. */
   readonly scope: readonly string[] | undefined;
-  /** Starts the process that holds the network namespace, and the resident that waits at `stdin`. */
-  startHolder(stdin: number): Promise<{ holder: ProcessIdentity; waiting: ProcessIdentity }>;
-  /** Starts a resident inside, with this prefix before its command. */
-  startInside(
-    prefix: readonly string[],
-    options: { mounts: readonly Mount[]; way: Way; stdin: number },
-  ): Promise<ProcessIdentity>;
-  /** Starts a program outside, as a member of the sandbox. */
-  startOutside(
-    argv: readonly string[],
-    options: { env: Readonly<Record<string, string>>; cwd: string },
-  ): Promise<ProcessIdentity>;
+  readonly launcher: Launcher;
 }
 
 const NO_UNIX_SOCKETS =
@@ -76,7 +51,7 @@ export class Network {
   }
 
   /** Starts a command in the network, which is made if it is missing. `hosts` stay allowed for all later commands. */
-  async use<T>(hosts: readonly string[], start: (way: Way) => Promise<T>): Promise<T> {
+  async use<T>(hosts: readonly string[], start: (entry: NetworkEntry) => Promise<T>): Promise<T> {
     if (this.#isHostNetwork) return start({ prefix: this.#options.scope ?? [], env: {}, mounts: [] });
     const { tie, state } = await this.#exclusive(() => this.#ensure(hosts));
     try {
@@ -194,7 +169,7 @@ export class Network {
   async #holdAnew(): Promise<{ tie: number; holder: ProcessIdentity; waiting: ProcessIdentity }> {
     const tie = await this.#tie.make();
     try {
-      return { tie, ...(await this.#withReader((stdin) => this.#options.startHolder(stdin))) };
+      return { tie, ...(await this.#withReader((stdin) => this.#options.launcher.startHolder(stdin))) };
     } catch (error) {
       closeSync(tie);
       throw error;
@@ -203,16 +178,14 @@ export class Network {
 
   async #serve(state: HeldState, egress: Egress): Promise<Pick<NetworkState, "guest" | "host">> {
     if (!egress.needed) return {};
-    const { owner, folder, startInside, startOutside } = this.#options;
+    const { owner, folder, launcher } = this.#options;
     const sockets = join(folder, SOCKET_FOLDER);
     await mkdir(sockets, { recursive: true, mode: 0o700 });
     if (owner !== undefined) await chown(sockets, owner.uid, owner.gid);
     const program = await egress.start();
-    const host = program && (await startOutside(program.argv, { env: program.env, cwd: program.cwd }));
-    const way = { prefix: toEnterPrefix(state.holder), env: {}, mounts: [] };
-    const guest = await this.#withReader((stdin) =>
-      startInside(egress.prefix, { mounts: egress.needs, way, stdin }),
-    );
+    const host = program && (await launcher.startOutside(program));
+    const entry = { prefix: toEnterPrefix(state.holder), env: {}, mounts: egress.needs };
+    const guest = await this.#withReader((stdin) => launcher.startInside(egress.prefix, entry, stdin));
     return host === undefined ? { guest } : { guest, host };
   }
 
@@ -250,7 +223,6 @@ interface NetworkState {
   readonly ports: boolean;
   /** The lending that the egress host was started with. */
   readonly lending?: Lending;
-  /** The egress guest. */
   readonly guest?: ProcessIdentity;
   /** The egress host, if any host is allowed. */
   readonly host?: ProcessIdentity;

@@ -1,17 +1,30 @@
 import { totalmem } from "node:os";
 import { SluiceError } from "../../contract/index.ts";
-import { makeFolder } from "../../disk/folder.ts";
-import { lstat, realpath } from "../../disk/on-the-spot.ts";
-import { resolveDirectory, resolveRealPaths } from "../host/directory.ts";
-import { chooseDiskLimit } from "../host/disk/disk-limit.ts";
-import { listSandboxes, SandboxFolder, type SandboxRecord } from "../host/folder.ts";
-import { findOwner } from "../host/owner.ts";
+import type { EgressPrograms } from "../egress/egress.ts";
+import { chooseDiskLimit } from "../host/disk-limit.ts";
+import {
+  findOwner,
+  hasOutputs,
+  listSandboxes,
+  makeRoot,
+  resolveDirectory,
+  resolveHidden,
+  SandboxFolder,
+  toRecord,
+  type SandboxRecord,
+} from "../host/folder.ts";
 import { Enclosure } from "../host/processes/enclosure.ts";
-import type { Detected, Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
-import type { EgressPrograms } from "../programs.ts";
+import type {
+  Detected,
+  ListedSandbox,
+  Sandbox,
+  SandboxLimits,
+  SandboxProvider,
+  SandboxSpec,
+} from "../port.ts";
 import { detectBwrap, findBwrap, tryBwrap } from "./detect.ts";
+import { findScopePrefix } from "./prefixes.ts";
 import { BwrapSandbox } from "./sandbox.ts";
-import { findScopePrefix } from "./scope.ts";
 
 export interface BwrapProviderOptions {
   /** The parent folder of all sandboxes; made if it is missing. */
@@ -24,8 +37,8 @@ export interface BwrapProviderOptions {
   readonly programs?: EgressPrograms;
 }
 
-/** They stop a fork bomb and a memory leak, but no compiler. The disk limit depends on the free space. */
-export const DEFAULT_LIMITS: SandboxLimits = {
+/** Enough for a compiler, too little for a fork bomb or a memory leak. The disk limit depends on the free space. */
+const DEFAULT_LIMITS: SandboxLimits = {
   memoryBytes: Math.min(4 * 1024 ** 3, Math.floor(totalmem() * 0.8)),
   processes: 4_096,
 };
@@ -49,28 +62,25 @@ class BwrapProvider implements SandboxProvider {
 
   async check({ directory }: { directory?: string | undefined }): Promise<void> {
     await this.#demand();
+    const { root, hide } = this.#options;
     if (directory !== undefined)
-      await resolveDirectory(directory, await this.#hidden(await this.#makeRoot()));
+      await resolveDirectory(directory, await resolveHidden(await makeRoot(root), hide));
   }
 
   /** Takes over an existing sandbox of this id, with its files. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
     await this.#demand();
-    const root = await this.#makeRoot();
+    const root = await makeRoot(this.#options.root);
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = await resolveDirectory(spec.directory, await this.#hidden(root));
+    const directory = await resolveDirectory(spec.directory, await resolveHidden(root, this.#options.hide));
     const owner = await findOwner(folder.key, directory);
     const earlier = await folder.earlierRecord();
     const diskBytes = earlier?.limits?.diskBytes ?? (await chooseDiskLimit(root, directory ?? root));
     const limits = { ...DEFAULT_LIMITS, diskBytes, ...this.#options.limits, ...spec.limits };
     const record: SandboxRecord = {
-      version: 1,
-      id: spec.id,
-      provider: this.id,
-      ...(spec.session === undefined ? {} : { session: spec.session }),
+      ...toRecord(this.id, spec, directory),
       ...(await folder.since()),
-      ...(directory === undefined ? {} : { directory, ...(await findMissingOutputs(directory)) }),
-      ...(spec.env === undefined ? {} : { env: spec.env }),
+      ...(directory === undefined || (await hasOutputs(directory)) ? {} : { madeOutputs: true }),
       ...(spec.network === undefined ? {} : { network: spec.network }),
       ...(owner === undefined ? {} : { owner }),
       ...(await Enclosure.locate(folder.key, limits)),
@@ -80,12 +90,12 @@ class BwrapProvider implements SandboxProvider {
     return sandbox;
   }
 
-  list(): Promise<{ id: string; session?: string }[]> {
+  list(): Promise<ListedSandbox[]> {
     return listSandboxes(this.#options.root, this.id);
   }
 
   async connect(id: string): Promise<Sandbox | undefined> {
-    const root = await this.#makeRoot();
+    const root = await makeRoot(this.#options.root);
     const folder = await SandboxFolder.at(root, id);
     const record = await folder.record();
     return record && this.#open(folder, await Enclosure.relocate(folder, record), root);
@@ -93,7 +103,7 @@ class BwrapProvider implements SandboxProvider {
 
   async #open(folder: SandboxFolder, record: SandboxRecord, root: string): Promise<BwrapSandbox> {
     const bwrap = (await findBwrap()) ?? "bwrap";
-    const hide = await this.#hidden(root);
+    const hide = await resolveHidden(root, this.#options.hide);
     const scope = record.network?.mode === "full" ? await findScopePrefix(bwrap) : undefined;
     return new BwrapSandbox(folder, record, { bwrap, hide, programs: this.#options.programs, scope });
   }
@@ -105,18 +115,4 @@ class BwrapProvider implements SandboxProvider {
     const help = remedy === undefined ? "" : ` Run: ${remedy}`;
     throw new SluiceError("unsupported_sandbox", `bwrap does not work here: ${reason}.${help}`);
   }
-
-  async #hidden(root: string): Promise<string[]> {
-    return [root, ...(await resolveRealPaths(this.#options.hide ?? []))];
-  }
-
-  async #makeRoot(): Promise<string> {
-    await makeFolder(this.#options.root);
-    return realpath(this.#options.root);
-  }
-}
-
-async function findMissingOutputs(directory: string): Promise<{ madeOutputs?: true }> {
-  const found = await lstat(`${directory}/output`).catch(() => undefined);
-  return found === undefined ? { madeOutputs: true } : {};
 }

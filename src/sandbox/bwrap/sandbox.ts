@@ -1,19 +1,17 @@
 import { SluiceError, type Launch } from "../../contract/index.ts";
 import { HostFiles } from "../host/files/files.ts";
-import { PINNED, toMappedPath, toMountedNamespace } from "../host/files/paths.ts";
+import { PINNED, toMountedNamespace } from "../host/files/paths.ts";
 import { removeEmptyFolder } from "../host/files/remove-tree.ts";
 import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
-import type { Owner } from "../host/owner.ts";
 import { Enclosure, toUnlimited } from "../host/processes/enclosure.ts";
 import { awaitCommand } from "../host/processes/exec.ts";
-import { sendSignal } from "../host/processes/kill.ts";
-import { readProcesses } from "../host/processes/procfs.ts";
+import { endTree, sendSignal } from "../host/processes/kill.ts";
+import { listDescendants, readProcesses, readProcFile, type ProcessRow } from "../host/processes/procfs.ts";
 import { demandProgram, toStdio } from "../host/start.ts";
-import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
+import type { ExecOptions, ExecResult, Owner, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
 import type { BwrapContext } from "./arguments.ts";
 import { Launcher } from "./launcher.ts";
 import { Network } from "./network.ts";
-import { endTree, findMain } from "./process-tree.ts";
 import { toSeccompFilter } from "./seccomp.ts";
 import { findInnerPath } from "./system.ts";
 
@@ -53,9 +51,7 @@ export class BwrapSandbox implements Sandbox {
       owner: record.owner,
       programs: context.programs,
       scope: context.scope,
-      startHolder: (stdin) => this.#launcher.startHolder(stdin),
-      startInside: (argv, options) => this.#launcher.startInside(argv, options),
-      startOutside: (argv, options) => this.#launcher.startOutside(argv, options),
+      launcher: this.#launcher,
     });
     this.lends = this.#network.lends;
     this.shortcomings = [...toShortcomings(record), ...this.#network.shortcomings];
@@ -64,19 +60,12 @@ export class BwrapSandbox implements Sandbox {
   async spawn({ launch, wrapper, stdio }: SpawnedProcess): Promise<void> {
     await this.#makeFolders();
     await this.#demandProgram(launch);
-    for (const { path, content, mode = 0o600 } of launch.files ?? []) {
-      await this.files.write(path, content, { mode, base: PINNED.home });
-    }
+    await this.files.writeLaunchFiles(launch.files);
     this.#network.lend(launch.lending);
-    await this.#network.use(launch.hosts ?? [], async (way) => {
-      const command = await this.#launcher.prepare(launch.argv, {
-        env: { ...way.env, ...launch.env },
-        needs: launch.needs ?? [],
-        mounts: way.mounts,
-        cwd: PINNED.workspace,
-        tied: way.tie !== undefined,
-      });
-      const child = await this.#launcher.start(command, { wrapper, way, stdio: toStdio(stdio) });
+    const { argv, env, needs } = launch;
+    const options = { cwd: PINNED.workspace, stdio: toStdio(stdio), wrapper, env, needs };
+    await this.#network.use(launch.hosts ?? [], async (entry) => {
+      const child = await this.#launcher.start(argv, { ...options, entry });
       child.unref();
       await this.#enclosure.members.add(child.pid as number);
     });
@@ -85,7 +74,7 @@ export class BwrapSandbox implements Sandbox {
   async signal(pid: number, signal: NodeJS.Signals): Promise<void> {
     const row = await this.#enclosure.members.demand(pid);
     if (row === undefined) return;
-    const main = await findMain(pid, await readProcesses());
+    const main = await findMain(pid);
     // The whole process group, as a terminal does. Before the agent has one, the signal goes to the wrapper's.
     sendSignal(-(main?.group ?? row.group), signal);
   }
@@ -101,22 +90,11 @@ export class BwrapSandbox implements Sandbox {
   async exec(command: string, options: ExecOptions = {}): Promise<ExecResult> {
     options.signal?.throwIfAborted();
     await this.#makeFolders();
-    const cwd = await this.#resolveFolder(options.cwd ?? PINNED.workspace);
-    return this.#network.use([], async (way) => {
+    const { inside: cwd } = await this.files.locateWorkFolder(options.cwd ?? PINNED.workspace);
+    return this.#network.use([], async (entry) => {
+      const stdio = ["pipe", "pipe", "pipe"] as const;
       const argv = ["/bin/sh", "-c", command];
-      const env = { ...way.env, ...options.env };
-      const prepared = await this.#launcher.prepare(argv, {
-        env,
-        needs: [],
-        mounts: way.mounts,
-        cwd,
-        tied: way.tie !== undefined,
-      });
-      const child = await this.#launcher.start(prepared, {
-        wrapper: [],
-        way,
-        stdio: ["pipe", "pipe", "pipe"],
-      });
+      const child = await this.#launcher.start(argv, { cwd, stdio, entry, env: options.env });
       return this.#enclosure.track(child, awaitCommand(child, options, endTree));
     });
   }
@@ -145,12 +123,6 @@ export class BwrapSandbox implements Sandbox {
     await this.#folder.remove();
   }
 
-  async #resolveFolder(path: string): Promise<string> {
-    const { said } = toMappedPath(path, PINNED, PINNED.workspace, this.folders);
-    await this.files.locateWorkFolder(path);
-    return said;
-  }
-
   /** Makes the sandbox's folders again where they are missing: an agent may have removed them. */
   async #makeFolders(): Promise<void> {
     await this.#launcher.makeFolders();
@@ -162,9 +134,20 @@ export class BwrapSandbox implements Sandbox {
     const path = env["PATH"] ?? this.#record.env?.["PATH"] ?? (await findInnerPath(needs));
     await demandProgram(this.#launcher.toHostPath(program), { PATH: path });
     if (!program.includes("/") || this.#launcher.isVisible(program, needs)) return;
-    const detail = `The program ${program} lies where the sandbox sees nothing. Install it below /usr, or let its launch name it as needed.`;
+    const detail = `The program ${program} is not visible in the sandbox. Install it below /usr, or list it among the needs of its launch.`;
     throw new SluiceError("agent_not_installed", detail, { program });
   }
+}
+
+/** The agent's process below its wrapper: the one with pid 2 in the sandbox's pid namespace, where bwrap is pid 1. */
+async function findMain(wrapper: number): Promise<ProcessRow | undefined> {
+  const rows = await readProcesses();
+  for (const pid of listDescendants([wrapper], rows)) {
+    const status = (await readProcFile(`/proc/${pid}/status`)) ?? "";
+    const numbers = /^NSpid:\s*(.*)$/m.exec(status)?.[1]?.split(/\s+/) ?? [];
+    if (numbers.length > 1 && numbers.at(-1) === "2") return rows.find((row) => row.pid === pid);
+  }
+  return undefined;
 }
 
 function toShortcomings(record: SandboxRecord): string[] {

@@ -1,13 +1,23 @@
-import { delimiter, dirname, posix } from "node:path";
-import { lstat, readlink, realpath, stat } from "../../disk/on-the-spot.ts";
-import { refuseExposed } from "../host/directory.ts";
-import { PINNED } from "../host/files/paths.ts";
-
-export interface Mount {
-  readonly host: string;
-  readonly inside: string;
-  readonly writable: boolean;
-}
+import { accessSync, constants, lstatSync, mkdtempSync, statfsSync } from "node:fs";
+import { delimiter, dirname, join, posix } from "node:path";
+import {
+  chmod,
+  copyFile,
+  lstat,
+  mkdir,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "../../disk/on-the-spot.ts";
+import type { Mount } from "../egress/egress.ts";
+import { isInside, PINNED } from "../host/files/paths.ts";
+import { toKey } from "../host/folder.ts";
+import { refuseExposed } from "../host/start.ts";
 
 /** The search path for the system's programs. */
 export const SYSTEM_PATH: readonly string[] = [
@@ -19,29 +29,17 @@ export const SYSTEM_PATH: readonly string[] = [
   "/bin",
 ];
 
-/** The host's programs and libraries. Of the rest of the host's system, only the parts in `etc.ts` are visible. */
+/** The host's programs and libraries. Of the rest of the host's system, only a part of /etc is visible. */
 const FOLDERS = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"];
 
 /** Settings of the host's kernel. A process of the host's root may write them without any capability. */
 const READ_ONLY = ["/proc/sys", "/proc/fs"];
 
 /** Triggers, and files that only root may read. Each is covered with an empty file. */
-const EMPTY_FILES = [
-  "/proc/kcore",
-  "/proc/keys",
-  "/proc/kmsg",
-  "/proc/kpagecgroup",
-  "/proc/kpagecount",
-  "/proc/kpageflags",
-  "/proc/latency_stats",
-  "/proc/mtrr",
-  "/proc/pagetypeinfo",
-  "/proc/sched_debug",
-  "/proc/slabinfo",
-  "/proc/sysrq-trigger",
-  "/proc/timer_list",
-  "/proc/vmallocinfo",
-];
+const EMPTY_FILES =
+  "kcore keys kmsg kpagecgroup kpagecount kpageflags latency_stats mtrr pagetypeinfo sched_debug slabinfo sysrq-trigger timer_list vmallocinfo"
+    .split(" ")
+    .map((name) => `/proc/${name}`);
 const EMPTY_FOLDERS = ["/proc/acpi", "/proc/asound", "/proc/scsi"];
 
 const known = new Map<string, Promise<string[]>>();
@@ -67,7 +65,7 @@ export function procCovers({ isHostRoot }: { isHostRoot: boolean }): Promise<str
 
 /** Whether this path of the host is part of the mounted system. */
 export function isOfSystem(path: string): boolean {
-  return FOLDERS.some((root) => path === root || path.startsWith(`${root}/`));
+  return FOLDERS.some((root) => isInside(path, root));
 }
 
 async function findMount(path: string): Promise<string[]> {
@@ -115,4 +113,138 @@ export async function findInnerPath(needs: readonly string[]): Promise<string> {
     }),
   );
   return [...new Set([`${PINNED.home}/.local/bin`, ...folders.flat(), ...SYSTEM_PATH])].join(delimiter);
+}
+
+/** The public part of the host's /etc. Its folders are mounted, its files are copied. */
+const ETC_FOLDERS = [
+  "alternatives",
+  "fonts",
+  "java",
+  "pki/ca-trust",
+  "pki/java",
+  "pki/tls/certs",
+  "ssl/certs",
+  "ssl/java",
+  "terminfo",
+];
+const ETC_FILES = [
+  "debian_version",
+  "ld.so.cache",
+  "localtime",
+  "magic",
+  "mime.types",
+  "os-release",
+  "pki/tls/cert.pem",
+  "pki/tls/openssl.cnf",
+  "protocols",
+  "services",
+  "ssl/cert.pem",
+  "ssl/openssl.cnf",
+  "timezone",
+];
+
+/** The names of the host's folders in /etc that every sandbox sees. */
+export function etcFolders(): Promise<string[]> {
+  return once("etc", async () => {
+    const found = await Promise.all(
+      ETC_FOLDERS.map(async (name) => (await stat(join("/etc", name)).catch(() => undefined))?.isDirectory()),
+    );
+    return ETC_FOLDERS.filter((_, index) => found[index]);
+  });
+}
+
+/** Makes a sandbox's /etc, with an empty folder as the target of each mount. */
+export async function makeEtc(etc: string, { network }: { network: "own" | "host" }): Promise<void> {
+  await mkdir(etc, { recursive: true, mode: 0o755 });
+  for (const name of await etcFolders()) await mkdir(join(etc, name), { recursive: true, mode: 0o755 });
+  for (const name of ETC_FILES) await copyEntry(name, join(etc, name));
+  const resolver = network === "host" ? await readFile("/etc/resolv.conf", "utf8").catch(() => "") : "";
+  for (const [name, text] of Object.entries({ ...ETC_TEXTS, "resolv.conf": resolver })) {
+    await writeFile(join(etc, name), text, { mode: 0o644 });
+  }
+}
+
+/** A text that is equal as long as `makeEtc` would make the same files for a network of its own. */
+async function etcState(): Promise<string> {
+  const files = await Promise.all(
+    ETC_FILES.map(async (name) => {
+      const found = await lstat(join("/etc", name)).catch(() => undefined);
+      return found === undefined ? [] : [name, found.ino, found.size, found.mtimeMs];
+    }),
+  );
+  return JSON.stringify([files, await etcFolders(), ETC_TEXTS]);
+}
+
+const ETC_TEXTS: Readonly<Record<string, string>> = {
+  passwd:
+    "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+  group: "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n",
+  hosts: "127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost\n",
+  hostname: "sandbox\n",
+  "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n",
+};
+
+/** Copies a file. A link into the system stays a link, because programs read the time zone from its target. */
+async function copyEntry(name: string, to: string): Promise<void> {
+  const from = join("/etc", name);
+  const found = await lstat(from).catch(() => undefined);
+  if (found === undefined || (await lstat(to).catch(() => undefined)) !== undefined) return;
+  await mkdir(dirname(to), { recursive: true, mode: 0o755 });
+  const target = found.isSymbolicLink() ? posix.resolve(dirname(from), await readlink(from)) : undefined;
+  if (target !== undefined && isOfSystem(target)) return symlink(target, to);
+  await copyFile(from, to).catch(() => {});
+}
+
+const making = new Map<string, Promise<string>>();
+
+/**
+ * The /etc, in memory, that all sandboxes of this user share if they have a network of their own. When the host's /etc
+ * changes, the next caller makes a new one under another name. Undefined without a memory folder, or without space.
+ */
+export async function findSharedEtc(
+  folder: string | undefined = findMemoryFolder(),
+): Promise<string | undefined> {
+  if (folder === undefined) return undefined;
+  const path = join(folder, `sluice-etc-${process.geteuid?.()}-${toKey(await etcState())}`);
+  const work = making.get(path) ?? makeShared(folder, path);
+  making.set(path, work);
+  return work.finally(() => making.delete(path)).catch(() => undefined);
+}
+
+async function makeShared(folder: string, path: string): Promise<string> {
+  if (isOurs(path)) return path;
+  const unfinished = mkdtempSync(join(folder, ".sluice-etc-"));
+  await makeEtc(unfinished, { network: "own" });
+  await chmod(unfinished, 0o755);
+  // A rename publishes all files at once. It fails if another server was faster.
+  await rename(unfinished, path).catch(() => rm(unfinished, { recursive: true, force: true }));
+  if (isOurs(path)) return path;
+  throw new Error(`${path} belongs to another user; remove it`);
+}
+
+/** Whether only this user can have written it. */
+function isOurs(path: string): boolean {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return false;
+  return found.isDirectory() && found.uid === process.geteuid?.() && (found.mode & 0o022) === 0;
+}
+
+const MEMORY_FOLDER = "/dev/shm";
+const TMPFS = 0x01021994;
+
+let memoryFolder: string | null | undefined;
+
+/** A folder in memory, if this host has one. A file there takes a tenth of the time of a file on a disk. */
+export function findMemoryFolder(): string | undefined {
+  memoryFolder ??= isUsable() ? MEMORY_FOLDER : null;
+  return memoryFolder ?? undefined;
+}
+
+function isUsable(): boolean {
+  try {
+    accessSync(MEMORY_FOLDER, constants.W_OK | constants.X_OK);
+    return statfsSync(MEMORY_FOLDER).type === TMPFS;
+  } catch {
+    return false;
+  }
 }

@@ -62,7 +62,7 @@ function demandLimit(limit: number): number {
 }
 
 /** Runs work together with other work, or alone. */
-export class Gate {
+class Gate {
   #inside = 0;
   #alone: Promise<void> = Promise.resolve();
   #empty: (() => void) | undefined;

@@ -3,9 +3,8 @@ import { parseManifest, readEntries, toManifestKey, toPieces } from "./manifest.
 import type { CheckpointStorage, Collected } from "./port.ts";
 import type { CheckpointStore } from "./records.ts";
 import { sweepStatCaches } from "./stat-cache.ts";
-import { PackWriter } from "./storage/pack-writer.ts";
-import { toPackKey, type WrittenPack } from "./storage/pack.ts";
-import { PieceReader } from "./storage/piece-reader.ts";
+import { PieceReader } from "./storage/content-index.ts";
+import { PackWriter, toPackKey, type WrittenPack } from "./storage/pack.ts";
 
 const GRACE_MS = 60 * 60 * 1000;
 
@@ -161,7 +160,8 @@ export async function rescue(
   const ours = marks.filter((mark) => keys.has(mark.key));
   if (ours.length === 0) return;
   if (Date.now() - needed.begun > LONG_MS) {
-    const detail = "The checkpoint took so long that what it needs may have been collected. Take it again.";
+    const detail =
+      "The checkpoint took so long that some of its objects may have been collected. Take it again.";
     throw new SluiceError("timeout", detail);
   }
   const lost = [...store.index.packs()].filter(([name]) => packs.has(name));

@@ -3,7 +3,8 @@ import { closeSync, fstatSync, readSync, type Stats } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import { openRegularSync } from "../host/files/open-file.ts";
 import type { Slice } from "../host/slice.ts";
-import { sha256 } from "./storage/integrity.ts";
+import type { CheckpointProgress } from "./port.ts";
+import { sha256 } from "./storage/pack.ts";
 import { attempt } from "./walk.ts";
 
 /** Longer files are stored in pieces of this size, so that a growing file costs its last piece only. */
@@ -99,4 +100,41 @@ function readPiece(fd: number, bytes: Buffer): Buffer {
 export interface Content {
   readonly sha256: string;
   readonly pieces?: readonly string[] | undefined;
+}
+
+const EVERY_MS = 100;
+
+/** Counts files and bytes, and reports the counts at most every 100 ms. */
+export class Progress {
+  readonly #listener: ((progress: CheckpointProgress) => void) | undefined;
+  #reportedAt = 0;
+  files = 0;
+  bytes = 0;
+  filesRead = 0;
+  bytesRead = 0;
+  total: number | undefined;
+
+  constructor(listener: ((progress: CheckpointProgress) => void) | undefined) {
+    this.#listener = listener;
+  }
+
+  file(bytes: number): void {
+    this.files += 1;
+    this.bytes += bytes;
+    if (this.#listener === undefined) return;
+    const now = performance.now();
+    if (now - this.#reportedAt < EVERY_MS) return;
+    this.#reportedAt = now;
+    this.report();
+  }
+
+  read(bytes: number): void {
+    this.filesRead += 1;
+    this.bytesRead += bytes;
+  }
+
+  report(): void {
+    const { files, bytes, total } = this;
+    this.#listener?.({ files, bytes, ...(total !== undefined && { total }) });
+  }
 }

@@ -1,3 +1,4 @@
+import { splitPath } from "../host/files/open-folder.ts";
 import type { CheckpointExcludes } from "./port.ts";
 
 /** Files that a program can make again, or that are temporary. */
@@ -45,7 +46,7 @@ export class Exclusion {
   }
 
   #matchesPath(path: string): boolean {
-    return this.matches(path, path.slice(path.lastIndexOf("/") + 1));
+    return this.matches(path, splitPath(path).name);
   }
 }
 

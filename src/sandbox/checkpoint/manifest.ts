@@ -1,6 +1,7 @@
 import { SluiceError } from "../../contract/index.ts";
+import { splitPath } from "../host/files/open-folder.ts";
 import { PIECE_BYTES } from "./content.ts";
-import { corrupt, isSha256, sha256 } from "./storage/integrity.ts";
+import { corrupt, isSha256, sha256 } from "./storage/pack.ts";
 
 /**
  * The trees of a checkpoint, by name of root. Their entries are cut into pages, which are stored as pieces: a new
@@ -57,7 +58,7 @@ export function readEntries(root: ManifestRoot, readPage: (sha256: string) => Ui
     for (const entry of parsePage(page, readPage(page))) {
       const { path } = entry;
       if (path <= last) throw corrupt(page, `has ${JSON.stringify(path)} out of order`);
-      const parent = path.slice(0, Math.max(0, path.lastIndexOf("/")));
+      const { parent } = splitPath(path);
       // The parent of an entry is a folder of the same manifest: never a symlink, never a folder outside.
       if (parent !== "" && !folders.has(parent))
         throw corrupt(page, `has no folder for ${JSON.stringify(path)}`);
@@ -72,10 +73,9 @@ export function readEntries(root: ManifestRoot, readPage: (sha256: string) => Ui
 export function demandRootNames(roots: Readonly<Record<string, string>>): void {
   const bad = Object.keys(roots).find((name) => !isRootName(name));
   if (bad === undefined && Object.keys(roots).length > 0) return;
-  throw new SluiceError(
-    "invalid_request",
-    bad === undefined ? "Name at least one root." : `${JSON.stringify(bad)} is no name for a root.`,
-  );
+  const detail =
+    bad === undefined ? "Name at least one root." : `${JSON.stringify(bad)} is no name for a root.`;
+  throw new SluiceError("invalid_request", detail);
 }
 
 function isRootName(name: string): boolean {

@@ -1,3 +1,5 @@
+import type { Owner } from "../port.ts";
+
 /** The storage of checkpoints: bytes by key. A key has the characters of a URL path. */
 export interface CheckpointStorage {
   /** Stores the bytes atomically: no reader sees a part of them. */
@@ -81,7 +83,7 @@ export interface RestoreOptions extends LongTask {
   /** For the id `latest`: the newest of this session instead of the newest of all. */
   readonly sessionId?: string | undefined;
   /** The owner of new files. Root uses the owner of the root folder by default. */
-  readonly owner?: { readonly uid: number; readonly gid: number } | undefined;
+  readonly owner?: Owner | undefined;
 }
 
 export interface CheckpointRestored {

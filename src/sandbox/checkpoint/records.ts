@@ -2,7 +2,7 @@ import { z } from "zod";
 import { createId, SessionId, SluiceError } from "../../contract/index.ts";
 import type { CheckpointInfo, CheckpointStorage } from "./port.ts";
 import type { ContentIndex } from "./storage/content-index.ts";
-import { corrupt } from "./storage/integrity.ts";
+import { corrupt } from "./storage/pack.ts";
 
 /** The storage of checkpoints with its index, records and cache. */
 export interface CheckpointStore {

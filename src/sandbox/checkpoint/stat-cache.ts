@@ -1,8 +1,9 @@
 import type { Stats } from "node:fs";
-import { lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { lstat, open, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Content } from "./content.ts";
-import { sha256 } from "./storage/integrity.ts";
+import { replaceCached } from "./storage/content-index.ts";
+import { sha256 } from "./storage/pack.ts";
 
 type Row = [
   path: string,
@@ -50,16 +51,8 @@ export class StatCache {
     this.#changed = true;
     if (!options.settled && isFresh(stat)) return;
     const { size, mtimeMs, ctimeMs, ino, mode } = stat;
-    this.#seen.set(path, [
-      path,
-      size,
-      mtimeMs,
-      ctimeMs,
-      ino,
-      mode,
-      content.sha256,
-      ...(content.pieces ?? []),
-    ]);
+    const hashes = [content.sha256, ...(content.pieces ?? [])];
+    this.#seen.set(path, [path, size, mtimeMs, ctimeMs, ino, mode, ...hashes]);
   }
 
   forget(path: string): void {
@@ -70,15 +63,7 @@ export class StatCache {
   async save(): Promise<void> {
     if (!this.#changed && this.#seen.size === this.#known.size) return;
     const text = JSON.stringify({ version: 1, root: this.#root, rows: [...this.#seen.values()] });
-    await mkdir(join(this.#file, ".."), { recursive: true, mode: 0o700 });
-    const fresh = `${this.#file}.${process.pid}.${Math.random().toString(36).slice(2)}`;
-    try {
-      await writeFile(fresh, text, { mode: 0o600 });
-      await rename(fresh, this.#file);
-    } catch (error) {
-      await rm(fresh, { force: true });
-      throw error;
-    }
+    await replaceCached(this.#file, text);
   }
 }
 

@@ -3,7 +3,7 @@ import { SluiceError } from "../../contract/index.ts";
 import { withFileErrors } from "../host/files/open-file.ts";
 import { Slice } from "../host/slice.ts";
 import { rescue } from "./collect.ts";
-import { readContent, Slab, type Content } from "./content.ts";
+import { Progress, readContent, Slab, type Content } from "./content.ts";
 import { DEFAULT_EXCLUDES, Exclusion, toPatterns } from "./exclusion.ts";
 import {
   demandRootNames,
@@ -15,11 +15,10 @@ import {
   type Entry,
   type ManifestRoot,
 } from "./manifest.ts";
-import type { CheckpointStore } from "./records.ts";
 import type { CheckpointOptions, CheckpointTaken } from "./port.ts";
-import { Progress } from "./progress.ts";
+import type { CheckpointStore } from "./records.ts";
 import { StatCache } from "./stat-cache.ts";
-import { PackWriter } from "./storage/pack-writer.ts";
+import { PackWriter } from "./storage/pack.ts";
 import { openRoots, walk, type Found } from "./walk.ts";
 
 /** Stores new content, then the manifest, and the record last: a checkpoint exists as a whole or not at all. */
@@ -71,7 +70,7 @@ export async function takeCheckpoint(
     const { parentId, comment, agent: agentType, model, sessionId, nativeSessionId } = options;
     const given = { parentId, comment, agentType, model, sessionId, nativeSessionId };
     const info = await store.records.add({ hash: manifest.hash, sizeBytes, ...given });
-    progress.end();
+    progress.report();
     const { files, filesRead, bytesRead } = progress;
     objects += sessionId === undefined ? 1 : 2;
     return {
@@ -97,7 +96,7 @@ interface ScanOptions {
   readonly progress: Progress;
 }
 
-export interface Scanned {
+interface Scanned {
   /** Sorted by path. */
   readonly entries: readonly Entry[];
   readonly pieces: ReadonlySet<string>;
@@ -106,7 +105,7 @@ export interface Scanned {
 }
 
 /** Lists the entries of a root, and gives all content to the writer. */
-export async function scan(root: string, options: ScanOptions): Promise<Scanned> {
+async function scan(root: string, options: ScanOptions): Promise<Scanned> {
   const entries = new Map<string, Entry>();
   const pieces = new Set<string>();
   let bytes = 0;
@@ -161,12 +160,6 @@ function isStored(content: Content, size: number, writer: PackWriter): boolean {
 }
 
 function toFile(path: string, stat: Stats, content: Content, size: number): Entry {
-  return {
-    kind: "file",
-    path,
-    mode: stat.mode & MODE_BITS,
-    size,
-    mtime: Math.round(stat.mtimeMs),
-    ...content,
-  };
+  const mode = stat.mode & MODE_BITS;
+  return { kind: "file", path, mode, size, mtime: Math.round(stat.mtimeMs), ...content };
 }

@@ -66,7 +66,7 @@ function toLines(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
-export interface Edit {
+interface Edit {
   readonly mark: " " | "-" | "+";
   readonly line: string;
 }

@@ -1,9 +1,18 @@
 import { lchown, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Owner } from "../host/owner.ts";
-import { createConfinement, UNCONFINED, type Confinement } from "./confinement.ts";
-import { escapePath, findGit, runGit, buildGitEnvironment, type GitResult, type GitRun } from "./git.ts";
+import type { Owner } from "../port.ts";
+import {
+  buildGitEnvironment,
+  createConfinement,
+  escapePath,
+  findGit,
+  runGit,
+  UNCONFINED,
+  type Confinement,
+  type GitResult,
+  type GitRun,
+} from "./git.ts";
 import {
   EMPTY_TREES,
   findRepository,
@@ -141,7 +150,7 @@ async function readSettings(
   );
 }
 
-/** Gives the private folder to the owner, as whom git runs. No other user can reach it. */
+/** Gives the private folder to the owner, because git runs as the owner. No other user can reach it. */
 async function giveAway(gitDir: string, owner: Owner): Promise<void> {
   const names = await readdir(gitDir, { recursive: true });
   for (const path of [gitDir, ...names.map((name) => join(gitDir, name))]) {

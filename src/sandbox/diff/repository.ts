@@ -1,9 +1,9 @@
 import { lstat, readdir, realpath } from "node:fs/promises";
-import { basename, dirname, join, resolve, sep } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { openRegular, readUpTo } from "../host/files/open-file.ts";
 import { OpenFolder } from "../host/files/open-folder.ts";
-import type { Confinement } from "./confinement.ts";
-import { findGit, runGit, buildGitEnvironment } from "./git.ts";
+import { isInside } from "../host/files/paths.ts";
+import { buildGitEnvironment, findGit, runGit, type Confinement } from "./git.ts";
 
 const SMALL_BYTES = 64 * 1024;
 const MAX_ALTERNATES = 5;
@@ -60,7 +60,7 @@ async function readRepository(worktree: string, linked: boolean, confined: boole
   const gitDir = await realpath(linked ? await readLink(worktree) : join(worktree, ".git")).catch(() => {
     throw new Unavailable("its git folder is missing");
   });
-  const own = isWithin(gitDir, worktree);
+  const own = isInside(gitDir, worktree);
   if (confined && !own && !(linked && (await pointsBack(gitDir, worktree)))) {
     throw new Unavailable("its git folder lies elsewhere and does not know it");
   }
@@ -69,7 +69,7 @@ async function readRepository(worktree: string, linked: boolean, confined: boole
   const objects = await realpath(join(commonDir, "objects")).catch(() => {
     throw new Unavailable("its git folder has no objects");
   });
-  if (confined && own) await demandWithin(worktree, commonDir, objects);
+  if (confined && own) await demandInside(worktree, commonDir, objects);
   return { worktree, gitDir, commonDir, objects };
 }
 
@@ -92,11 +92,11 @@ async function pointsBack(gitDir: string, worktree: string): Promise<boolean> {
   return (await realpath(resolve(gitDir, named)).catch(() => "")) === worktree;
 }
 
-async function demandWithin(worktree: string, commonDir: string, objects: string): Promise<void> {
+async function demandInside(worktree: string, commonDir: string, objects: string): Promise<void> {
   const pending = [commonDir, objects];
   const seen = new Set<string>();
   for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
-    if (!isWithin(path, worktree)) throw new Unavailable("its history lies outside of it");
+    if (!isInside(path, worktree)) throw new Unavailable("its history lies outside of it");
     if (seen.has(path)) continue;
     if (seen.add(path).size > MAX_ALTERNATES) throw new Unavailable("its history lies in too many places");
     await demandNoLinks(path);
@@ -117,10 +117,6 @@ async function demandNoLinks(folder: string): Promise<void> {
     const link = entries.find((entry) => entry.isSymbolicLink());
     if (link) throw new Unavailable(`its history leads elsewhere by ${link.name}`);
   }
-}
-
-function isWithin(path: string, folder: string): boolean {
-  return path === folder || path.startsWith(folder === sep ? sep : folder + sep);
 }
 
 const OBJECT_NAME = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { ContainerCreateOptions, ContainerInspectInfo } from "dockerode";
 import { SluiceError } from "../../contract/index.ts";
 import { PROGRAM_FOLDER } from "../egress/protocol.ts";
 import type { ContainerEngine } from "./engine.ts";
-import { covers, fromRequirementLabels, NO_REQUIREMENTS, union, type Requirements } from "./requirements.ts";
 
 const PATIENCE_MS = 10_000;
 const LEAVING_MS = 1_000;
@@ -16,7 +16,6 @@ interface ContainerPlan {
   readonly name: string;
   /** Makes the mounted folders, and returns the container's options. */
   plan(requirements: Requirements): Promise<ContainerCreateOptions>;
-  /** Runs after each start. */
   onStarted(id: string, requirements: Requirements): Promise<void>;
 }
 
@@ -35,7 +34,8 @@ export class Container {
   ensure(required: Requirements): Promise<{ id: string; requirements: Requirements }> {
     return this.#exclusive(async () => {
       const found = await this.#find();
-      if (found?.State.Paused) throw pausedError();
+      if (found?.State.Paused)
+        throw new SluiceError("invalid_request", "The sandbox is paused. Resume it first.");
       const has = found === undefined ? NO_REQUIREMENTS : fromRequirementLabels(found.Config.Labels);
       // Files of an uninstalled version may be gone, and no container starts with a missing mount.
       const needs = has.needs.filter((path) => existsSync(path));
@@ -67,7 +67,7 @@ export class Container {
         if (!found?.State.Running) return;
         if (performance.now() > deadline) throw notEndedError(found);
         await this.#engine.find((docker) => docker.getContainer(found.Id).kill().catch(ignoreNotRunning));
-        await new Promise((resolve) => setTimeout(resolve, pause));
+        await sleep(pause);
       }
     });
   }
@@ -101,7 +101,7 @@ export class Container {
     const deadline = performance.now() + LEAVING_MS;
     for (let others = await this.#others(found); others > 0; others = await this.#others(found)) {
       if (performance.now() > deadline) throw busyError(requirements, others);
-      await new Promise((resolve) => setTimeout(resolve, 25));
+      await sleep(25);
     }
     await this.#remove(found.Id);
   }
@@ -140,16 +140,50 @@ function ignoreNotRunning(error: { statusCode?: number }): undefined {
   return undefined;
 }
 
-function pausedError(): SluiceError {
-  return new SluiceError("invalid_request", "The sandbox is paused. Resume it first.");
-}
-
 function busyError(requirements: Requirements, count: number): SluiceError {
-  const detail = `The container lacks something that it can only get when it is made anew, but ${count} processes run in it. End them first, or name what is needed in the provider's "mounts".`;
+  const detail = `The container lacks a mount or a host, and only a new container can have it, but ${count} processes run in this one. End them first, or add the missing path to the provider's "mounts".`;
   return new SluiceError("session_busy", detail, { ...requirements });
 }
 
 function notEndedError(found: ContainerInspectInfo): SluiceError {
   const detail = `After ${PATIENCE_MS / 1_000} seconds the container ${found.Id.slice(0, 12)} still runs. End it: docker rm --force ${found.Id.slice(0, 12)}`;
   return new SluiceError("internal", detail, { container: found.Id });
+}
+
+/**
+ * The needs of a container beyond its image. They are fixed at its creation, so a further need takes a new container
+ * with all needs so far.
+ */
+export interface Requirements {
+  /** Host files and folders, seen at the same paths, read-only. */
+  readonly needs: readonly string[];
+  /** Hosts that the egress proxy allows. */
+  readonly hosts: readonly string[];
+}
+
+const LABEL = "sluice.requirements";
+
+export const NO_REQUIREMENTS: Requirements = { needs: [], hosts: [] };
+
+function union(one: Requirements, other: Requirements): Requirements {
+  return {
+    needs: [...new Set([...one.needs, ...other.needs])].sort(),
+    hosts: [...new Set([...one.hosts, ...other.hosts])].sort(),
+  };
+}
+
+function covers(one: Requirements, other: Requirements): boolean {
+  return isSubset(other.needs, one.needs) && isSubset(other.hosts, one.hosts);
+}
+
+function isSubset(part: readonly string[], whole: readonly string[]): boolean {
+  return new Set([...whole, ...part]).size === new Set(whole).size;
+}
+
+export function toRequirementLabels(requirements: Requirements): Record<string, string> {
+  return { [LABEL]: JSON.stringify(requirements) };
+}
+
+function fromRequirementLabels(labels: Readonly<Record<string, string>>): Requirements {
+  return JSON.parse(labels[LABEL] ?? JSON.stringify(NO_REQUIREMENTS)) as Requirements;
 }

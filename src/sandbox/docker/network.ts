@@ -1,13 +1,13 @@
 import type { Lending } from "../../contract/launch.ts";
+import { keepTrust, toTrustFolder } from "../egress/certificate.ts";
 import type { Egress, EgressHostStart } from "../egress/egress.ts";
 import { PROGRAM_FOLDER } from "../egress/protocol.ts";
-import { keepTrust, toTrustFolder } from "../egress/trust.ts";
 import type { ExecTarget } from "./exec/api.ts";
 import { askExec } from "./exec/command.ts";
 import { hostNode, Image } from "./image.ts";
 import { createContainerEgress, type PlanSources } from "./plan.ts";
 
-export interface NetworkOptions {
+interface NetworkOptions {
   readonly sources: PlanSources;
   /** Starts a program on this host, as a member of the sandbox. */
   startOutside(start: EgressHostStart): Promise<void>;

@@ -1,21 +1,17 @@
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
-import { basename, join } from "node:path";
-import type { ContainerCreateOptions } from "dockerode";
-import { createEgress, type Egress } from "../egress/egress.ts";
+import { basename, dirname, join, relative } from "node:path";
+import type { ContainerCreateOptions, MountSettings } from "dockerode";
+import { createEgress, type Egress, type EgressPrograms } from "../egress/egress.ts";
 import { SOCKET_FOLDER } from "../egress/protocol.ts";
-import { demandDirectory } from "../host/directory.ts";
+import { ignoring } from "../host/files/open-file.ts";
 import { OpenFolder } from "../host/files/open-folder.ts";
-import { PINNED } from "../host/files/paths.ts";
-import type { SandboxFolder, SandboxRecord } from "../host/folder.ts";
-import type { Owner } from "../host/owner.ts";
-import type { NetworkPolicy, SandboxLimits, SandboxPaths } from "../port.ts";
-import type { DockerPrograms } from "../programs.ts";
-import type { ContainerEngine, EngineFacts } from "./engine.ts";
-import { Image } from "./image.ts";
-import { toLimitConfig } from "./limits.ts";
-import { planMounts, type MountSources } from "./mounts.ts";
-import { toRequirementLabels, type Requirements } from "./requirements.ts";
+import { foldersAbove, isInside, PINNED } from "../host/files/paths.ts";
+import { demandDirectory, type SandboxFolder, type SandboxRecord } from "../host/folder.ts";
+import type { NetworkPolicy, Owner, SandboxLimits, SandboxPaths } from "../port.ts";
+import { toRequirementLabels, type Requirements } from "./container.ts";
+import { toLimitConfig, type ContainerEngine, type EngineFacts } from "./engine.ts";
+import { hostNode, Image } from "./image.ts";
 import { toSeccompProfile } from "./seccomp.ts";
 
 const LABELS = {
@@ -46,6 +42,13 @@ const MASKED = [
   "/sys/devices/virtual/powercap",
   "/sys/firmware",
 ];
+
+export interface DockerPrograms extends EgressPrograms {
+  /** Holds the stdio of a process in a container (`exec/main.ts`). */
+  readonly exec: string;
+  /** Starts an agent inside a container (`exec/launch.ts`). */
+  readonly launch: string;
+}
 
 export interface PlanSources {
   readonly engine: ContainerEngine;
@@ -145,14 +148,13 @@ export function toStreamShortcomings(user: string): string[] {
   return ["A command may open its agent's streams again: both are root in the container."];
 }
 
-/** Makes what is mounted: an agent may have removed some of it, and an engine would make missing folders as root. */
+/** Makes the mounted files and folders: an agent may have removed some, and an engine would make folders as root. */
 async function makeFolders(
   { folder, record }: PlanSources,
   host: SandboxPaths,
   user: string,
 ): Promise<Pick<MountSources, "passwd" | "group" | "session" | "empty">> {
   const { owner } = record;
-  await mkdir(folder.path, { recursive: true, mode: 0o700 });
   folder.makeParts(record);
   if (record.directory !== undefined) demandDirectory(record.directory);
   makeOwned(folder.path, SOCKET_FOLDER, owner);
@@ -194,7 +196,7 @@ async function makeSession(folder: SandboxFolder): Promise<string> {
   const session = join(folder.path, "session");
   await mkdir(join(session, "uploads"), { recursive: true });
   await chmod(session, 0o755);
-  await symlink(join(PINNED.workspace, "output"), join(session, "outputs")).catch(ignoreExisting);
+  await symlink(join(PINNED.workspace, "output"), join(session, "outputs")).catch(ignoring("EEXIST"));
   return session;
 }
 
@@ -205,14 +207,69 @@ async function makeEmpty(folder: SandboxFolder): Promise<string> {
   return empty;
 }
 
-function ignoreExisting(error: NodeJS.ErrnoException): false {
-  if (error.code !== "EEXIST") throw error;
-  return false;
-}
-
 export interface DockerRecord extends SandboxRecord {
   readonly image: string;
   readonly network: NetworkPolicy;
   readonly limits: SandboxLimits;
   readonly shortcomings: readonly string[];
+}
+
+interface MountSources {
+  readonly host: SandboxPaths;
+  readonly tmp: string;
+  readonly passwd: string;
+  readonly group: string;
+  /** The folder at /mnt/session: it has the link to the outputs, and the uploads are mounted in it. */
+  readonly session: string;
+  readonly needs: readonly string[];
+  /** An empty folder, which covers hidden ones. */
+  readonly empty: string;
+  /** Folders of this host that no container sees, even if they lie in the workspace. */
+  readonly hide: readonly string[];
+  readonly egress: Egress;
+  readonly image: Image;
+}
+
+/** Everything that a container sees of this host. The host's files never hide the image's own. */
+async function planMounts(sources: MountSources): Promise<MountSettings[]> {
+  const { host, image } = sources;
+  const node = await image.node();
+  const egress = sources.egress.needs.filter(({ host }) => node === undefined || host !== hostNode());
+  const having = await image.having(sources.needs);
+  const missing = outermost(sources.needs.filter((path) => !having.has(path)));
+  const hidden = outermost(sources.hide).filter(
+    (path) => path !== host.workspace && isInside(path, host.workspace),
+  );
+  return [
+    toMount(host.home, PINNED.home),
+    toMount(host.workspace, PINNED.workspace),
+    toMount(host.workspace, "/workspace"),
+    toMount(sources.session, dirname(PINNED.uploads), true),
+    toMount(host.uploads, PINNED.uploads),
+    toMount(sources.tmp, "/tmp"),
+    toMount(sources.passwd, "/etc/passwd", true),
+    toMount(sources.group, "/etc/group", true),
+    ...egress.map(({ host, inside, writable }) => toMount(host, inside, !writable)),
+    ...missing
+      .filter((path) => !egress.some(({ inside }) => inside === path))
+      .map((path) => toMount(path, path, true)),
+    // Each folder above a hidden one is a mount of its own, so that an agent cannot move it and uncover the hidden one.
+    ...foldersAbove(hidden, host.workspace).map((path) =>
+      toMount(path, join(PINNED.workspace, relative(host.workspace, path))),
+    ),
+    ...hidden
+      .flatMap((path) =>
+        [PINNED.workspace, "/workspace"].map((root) => join(root, relative(host.workspace, path))),
+      )
+      // Not a tmpfs: Podman would copy the hidden files into it.
+      .map((path) => toMount(sources.empty, path, true)),
+  ];
+}
+
+function toMount(Source: string, Target: string, ReadOnly = false): MountSettings {
+  return { Type: "bind", Source, Target, ReadOnly };
+}
+
+function outermost(paths: readonly string[]): string[] {
+  return paths.filter((path) => !paths.some((other) => other !== path && isInside(path, other)));
 }

@@ -1,20 +1,38 @@
-import { createHash } from "node:crypto";
-import { lstat, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
-import { makeFolder } from "../../disk/folder.ts";
-import { resolveDirectory, resolveRealPaths } from "../host/directory.ts";
-import { chooseDiskLimit } from "../host/disk/disk-limit.ts";
-import { listSandboxes, SandboxFolder } from "../host/folder.ts";
-import { findOwner } from "../host/owner.ts";
+import { findEgressPrograms, findProgramFolder } from "../egress/egress.ts";
+import { chooseDiskLimit } from "../host/disk-limit.ts";
+import {
+  findOwner,
+  hasOutputs,
+  listSandboxes,
+  makeRoot,
+  resolveDirectory,
+  resolveHidden,
+  SandboxFolder,
+  toKey,
+  toRecord,
+} from "../host/folder.ts";
 import { Enclosure } from "../host/processes/enclosure.ts";
-import type { Detected, Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from "../port.ts";
-import { findDockerPrograms, type DockerPrograms } from "../programs.ts";
-import { ContainerEngine, findEngineAddress, unreachable, type AddressOptions } from "./engine.ts";
+import type {
+  Detected,
+  ListedSandbox,
+  Sandbox,
+  SandboxLimits,
+  SandboxProvider,
+  SandboxSpec,
+} from "../port.ts";
+import {
+  ContainerEngine,
+  findEngineAddress,
+  toLimitShortcomings,
+  unreachable,
+  withDefaults,
+  type AddressOptions,
+} from "./engine.ts";
 import { Image } from "./image.ts";
-import { toLimitShortcomings, withDefaults } from "./limits.ts";
-import { findContainerUser, toStreamShortcomings, type DockerRecord } from "./plan.ts";
+import { findContainerUser, toStreamShortcomings, type DockerPrograms, type DockerRecord } from "./plan.ts";
 import { DockerSandbox } from "./sandbox.ts";
 
 export interface DockerProviderOptions extends AddressOptions {
@@ -70,34 +88,31 @@ export class DockerProvider implements SandboxProvider {
 
   async check({ directory, image }: Parameters<NonNullable<SandboxProvider["check"]>>[0]): Promise<void> {
     await this.#demand(image);
-    await resolveDirectory(directory, await this.#hidden(await this.#makeRoot()));
+    const { root, hide } = this.#options;
+    await resolveDirectory(directory, await resolveHidden(await makeRoot(root), hide));
   }
 
   /** Takes over an existing sandbox of this id, with its files. Its container is made when it is needed. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
     const engine = this.#theEngine();
     const facts = await engine.facts();
-    const root = await this.#makeRoot();
+    const root = await makeRoot(this.#options.root);
     const image = spec.image ?? this.#defaultImage;
     await Image.find(engine, image);
     const folder = await SandboxFolder.at(root, spec.id);
-    const directory = await resolveDirectory(spec.directory, await this.#hidden(root));
+    const directory = await resolveDirectory(spec.directory, await resolveHidden(root, this.#options.hide));
     const owner = await findOwner(folder.key, directory);
     const earlier = await folder.earlierRecord();
     const diskBytes = earlier?.limits?.diskBytes ?? (await chooseDiskLimit(root, directory ?? root));
     const requested = { ...this.#options.limits, ...spec.limits };
-    const hasOutputs = directory === undefined || (await isThere(join(directory, "output")));
-    const makesOutputs = !hasOutputs || (earlier?.directory === directory && earlier?.madeOutputs);
+    const madeOutputs =
+      !(directory === undefined || (await hasOutputs(directory))) ||
+      (earlier?.directory === directory && earlier?.madeOutputs);
     const record: DockerRecord = {
-      version: 1,
-      id: spec.id,
-      provider: this.id,
-      ...(spec.session === undefined ? {} : { session: spec.session }),
-      ...(directory === undefined ? {} : { directory }),
-      ...(spec.env === undefined ? {} : { env: spec.env }),
+      ...toRecord(this.id, spec, directory),
       ...(await Enclosure.locate(folder.key, undefined)),
       ...(owner === undefined ? {} : { owner }),
-      ...(makesOutputs ? { madeOutputs: true } : {}),
+      ...(madeOutputs ? { madeOutputs } : {}),
       image,
       network: spec.network ?? { mode: "allow", hosts: [] },
       limits: { diskBytes, ...withDefaults(requested, facts) },
@@ -113,29 +128,28 @@ export class DockerProvider implements SandboxProvider {
     return sandbox;
   }
 
-  list(): Promise<{ id: string; session?: string }[]> {
+  list(): Promise<ListedSandbox[]> {
     return listSandboxes(this.#options.root, this.id);
   }
 
   async connect(id: string): Promise<Sandbox | undefined> {
-    const root = await this.#makeRoot();
+    const root = await makeRoot(this.#options.root);
     const folder = await SandboxFolder.at(root, id);
     const record = (await folder.record()) as DockerRecord | undefined;
     return record?.provider === this.id ? this.#open(folder, record, root) : undefined;
   }
 
   async #open(folder: SandboxFolder, record: DockerRecord, root: string): Promise<DockerSandbox> {
-    const rootKey = createHash("sha256").update(root).digest("hex").slice(0, 20);
     const { fullNetwork = "default", mounts = [], programs } = this.#options;
     return new DockerSandbox({
       engine: this.#theEngine(),
       folder,
       record,
-      rootKey,
+      rootKey: toKey(root),
       fullNetwork,
       mounts,
-      hide: await this.#hidden(root),
-      programs: programs ?? findDockerPrograms(),
+      hide: await resolveHidden(root, this.#options.hide),
+      programs: programs ?? findPrograms(),
     });
   }
 
@@ -157,19 +171,6 @@ export class DockerProvider implements SandboxProvider {
     this.#engine ??= new ContainerEngine(findEngineAddress(this.#options));
     return this.#engine;
   }
-
-  async #hidden(root: string): Promise<string[]> {
-    return [root, ...(await resolveRealPaths(this.#options.hide ?? []))];
-  }
-
-  async #makeRoot(): Promise<string> {
-    await makeFolder(this.#options.root);
-    return realpath(this.#options.root);
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return (await lstat(path).catch(() => undefined)) !== undefined;
 }
 
 function toObstacle(error: Error): Pick<Detected, "reason" | "remedy"> {
@@ -177,5 +178,14 @@ function toObstacle(error: Error): Pick<Detected, "reason" | "remedy"> {
   return {
     reason: typeof reason === "string" ? reason : error.message,
     ...(typeof remedy === "string" ? { remedy } : {}),
+  };
+}
+
+function findPrograms(): DockerPrograms {
+  const folder = findProgramFolder();
+  return {
+    ...findEgressPrograms(),
+    exec: join(folder, "docker-exec.js"),
+    launch: join(folder, "docker-launch.js"),
   };
 }

@@ -1,26 +1,23 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { EgressHostStart } from "../egress/egress.ts";
-import { refuseExposed } from "../host/directory.ts";
-import { DiskLimit } from "../host/disk/disk-limit.ts";
+import { DiskLimit } from "../host/disk-limit.ts";
 import { HostFiles } from "../host/files/files.ts";
-import { isInside, PINNED, toMappedPath, toMountedNamespace } from "../host/files/paths.ts";
+import { isInside, PINNED, toMountedNamespace } from "../host/files/paths.ts";
 import { removeEmptyFolder } from "../host/files/remove-tree.ts";
-import type { Owner } from "../host/owner.ts";
 import { Controllers } from "../host/processes/controllers.ts";
 import { Enclosure, toLimitedFolders } from "../host/processes/enclosure.ts";
-import { KEY_VARIABLE, ID_VARIABLE } from "../host/processes/environment.ts";
-import { startProgram, toStdio } from "../host/start.ts";
-import type { ExecOptions, ExecResult, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
-import { Container } from "./container.ts";
+import { ID_VARIABLE, KEY_VARIABLE } from "../host/processes/environment.ts";
+import { refuseExposed, toStdio } from "../host/start.ts";
+import type { ExecOptions, ExecResult, Owner, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
+import { Container, NO_REQUIREMENTS } from "./container.ts";
+import { findControllers } from "./engine.ts";
 import type { ExecTarget } from "./exec/api.ts";
 import { runCommand, signalGroup, toAgentArgv } from "./exec/command.ts";
 import type { LaunchOrder } from "./exec/launch.ts";
 import { hostNode, Image } from "./image.ts";
-import { findControllers } from "./limits.ts";
 import { ContainerNetwork } from "./network.ts";
-import { isSeparate, planContainer, findContainerUser, type PlanSources } from "./plan.ts";
-import { NO_REQUIREMENTS } from "./requirements.ts";
+import { findContainerUser, isSeparate, planContainer, type PlanSources } from "./plan.ts";
 import { Spawned, type AgentExec } from "./spawned.ts";
 
 /** A container with folders of the host. It is made when it is needed and may be replaced; the folders stay. */
@@ -75,9 +72,7 @@ export class DockerSandbox implements Sandbox {
   }
 
   async spawn({ launch, wrapper, stdio }: SpawnedProcess): Promise<void> {
-    for (const { path, content, mode = 0o600 } of launch.files ?? []) {
-      await this.files.write(path, content, { mode, base: PINNED.home });
-    }
+    await this.files.writeLaunchFiles(launch.files);
     const needs = [...(await this.#findMissing(launch.needs)), ...this.#network.lend(launch.lending)];
     const required = { needs, hosts: launch.hosts ?? [] };
     const { id, requirements } = await this.#container.ensure(required);
@@ -104,7 +99,7 @@ export class DockerSandbox implements Sandbox {
   }
 
   async killAll(): Promise<void> {
-    this.#disk?.rest();
+    this.#disk?.unwatch();
     // These go first, because they could start further processes in the container.
     await this.#outside.kill();
     await this.#endContainer();
@@ -120,7 +115,8 @@ export class DockerSandbox implements Sandbox {
 
   async exec(command: string, options: ExecOptions = {}): Promise<ExecResult> {
     options.signal?.throwIfAborted();
-    const cwd = await this.#resolveFolder(options.cwd);
+    const cwd =
+      options.cwd === undefined ? PINNED.workspace : (await this.files.locateWorkFolder(options.cwd)).inside;
     const { id, requirements } = await this.#container.ensure(NO_REQUIREMENTS);
     this.#disk?.begin();
     const target = await this.#target(id, this.#network.env(requirements.hosts), options.env);
@@ -207,13 +203,6 @@ export class DockerSandbox implements Sandbox {
     return { spec, order: `${JSON.stringify(order)}\n`, program };
   }
 
-  async #resolveFolder(cwd: string | undefined): Promise<string> {
-    if (cwd === undefined) return PINNED.workspace;
-    const { said } = toMappedPath(cwd, PINNED, PINNED.workspace, this.folders);
-    await this.files.locateWorkFolder(cwd);
-    return said;
-  }
-
   /** The needed paths that neither the image nor any mount has. */
   async #findMissing(needs: readonly string[] = []): Promise<string[]> {
     const { engine, record, mounts, hide } = this.#sources;
@@ -228,11 +217,8 @@ export class DockerSandbox implements Sandbox {
   }
 
   async #startOutside(start: EgressHostStart): Promise<void> {
-    const argv = [...(await this.#outside.prefix()), ...start.argv];
     const env = { ...this.#outsideEnv(), ...start.env };
-    const child = await startProgram(argv, { cwd: start.cwd, env, stdio: "ignore" });
-    child.unref();
-    await this.#outside.members.add(child.pid as number);
+    await this.#outside.start(start.argv, { cwd: start.cwd, env, stdio: "ignore" });
   }
 
   /** The environment of a program on this host. It has none of the session's variables. */

@@ -13,7 +13,7 @@ import {
   NEW_NAMESPACES,
   OPEN_CALLS,
   PRIVILEGE_BITS,
-} from "../bwrap/syscalls.ts";
+} from "../bwrap/seccomp.ts";
 
 /**
  * The rules of `bwrap/seccomp.ts` in the format of an engine, which knows calls by name. A given profile replaces the

@@ -5,8 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
 import { startProgram, type toStdio } from "../host/start.ts";
 import type { EngineAddress } from "./engine.ts";
-import type { ExecSpec } from "./exec/api.ts";
-import { readReport, writeTicket, type ExecReport } from "./exec/ticket.ts";
+import { readReport, writeTicket, type ExecReport, type ExecSpec } from "./exec/api.ts";
 
 const PATIENCE_MS = 60_000;
 

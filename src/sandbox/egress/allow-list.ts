@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { SluiceError } from "../../contract/errors.ts";
-import { isLoopbackHost, parseHostPort, toAuthority } from "./host-port.ts";
+import { isLoopbackHost, parseHostPort, toAuthority } from "./connection.ts";
 
 /** One parsed entry of an allow list. */
 export interface HostPattern {
@@ -21,7 +21,7 @@ export function parseHostPattern(text: string): HostPattern {
   }
   const { host, port } = parsed;
   if (wildcard && isIP(host) !== 0) throw notAPattern(text, "a wildcard stands before a domain");
-  if (isUnspecified(host)) throw notAPattern(text, `${host} is no address to connect to`);
+  if (host === "0.0.0.0" || host === "::") throw notAPattern(text, `${host} is no address to connect to`);
   if (isLoopbackHost(host)) {
     if (wildcard) throw notAPattern(text, "a wildcard cannot stand for this machine");
     if (port === undefined) throw notAPattern(text, "this machine is named with a port", `${host}:8080`);
@@ -61,10 +61,6 @@ export function toHosts(urls: Iterable<string | URL>): string[] {
   return [...hosts];
 }
 
-function isUnspecified(host: string): boolean {
-  return host === "0.0.0.0" || host === "::";
-}
-
 function toMistake(text: string): string {
   if (text.includes("://")) return "it is a URL; name only its host";
   if (text.includes("*")) return "a wildcard stands only at the beginning, as *.domain, or alone";
@@ -97,7 +93,7 @@ export function permits(allowed: readonly string[], host: string): boolean {
 }
 
 /** `private` allows the host to have an address in the network of this machine, too. */
-export type Verdict = "refused" | "allowed" | "private";
+type Verdict = "refused" | "allowed" | "private";
 
 export interface HostRules {
   readonly patterns: readonly HostPattern[];
@@ -137,14 +133,10 @@ export function toTunnels(patterns: readonly HostPattern[]): Tunnel[] {
   for (const { host, port } of patterns) {
     if (port === undefined || !isLoopbackHost(host)) continue;
     const target = toAuthority(host, port);
-    for (const address of toAddresses(host)) {
+    for (const address of host.endsWith("localhost") ? ["127.0.0.1", "::1"] : [host]) {
       const key = toAuthority(address, port);
       if (!tunnels.has(key) || key === target) tunnels.set(key, { address, port, target });
     }
   }
   return [...tunnels.values()];
-}
-
-function toAddresses(host: string): string[] {
-  return host.endsWith("localhost") ? ["127.0.0.1", "::1"] : [host];
 }

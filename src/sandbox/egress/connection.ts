@@ -1,5 +1,25 @@
-import type { Socket } from "node:net";
+import { connect, isIP, type ListenOptions, type NetConnectOpts, type Server, type Socket } from "node:net";
 import type { Transform } from "node:stream";
+
+/** Opens a connection. From then on an error destroys it. */
+export function openConnection(to: NetConnectOpts): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(to);
+    socket.once("error", reject);
+    socket.once("connect", () => {
+      socket.off("error", reject).on("error", () => socket.destroy());
+      resolve(socket);
+    });
+  });
+}
+
+/** Resolves when the server listens. */
+export function listen(server: Server, at: ListenOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(at, resolve);
+  });
+}
 
 /** Reads a connection up to a terminator, which is dropped, and leaves the bytes after it unread. */
 export function readHead(
@@ -78,7 +98,7 @@ export function peek<T>(client: Socket, server: Socket, { decide, otherwise }: P
     let bytes = Buffer.alloc(0);
     const finish = (outcome: T): void => {
       client.off("readable", look).off("end", leave).off("close", leave);
-      server.off("readable", yieldToServer).off("end", leave).off("close", leave);
+      server.off("readable", onServerData).off("end", leave).off("close", leave);
       // Bytes cannot be put back into an ended stream. Such a client left in the middle of its first message.
       if (bytes.length > 0 && client.readableEnded) client.destroy();
       else if (bytes.length > 0) client.unshift(bytes);
@@ -91,12 +111,58 @@ export function peek<T>(client: Socket, server: Socket, { decide, otherwise }: P
       const outcome = decide(bytes);
       if (outcome !== undefined) finish(outcome);
     };
-    const yieldToServer = (): void => {
+    const onServerData = (): void => {
       if (server.readableLength > 0) finish(otherwise);
     };
     const leave = (): void => finish(otherwise);
     client.on("readable", look).on("end", leave).on("close", leave);
-    server.on("readable", yieldToServer).on("end", leave).on("close", leave);
+    server.on("readable", onServerData).on("end", leave).on("close", leave);
     look();
   });
+}
+
+export interface HostPort {
+  /** In one spelling: lower case, ASCII, no brackets, no dot at the end, addresses in their usual form. */
+  readonly host: string;
+  readonly port: number | undefined;
+}
+
+/** Takes `host`, `host:port` and `[address]:port`; undefined for any other text. */
+export function parseHostPort(text: string): HostPort | undefined {
+  const match = /^(\[[\da-f:.]+\]|[^\s:/?#@[\]\\%<>^|]+)(?::(\d{1,5}))?$/i.exec(text);
+  const host = match?.[1] === undefined ? undefined : toHost(match[1]);
+  if (match === null || host === undefined) return undefined;
+  if (match[2] === undefined) return { host, port: undefined };
+  const port = Number(match[2]);
+  return port >= 1 && port <= 65_535 ? { host, port } : undefined;
+}
+
+/** Whether a host is loopback. A sandbox reaches this machine's loopback only by ports that its allow list names. */
+export function isLoopbackHost(host: string): boolean {
+  if (host === "localhost" || host.endsWith(".localhost") || host === "::1") return true;
+  return isIP(host) === 4 && host.startsWith("127.");
+}
+
+export function toAuthority(host: string, port: number): string {
+  return isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** Normalises by the URL standard, which turns 0x7f.1, 127.1 and 2130706433 into 127.0.0.1. */
+function toHost(text: string): string | undefined {
+  const url = `http://${text}/`;
+  if (!URL.canParse(url)) return undefined;
+  const { hostname } = new URL(url);
+  const host = hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
+  return host === "" ? undefined : host;
+}
+
+/** The eight groups of an IPv6 address, in hex. */
+export function toGroups(address: string): string[] {
+  // The URL standard has one spelling for each address, without an IPv4 part.
+  const text = new URL(`http://[${address}]/`).hostname.slice(1, -1);
+  const [before = "", after] = text.split("::");
+  const head = before === "" ? [] : before.split(":");
+  if (after === undefined) return head;
+  const tail = after === "" ? [] : after.split(":");
+  return [...head, ...Array.from({ length: 8 - head.length - tail.length }, () => "0"), ...tail];
 }

@@ -1,7 +1,8 @@
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { NetworkPolicy } from "../port.ts";
-import { findEgressPrograms, type EgressPrograms } from "../programs.ts";
 import {
   parseHostPatterns,
   parsePrivateNames,
@@ -9,7 +10,8 @@ import {
   type HostPattern,
   type Tunnel,
 } from "./allow-list.ts";
-import { isLoopbackHost } from "./host-port.ts";
+import { findTrust, toTrustEnvironment, toTrustFolder, TRUST_PATH } from "./certificate.ts";
+import { isLoopbackHost } from "./connection.ts";
 import { openPort, type OpenPort } from "./open-port.ts";
 import {
   INSIDE_FOLDER,
@@ -18,7 +20,6 @@ import {
   type GuestSettings,
   type HostSettings,
 } from "./protocol.ts";
-import { findTrust, toTrustEnvironment, toTrustFolder, TRUST_PATH } from "./trust.ts";
 
 export interface EgressOptions {
   /**
@@ -45,7 +46,7 @@ export interface EgressOptions {
 }
 
 export interface Egress {
-  /** False when the sandbox needs no egress proxy: there is nothing to mount and nothing to start. */
+  /** Whether the sandbox needs an egress proxy. Without one there is nothing to mount and nothing to start. */
   readonly needed: boolean;
   /** Variables for the processes inside. */
   readonly env: Readonly<Record<string, string>>;
@@ -55,9 +56,9 @@ export interface Egress {
    */
   readonly prefix: readonly string[];
   /** Mounts for the inside. */
-  readonly needs: readonly EgressMount[];
+  readonly needs: readonly Mount[];
   /** The mounts that all processes need, not only the egress guest. */
-  readonly shared: readonly EgressMount[];
+  readonly shared: readonly Mount[];
   /** Requests that cannot be met, in words. */
   readonly shortcomings: readonly string[];
   /**
@@ -71,7 +72,8 @@ export interface Egress {
   close(): Promise<void>;
 }
 
-interface EgressMount {
+/** A file or folder of this host, and its path inside the sandbox. */
+export interface Mount {
   readonly host: string;
   readonly inside: string;
   readonly writable: boolean;
@@ -153,7 +155,7 @@ function readOwnTrust(): Record<string, string> {
   return file === undefined ? {} : { NODE_EXTRA_CA_CERTS: file };
 }
 
-function toTrustMount(folder: string): EgressMount {
+function toTrustMount(folder: string): Mount {
   return { host: toTrustFolder(folder), inside: TRUST_PATH, writable: false };
 }
 
@@ -177,17 +179,11 @@ shift 2
 exec "$@"`;
 
 function buildPrefix(settings: GuestSettings): string[] {
-  return [
-    "/bin/sh",
-    "-c",
-    PREFIX_SCRIPT,
-    realpathSync(process.execPath),
-    GUEST_PATH,
-    JSON.stringify(settings),
-  ];
+  const node = realpathSync(process.execPath);
+  return ["/bin/sh", "-c", PREFIX_SCRIPT, node, GUEST_PATH, JSON.stringify(settings)];
 }
 
-function buildMounts(folder: string, guest: string, preload: string | undefined): EgressMount[] {
+function buildMounts(folder: string, guest: string, preload: string | undefined): Mount[] {
   const node = realpathSync(process.execPath);
   return [
     { host: folder, inside: INSIDE_FOLDER, writable: true },
@@ -207,19 +203,16 @@ function toShortcomings(tunnels: readonly Tunnel[]): string[] {
 
 const PRELOAD_PATH = `${PROGRAM_FOLDER}/preload.cjs`;
 
+const LOCAL = "localhost,127.0.0.1,::1";
+
 /** The variables that name the proxy. Each program knows one of these spellings. */
 function toProxyEnvironment(port: number, preload: boolean): Record<string, string> {
   const proxy = `http://127.0.0.1:${port}`;
-  const local = "localhost,127.0.0.1,::1";
+  const variables = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, ALL_PROXY: proxy, NO_PROXY: LOCAL };
+  const inLowerCase = Object.entries(variables).map(([name, value]) => [name.toLowerCase(), value]);
   return {
-    HTTP_PROXY: proxy,
-    HTTPS_PROXY: proxy,
-    ALL_PROXY: proxy,
-    http_proxy: proxy,
-    https_proxy: proxy,
-    all_proxy: proxy,
-    NO_PROXY: local,
-    no_proxy: local,
+    ...variables,
+    ...Object.fromEntries(inLowerCase),
     // Node's own fetch needs this to use the variables above, and knows it from 22.21 and 24 on.
     NODE_USE_ENV_PROXY: "1",
     ...(preload ? { NODE_OPTIONS: `--require=${PRELOAD_PATH}` } : {}),
@@ -237,6 +230,31 @@ until "$0" "$@"; do
 done`;
 
 /** The command of a shell that keeps a program running. It needs no server. */
-export function toKept(argv: readonly string[]): string[] {
+function toKept(argv: readonly string[]): string[] {
   return ["/bin/sh", "-c", KEEPER_SCRIPT, ...argv];
+}
+
+/** The files of the egress programs: both ends of the proxy, and the preload for a Node that cannot use proxies. */
+export interface EgressPrograms {
+  readonly host: string;
+  readonly guest: string;
+  readonly preload?: string;
+}
+
+/** The egress programs of the build, wherever this module was bundled to. */
+export function findEgressPrograms(): EgressPrograms {
+  const folder = findProgramFolder();
+  return {
+    host: join(folder, "egress-host.js"),
+    guest: join(folder, "egress-guest.js"),
+    preload: join(folder, "egress-preload.cjs"),
+  };
+}
+
+/** The folder of the build's programs. */
+export function findProgramFolder(folder: string = dirname(fileURLToPath(import.meta.url))): string {
+  if (existsSync(join(folder, "package.json"))) return join(folder, "dist", "agents");
+  const parent = dirname(folder);
+  if (parent === folder) throw new Error("sluice's own package.json was not found above its files");
+  return findProgramFolder(parent);
 }

@@ -1,9 +1,9 @@
 import { constants, type Dirent } from "node:fs";
 import { open, opendir, rm } from "node:fs/promises";
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { createServer, type AddressInfo, type Socket } from "node:net";
 import { join } from "node:path";
 import { SluiceError } from "../../contract/errors.ts";
-import { readHead, splice } from "./connection.ts";
+import { listen, openConnection, readHead, splice } from "./connection.ts";
 import { isIngressName, LONGEST_LINE } from "./protocol.ts";
 
 export interface OpenPort {
@@ -24,10 +24,7 @@ export async function openPort({ folder, port }: { folder: string; port: number 
     serve(client, folder, port).catch(() => client.destroy());
   });
   server.maxConnections = 512;
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host: "127.0.0.1", port: 0 }, resolve);
-  });
+  await listen(server, { host: "127.0.0.1", port: 0 });
   // An open port does not keep this process alive.
   server.unref();
   return {
@@ -90,15 +87,7 @@ async function connectWithin(path: string): Promise<Socket> {
   try {
     if (!(await handle.stat()).isSocket()) throw new Error("the way in is no socket");
     // The path through the descriptor leads to the checked file itself, and is short enough for a socket.
-    return await new Promise<Socket>((resolve, reject) => {
-      const socket = connect({ path: `/proc/self/fd/${handle.fd}`, allowHalfOpen: true });
-      socket.once("error", reject);
-      socket.once("connect", () => {
-        socket.off("error", reject);
-        socket.on("error", () => socket.destroy());
-        resolve(socket);
-      });
-    });
+    return await openConnection({ path: `/proc/self/fd/${handle.fd}`, allowHalfOpen: true });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ECONNREFUSED") await rm(path, { force: true });
     throw error;

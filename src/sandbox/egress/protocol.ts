@@ -43,13 +43,15 @@ export interface HostSettings {
   /** How long it runs without a connection from the sandbox. */
   readonly graceMs: number;
   /** Set if secrets are lent to the sandbox. */
-  readonly lent?: {
-    readonly lending: Lending;
-    /** Signs certificates for the hosts that secrets may go to. */
-    readonly authority: Certified;
-    /** The harness's own hosts. */
-    readonly own: readonly HostPattern[];
-  };
+  readonly lent?: LentSettings;
+}
+
+export interface LentSettings {
+  readonly lending: Lending;
+  /** Signs certificates for the hosts that secrets may go to. */
+  readonly authority: Certified;
+  /** The harness's own hosts, such as its model's: a secret that names no host does not go there. */
+  readonly own: readonly HostPattern[];
 }
 
 /**

@@ -1,11 +1,30 @@
 import { createHash } from "node:crypto";
-import { readdir, readFile as readFileSlowly, rm, rmdir } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdirSync } from "node:fs";
+import {
+  lstat,
+  readdir,
+  readFile as readFileSlowly,
+  realpath as realpathSlowly,
+  rm,
+  rmdir,
+  stat as statSlowly,
+} from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
+import { SluiceError } from "../../contract/index.ts";
+import { makeFolder } from "../../disk/folder.ts";
 import { access, mkdir, readFile, realpath, rename, stat, writeFile } from "../../disk/on-the-spot.ts";
-import { DamagedSandboxError, type NetworkPolicy, type SandboxLimits, type SandboxPaths } from "../port.ts";
-import { makeFolders } from "./files/open-folder.ts";
+import {
+  DamagedSandboxError,
+  type ListedSandbox,
+  type NetworkPolicy,
+  type Owner,
+  type SandboxLimits,
+  type SandboxPaths,
+  type SandboxSpec,
+} from "../port.ts";
+import { makeFolders, OpenFolder } from "./files/open-folder.ts";
+import { isInside } from "./files/paths.ts";
 import { removeTree } from "./files/remove-tree.ts";
-import type { Owner } from "./owner.ts";
 import type { ControllerPaths } from "./processes/controllers.ts";
 import { readMoment, type Moment } from "./processes/procfs.ts";
 
@@ -35,6 +54,22 @@ export interface SandboxRecord {
   readonly madeOutputs?: true;
 }
 
+/** The fields of a record that every provider fills. */
+export function toRecord(
+  provider: string,
+  { id, session, env }: SandboxSpec,
+  directory: string | undefined,
+): SandboxRecord {
+  return {
+    version: 1,
+    id,
+    provider,
+    ...(session === undefined ? {} : { session }),
+    ...(directory === undefined ? {} : { directory }),
+    ...(env === undefined ? {} : { env }),
+  };
+}
+
 /** The folder of a sandbox, with all files that the provider made for it. */
 export class SandboxFolder {
   readonly path: string;
@@ -43,7 +78,7 @@ export class SandboxFolder {
 
   private constructor(path: string) {
     this.path = path;
-    this.key = createHash("sha256").update(path).digest("hex").slice(0, 20);
+    this.key = toKey(path);
   }
 
   static async at(root: string, id: string): Promise<SandboxFolder> {
@@ -93,11 +128,11 @@ export class SandboxFolder {
     return since === undefined ? {} : { since };
   }
 
-  /** Makes the agent's folders, owned by the agent's user. A link of the same name is not followed. */
+  /** Makes the agent's folders where they are missing, owned by its user. A link of the same name is not followed. */
   makeParts({ directory, owner }: SandboxRecord): void {
-    makeFolders(this.path, ["home", "uploads", "tmp", ...(directory === undefined ? ["workspace"] : [])], {
-      owner,
-    });
+    mkdirSync(this.path, { recursive: true, mode: 0o700 });
+    const names = ["home", "uploads", "tmp", ...(directory === undefined ? ["workspace"] : [])];
+    makeFolders(this.path, names, owner);
   }
 
   /** Undefined where there is no record; a damaged one fails with `DamagedSandboxError`. */
@@ -108,10 +143,9 @@ export class SandboxFolder {
       if (error.code === "EISDIR") return "";
       throw error;
     });
-    if (text === undefined) return undefined;
-    const record = parseRecord(text);
-    if (record) return record;
-    throw new DamagedSandboxError(`what is known of a sandbox cannot be read: ${file} is damaged`);
+    const record = text === undefined ? undefined : parseRecord(text);
+    if (text === undefined || record) return record;
+    throw new DamagedSandboxError(`the record of a sandbox cannot be read: ${file} is damaged`);
   }
 
   /** The record of the sandbox that was made here before; undefined where it is damaged. */
@@ -127,7 +161,9 @@ export class SandboxFolder {
 async function sweepUnmade(root: string): Promise<void> {
   for (const name of await readdir(root).catch(() => [])) {
     const folder = join(root, name);
-    const [made, unmade] = await Promise.all([stat(join(folder, RECORD)), stat(folder)].map(orAbsent));
+    const [made, unmade] = await Promise.all(
+      [join(folder, RECORD), folder].map((path) => stat(path).catch(() => undefined)),
+    );
     // A sandbox that is being made right now has a new folder. The clock may have been set back, hence the difference.
     if (made || !unmade || Math.abs(Date.now() - unmade.mtimeMs) < MAKING_MS) continue;
     await rm(join(folder, `${RECORD}.new`), { force: true }).catch(() => {});
@@ -136,17 +172,10 @@ async function sweepUnmade(root: string): Promise<void> {
   }
 }
 
-function orAbsent<T>(found: Promise<T>): Promise<T | undefined> {
-  return found.catch(() => undefined);
-}
-
 /** The sandboxes of this provider below a root. Folders of interrupted makings are removed first. */
-export async function listSandboxes(
-  root: string,
-  provider: string,
-): Promise<{ id: string; session?: string }[]> {
+export async function listSandboxes(root: string, provider: string): Promise<ListedSandbox[]> {
   await sweepUnmade(root);
-  const found: { id: string; session?: string }[] = [];
+  const found: ListedSandbox[] = [];
   for (const name of await readdir(root).catch(() => [])) {
     const text = await readFileSlowly(join(root, name, RECORD), "utf8").catch(() => undefined);
     const record = text === undefined ? undefined : parseRecord(text);
@@ -170,5 +199,88 @@ function parseRecord(text: string): SandboxRecord | undefined {
 export function toFolderName(id: string): string {
   const name = id.replace(/[^A-Za-z0-9_.-]|^[.-]/g, (char) => `~${Buffer.from(char).toString("hex")}`);
   if (name.length <= 100) return name;
-  return `${name.slice(0, 60)}~${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
+  return `${name.slice(0, 60)}~${toKey(id, 32)}`;
+}
+
+/** The beginning of a text's hash. */
+export function toKey(text: string, length = 20): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, length);
+}
+
+/** Makes the parent folder of all sandboxes where it is missing; returns its real path. */
+export async function makeRoot(path: string): Promise<string> {
+  await makeFolder(path);
+  return realpath(path);
+}
+
+/** The real paths of the server's own folders, which no workspace may show: the root of all sandboxes, and others. */
+export async function resolveHidden(root: string, others: readonly string[] = []): Promise<string[]> {
+  return [root, ...(await Promise.all(others.map((path) => realpath(path).catch(() => path))))];
+}
+
+/** The real path of the directory that a client asked for, if any. A directory in `own`, sluice's data, is refused. */
+export async function resolveDirectory(
+  directory: string | undefined,
+  own: readonly string[],
+): Promise<string | undefined> {
+  if (directory === undefined) return undefined;
+  if (!isAbsolute(directory)) {
+    const detail = `The directory ${directory} is relative. Give an absolute path.`;
+    throw new SluiceError("invalid_request", detail);
+  }
+  const real = await realpathSlowly(directory).catch(() => undefined);
+  if (real === undefined || !(await statSlowly(real)).isDirectory()) {
+    const detail = `There is no directory ${directory} on the server. Make it, name another one, or leave it out for a private one.`;
+    throw new SluiceError("invalid_request", detail, { directory });
+  }
+  if (own.some((path) => isInside(real, path))) {
+    const detail = `The directory ${directory} belongs to sluice's own data. Name another one, or leave it out for a private one.`;
+    throw new SluiceError("invalid_request", detail, { directory });
+  }
+  return real;
+}
+
+/** Whether a client's directory has a folder for outputs already. */
+export async function hasOutputs(directory: string): Promise<boolean> {
+  return (await lstat(join(directory, "output")).catch(() => undefined)) !== undefined;
+}
+
+/** Fails where the directory is no folder any more: an agent with access to a parent folder could have put a link there. */
+export function demandDirectory(directory: string): void {
+  try {
+    OpenFolder.openReal(directory).close();
+  } catch (error) {
+    const detail = `The directory ${directory} is gone, or a link was put in its place. Bring it back, or make a session elsewhere.`;
+    throw new SluiceError("invalid_request", detail, { directory }, { cause: error });
+  }
+}
+
+/** A range of uids that no distribution assigns to users or containers. */
+const FIRST_UID = 1_900_000_000;
+const UIDS = 200_000_000;
+
+/**
+ * The user of a sandbox's processes when the server is root: the owner of the directory that they work in, else a user
+ * of the sandbox's own. Undefined where they run as the server's user.
+ */
+export async function findOwner(key: string, directory: string | undefined): Promise<Owner | undefined> {
+  if (process.geteuid?.() !== 0) return undefined;
+  if (directory !== undefined) {
+    const { uid, gid } = await stat(directory);
+    return uid === 0 ? undefined : { uid, gid };
+  }
+  const number = createHash("sha256").update(key).digest().readUInt32BE();
+  const uid = FIRST_UID + (number % UIDS);
+  // If the server itself runs in a container, this uid may not exist there.
+  return (await isMapped(uid)) ? { uid, gid: uid } : undefined;
+}
+
+async function isMapped(uid: number): Promise<boolean> {
+  if (process.platform !== "linux") return false;
+  // A failure is not caught: with an unreadable map an agent must not run as root.
+  const map = await readFile("/proc/self/uid_map", "utf8");
+  return map
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/).map(Number))
+    .some(([first = 0, , count = 0]) => uid >= first && uid < first + count);
 }

@@ -6,6 +6,9 @@ import type { Duplex } from "node:stream";
 import { SluiceError } from "../../contract/index.ts";
 import { access, stat } from "../../disk/on-the-spot.ts";
 import type { SpawnedProcess } from "../port.ts";
+import { homeFolder } from "../data-folder.ts";
+import { succeeds } from "./files/open-file.ts";
+import { isInside } from "./files/paths.ts";
 import { toOpenFlags } from "./processes/procfs.ts";
 
 export interface StartOptions {
@@ -51,23 +54,27 @@ export async function demandProgram(program: string, env: Readonly<Record<string
   const folders = program.includes("/") ? [""] : (env["PATH"] ?? "").split(delimiter);
   for (const folder of folders) {
     const file = folder === "" ? program : join(folder, program);
-    const runnable = await access(file, constants.X_OK).then(
-      () => true,
-      () => false,
-    );
-    if (runnable) return;
+    if (await succeeds(access(file, constants.X_OK))) return;
   }
   const detail = `The program ${program} was not found or cannot be run. Install it, or put its folder on the PATH of the server.`;
   throw new SluiceError("agent_not_installed", detail, { program });
 }
 
+/** Refuses a program whose folders would show a sandbox the user's home, the server's own data, or the whole disk. */
+export function refuseExposed(needs: readonly string[], hide: readonly string[]): void {
+  const home = homeFolder();
+  const kept = [...(home === "/" ? [] : [home]), ...hide];
+  const exposed = needs.find((need) => need === "/" || kept.some((path) => isInside(path, need)));
+  if (exposed === undefined) return;
+  const detail = `The program cannot be started in a sandbox: it would need all of ${exposed}, and with it a home or sluice's own data. Install it in a folder of its own.`;
+  throw new SluiceError("permission_denied", detail, { path: exposed });
+}
+
 async function demandFolder(folder: string): Promise<void> {
   const found = await stat(folder).catch(() => undefined);
   if (found?.isDirectory()) return;
-  throw new SluiceError(
-    "invalid_request",
-    `The folder ${folder} to work in is gone. Make it again, or choose another one.`,
-  );
+  const detail = `The folder ${folder} to work in is gone. Make it again, or choose another one.`;
+  throw new SluiceError("invalid_request", detail);
 }
 
 function toStartError(program: string, error: Error): SluiceError {

@@ -76,7 +76,7 @@ export function life(suite: Suite): void {
   });
 }
 
-export const TICKS = "(while :; do echo x >> ticks; sleep 0.01; done) &";
+const TICKS = "(while :; do echo x >> ticks; sleep 0.01; done) &";
 
 /** Gives a wrapper like the spool's: it writes to a folder of the host that the sandbox does not see. */
 async function withWrapper(

@@ -79,7 +79,7 @@ export async function waitFor<T>(look: () => Promise<T | undefined | false>): Pr
   for (;;) {
     const found = await look();
     if (found !== undefined && found !== false) return found;
-    if (Date.now() > deadline) assert.fail("waited for half a minute, in vain");
+    if (Date.now() > deadline) assert.fail("waited half a minute without result");
     await sleep(5);
   }
 }

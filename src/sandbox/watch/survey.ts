@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { isGone, OpenFolder } from "../host/files/open-folder.ts";
 import type { Slice } from "../host/slice.ts";
 import type { FileChange, WatchWarning } from "./changes.ts";
-import { Folder, Leaf, type LeafKind } from "./tree.ts";
+import { eachFolder, Folder, Leaf, type LeafKind } from "./tree.ts";
 import { toIdentity, toWarning, Watches } from "./watches.ts";
 
 /** Whether an event names the changed file. On other systems it may name another file, or none. */
@@ -19,7 +19,7 @@ interface SurveyOptions {
   report(type: FileChange["type"], path: string): void;
   warn(warning: WatchWarning): void;
   /** A folder was marked, so a call of `look` is due. */
-  stirred(): void;
+  onMarked(): void;
 }
 
 /** The known tree, with a watch on every folder. Compares marked folders with the disk and reports differences. */
@@ -36,8 +36,8 @@ export class Survey {
   constructor(options: SurveyOptions) {
     this.#options = options;
     this.#watches = new Watches({
-      stirred: (folder, type, name) => this.#onEvent(folder, type, name),
-      broken: (folder) => this.#mark(folder),
+      onEvent: (folder, type, name) => this.#onEvent(folder, type, name),
+      onBroken: (folder) => this.#mark(folder),
       warn: options.warn,
     });
   }
@@ -46,7 +46,6 @@ export class Survey {
     return this.#entries;
   }
 
-  /** Whether some folders have no watch. */
   get hasUnwatched(): boolean {
     return this.#watches.missing.size > 0;
   }
@@ -64,11 +63,7 @@ export class Survey {
   }
 
   markAll(): void {
-    const stack = [this.top];
-    for (let folder = stack.pop(); folder; folder = stack.pop()) {
-      this.#mark(folder);
-      for (const below of folder.folders.values()) stack.push(below);
-    }
+    for (const folder of eachFolder(this.top)) this.#mark(folder);
   }
 
   markUnwatched(): void {
@@ -94,11 +89,9 @@ export class Survey {
 
   close(): void {
     this.#closed = true;
-    const stack = [this.top];
-    for (let folder = stack.pop(); folder; folder = stack.pop()) {
+    for (const folder of eachFolder(this.top)) {
       this.#watches.end(folder);
       folder.removed = true;
-      for (const below of folder.folders.values()) stack.push(below);
     }
   }
 
@@ -130,12 +123,12 @@ export class Survey {
 
   async #compare(
     folder: Folder,
-    stirred: ReadonlySet<string> | undefined,
+    changed: ReadonlySet<string> | undefined,
     open: OpenFolder,
     slice: Slice,
   ): Promise<Folder[]> {
-    const names = stirred ?? this.#present(folder, open);
-    if (!stirred) {
+    const names = changed ?? this.#present(folder, open);
+    if (!changed) {
       const present = names as ReadonlySet<string>;
       for (const name of [...folder.leaves.keys(), ...folder.folders.keys()]) {
         if (!present.has(name)) this.#remove(folder, name);
@@ -253,7 +246,7 @@ export class Survey {
       folder.dirty = name === undefined || names.size >= MANY_NAMES ? "whole" : names.add(name);
     }
     this.#dirty.add(folder);
-    this.#options.stirred();
+    this.#options.onMarked();
   }
 
   #report(type: FileChange["type"], path: string): void {

@@ -2,9 +2,8 @@ import { lstatSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { Slice } from "../host/slice.ts";
 import { Backlog, type FileChange, type WatchWarning } from "./changes.ts";
-import { findDifferences, toSnapshot, type TreeSnapshot } from "./snapshot.ts";
 import { Survey } from "./survey.ts";
-import { CLOCK_TICK_MS } from "./tree.ts";
+import { CLOCK_TICK_MS, findDifferences, toSnapshot, type TreeSnapshot } from "./tree.ts";
 import { drained, onOverflow } from "./watches.ts";
 
 const DEBOUNCE_MS = 20;
@@ -81,7 +80,7 @@ class FolderWatcher implements Watcher {
         this.#waiters.wake();
       },
       warn: (warning) => this.#warn(warning),
-      stirred: () => this.#schedule(),
+      onMarked: () => this.#schedule(),
     });
     this.#offOverflow = onOverflow(() => this.#onOverflow());
     this.ready = this.#pass((slice) => this.#survey.begin(slice));

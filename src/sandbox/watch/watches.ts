@@ -6,10 +6,9 @@ import type { WatchWarning } from "./changes.ts";
 import type { Folder } from "./tree.ts";
 
 interface WatchesOptions {
-  /** The kernel has reported an event in a folder. */
-  stirred(folder: Folder, type: string, name: string | null): void;
+  onEvent(folder: Folder, type: string, name: string | null): void;
   /** The kernel has ended the watch of a folder. */
-  broken(folder: Folder): void;
+  onBroken(folder: Folder): void;
   warn(warning: WatchWarning): void;
 }
 
@@ -53,13 +52,13 @@ export class Watches {
   #begin(folder: Folder, path: string): void {
     const watcher = watch(path, { persistent: false }, (type, name) => {
       countEvent();
-      this.#options.stirred(folder, type, name);
+      this.#options.onEvent(folder, type, name);
     });
     watcher.on("error", () => {
       if (folder.watcher !== watcher) return;
       this.end(folder);
       this.missing.add(folder);
-      this.#options.broken(folder);
+      this.#options.onBroken(folder);
     });
     folder.watcher = watcher;
   }

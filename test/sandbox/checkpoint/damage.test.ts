@@ -1,8 +1,7 @@
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { PackWriter } from "../../../src/sandbox/checkpoint/storage/pack-writer.ts";
-import { sha256 } from "../../../src/sandbox/checkpoint/storage/integrity.ts";
+import { PackWriter, sha256 } from "../../../src/sandbox/checkpoint/storage/pack.ts";
 import { look, makeBench, plant, type Bench } from "./bench.ts";
 import { file, fill, folder } from "./hostility.ts";
 

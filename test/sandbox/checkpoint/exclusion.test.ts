@@ -3,15 +3,15 @@ import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, w
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { createCheckpoints } from "../../../src/sandbox/checkpoint/checkpoints.ts";
+import { readContent, Slab } from "../../../src/sandbox/checkpoint/content.ts";
 import {
   AGENT_CREDENTIALS,
   DEFAULT_EXCLUDES,
   HOME_CREDENTIALS,
 } from "../../../src/sandbox/checkpoint/exclusion.ts";
-import { createCheckpoints } from "../../../src/sandbox/checkpoint/checkpoints.ts";
-import { readContent, Slab } from "../../../src/sandbox/checkpoint/content.ts";
 import { StatCache } from "../../../src/sandbox/checkpoint/stat-cache.ts";
-import { sha256 } from "../../../src/sandbox/checkpoint/storage/integrity.ts";
+import { sha256 } from "../../../src/sandbox/checkpoint/storage/pack.ts";
 import { Slice } from "../../../src/sandbox/host/slice.ts";
 import { look, makeBench, makeFolder, plant } from "./bench.ts";
 import { fill, start } from "./hostility.ts";

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { sha256 } from "../../../src/sandbox/checkpoint/storage/integrity.ts";
+import { sha256 } from "../../../src/sandbox/checkpoint/storage/pack.ts";
 
 export function start(script: string, ...args: string[]): { stop(): Promise<void> } {
   const child = spawn(process.execPath, ["-e", script, ...args], { stdio: "ignore" });

@@ -7,8 +7,12 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { rolldown } from "rolldown";
 import { describe } from "vitest";
-import { createEgress, type Egress, type EgressOptions } from "../../../src/sandbox/egress/egress.ts";
-import type { EgressPrograms } from "../../../src/sandbox/programs.ts";
+import {
+  createEgress,
+  type Egress,
+  type EgressOptions,
+  type EgressPrograms,
+} from "../../../src/sandbox/egress/egress.ts";
 import { lives, waitFor } from "../workbench.ts";
 
 const SOURCE = resolve(import.meta.dirname, "../../../src/sandbox/egress");
@@ -217,7 +221,10 @@ async function bundle(folder: string): Promise<EgressPrograms> {
     preload: join(folder, "egress-preload.cjs"),
   };
   for (const name of ["host", "guest", "preload"] as const) {
-    const build = await rolldown({ input: join(SOURCE, name, "main.ts"), platform: "node" });
+    const build = await rolldown({
+      input: join(SOURCE, name === "host" ? "host/main.ts" : `${name}.ts`),
+      platform: "node",
+    });
     await build.write({ file: programs[name], format: name === "preload" ? "cjs" : "esm" });
     await build.close();
   }

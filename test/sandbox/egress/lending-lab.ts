@@ -3,8 +3,8 @@ import type { RequestListener } from "node:http";
 import { join } from "node:path";
 import { expect } from "vitest";
 import type { LentSecret } from "../../../src/contract/index.ts";
+import { keepTrust } from "../../../src/sandbox/egress/certificate.ts";
 import type { Egress, EgressOptions } from "../../../src/sandbox/egress/egress.ts";
-import { keepTrust } from "../../../src/sandbox/egress/trust.ts";
 import { EgressLab } from "./lab.ts";
 import { DESK_TOKEN, toDesk } from "./lending-desk.ts";
 

@@ -1,6 +1,5 @@
 import { assert, property, string } from "fast-check";
 import { describe, expect, it } from "vitest";
-import { toAddressKind } from "../../../src/sandbox/egress/host/address.ts";
 import {
   judge,
   parseHostPattern,
@@ -8,7 +7,8 @@ import {
   parsePrivateNames,
   toHosts,
 } from "../../../src/sandbox/egress/allow-list.ts";
-import { parseHostPort } from "../../../src/sandbox/egress/host-port.ts";
+import { parseHostPort } from "../../../src/sandbox/egress/connection.ts";
+import { toAddressKind } from "../../../src/sandbox/egress/host/dial.ts";
 
 const POLICY = {
   patterns: parseHostPatterns(

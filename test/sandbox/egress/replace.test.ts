@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { ReplaceStream } from "../../../src/sandbox/egress/host/substitution.ts";
+import { ReplaceStream } from "../../../src/sandbox/egress/host/lender.ts";
 
 const WORDS: readonly (readonly [string, string])[] = [
   ["PLACE", "the value"],

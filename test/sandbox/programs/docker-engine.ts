@@ -1,5 +1,5 @@
 import { createSqliteLog } from "../../../src/log/index.ts";
-import { createDockerProvider, type DockerProviderOptions } from "../../../src/sandbox/docker/index.ts";
+import { createDockerProvider, type DockerProviderOptions } from "../../../src/sandbox/docker/provider.ts";
 import { createEngine } from "../../../src/sessions/index.ts";
 
 /** `node program.mjs DATA PROVIDER PROMPT`: an engine of its own that starts one turn, to be killed in it. */

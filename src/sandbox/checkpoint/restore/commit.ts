@@ -10,9 +10,9 @@ import {
 } from "node:fs";
 import { SluiceError } from "../../../contract/index.ts";
 import { openRegularSync } from "../../host/files/open-file.ts";
-import { OpenFolder, SwappedFolder } from "../../host/files/open-folder.ts";
-import { ownerUid, type Owner } from "../../host/owner.ts";
+import { OpenFolder, ownerUid, splitPath, SwappedFolder } from "../../host/files/open-folder.ts";
 import type { Slice } from "../../host/slice.ts";
+import type { Owner } from "../../port.ts";
 import { MODE_BITS } from "../manifest.ts";
 import type { StatCache } from "../stat-cache.ts";
 import type { RestorePlan } from "./plan.ts";
@@ -86,21 +86,21 @@ class Parents {
     this.#own = own;
   }
 
-  look<T>(path: string, work: (at: string) => T): T {
-    const cut = path.lastIndexOf("/");
-    const parent = path.slice(0, Math.max(0, cut));
-    return work(this.#open(parent).at(path.slice(cut + 1)));
+  look<T>(path: string, work: (at: string, parent: OpenFolder, name: string) => T): T {
+    const { parent, name } = splitPath(path);
+    const folder = this.#open(parent);
+    return work(folder.at(name), folder, name);
   }
 
   /** As `look`, for a change of the parent folder itself. A folder that forbids it gets another mode meanwhile. */
   change(path: string, work: (at: string) => void): void {
-    this.look(path, (at) => {
-      const parent = this.#path ?? "";
-      if (this.#folder && parent !== "" && !this.#forced.has(parent)) {
-        const { mode, uid } = this.#folder.stat();
-        const isClosed = (mode & 0o300) !== 0o300 && uid === this.#own;
-        if (isClosed) this.#forced.set(parent, mode & MODE_BITS);
-        if (isClosed) this.#folder.chmod((mode & MODE_BITS) | 0o700);
+    this.look(path, (at, folder) => {
+      const { parent } = splitPath(path);
+      const { mode, uid } = folder.stat();
+      const isClosed = (mode & 0o300) !== 0o300 && uid === this.#own;
+      if (isClosed && parent !== "" && !this.#forced.has(parent)) {
+        this.#forced.set(parent, mode & MODE_BITS);
+        folder.chmod((mode & MODE_BITS) | 0o700);
       }
       work(at);
     });
@@ -108,10 +108,9 @@ class Parents {
 
   /** A folder that is gone, or is another user's, is left as it is. */
   setMode(path: string, mode: number): void {
-    this.look(path, (at) => {
+    this.look(path, (at, parent, name) => {
       if (lstatSync(at, { throwIfNoEntry: false }) === undefined) return;
-      const cut = path.lastIndexOf("/");
-      const folder = this.#open(path.slice(0, Math.max(0, cut))).open(path.slice(cut + 1));
+      const folder = parent.open(name);
       try {
         if (folder.stat().uid === this.#own) folder.chmod(mode);
       } finally {
@@ -158,11 +157,8 @@ function openFolder(root: string, path: string): OpenFolder {
   try {
     return OpenFolder.openReal(path === "" ? root : `${root}/${path}`, { readable: true });
   } catch (error) {
-    throw error instanceof SwappedFolder ? replaced(path) : error;
+    if (!(error instanceof SwappedFolder)) throw error;
+    const detail = `The folder ${path} was replaced while a checkpoint was being restored. Stop the program that writes there, and restore again.`;
+    throw new SluiceError("permission_denied", detail, { path });
   }
-}
-
-function replaced(path: string): SluiceError {
-  const detail = `The folder ${path} was replaced while a checkpoint was being restored. Stop whatever writes there and restore again.`;
-  return new SluiceError("permission_denied", detail, { path });
 }

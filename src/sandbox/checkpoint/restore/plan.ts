@@ -1,10 +1,10 @@
 import type { Stats } from "node:fs";
 import { SluiceError } from "../../../contract/index.ts";
+import { splitPath } from "../../host/files/open-folder.ts";
 import type { Slice } from "../../host/slice.ts";
-import { readContent, Slab } from "../content.ts";
+import { readContent, Slab, type Progress } from "../content.ts";
 import type { Exclusion } from "../exclusion.ts";
 import { MODE_BITS, type Entry, type FileEntry } from "../manifest.ts";
-import type { Progress } from "../progress.ts";
 import type { StatCache } from "../stat-cache.ts";
 import { walk, type Found } from "../walk.ts";
 
@@ -25,7 +25,7 @@ export interface Graft {
   readonly entries: readonly Entry[];
 }
 
-export interface PlanOptions {
+interface PlanOptions {
   readonly wanted: readonly Entry[];
   readonly exclusion: Exclusion;
   readonly cache: StatCache;
@@ -55,7 +55,7 @@ export async function planRestore(root: string, options: PlanOptions): Promise<R
     const here = fitting.get(entry.path);
     if (here === undefined) {
       demandRoom(entry, there.kept);
-      const above = newFolders.get(entry.path.slice(0, Math.max(0, entry.path.lastIndexOf("/"))));
+      const above = newFolders.get(splitPath(entry.path).parent);
       const graft = above ?? { path: entry.path, entries: [] };
       if (above === undefined) grafts.push(graft);
       graft.entries.push(entry);
@@ -86,8 +86,7 @@ async function compare(
   const found: Compared[] = [];
   const kept = new Set<string>();
   const keep = (path: string): void => {
-    for (let up = path; up !== "" && !kept.has(up); up = up.slice(0, Math.max(0, up.lastIndexOf("/"))))
-      kept.add(up);
+    for (let up = path; up !== "" && !kept.has(up); up = splitPath(up).parent) kept.add(up);
   };
   await walk(root, {
     exclusion: options.exclusion,
@@ -146,6 +145,6 @@ function isBelow(path: string, folders: ReadonlySet<string>): boolean {
 /** Refuses the whole restore if an entry that may not be removed is in the way of a new one. */
 function demandRoom(entry: Entry, kept: ReadonlySet<string>): void {
   if (!kept.has(entry.path)) return;
-  const detail = `The checkpoint has a ${entry.kind} at ${entry.path}, where there is now something that a restore never removes. Move it away and try again.`;
+  const detail = `The checkpoint has a ${entry.kind} at ${entry.path}, but the entry there now is one that a restore never removes. Move it away and try again.`;
   throw new SluiceError("invalid_request", detail, { path: entry.path });
 }

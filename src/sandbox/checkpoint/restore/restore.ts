@@ -2,15 +2,15 @@ import { SluiceError } from "../../../contract/index.ts";
 import { withFileErrors } from "../../host/files/open-file.ts";
 import { OpenFolder } from "../../host/files/open-folder.ts";
 import { removeEntry } from "../../host/files/remove-tree.ts";
-import type { Owner } from "../../host/owner.ts";
 import { Slice } from "../../host/slice.ts";
+import type { Owner } from "../../port.ts";
+import { Progress } from "../content.ts";
 import { Exclusion, STAGING_PREFIX } from "../exclusion.ts";
 import { demandRootNames, parseManifest, readEntries, toManifestKey } from "../manifest.ts";
 import type { CheckpointInfo, CheckpointRestored, RestoreOptions } from "../port.ts";
-import { Progress } from "../progress.ts";
 import type { CheckpointStore } from "../records.ts";
 import { StatCache } from "../stat-cache.ts";
-import { PieceReader } from "../storage/piece-reader.ts";
+import { PieceReader } from "../storage/content-index.ts";
 import { openRoots, type RootFolder } from "../walk.ts";
 import { commitRestore } from "./commit.ts";
 import { planRestore, type RestorePlan } from "./plan.ts";
@@ -41,12 +41,10 @@ export async function restoreCheckpoint(
   await store.index.refresh();
   const pages = await reader.readAll([...manifest.roots.values()].flatMap((root) => root.pages));
   const wanted = new Map(
-    await Promise.all(
-      [...manifest.roots].map(async ([name, root]) => {
-        const entries = await readEntries(root, (page) => pages.get(page));
-        return [name, { entries, exclude: root.exclude }] as const;
-      }),
-    ),
+    [...manifest.roots].map(([name, root]) => {
+      const entries = readEntries(root, (page) => pages.get(page));
+      return [name, { entries, exclude: root.exclude }] as const;
+    }),
   );
   const given = Object.entries(options.roots).filter(([name]) => wanted.has(name));
   const roots = await openRoots(Object.fromEntries(given), { never: store.never, make: true });
@@ -89,7 +87,7 @@ export async function restoreCheckpoint(
     for (const { folder, stagingName } of restores) await removeEntry(folder, stagingName);
     for (const folder of opened) folder.close();
   }
-  progress.end();
+  progress.report();
   return { info, work: toWork(restores, staged, progress, reader) };
 }
 

@@ -12,19 +12,18 @@ import {
   type Stats,
 } from "node:fs";
 import { fileError } from "../../host/files/open-file.ts";
-import { FolderCursor } from "../../host/files/folder-cursor.ts";
-import type { OpenFolder } from "../../host/files/open-folder.ts";
+import { FolderCursor, type OpenFolder } from "../../host/files/open-folder.ts";
 import type { Slice } from "../../host/slice.ts";
-import { PIECE_BYTES } from "../content.ts";
+import type { Owner } from "../../port.ts";
+import { PIECE_BYTES, type Progress } from "../content.ts";
 import { MODE_BITS, toPieces, type Entry, type FileEntry } from "../manifest.ts";
-import type { Progress } from "../progress.ts";
-import { corrupt } from "../storage/integrity.ts";
+import { corrupt } from "../storage/pack.ts";
 import type { Graft } from "./plan.ts";
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = constants;
 
 interface StagingOptions {
-  readonly owner: { readonly uid: number; readonly gid: number } | undefined;
+  readonly owner: Owner | undefined;
   readonly slice: Slice;
   readonly progress: Progress;
 }
@@ -91,7 +90,7 @@ export class StagingFolder {
       const { entry } = file;
       const fd = this.#reopen(file);
       try {
-        if ((await this.#hash(fd)) !== entry.sha256) throw corrupt(entry.path, "is not what its pieces make");
+        if ((await this.#hash(fd)) !== entry.sha256) throw corrupt(entry.path, "does not match its hash");
         this.#finish(fd, entry);
       } finally {
         closeSync(fd);

@@ -1,8 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { CheckpointStorage } from "../port.ts";
-import { corrupt, sha256 } from "./integrity.ts";
-import { parsePack, parsePackHead, toPackKey, type WrittenPack } from "./pack.ts";
+import { corrupt, parsePack, parsePackHead, sha256, toPackKey, type WrittenPack } from "./pack.ts";
 
 const MAGIC = "SLI1";
 const PREFIX = "indexes/";
@@ -123,11 +122,20 @@ export class ContentIndex {
   }
 
   async #cache(key: string, bytes: Uint8Array): Promise<void> {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    const file = join(this.#folder, key.slice(PREFIX.length));
-    const fresh = `${file}.${process.pid}.${Math.random().toString(36).slice(2)}`;
-    await writeFile(fresh, bytes, { mode: 0o600 });
+    await replaceCached(join(this.#folder, key.slice(PREFIX.length)), bytes);
+  }
+}
+
+/** Writes a file of the cache in one step. */
+export async function replaceCached(file: string, content: Uint8Array | string): Promise<void> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  const fresh = `${file}.${process.pid}.${Math.random().toString(36).slice(2)}`;
+  try {
+    await writeFile(fresh, content, { mode: 0o600 });
     await rename(fresh, file);
+  } catch (error) {
+    await rm(fresh, { force: true });
+    throw error;
   }
 }
 
@@ -157,4 +165,70 @@ function parsePart(key: string, bytes: Uint8Array): WrittenPack[] {
     packs.push({ sha256: name, pieces: Array.from({ length: count }, readHash) });
   }
   return packs;
+}
+
+const AT_ONCE = 3;
+
+/** Reads pieces pack by pack, each pack once, and fetches the next packs ahead. */
+export class PieceReader {
+  readonly #index: ContentIndex;
+  packs = 0;
+
+  constructor(index: ContentIndex) {
+    this.#index = index;
+  }
+
+  async readAll(pieces: readonly string[]): Promise<{ get(piece: string): Uint8Array }> {
+    const found = new Map<string, Uint8Array>();
+    await this.eachOf(pieces, (piece, bytes) => {
+      // A copy, so that a page does not keep its whole pack in memory.
+      found.set(piece, Uint8Array.from(bytes));
+    });
+    return { get: (piece) => found.get(piece) ?? missing(piece) };
+  }
+
+  /** Calls `use` once for each piece, one after the other. */
+  async eachOf(
+    pieces: readonly string[],
+    use: (piece: string, bytes: Uint8Array) => Promise<void> | void,
+  ): Promise<void> {
+    const groups = [...(await this.#group(pieces))];
+    const fetches: Promise<Map<string, Buffer>>[] = [];
+    const fetchNext = (): void => {
+      const next = groups[fetches.length];
+      if (next === undefined) return;
+      const fetch = this.#index.readPack(next[0]);
+      // A rejection is handled later, when this fetch is awaited.
+      fetch.catch(() => {});
+      fetches.push(fetch);
+    };
+    for (let n = 0; n < AT_ONCE; n++) fetchNext();
+    try {
+      for (const [n, [, wanted]] of groups.entries()) {
+        const pack = await fetches[n];
+        this.packs += 1;
+        fetches[n] = Promise.resolve(new Map());
+        fetchNext();
+        for (const piece of wanted) await use(piece, pack?.get(piece) ?? missing(piece));
+      }
+    } finally {
+      await Promise.allSettled(fetches);
+    }
+  }
+
+  async #group(pieces: readonly string[]): Promise<Map<string, Set<string>>> {
+    if (pieces.some((piece) => !this.#index.has(piece))) await this.#index.refreshFromPacks();
+    const groups = new Map<string, Set<string>>();
+    for (const piece of pieces) {
+      const pack = this.#index.packOf(piece) ?? missing(piece);
+      const group = groups.get(pack);
+      if (group) group.add(piece);
+      else groups.set(pack, new Set([piece]));
+    }
+    return groups;
+  }
+}
+
+function missing(piece: string): never {
+  throw corrupt(`the piece ${piece}`, "is in no pack");
 }

@@ -1,10 +1,12 @@
 import { link, lstat, mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { SluiceError } from "../../../contract/index.ts";
-import { withFileErrors } from "../../host/files/open-file.ts";
+import { ignoring, withFileErrors } from "../../host/files/open-file.ts";
 import type { CheckpointStorage } from "../port.ts";
 
 const STALE_MS = 60 * 60 * 1000;
+/** For a `catch`: the error of a missing key. */
+const absent = ignoring("ENOENT", "ENOTDIR");
 
 /** A storage in the folder `path`: each key is a file, closed to other users. */
 export function createFolderStorage(path: string): CheckpointStorage {
@@ -132,9 +134,4 @@ async function sweep(scratch: string): Promise<void> {
     const found = await lstat(file).catch(absent);
     if (found && Date.now() - found.mtimeMs > STALE_MS) await rm(file, { force: true });
   }
-}
-
-function absent(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== "ENOENT" && error.code !== "ENOTDIR") throw error;
-  return undefined;
 }

@@ -2,7 +2,7 @@ import { setTimeout } from "node:timers/promises";
 import { AwsClient } from "aws4fetch";
 import { SluiceError } from "../../../contract/index.ts";
 import type { CheckpointStorage } from "../port.ts";
-import { sha256 } from "./integrity.ts";
+import { sha256 } from "./pack.ts";
 
 export interface S3StorageOptions {
   /** Such as `https://s3.eu-central-1.amazonaws.com`. */
@@ -160,7 +160,7 @@ class S3Bucket {
     const text = new TextDecoder().decode(answer.bytes.subarray(0, 2000));
     const said = /<Code>([^<]*)<\/Code>/.exec(text)?.[1] ?? "no reason given";
     const { endpoint, bucket } = this.#options;
-    const detail = `${endpoint} answered ${answer.status} (${said}) to ${request.method} ${request.key ?? ""} in the bucket ${bucket}. Check the bucket's name, its region, and what the keys may do.`;
+    const detail = `${endpoint} answered ${answer.status} (${said}) to ${request.method} ${request.key ?? ""} in the bucket ${bucket}. Check the bucket's name, its region, and the permissions of the keys.`;
     return new SluiceError("internal", detail, { s3: said, s3Status: answer.status });
   }
 

@@ -1,12 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { KeptOutput, MAX_OUTPUT_BYTES, TIMEOUT_MS } from "../../host/processes/exec.ts";
 import type { ExecOptions, ExecResult } from "../../port.ts";
 import type { EngineAddress } from "../engine.ts";
-import { readExitCode, startExec, type ExecSpec, type ExecTarget } from "./api.ts";
-import { CommandOutput, FirstLine, FrameSplitter } from "./output.ts";
+import { FirstLine, FrameSplitter, readExitCode, startExec, type ExecSpec, type ExecTarget } from "./api.ts";
 
-const HOUR_MS = 3_600_000;
-const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 const KILLED = 137;
 
 /** Runs a shell command in a container to its end; a timeout or an abort ends its whole process group. */
@@ -16,7 +14,7 @@ export async function runCommand(
   command: string,
   options: ExecOptions & { readonly onStuck: () => void },
 ): Promise<ExecResult> {
-  const { input, timeoutMs = HOUR_MS, signal, maxOutputBytes: limit = MAX_OUTPUT_BYTES } = options;
+  const { input, timeoutMs = TIMEOUT_MS, signal, maxOutputBytes: limit = MAX_OUTPUT_BYTES } = options;
   signal?.throwIfAborted();
   const marker = randomBytes(16).toString("hex");
   const { id, stream } = await startExec(address, { ...target, argv: toCommandArgv(command, marker) });
@@ -158,4 +156,44 @@ exit $s`;
 /** Signals a process group, and prints the result. The pid has to come from a shim. */
 function toSignalArgv(pid: number, signal: NodeJS.Signals): string[] {
   return ["/bin/sh", "-c", 'kill -s "$1" -- "-$2"; echo $?', "sh", signal.slice("SIG".length), String(pid)];
+}
+
+/** One output of a command: its first bytes up to a limit, until the shim's marker says that the command has ended. */
+class CommandOutput {
+  readonly #marker: Buffer;
+  readonly #kept: KeptOutput;
+  readonly #onEnd: (exitCode: number) => void;
+  #held = Buffer.alloc(0);
+  #isEnded = false;
+
+  constructor(options: { marker: string; limit: number; onEnd: (exitCode: number) => void }) {
+    this.#marker = Buffer.from(`${options.marker} `);
+    this.#kept = new KeptOutput(options.limit);
+    this.#onEnd = options.onEnd;
+  }
+
+  push(chunk: Buffer): void {
+    if (this.#isEnded) return;
+    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    const at = bytes.indexOf(this.#marker);
+    const line = at === -1 ? null : /^\d+(?=\n)/.exec(bytes.toString("latin1", at + this.#marker.length));
+    // The end of the chunk may be the beginning of a marker.
+    const safe = at === -1 ? Math.max(0, bytes.length - this.#marker.length) : at;
+    this.#kept.push(bytes.subarray(0, safe));
+    this.#held = line ? Buffer.alloc(0) : Buffer.from(bytes.subarray(safe));
+    if (!line) return;
+    this.#isEnded = true;
+    this.#onEnd(Number(line[0]));
+  }
+
+  /** The kept output, including bytes held back for a marker that never came. */
+  text(): string {
+    this.#kept.push(this.#held);
+    this.#held = Buffer.alloc(0);
+    return this.#kept.text();
+  }
+
+  note(name: string): string {
+    return this.#kept.note(name);
+  }
 }

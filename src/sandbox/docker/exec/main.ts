@@ -2,9 +2,16 @@ import { once } from "node:events";
 import { writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { readProcess } from "../../host/processes/procfs.ts";
-import { inspectExec, readExitCode, startExec } from "./api.ts";
-import { FirstLine, FrameSplitter } from "./output.ts";
-import { takeTicket, writeReport, type ExecReport } from "./ticket.ts";
+import {
+  FirstLine,
+  FrameSplitter,
+  inspectExec,
+  readExitCode,
+  startExec,
+  takeTicket,
+  writeReport,
+  type ExecReport,
+} from "./api.ts";
 
 const FAILED = 125;
 const KILLED = 137;
@@ -56,9 +63,8 @@ async function main(file: string): Promise<number> {
   clearInterval(look);
   const exitCode = (await readExitCode(address, id)) ?? KILLED;
   if (!first.isRead) {
-    const said = complaint.trim();
-    const error = `the command ended at once with code ${exitCode}${said === "" ? "" : ` (${said})`}`;
-    await report({ error });
+    const reason = complaint.trim() === "" ? "" : ` (${complaint.trim()})`;
+    await report({ error: `the command ended at once with code ${exitCode}${reason}` });
   }
   await reported;
   return exitCode;

@@ -7,7 +7,7 @@ import {
 import { isIP, type Socket } from "node:net";
 import { pipeline } from "node:stream/promises";
 import { connect as connectTls } from "node:tls";
-import { parseHostPort, toAuthority } from "../host-port.ts";
+import { parseHostPort, toAuthority } from "../connection.ts";
 import { dial, type DialOptions } from "./dial.ts";
 import type { Lender } from "./lender.ts";
 import { prepareRequest, toInward } from "./message.ts";
@@ -102,10 +102,10 @@ export async function connectTo(target: Target, options: ForwardOptions): Promis
  */
 export async function dialKnown(host: string, port: number, options: ForwardOptions): Promise<Socket> {
   const { lender } = options;
-  const isMeant = (await lender?.for(host, port)) !== undefined;
-  if (!isMeant && lender?.isKnown(host, port)) throw onlyByName(host, port);
+  const getsSecrets = (await lender?.for(host, port)) !== undefined;
+  if (!getsSecrets && lender?.isKnown(host, port)) throw onlyByName(host, port);
   const socket = await dial(host, port, options);
-  if (isMeant) lender?.remember(socket.remoteAddress, port);
+  if (getsSecrets) lender?.remember(socket.remoteAddress, port);
   return socket;
 }
 

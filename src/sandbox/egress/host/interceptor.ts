@@ -5,8 +5,8 @@ import { issueCertificate, LEAF_DAYS, type Certified } from "../certificate.ts";
 import { peek, splice } from "../connection.ts";
 import { TLS_HANDSHAKE } from "./client-hello.ts";
 import { forwardTo, type ForwardOptions, type Target } from "./forward.ts";
+import type { Substitution } from "./lender.ts";
 import { answerWith } from "./refusal.ts";
-import type { Substitution } from "./substitution.ts";
 import { upgradeTo } from "./web-socket.ts";
 
 interface InterceptorOptions extends ForwardOptions {
@@ -43,13 +43,9 @@ export class Interceptor {
   /** Serves a client in the place of `upstream`. The first bytes decide the protocol. */
   async take(
     client: Socket,
-    {
-      host,
-      port,
-      socket: upstream,
-      substitution,
-    }: Destination & { socket: Socket; substitution: Substitution },
+    to: Destination & { socket: Socket; substitution: Substitution },
   ): Promise<void> {
+    const { host, port, socket: upstream, substitution } = to;
     upstream.on("error", () => upstream.destroy());
     const protocol = await peek<Protocol>(client, upstream, { decide: toProtocol, otherwise: "other" });
     if (protocol === "other") {

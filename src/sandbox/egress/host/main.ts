@@ -95,7 +95,6 @@ class Presence {
     this.#timer = setTimeout(onGone, Math.max(graceMs, FIRST_MS));
   }
 
-  /** Counts a new connection. */
   add(connection: Socket): void {
     clearTimeout(this.#timer);
     this.#open.add(connection);

@@ -2,9 +2,9 @@ import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import zlib, { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
-import { toAuthority } from "../host-port.ts";
+import { toAuthority } from "../connection.ts";
+import { ReplaceStream, type Headers, type Substitution } from "./lender.ts";
 import { Refusal } from "./refusal.ts";
-import { type Headers, ReplaceStream, type Substitution } from "./substitution.ts";
 
 /** A longer body is sent in chunks: its new length is not known before its end. */
 const LONGEST_KEPT = 8 * 1024 * 1024;
@@ -36,7 +36,11 @@ export async function prepareRequest(
   const inBody = substitution?.inBody(request.headers["content-type"] ?? "") ?? [];
   if (inBody.length === 0 || !hasBody(request)) return { headers, send };
   const decoders = createDecoders(request.headers["content-encoding"]);
-  if (decoders === undefined) throw unreadableBody(request.headers["content-encoding"]);
+  if (decoders === undefined) {
+    const coding = JSON.stringify(request.headers["content-encoding"]);
+    const text = `sluice: secrets may be put into the body of this request, and a body coded with ${coding} cannot be read here. Send it as it is, or with gzip, deflate or br.\n`;
+    throw new Refusal(415, text);
+  }
   const replace = new ReplaceStream(isSecure ? inBody : []);
   const length = decoders.length > 0 ? Infinity : Number(request.headers["content-length"] ?? Infinity);
   if (length > LONGEST_KEPT) {
@@ -61,7 +65,7 @@ export function toOutwardHeaders(
 ): Headers {
   const { substitution, isSecure } = where;
   if (substitution === undefined) return given;
-  if (!isSecure && substitution.isMeantIn(given)) throw onlyByTls(where);
+  if (!isSecure && substitution.hasPlaceholder(given)) throw onlyByTls(where);
   const kept = Object.entries(given).filter(([name]) => !PARTIAL.test(name));
   const headers = Object.fromEntries(kept);
   return {
@@ -77,8 +81,8 @@ export function toInward(answer: IncomingMessage, substitution: Substitution | u
   if (substitution === undefined) return { status, reason, headers: given, through: [] };
   const coding = answer.headers["transfer-encoding"]?.trim().toLowerCase() ?? "chunked";
   const decoders = coding === "chunked" ? createDecoders(answer.headers["content-encoding"]) : undefined;
-  if (decoders === undefined) throw unreadableAnswer();
-  if (status === 206 || given["content-range"] !== undefined) throw partialAnswer();
+  if (decoders === undefined) throw new Refusal(502, UNREADABLE_ANSWER);
+  if (status === 206 || given["content-range"] !== undefined) throw new Refusal(502, PARTIAL_ANSWER);
   const rawNames = answer.rawHeaders.filter((_text, at) => at % 2 === 0);
   const {
     "content-length": _length,
@@ -90,6 +94,11 @@ export function toInward(answer: IncomingMessage, substitution: Substitution | u
   const through = [...(isEmpty ? [] : decoders), substitution.createStream()];
   return { status, reason: substitution.scrub(reason), headers, through };
 }
+
+const UNREADABLE_ANSWER =
+  "sluice: the answer is coded in a way that cannot be read here, and secrets may be in it: it is not passed on.\n";
+const PARTIAL_ANSWER =
+  "sluice: the host sent a part of its answer, and it may be the part of a secret: it is not passed on. Ask for the whole of it.\n";
 
 /** These ask for a part of an answer, in which half a secret would not be found, or for compression. */
 const PARTIAL = /^(range|if-range|request-range|accept-encoding)$/;
@@ -109,27 +118,6 @@ function onlyByTls({ host, port }: { host: string; port: number }): Refusal {
     403,
     `sluice: this request to ${toAuthority(host, port)} holds the placeholder of a secret, and secrets go by TLS only: anybody on the way could read it.\n` +
       `Ask for https://${host} instead.\n`,
-  );
-}
-
-function unreadableBody(coding: string | undefined): Refusal {
-  return new Refusal(
-    415,
-    `sluice: secrets may be put into the body of this request, and a body coded with ${JSON.stringify(coding)} cannot be read here. Send it as it is, or with gzip, deflate or br.\n`,
-  );
-}
-
-function unreadableAnswer(): Refusal {
-  return new Refusal(
-    502,
-    "sluice: the answer is coded in a way that cannot be read here, and secrets may be in it: it is not passed on.\n",
-  );
-}
-
-function partialAnswer(): Refusal {
-  return new Refusal(
-    502,
-    "sluice: the host sent a part of its answer, and it may be the part of a secret: it is not passed on. Ask for the whole of it.\n",
   );
 }
 
@@ -156,16 +144,12 @@ export function refuseFraming({ headers, httpVersion }: IncomingMessage): void {
   const coding = headers["transfer-encoding"];
   if (coding === undefined) return;
   if (coding.trim().toLowerCase() !== "chunked") {
-    throw new Refusal(
-      400,
-      "sluice: the only transfer coding of a request that the proxy passes on is chunked.\n",
-    );
+    const text = "sluice: the only transfer coding of a request that the proxy passes on is chunked.\n";
+    throw new Refusal(400, text);
   }
   if (headers["content-length"] !== undefined || httpVersion === "1.0") {
-    throw new Refusal(
-      400,
-      "sluice: the request says in two ways how long its body is; send only one of them.\n",
-    );
+    const text = "sluice: the request says in two ways how long its body is; send only one of them.\n";
+    throw new Refusal(400, text);
   }
 }
 

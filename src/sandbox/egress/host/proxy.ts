@@ -1,10 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { isIP, type Socket } from "node:net";
-import { peek, splice } from "../connection.ts";
-import { isLoopbackHost, parseHostPort } from "../host-port.ts";
+import { isLoopbackHost, parseHostPort, peek, splice } from "../connection.ts";
 import { PRESENCE_PATH } from "../protocol.ts";
-import { toAddressKind } from "./address.ts";
 import { TLS_HANDSHAKE, toServerName } from "./client-hello.ts";
+import { toAddressKind } from "./dial.ts";
 import { dialKnown, forward, type ForwardOptions } from "./forward.ts";
 import type { Interceptor } from "./interceptor.ts";
 import { answerRaw, answerWith, Refusal, toRefusal } from "./refusal.ts";
@@ -33,7 +32,7 @@ export function createProxy(options: ProxyOptions): Server {
   server.on("connection", (socket: Socket) => {
     open.add(socket);
     socket.on("close", () => open.delete(socket));
-    if (open.size > (options.maxConnections ?? 512)) answerRaw(socket, tooMany());
+    if (open.size > (options.maxConnections ?? 512)) answerRaw(socket, new Refusal(503, TOO_MANY));
   });
   server.on("connect", (request: IncomingMessage, socket: Socket, head: Buffer) => {
     void tunnel(request, socket, head, options);
@@ -56,8 +55,10 @@ async function tunnel(
 ): Promise<void> {
   socket.on("error", () => socket.destroy());
   try {
-    const { host, port } = parseHostPort(request.url ?? "") ?? {};
-    if (host === undefined || port === undefined) throw notATarget(request.url);
+    const { url = "" } = request;
+    const { host, port } = parseHostPort(url) ?? {};
+    if (host === undefined || port === undefined)
+      throw new Refusal(400, `sluice: CONNECT needs host:port, not ${JSON.stringify(url)}.\n`);
     const { interceptor, lender } = options;
     const substitution = await lender?.for(host, port);
     const upstream = await dialKnown(host, port, options);
@@ -104,23 +105,12 @@ function greet(request: IncomingMessage, response: ServerResponse, options: Prox
   options.onGuest?.(request.socket);
 }
 
-function notATarget(target: string | undefined): Refusal {
-  return new Refusal(400, `sluice: CONNECT needs host:port, not ${JSON.stringify(target ?? "")}.\n`);
-}
-
-function tooMany(): Refusal {
-  return new Refusal(
-    503,
-    "sluice: this sandbox has too many connections open at once; close some, then try again.\n",
-  );
-}
+const TOO_MANY = "sluice: this sandbox has too many connections open at once; close some, then try again.\n";
 
 function toClientError(error: NodeJS.ErrnoException): Refusal {
   if (error.code === "HPE_HEADER_OVERFLOW") {
     return new Refusal(431, "sluice: the request's headers are larger than 32 KB.\n");
   }
-  return new Refusal(
-    400,
-    `sluice: this is no HTTP request that the proxy understands (${error.code ?? error.message}).\n`,
-  );
+  const text = `sluice: this is no HTTP request that the proxy understands (${error.code ?? error.message}).\n`;
+  return new Refusal(400, text);
 }

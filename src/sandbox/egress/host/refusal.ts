@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isIP, type Socket } from "node:net";
-import { isLoopbackHost, toAuthority } from "../host-port.ts";
+import { isLoopbackHost, toAuthority } from "../connection.ts";
 
 /** An answer of the proxy's own, in words that an agent and a person can act on. */
 export class Refusal extends Error {
@@ -21,16 +21,14 @@ export function notAllowed(host: string, port: number): Refusal {
   );
 }
 
-export function insideTheHost(host: string, port: number, found: string): Refusal {
+export function inPrivateNetwork(host: string, port: number, found: string): Refusal {
   const authority = toAuthority(host, port);
   const isAddress = isIP(host) !== 0 || isLoopbackHost(host);
   const remedy = isAddress
     ? `To allow it all the same, name it with its port: create the session with ${example(authority)}.\n`
     : `To allow it all the same, create the session with ${JSON.stringify({ network: { allow: [authority], private: [host] } })}, or the server with SLUICE_PRIVATE_HOSTS=${host}.\n`;
-  return new Refusal(
-    403,
-    `sluice: this sandbox may not reach ${authority}: it lies in the network of the machine that runs sluice (${found}).\n${remedy}`,
-  );
+  const text = `sluice: this sandbox may not reach ${authority}: it lies in the network of the machine that runs sluice (${found}).\n${remedy}`;
+  return new Refusal(403, text);
 }
 
 export function neverReachable(host: string, port: number, found: string): Refusal {
@@ -42,10 +40,8 @@ export function neverReachable(host: string, port: number, found: string): Refus
 }
 
 export function onlyByName(host: string, port: number): Refusal {
-  return new Refusal(
-    403,
-    `sluice: this sandbox may not reach ${toAuthority(host, port)} by its address: it belongs to a host that secrets may go to. Use the host's name.\n`,
-  );
+  const text = `sluice: this sandbox may not reach ${toAuthority(host, port)} by its address: it belongs to a host that secrets may go to. Use the host's name.\n`;
+  return new Refusal(403, text);
 }
 
 export function unreachable(host: string, port: number, why: string): Refusal {

@@ -125,7 +125,6 @@ export function scrubText(forms: SecretForms, text: string): string {
   return Buffer.concat([scrubber.write(bytes), scrubber.end()]).toString("latin1");
 }
 
-/** A scrubber as a stream. */
 export class ScrubStream extends Transform {
   readonly #scrubber: Scrubber;
   readonly #idleMs: number | undefined;

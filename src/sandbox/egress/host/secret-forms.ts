@@ -1,7 +1,7 @@
 import type { LentSecret } from "../../../contract/launch.ts";
 
 /** A secret, and its replacement. */
-export type Secret = Pick<LentSecret, "placeholder" | "value">;
+type Secret = Pick<LentSecret, "placeholder" | "value">;
 
 /** A byte sequence with several possible bytes at each position. */
 type Word = readonly (readonly number[])[];

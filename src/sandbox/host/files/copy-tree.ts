@@ -1,9 +1,11 @@
-import { chownSync, lstatSync, readlinkSync, utimesSync, type Stats } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { chownSync, lstatSync, readlinkSync, renameSync, utimesSync, type Stats } from "node:fs";
 import { readdir, type FileHandle } from "node:fs/promises";
 import { SluiceError } from "../../../contract/index.ts";
-import type { Owner } from "../owner.ts";
+import type { Owner } from "../../port.ts";
 import { createFile, fileError, openRegular } from "./open-file.ts";
 import { OpenFolder } from "./open-folder.ts";
+import { removeEntry } from "./remove-tree.ts";
 
 /** A sparse file can claim any size; no real file is larger than this. */
 const FILE_LIMIT = 16 * 1024 * 1024 * 1024;
@@ -27,7 +29,7 @@ interface Entry {
  * Copies an entry of one open folder into another, under a free name. Modes and times stay, set-user-id bits do not.
  * Links stay links. Every file on either side is reached through its open folder.
  */
-export async function copyEntry(from: Entry, to: Entry, options: CopyOptions = {}, level = 0): Promise<void> {
+async function copyEntry(from: Entry, to: Entry, options: CopyOptions = {}, level = 0): Promise<void> {
   const found = lstatSync(from.folder.at(from.name));
   if (found.isSymbolicLink()) {
     const owner = options.owner ?? ownerOfCopy(found);
@@ -146,4 +148,65 @@ function isBlank(bytes: Buffer): boolean {
 /** The owner of a copy. Only root can keep the owner of the source; another user's copies are the user's own. */
 function ownerOfCopy({ uid, gid }: Stats): Owner | undefined {
   return process.geteuid?.() === 0 && uid !== 0 ? { uid, gid } : undefined;
+}
+
+type NamedEntry = Entry & { readonly name: string };
+
+/** Moves an entry between open folders, also to another disk. `given` is the new path as the caller gave it. */
+export async function moveEntry(
+  from: NamedEntry,
+  to: NamedEntry,
+  { overwrite, given }: { overwrite: boolean; given: string },
+): Promise<void> {
+  if (!overwrite) demandFree(to, given);
+  try {
+    await renameOver(from, to, { overwrite });
+  } catch (error) {
+    // The workspace may be a user's folder on another disk than the rest of the sandbox.
+    if ((error as NodeJS.ErrnoException).code !== "EXDEV") throw error;
+    await moveToOtherDisk(from, to, { overwrite });
+  }
+}
+
+/** Fails where the new path exists: without `overwrite` a move must not destroy an entry. */
+function demandFree({ folder, name }: NamedEntry, given: string): void {
+  const found = lstatSync(folder.at(name), { throwIfNoEntry: false });
+  if (found === undefined) return;
+  const detail = `${given} exists already. Choose another name, or ask to overwrite it.`;
+  throw new SluiceError("invalid_request", detail);
+}
+
+const IN_THE_WAY = new Set(["EEXIST", "EISDIR", "ENOTDIR", "ENOTEMPTY"]);
+
+/** Renames. The kernel replaces a file by itself; another entry at the target is removed first, if allowed. */
+async function renameOver(
+  from: NamedEntry,
+  to: NamedEntry,
+  { overwrite }: { overwrite: boolean },
+): Promise<void> {
+  const rename = (): void => renameSync(from.folder.at(from.name), to.folder.at(to.name));
+  try {
+    rename();
+  } catch (error) {
+    if (!overwrite || !IN_THE_WAY.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    await removeEntry(to.folder, to.name);
+    rename();
+  }
+}
+
+/** Copies under a temporary name, and renames when the copy is complete. */
+async function moveToOtherDisk(
+  from: NamedEntry,
+  to: NamedEntry,
+  options: { overwrite: boolean },
+): Promise<void> {
+  const copy = { folder: to.folder, name: `.sluice-move-${randomBytes(8).toString("hex")}` };
+  try {
+    await copyEntry(from, copy);
+    await renameOver(copy, to, options);
+  } catch (error) {
+    await removeEntry(copy.folder, copy.name).catch(() => {});
+    throw error;
+  }
+  await removeEntry(from.folder, from.name);
 }

@@ -1,15 +1,13 @@
 import type { Stats } from "node:fs";
-import { lstat, readdir, rmdir } from "node:fs/promises";
+import { lstat, readdir, rmdir, type FileHandle } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
-import { SluiceError } from "../../../contract/index.ts";
+import { SluiceError, type Launch } from "../../../contract/index.ts";
 import type { FileContent, FileEntry, OpenedFile, SandboxFiles, SandboxPaths } from "../../port.ts";
+import { moveEntry } from "./copy-tree.ts";
 import { withEntry, withFolder, type Found, type InFolder, type LookupOptions } from "./lookup.ts";
-import { moveEntry } from "./move.ts";
-import { fileError, openRegular, withFileErrors } from "./open-file.ts";
+import { fileError, openForWriting, openRegular, readAll, readExactly, withFileErrors } from "./open-file.ts";
 import { isInside, outside, toHostSpelling, toMappedPath, type Namespace } from "./paths.ts";
-import { readAll, readExactly } from "./read-file.ts";
 import { removeEntry } from "./remove-tree.ts";
-import { openForWriting } from "./write-file.ts";
 
 /** How many entries of a folder are read in parallel. */
 const AT_ONCE = 256;
@@ -28,10 +26,9 @@ interface HostFilesOptions {
   readonly namespace: Namespace;
 }
 
-/** A path of a caller. */
-interface Said {
-  /** Absolute and normalised. */
-  readonly path: string;
+interface GivenPath {
+  /** The path inside the sandbox, absolute and normalised. */
+  readonly inside: string;
   /** The path that is looked up, `..` included. */
   readonly start: string;
 }
@@ -50,14 +47,14 @@ export class HostFiles implements SandboxFiles {
 
   read(path: string): Promise<Uint8Array> {
     return this.#withEntry(path, { follow: true }, async (found) => {
-      const handle = await openRegular(this.#inFolder(path, found).folder.at(found.name ?? ""));
+      const handle = await this.#openRegular(path, found);
       return readAll(handle, path).finally(() => handle.close());
     });
   }
 
   open(path: string): Promise<OpenedFile> {
     return this.#withEntry(path, { follow: true }, async (found) => {
-      const handle = await openRegular(this.#inFolder(path, found).folder.at(found.name ?? ""));
+      const handle = await this.#openRegular(path, found);
       try {
         const { size } = await handle.stat();
         return { size, content: readExactly(handle, size) };
@@ -73,7 +70,7 @@ export class HostFiles implements SandboxFiles {
     return this.#withEntry(path, how, async (found) => {
       const entry = this.#inFolder(path, found);
       const { owner } = this.#namespace;
-      const handle = await openForWriting(entry, { said: path, owner, mode: options.mode });
+      const handle = await openForWriting(entry, { given: path, owner, mode: options.mode });
       try {
         // Node takes iterables, too; its types do not say so.
         await handle.writeFile(content as Uint8Array);
@@ -81,6 +78,13 @@ export class HostFiles implements SandboxFiles {
         await handle.close();
       }
     });
+  }
+
+  /** Writes the files of a launch. A relative path begins at the home. */
+  async writeLaunchFiles(files: Launch["files"] = []): Promise<void> {
+    for (const { path, content, mode = 0o600 } of files) {
+      await this.write(path, content, { mode, base: this.#paths.home });
+    }
   }
 
   symlink(path: string, target: string): Promise<void> {
@@ -93,15 +97,14 @@ export class HostFiles implements SandboxFiles {
 
   list(path: string): Promise<FileEntry[]> {
     return withFileErrors(path, async () => {
-      const said = this.#say(path);
-      const options = { said: path };
-      return withFolder(this.#namespace, said.start, options, async (folder, found) => {
+      const parsed = this.#parse(path);
+      return withFolder(this.#namespace, parsed.start, { given: path }, async (folder, found) => {
         const names = (await readdir(folder.path)).sort();
         const entries: FileEntry[] = [];
         for (let at = 0; at < names.length; at += AT_ONCE) {
           const pending = names.slice(at, at + AT_ONCE).map(async (name) => {
             const stats = await lstat(folder.at(name)).catch(() => undefined);
-            return stats && toEntry(join(toShownPath(said, path, found.path), name), stats);
+            return stats && toEntry(join(toShownPath(parsed, path, found.path), name), stats);
           });
           entries.push(...(await Promise.all(pending)).filter((entry) => entry !== undefined));
         }
@@ -115,32 +118,33 @@ export class HostFiles implements SandboxFiles {
   }
 
   stat(path: string): Promise<FileEntry> {
-    return this.#withEntry(path, {}, async ({ folder, name, path: found }, said) => {
+    return this.#withEntry(path, {}, async ({ folder, name, path: found }, parsed) => {
       const stats = name === undefined ? folder.stat() : await lstat(folder.at(name));
-      return toEntry(toShownPath(said, path, found), stats);
+      return toEntry(toShownPath(parsed, path, found), stats);
     });
   }
 
   mkdir(path: string): Promise<void> {
     return withFileErrors(path, () =>
-      withFolder(this.#namespace, this.#say(path).start, { said: path, make: true }, async () => {}),
+      withFolder(this.#namespace, this.#parse(path).start, { given: path, make: true }, async () => {}),
     );
   }
 
   /** The folder of a path as a path of the host, without symlinks. */
   locate(path: string): Promise<string> {
     return withFileErrors(path, () =>
-      withFolder(this.#namespace, this.#say(path).start, { said: path }, async (_, { host }) => host),
+      withFolder(this.#namespace, this.#parse(path).start, { given: path }, async (_, { host }) => host),
     );
   }
 
-  /** As `locate`, for the folder that a command runs in. */
-  async locateWorkFolder(path: string): Promise<string> {
-    return this.locate(path).catch((cause: unknown) => {
+  /** The folder that a command runs in, by its paths inside the sandbox and on the host. */
+  async locateWorkFolder(path: string): Promise<{ inside: string; host: string }> {
+    const host = await this.locate(path).catch((cause: unknown) => {
       if (!(cause instanceof SluiceError) || cause.code !== "file_not_found") throw cause;
       const detail = `There is no folder ${path} in the sandbox. Make it, or name another.`;
       throw new SluiceError("invalid_request", detail, {}, { cause });
     });
+    return { inside: this.#parse(path).inside, host };
   }
 
   move(from: string, to: string, options: { overwrite?: boolean } = {}): Promise<void> {
@@ -152,7 +156,7 @@ export class HostFiles implements SandboxFiles {
         const destination = this.#removable(to, target);
         if (isInside(destination.host, origin.host) && destination.host !== origin.host)
           throw fileError("EINVAL");
-        await moveEntry(origin, destination, { overwrite, said: to });
+        await moveEntry(origin, destination, { overwrite, given: to });
       });
     });
   }
@@ -168,23 +172,24 @@ export class HostFiles implements SandboxFiles {
 
   #withEntry<T>(
     path: string,
-    { base, ...options }: Omit<LookupOptions, "said"> & { base?: string | undefined },
-    work: (found: Found, said: Said) => Promise<T>,
+    { base, ...options }: Omit<LookupOptions, "given"> & { base?: string | undefined },
+    work: (found: Found, parsed: GivenPath) => Promise<T>,
   ): Promise<T> {
     return withFileErrors(path, () => {
-      const said = this.#say(path, base);
-      return withEntry(this.#namespace, said.start, { ...options, said: path }, (found) => work(found, said));
+      const parsed = this.#parse(path, base);
+      const lookup = { ...options, given: path };
+      return withEntry(this.#namespace, parsed.start, lookup, (found) => work(found, parsed));
     });
   }
 
   /** Refuses a path that by its text alone is outside; the lookup checks the rest. */
-  #say(path: string, base: string = this.#paths.workspace): Said {
-    const { said, host } = toMappedPath(path, this.#paths, base, this.#host);
+  #parse(path: string, base: string = this.#paths.workspace): GivenPath {
+    const { inside, host } = toMappedPath(path, this.#paths, base, this.#host);
     const start = isAbsolute(path) ? path : `${base}/${path}`;
     // A sandbox that mounts nothing has host paths. There a pinned path is only another name, and is translated.
     const hasHostPaths = this.#namespace.respell !== undefined;
     return {
-      path: said,
+      inside,
       start: hasHostPaths && isAbsolute(path) ? toHostSpelling(path, host, this.#host) : start,
     };
   }
@@ -194,23 +199,28 @@ export class HostFiles implements SandboxFiles {
     return host === this.#host.outputs;
   }
 
-  #inFolder(said: string, found: Found): InFolder {
-    if (found.name === undefined) throw outside(said);
+  #openRegular(given: string, found: Found): Promise<FileHandle> {
+    const { folder, name } = this.#inFolder(given, found);
+    return openRegular(folder.at(name));
+  }
+
+  #inFolder(given: string, found: Found): InFolder {
+    if (found.name === undefined) throw outside(given);
     return found as InFolder;
   }
 
   /** Refuses a mount, a hidden folder, and the parents of either. */
-  #removable(said: string, found: Found): InFolder {
+  #removable(given: string, found: Found): InFolder {
     const { mounts, hidden } = this.#namespace;
     const kept = [...mounts.map(({ host }) => host), ...hidden];
-    if (kept.some((path) => isInside(path, found.host))) throw outside(said);
-    return this.#inFolder(said, found);
+    if (kept.some((path) => isInside(path, found.host))) throw outside(given);
+    return this.#inFolder(given, found);
   }
 }
 
-/** The path for the answer: as the caller named it, or, if it has `..` in it, as it was found. */
-function toShownPath(said: Said, path: string, found: string): string {
-  return path.split("/").includes("..") ? found : said.path;
+/** The path for the answer: as the caller gave it, or, if it has `..` in it, as it was found. */
+function toShownPath({ inside }: GivenPath, path: string, found: string): string {
+  return path.split("/").includes("..") ? found : inside;
 }
 
 function toEntry(path: string, found: Stats): FileEntry {

@@ -26,8 +26,8 @@ export interface Found {
 export type InFolder = Found & { readonly name: string };
 
 export interface LookupOptions {
-  /** The path in the caller's words, for refusals. */
-  readonly said: string;
+  /** The path as the caller gave it, for refusals. */
+  readonly given: string;
   /** Whether the last name of the path is followed if it is a link. */
   readonly follow?: boolean;
   /** Whether missing folders of the path are made. */
@@ -41,12 +41,7 @@ export async function withEntry<T>(
   options: LookupOptions,
   work: (found: Found) => Promise<T>,
 ): Promise<T> {
-  const lookup = new Lookup(namespace, path, options);
-  try {
-    return await work(lookup.entry());
-  } finally {
-    lookup.close();
-  }
+  return withLookup(new Lookup(namespace, path, options), (lookup) => work(lookup.entry()));
 }
 
 /** Looks up a folder and works in it; the last name may be a link. */
@@ -56,10 +51,15 @@ export async function withFolder<T>(
   options: Omit<LookupOptions, "follow">,
   work: (folder: OpenFolder, found: { readonly path: string; readonly host: string }) => Promise<T>,
 ): Promise<T> {
-  const lookup = new Lookup(namespace, path, options);
-  try {
+  return withLookup(new Lookup(namespace, path, options), (lookup) => {
     const { folder, ...found } = lookup.folder();
-    return await work(folder, found);
+    return work(folder, found);
+  });
+}
+
+async function withLookup<T>(lookup: Lookup, work: (lookup: Lookup) => Promise<T>): Promise<T> {
+  try {
+    return await work(lookup);
   } finally {
     lookup.close();
   }
@@ -98,14 +98,8 @@ class Lookup {
       const folder = this.#open();
       if (this.#pending.length > 0) this.#step(name);
       else if (!this.#options.follow || !this.#followLast(name)) {
-        const { path, host } = this.#here();
-        return {
-          folder,
-          name,
-          path: posix.join(path, name),
-          host: posix.join(host, name),
-          isLinked: this.#isLinked,
-        };
+        const path = posix.join(this.#path, name);
+        return { folder, name, path, host: posix.join(this.#host, name), isLinked: this.#isLinked };
       }
     }
   }
@@ -171,7 +165,7 @@ class Lookup {
   #respell(path: string): true {
     const other =
       this.#links === 0 ? undefined : this.#namespace.respell?.(posix.join(path, ...this.#pending));
-    if (other === undefined) throw outside(this.#options.said);
+    if (other === undefined) throw outside(this.#options.given);
     this.#countLink();
     this.#restart(split(other));
     return true;
@@ -243,7 +237,7 @@ class Lookup {
   }
 
   #open(): OpenFolder {
-    if (this.#mount === undefined) throw outside(this.#options.said);
+    if (this.#mount === undefined) throw outside(this.#options.given);
     this.#folder ??= OpenFolder.openReal(this.#mount.host);
     return this.#folder;
   }
@@ -256,7 +250,7 @@ class Lookup {
   /** A dangling link is refused: an agent could make its target lead anywhere before it is used. */
   #toRefusal(error: unknown): unknown {
     const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
-    return this.#isLinked && isMissing ? outside(this.#options.said) : error;
+    return this.#isLinked && isMissing ? outside(this.#options.given) : error;
   }
 }
 

@@ -13,7 +13,7 @@ import {
   symlinkSync,
   type Stats,
 } from "node:fs";
-import type { Owner } from "../owner.ts";
+import type { Owner } from "../../port.ts";
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
@@ -33,6 +33,17 @@ export class SwappedFolder extends Error {
     super(`${path} was replaced by a link`);
     this.name = "SwappedFolder";
   }
+}
+
+/** The uid of a sandbox's files on this host. */
+export function ownerUid(owner: Owner | undefined): number | undefined {
+  return owner?.uid ?? process.geteuid?.();
+}
+
+/** Whether the mode gives a user a right: to read (4), to write (2), or to execute or enter (1). */
+export function hasRight({ uid, gid, mode }: Stats, user: Owner, right: number): boolean {
+  const shift = uid === user.uid ? 6 : gid === user.gid ? 3 : 0;
+  return ((mode >> shift) & right) !== 0;
 }
 
 /** Whether a folder could not be opened because it is gone, or because its path has a symlink. */
@@ -150,16 +161,11 @@ function tryToMake(path: string | Buffer, mode = 0o777): boolean {
 }
 
 /** Makes missing folders in `parent`, and gives those of the server's user to `owner`. No link is followed. */
-export function makeFolders(
-  parent: string,
-  names: readonly string[],
-  options: { owner: Owner | undefined; mode?: number },
-): void {
-  const { owner, mode = 0o700 } = options;
+export function makeFolders(parent: string, names: readonly string[], owner: Owner | undefined): void {
   const folder = OpenFolder.openReal(parent);
   try {
     for (const name of names) {
-      const made = folder.make(name, { mode });
+      const made = folder.make(name, { mode: 0o700 });
       try {
         const { uid } = made.stat();
         if (owner !== undefined && uid !== owner.uid && uid === process.geteuid?.()) {
@@ -171,5 +177,67 @@ export function makeFolders(
     }
   } finally {
     folder.close();
+  }
+}
+
+/** The parent of a relative path, "" for the top, and the last name. */
+export function splitPath(path: string): { parent: string; name: string } {
+  const cut = path.lastIndexOf("/");
+  return { parent: path.slice(0, Math.max(0, cut)), name: path.slice(cut + 1) };
+}
+
+/** The levels that are held open, each by a descriptor. */
+const MOST_HELD = 64;
+
+/**
+ * Opens folders below an open one by their relative paths, name by name and through no symlink. The parents of the last
+ * folder stay open, because the next folder is mostly near it.
+ */
+export class FolderCursor {
+  readonly #top: OpenFolder;
+  readonly #held: { readonly name: string; readonly folder: OpenFolder }[] = [];
+  /** The last folder, if it lies deeper than `MOST_HELD`. */
+  #deep: OpenFolder | undefined;
+
+  /** The caller closes `top`. */
+  constructor(top: OpenFolder) {
+    this.#top = top;
+  }
+
+  /** The folder of a relative path, "" for the top; it stays open until the next call. */
+  open(path: string): OpenFolder {
+    const names = path === "" ? [] : path.split("/");
+    const held = names.slice(0, MOST_HELD);
+    const shared = held.findIndex((name, level) => this.#held[level]?.name !== name);
+    this.#release(shared === -1 ? held.length : shared);
+    for (const name of held.slice(this.#held.length)) {
+      this.#held.push({ name, folder: this.#last.open(name) });
+    }
+    for (const name of names.slice(MOST_HELD)) {
+      const next = (this.#deep ?? this.#last).open(name);
+      this.#deep?.close();
+      this.#deep = next;
+    }
+    return this.#deep ?? this.#last;
+  }
+
+  /** The open folder of an entry, and the entry's name. */
+  entry(path: string): { folder: OpenFolder; name: string } {
+    const { parent, name } = splitPath(path);
+    return { folder: this.open(parent), name };
+  }
+
+  close(): void {
+    this.#release(0);
+  }
+
+  get #last(): OpenFolder {
+    return this.#held.at(-1)?.folder ?? this.#top;
+  }
+
+  #release(levels: number): void {
+    this.#deep?.close();
+    this.#deep = undefined;
+    for (const { folder } of this.#held.splice(levels)) folder.close();
   }
 }

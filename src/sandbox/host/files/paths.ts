@@ -1,14 +1,13 @@
 import { realpathSync } from "node:fs";
 import { dirname, isAbsolute, join, normalize, relative, sep } from "node:path";
 import { SluiceError } from "../../../contract/index.ts";
-import type { SandboxPaths } from "../../port.ts";
-import type { Owner } from "../owner.ts";
+import type { Owner, SandboxPaths } from "../../port.ts";
 import { fileError } from "./open-file.ts";
 
 /** A path of the API, and its path on the host. */
 interface MappedPath {
-  /** The caller's path, absolute and normalised. */
-  readonly said: string;
+  /** The path inside the sandbox, absolute and normalised. */
+  readonly inside: string;
   readonly host: string;
 }
 
@@ -31,11 +30,11 @@ export function toMappedPath(
   host: SandboxPaths = paths,
 ): MappedPath {
   if (path.includes("\0")) throw new SluiceError("invalid_request", "A path cannot hold a NUL byte.");
-  const said = trim(isAbsolute(path) ? normalize(path) : join(base, path));
-  if (!isAbsolute(path) && !isInside(said, base)) throw outside(path);
+  const inside = trim(isAbsolute(path) ? normalize(path) : join(base, path));
+  if (!isAbsolute(path) && !isInside(inside, base)) throw outside(path);
   const names = [...namesOf(paths, host), ...namesOfPinned(host)];
   for (const [prefix, root] of names) {
-    if (isInside(said, prefix)) return { said, host: trim(join(root, relative(prefix, said))) };
+    if (isInside(inside, prefix)) return { inside, host: trim(join(root, relative(prefix, inside))) };
   }
   throw outside(path);
 }
@@ -63,10 +62,13 @@ function namesOf(paths: SandboxPaths, host: SandboxPaths): (readonly [string, st
   ];
 }
 
-/** The folders between a root and an entry below it, the outermost first. */
-export function foldersBetween(root: string, path: string): string[] {
-  const parts = relative(root, path).split(sep).slice(0, -1);
-  return parts.map((_, index) => join(root, ...parts.slice(0, index + 1)));
+/** The folders between a root and the entries below it, the outermost first. */
+export function foldersAbove(paths: readonly string[], root: string): string[] {
+  const found = paths.flatMap((path) => {
+    const parts = relative(root, path).split(sep).slice(0, -1);
+    return parts.map((_, index) => join(root, ...parts.slice(0, index + 1)));
+  });
+  return [...new Set(found)].sort();
 }
 
 export function isInside(path: string, root: string): boolean {

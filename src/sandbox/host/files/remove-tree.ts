@@ -2,8 +2,10 @@ import { randomBytes } from "node:crypto";
 import { renameSync } from "node:fs";
 import { lstat, readdir, rmdir, unlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
+import { ignoring } from "./open-file.ts";
 import { OpenFolder } from "./open-folder.ts";
 
+const absent = ignoring("ENOENT");
 /** An agent that still runs may put entries back again and again. */
 const TRIES = 20;
 /** Errors that mean: an entry was put into the folder meanwhile, or replaced it. */
@@ -113,9 +115,4 @@ function openParent(path: string): OpenFolder | undefined {
   } catch (error) {
     return absent(error as NodeJS.ErrnoException);
   }
-}
-
-function absent(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== "ENOENT") throw error;
-  return undefined;
 }

@@ -1,8 +1,10 @@
 import { constants, mkdir, readdir, rmdir } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { access, readFile, stat, writeFile } from "../../../disk/on-the-spot.ts";
-import { findParentGroup } from "./delegated-group.ts";
+import { ignoring, succeeds } from "../files/open-file.ts";
+import { isInside } from "../files/paths.ts";
+import { readProcesses } from "./procfs.ts";
 
 /**
  * A version 2 control group with the processes of one sandbox: no process can leave it by forking. It needs no
@@ -49,16 +51,16 @@ export class Cgroup {
 
   /** Ends all members at once; false where the kernel is too old, and the caller has to kill each. */
   kill(): Promise<boolean> {
-    return this.#write("cgroup.kill", "1");
+    return writeSetting(this.path, "cgroup.kill", "1");
   }
 
   /** Freezes or resumes all members, and waits until the kernel has done it; false where it cannot. */
   async freeze(frozen: boolean): Promise<boolean> {
-    if (!(await this.#write("cgroup.freeze", frozen ? "1" : "0"))) return false;
+    if (!(await writeSetting(this.path, "cgroup.freeze", frozen ? "1" : "0"))) return false;
     for (let tries = 0; tries < 500; tries++) {
       const events = await readFile(join(this.path, "cgroup.events"), "utf8").catch(() => "");
       if (events.includes(`frozen ${frozen ? 1 : 0}`)) return true;
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      await sleep(2);
     }
     return false;
   }
@@ -73,14 +75,6 @@ export class Cgroup {
     return (entries ?? [])
       .filter((entry) => entry.isDirectory())
       .map((entry) => join(entry.parentPath, entry.name));
-  }
-
-  async #write(name: string, value: string): Promise<boolean> {
-    // "r+" never creates the file: on a kernel without it the write has to fail.
-    return writeFile(join(this.path, name), value, { flag: "r+" }).then(
-      () => true,
-      () => false,
-    );
   }
 }
 
@@ -125,15 +119,15 @@ export function parseGroups(text: string): { controllers: readonly string[]; pat
 
 /** Makes a group, but not its parents: those belong to the host. */
 export async function makeGroup(path: string): Promise<void> {
-  await mkdir(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== "EEXIST") throw error;
-  });
+  await mkdir(path).catch(ignoring("EEXIST"));
 }
 
 /** For a `catch`: a missing group has no members. Another failure says nothing about them, and is thrown. */
-function gone(error: NodeJS.ErrnoException): undefined {
-  if (error.code === "ENOENT" || error.code === "ENODEV") return undefined;
-  throw error;
+const gone = ignoring("ENOENT", "ENODEV");
+
+/** Writes a file of a group; false where that fails. "r+" never creates it: on a kernel without it the write has to fail. */
+export function writeSetting(group: string, name: string, value: string): Promise<boolean> {
+  return succeeds(writeFile(join(group, name), value, { flag: "r+" }));
 }
 
 /** Removes a group, with retries: a process that was just killed keeps its group busy for a moment. */
@@ -146,4 +140,97 @@ export async function removeGroup(path: string): Promise<void> {
     if (code !== "EBUSY") return;
     await sleep(10);
   }
+}
+
+/**
+ * The group that sandboxes' groups are made in: the nearest one from the delegated group upwards that hands down memory
+ * and pids, else the delegated group itself. Undefined where the server may make no group.
+ */
+async function findParentGroup(): Promise<string | undefined> {
+  const own = /^0::(.*)$/m.exec(await readFile("/proc/self/cgroup", "utf8").catch(() => ""))?.[1];
+  if (own === undefined) return undefined;
+  // A pure version 2 host mounts it at the first path, a hybrid one at the second, beside the version 1 controllers.
+  for (const mount of ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]) {
+    if (!(await isWritable(join(mount, own))) || !(await succeeds(access(join(mount, "cgroup.controllers")))))
+      continue;
+    const delegated = toDelegated(join(mount, own));
+    for (let path = delegated; isInside(path, mount); path = dirname(path)) {
+      const enabled = await readFile(join(path, "cgroup.subtree_control"), "utf8").catch(() => "");
+      if (/\bmemory\b/.test(enabled) && /\bpids\b/.test(enabled) && (await isWritable(path))) return path;
+    }
+    await handDown(delegated, ["memory", "pids", "cpu"]);
+    return delegated;
+  }
+  return undefined;
+}
+
+/** Whether the server may put processes into a group. */
+export function isWritable(group: string): Promise<boolean> {
+  return succeeds(access(join(group, "cgroup.procs"), constants.W_OK));
+}
+
+/** The group of the server itself, below the group that was delegated to it. `DelegateSubgroup=` of systemd may name it, too. */
+const SERVER_GROUP = "sluice-server";
+
+const handedDown = new Map<string, Promise<void>>();
+
+/** The group that was delegated to the server, which may have moved itself into a group below it. */
+export function toDelegated(own: string): string {
+  return basename(own) === SERVER_GROUP ? dirname(own) : own;
+}
+
+/** Enables these controllers for the groups below this one, as far as the kernel and its owner permit. */
+export function handDown(group: string, controllers: readonly string[]): Promise<void> {
+  const key = `${group} ${controllers.join(" ")}`;
+  const work = handedDown.get(key) ?? handDownNow(group, controllers);
+  handedDown.set(key, work);
+  return work;
+}
+
+async function handDownNow(group: string, controllers: readonly string[]): Promise<void> {
+  const [available, enabled] = await Promise.all(
+    ["cgroup.controllers", "cgroup.subtree_control"].map((name) => readWords(join(group, name))),
+  );
+  const missing = controllers.filter((name) => available?.includes(name) && !enabled?.includes(name));
+  for (const name of missing) {
+    // EBUSY: a group with processes of its own hands no controller down. Under systemd's Delegate=yes they are ours.
+    if ((await enable(group, name)) === "EBUSY" && (await moveOut(group))) await enable(group, name);
+  }
+}
+
+/** Moves the server and its descendants into a group below; false where the group has other processes, too. */
+async function moveOut(group: string): Promise<boolean> {
+  const leaf = join(group, SERVER_GROUP);
+  if (!(await succeeds(mkdir(leaf, { recursive: true })))) return false;
+  // Until the group is empty: a child may start meanwhile.
+  for (let tries = 0; tries < 20; tries++) {
+    const pids = (await readWords(join(group, "cgroup.procs"))).map(Number);
+    if (pids.length === 0) return true;
+    if (!(await areOurs(pids))) return false;
+    for (const pid of pids) await writeFile(join(leaf, "cgroup.procs"), String(pid)).catch(() => {});
+  }
+  return false;
+}
+
+async function areOurs(pids: readonly number[]): Promise<boolean> {
+  const parents = new Map((await readProcesses()).map((row) => [row.pid, row.parent]));
+  return pids.every((pid) => {
+    for (let at: number | undefined = pid; at !== undefined; at = parents.get(at)) {
+      if (at === process.pid) return true;
+    }
+    // A process that has just ended does not count.
+    return !parents.has(pid);
+  });
+}
+
+function enable(group: string, controller: string): Promise<string | undefined> {
+  return writeFile(join(group, "cgroup.subtree_control"), `+${controller}`, { flag: "r+" }).then(
+    () => undefined,
+    (error: NodeJS.ErrnoException) => error.code,
+  );
+}
+
+async function readWords(file: string): Promise<string[]> {
+  const text = await readFile(file, "utf8").catch(() => "");
+  return text.split(/\s+/).filter(Boolean);
 }

@@ -1,10 +1,8 @@
-import { constants } from "node:fs";
 import { dirname, join } from "node:path";
 import { SluiceError } from "../../../contract/index.ts";
-import { access, readFile, writeFile } from "../../../disk/on-the-spot.ts";
+import { readFile } from "../../../disk/on-the-spot.ts";
 import type { SandboxLimits } from "../../port.ts";
-import { makeGroup, parseGroups, removeGroup } from "./cgroup.ts";
-import { handDown } from "./delegated-group.ts";
+import { handDown, isWritable, makeGroup, parseGroups, removeGroup, writeSetting } from "./cgroup.ts";
 
 type Controller = "memory" | "pids" | "cpu";
 const CONTROLLERS: readonly Controller[] = ["memory", "pids", "cpu"];
@@ -46,7 +44,7 @@ export class Controllers {
     if (memory !== undefined && memoryBytes !== undefined)
       demand(await limitMemory(memory, memoryBytes), "memory", memory);
     if (pids !== undefined && processes !== undefined)
-      demand(await write(pids, "pids.max", String(processes)), "processes", pids);
+      demand(await writeSetting(pids, "pids.max", String(processes)), "processes", pids);
     if (cpu !== undefined && cpus !== undefined) demand(await limitCpus(cpu, cpus), "processor time", cpu);
   }
 
@@ -90,46 +88,34 @@ async function ofVersion1(controller: Controller, name: string): Promise<string 
   if (mount === undefined || group === undefined) return undefined;
   // In a container the path may be the host's path, which does not exist below the mount.
   for (const parent of [join(mount, group), mount]) {
-    const writable = await access(join(parent, "cgroup.procs"), constants.W_OK).then(
-      () => true,
-      () => false,
-    );
-    if (writable) return join(parent, name);
+    if (await isWritable(parent)) return join(parent, name);
   }
   return undefined;
 }
 
 /** Sets the limit of memory; true where it holds. Not every kernel can limit swap, so a failure of that is ignored. */
 async function limitMemory(group: string, bytes: number): Promise<boolean> {
-  if (await write(group, "memory.max", String(bytes))) {
-    await write(group, "memory.swap.max", "0");
+  if (await writeSetting(group, "memory.max", String(bytes))) {
+    await writeSetting(group, "memory.swap.max", "0");
     return true;
   }
-  const limited = await write(group, "memory.limit_in_bytes", String(bytes));
-  await write(group, "memory.memsw.limit_in_bytes", String(bytes));
+  const limited = await writeSetting(group, "memory.limit_in_bytes", String(bytes));
+  await writeSetting(group, "memory.memsw.limit_in_bytes", String(bytes));
   return limited;
 }
 
 async function limitCpus(group: string, cpus: number): Promise<boolean> {
   const period = 100_000;
   const quota = Math.max(1_000, Math.round(cpus * period));
-  if (await write(group, "cpu.max", `${quota} ${period}`)) return true;
-  await write(group, "cpu.cfs_period_us", String(period));
-  return write(group, "cpu.cfs_quota_us", String(quota));
+  if (await writeSetting(group, "cpu.max", `${quota} ${period}`)) return true;
+  await writeSetting(group, "cpu.cfs_period_us", String(period));
+  return writeSetting(group, "cpu.cfs_quota_us", String(quota));
 }
 
 function demand(limited: boolean, what: string, group: string): void {
   if (limited) return;
   const detail = `The limit of ${what} cannot be set on the control group ${group}, so nothing is started without it. Give the server back its rights there, or run it where it may make groups.`;
   throw new SluiceError("internal", detail, { group });
-}
-
-/** "r+" never creates the file: on a kernel without it the write has to fail. */
-function write(group: string, name: string, value: string): Promise<boolean> {
-  return writeFile(join(group, name), value, { flag: "r+" }).then(
-    () => true,
-    () => false,
-  );
 }
 
 async function count(group: string, names: readonly string[], event: string): Promise<number> {

@@ -4,13 +4,14 @@ import { promisify } from "node:util";
 import { SluiceError } from "../../../contract/index.ts";
 import { access, readFile, rm, writeFile } from "../../../disk/on-the-spot.ts";
 import type { SandboxLimits } from "../../port.ts";
-import { DiskLimit, type LimitedFolders } from "../disk/disk-limit.ts";
+import { DiskLimit, type LimitedFolders } from "../disk-limit.ts";
+import { succeeds } from "../files/open-file.ts";
 import type { SandboxFolder, SandboxRecord } from "../folder.ts";
+import { startProgram, type StartOptions } from "../start.ts";
 import { CANNOT_JOIN, Cgroup, toGroupPrefix } from "./cgroup.ts";
 import { Controllers, type ControllerPaths } from "./controllers.ts";
 import { freezeMembers, killMembers, pauseMembers, resumeMembers } from "./kill.ts";
-import type { LimitMark } from "./limit-mark.ts";
-import { Members } from "./members.ts";
+import { Members, type LimitMark } from "./members.ts";
 
 const run = promisify(execFile);
 
@@ -62,8 +63,7 @@ export class Enclosure {
   static async relocate(folder: SandboxFolder, record: SandboxRecord): Promise<SandboxRecord> {
     const { cgroup, controllers, ...rest } = record;
     const parents = [cgroup, ...Object.values(controllers ?? {})].flatMap((path) => path ?? []).map(dirname);
-    const found = parents.map((path) => access(path).then(() => true));
-    if ((await Promise.all(found).catch(() => [false])).every(Boolean)) return record;
+    if (await allExist(parents)) return record;
     const moved = { ...rest, ...(await Enclosure.locate(folder.key, record.limits)) };
     await folder.make(moved);
     return moved;
@@ -85,12 +85,21 @@ export class Enclosure {
 
   async #buildPrefix(reports: boolean): Promise<readonly string[]> {
     const known = this.#prefix;
-    if (known !== undefined && (await this.#isMade())) return known;
+    // Another server may have removed the groups.
+    if (known !== undefined && (await allExist(this.#groups))) return known;
     await rm(this.#verdictFile, { force: true });
     const prefix = [...toGroupPrefix(await this.#makeGroups()), ...this.#markPrefix];
     if (!reports) await prove(prefix);
     this.#prefix = prefix;
     return prefix;
+  }
+
+  /** Starts a program as a member of the sandbox; returns its pid. It outlives the server. */
+  async start(argv: readonly string[], options: StartOptions): Promise<number> {
+    const child = await startProgram([...(await this.prefix()), ...argv], options);
+    child.unref();
+    await this.members.add(child.pid as number);
+    return child.pid as number;
   }
 
   /** Adds a started command to the members, and waits for its result. */
@@ -110,7 +119,7 @@ export class Enclosure {
   async #killNow(why: string | undefined): Promise<void> {
     const verdict = why ?? (await this.#controllers.verdict());
     if (verdict !== undefined) await this.#remember(verdict);
-    this.#disk?.rest();
+    this.#disk?.unwatch();
     this.#prefix = undefined;
     await killMembers(this.members, this.#cgroup);
     await this.#controllers.remove();
@@ -150,12 +159,10 @@ export class Enclosure {
     const own = this.#cgroup === undefined ? [] : [this.#cgroup.path];
     return [...new Set([...own, ...this.#controllers.groups])];
   }
+}
 
-  /** Whether the groups exist: another server may have removed them. */
-  async #isMade(): Promise<boolean> {
-    const found = this.#groups.map((path) => access(path).then(() => true));
-    return (await Promise.all(found).catch(() => [false])).every(Boolean);
-  }
+function allExist(paths: readonly string[]): Promise<boolean> {
+  return succeeds(Promise.all(paths.map((path) => access(path))));
 }
 
 /** The folders that a sandbox's disk limit measures. */

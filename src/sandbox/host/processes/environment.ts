@@ -34,16 +34,9 @@ export function buildEnvironment(sources: EnvironmentSources): Record<string, st
 }
 
 /** A fixed list of names: SSH often passes other variables that begin with LC_, with any content. */
-const LOCALE = ["LANG", "LANGUAGE"].concat(
-  ["ADDRESS", "ALL", "COLLATE", "CTYPE", "IDENTIFICATION", "MEASUREMENT", "MESSAGES", "MONETARY"].map(
-    toLocale,
-  ),
-  ["NAME", "NUMERIC", "PAPER", "TELEPHONE", "TIME"].map(toLocale),
-);
-
-function toLocale(category: string): string {
-  return `LC_${category}`;
-}
+const CATEGORIES =
+  "ADDRESS ALL COLLATE CTYPE IDENTIFICATION MEASUREMENT MESSAGES MONETARY NAME NUMERIC PAPER TELEPHONE TIME";
+const LOCALE = ["LANG", "LANGUAGE", ...CATEGORIES.split(" ").map((category) => `LC_${category}`)];
 
 function locale(): Record<string, string> {
   const names = LOCALE.filter((name) => process.env[name] !== undefined);

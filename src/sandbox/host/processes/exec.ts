@@ -7,8 +7,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { ExecOptions, ExecResult } from "../../port.ts";
 import { sendSignal } from "./kill.ts";
 
-const HOUR_MS = 3_600_000;
-const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
+/** The defaults of a command. */
+export const TIMEOUT_MS = 3_600_000;
+export const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 /** How long output is read after the exit of a command whose children still hold its streams. */
 const TRAILING_MS = 100;
 
@@ -18,7 +19,7 @@ export async function awaitCommand(
   options: ExecOptions,
   end: (pid: number) => void | Promise<void> = (pid) => void sendSignal(-pid, "SIGKILL"),
 ): Promise<ExecResult> {
-  const { input, timeoutMs = HOUR_MS, signal, maxOutputBytes = MAX_OUTPUT_BYTES } = options;
+  const { input, timeoutMs = TIMEOUT_MS, signal, maxOutputBytes = MAX_OUTPUT_BYTES } = options;
   const stdout = collect(child.stdout, maxOutputBytes);
   const stderr = collect(child.stderr, maxOutputBytes);
   const closed = once(child, "close");
@@ -36,7 +37,8 @@ export async function awaitCommand(
     const exitCode = await exitOf(child);
     await Promise.race([closed, sleep(TRAILING_MS, undefined, { ref: false })]);
     signal?.throwIfAborted();
-    return { exitCode, stdout: stdout.text(), stderr: withNotes(stderr, stdout), timedOut };
+    const notes = stderr.note("stderr") + stdout.note("stdout");
+    return { exitCode, stdout: stdout.text(), stderr: stderr.text() + notes, timedOut };
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", kill);
@@ -56,29 +58,37 @@ async function exitOf(child: ChildProcess): Promise<number> {
   return 128 + constants.signals[child.signalCode];
 }
 
-interface Collected {
-  readonly limit: number;
-  text(): string;
-  isCut(): boolean;
+function collect(stream: Readable | null, limit: number): KeptOutput {
+  const output = new KeptOutput(limit);
+  stream?.on("error", () => {}).on("data", (chunk: Buffer) => output.push(chunk));
+  return output;
 }
 
-/** Keeps the first `limit` bytes and drops the rest, so that the writer never blocks. */
-function collect(stream: Readable | null, limit: number): Collected {
-  const chunks: Buffer[] = [];
-  let kept = 0;
-  let cut = false;
-  stream?.on("error", () => {});
-  stream?.on("data", (chunk: Buffer) => {
-    if (kept + chunk.length > limit) cut = true;
-    if (kept >= limit) return;
-    const part = chunk.subarray(0, limit - kept);
-    chunks.push(part);
-    kept += part.length;
-  });
-  return { limit, text: () => Buffer.concat(chunks).toString("utf8"), isCut: () => cut };
-}
+/** The first `limit` bytes of an output. The rest is dropped, so that the writer never blocks. */
+export class KeptOutput {
+  readonly #limit: number;
+  readonly #chunks: Buffer[] = [];
+  #kept = 0;
+  #isCut = false;
 
-function withNotes(stderr: Collected, stdout: Collected): string {
-  const note = (name: string): string => `\n[${name} was cut after ${stdout.limit} bytes]\n`;
-  return stderr.text() + (stderr.isCut() ? note("stderr") : "") + (stdout.isCut() ? note("stdout") : "");
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  push(chunk: Buffer): void {
+    if (this.#kept + chunk.length > this.#limit) this.#isCut = true;
+    const part = chunk.subarray(0, this.#limit - this.#kept);
+    if (part.length === 0) return;
+    this.#chunks.push(part);
+    this.#kept += part.length;
+  }
+
+  text(): string {
+    return Buffer.concat(this.#chunks).toString("utf8");
+  }
+
+  /** The note for stderr where bytes were dropped. */
+  note(name: string): string {
+    return this.#isCut ? `\n[${name} was cut after ${this.#limit} bytes]\n` : "";
+  }
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError } from "../../../contract/index.ts";
 import type { Cgroup } from "./cgroup.ts";
 import type { Members } from "./members.ts";
+import { listDescendants, readProcesses } from "./procfs.ts";
 
 const PATIENCE_MS = 10_000;
 /** On a crowded host a scan takes long, and a killed process needs a core to end on. So time alone does not decide. */
@@ -24,15 +25,8 @@ export async function killMembers(members: Members, cgroup: Cgroup | undefined):
 
 /** Stops all members, also those that start meanwhile. */
 export async function pauseMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {
-  const stopped = new Set((await cgroup?.freeze(true)) ? await cgroup?.members() : []);
-  for (let quiet = 0; quiet < 2;) {
-    const fresh = (await members.find()).filter((pid) => !stopped.has(pid));
-    quiet = fresh.length === 0 ? quiet + 1 : 0;
-    for (const pid of fresh) {
-      sendSignal(pid, "SIGSTOP");
-      stopped.add(pid);
-    }
-  }
+  const frozen = (await cgroup?.freeze(true)) ? await cgroup?.members() : [];
+  await stopAll(() => members.find(), new Set(frozen));
 }
 
 /**
@@ -46,22 +40,37 @@ export async function freezeMembers(
   if (await cgroup?.isFrozen()) return async () => {};
   if (await cgroup?.freeze(true)) return async () => void (await cgroup?.freeze(false));
   const stopped = new Set<number>();
-  for (let quiet = 0; quiet < 2;) {
-    const fresh = (await members.findNear()).filter(({ pid, state }) => state !== "T" && !stopped.has(pid));
-    quiet = fresh.length === 0 ? quiet + 1 : 0;
-    for (const { pid } of fresh) {
-      sendSignal(pid, "SIGSTOP");
-      stopped.add(pid);
-    }
-  }
+  const findRunning = async (): Promise<number[]> =>
+    (await members.findNear()).filter(({ state }) => state !== "T").map(({ pid }) => pid);
+  await stopAll(findRunning, stopped);
   return async () => {
     for (const pid of stopped) sendSignal(pid, "SIGCONT");
   };
 }
 
+/** Stops found processes and adds them to `stopped`, until two scans in a row find no other. */
+async function stopAll(find: () => Promise<number[]>, stopped: Set<number>): Promise<void> {
+  for (let quiet = 0; quiet < 2;) {
+    const fresh = (await find()).filter((pid) => !stopped.has(pid));
+    quiet = fresh.length === 0 ? quiet + 1 : 0;
+    for (const pid of fresh) {
+      sendSignal(pid, "SIGSTOP");
+      stopped.add(pid);
+    }
+  }
+}
+
 export async function resumeMembers(members: Members, cgroup: Cgroup | undefined): Promise<void> {
   await cgroup?.freeze(false);
   for (const pid of await members.find()) sendSignal(pid, "SIGCONT");
+}
+
+/** Kills a process and all of its descendants, including those in a pid namespace below it. */
+export async function endTree(pid: number): Promise<void> {
+  for (const member of listDescendants([pid], await readProcesses())) sendSignal(member, "SIGKILL");
+  // A child that was started after the list was read is still in the group of its parent.
+  sendSignal(-pid, "SIGKILL");
+  sendSignal(pid, "SIGKILL");
 }
 
 /**

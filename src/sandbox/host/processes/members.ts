@@ -1,45 +1,45 @@
+import { existsSync } from "node:fs";
+import { uptime } from "node:os";
 import { join } from "node:path";
 import { SluiceError } from "../../../contract/index.ts";
 import { appendFile, readFile, rm, writeFile } from "../../../disk/on-the-spot.ts";
 import type { Cgroup } from "./cgroup.ts";
-import type { LimitMark } from "./limit-mark.ts";
-import { cachedKey, pruneKeys, readKey } from "./process-keys.ts";
+import { KEY_VARIABLE } from "./environment.ts";
 import {
   identify,
+  listDescendants,
   readBootId,
   readProcess,
   readProcesses,
+  readProcFile,
+  readVariable,
   type Moment,
   type ProcessIdentity,
   type ProcessRow,
 } from "./procfs.ts";
+
+interface MembersOptions {
+  readonly folder: string;
+  readonly key: string;
+  readonly cgroup: Cgroup | undefined;
+  readonly mark?: LimitMark | undefined;
+  /** A moment before the sandbox's first process. */
+  readonly since?: Moment | undefined;
+}
 
 /**
  * The processes of a sandbox. A process belongs to it by its control group, by the sandbox's key in its environment, by
  * its limit mark, by a kernel session that was started in the sandbox, or as a descendant of such a process.
  */
 export class Members {
+  readonly #options: MembersOptions;
   readonly #file: string;
-  readonly #key: string;
-  readonly #cgroup: Cgroup | undefined;
-  readonly #mark: LimitMark | undefined;
-  readonly #since: Moment | undefined;
   /** The leaders of the kernel sessions that were started in the sandbox. */
   #leaders: ProcessIdentity[] | undefined;
 
-  constructor(options: {
-    folder: string;
-    key: string;
-    cgroup: Cgroup | undefined;
-    mark?: LimitMark | undefined;
-    /** A moment before the sandbox's first process. */
-    since?: Moment | undefined;
-  }) {
+  constructor(options: MembersOptions) {
+    this.#options = options;
     this.#file = join(options.folder, "leaders");
-    this.#key = options.key;
-    this.#cgroup = options.cgroup;
-    this.#mark = options.mark;
-    this.#since = options.since;
   }
 
   /** Remembers a process that was started as the leader of a kernel session. */
@@ -49,30 +49,31 @@ export class Members {
     leaders.push(leader);
     if (leaders.length > 256) await this.#pruneLeaders();
     // A control group keeps its members over a restart of the server, without a file.
-    else if (this.#cgroup === undefined) await appendFile(this.#file, toLine(leader), { mode: 0o600 });
+    else if (this.#options.cgroup === undefined)
+      await appendFile(this.#file, toLine(leader), { mode: 0o600 });
   }
 
-  /** The pids of all live members. This process and pid 1 are never among them. */
+  /** The pids of all live members. */
   async find(): Promise<number[]> {
-    const rows = (await readProcesses()).filter((row) => row.pid !== process.pid && row.pid !== 1);
+    const rows = await readOthers();
     pruneKeys(rows);
-    const grouped = new Set(await this.#cgroup?.members());
+    const grouped = new Set(await this.#options.cgroup?.members());
     const sessions = await this.#kernelSessions(rows);
     const found = new Set<number>();
     // Processes older than the sandbox are skipped: on a busy host that is nearly all of them.
-    const since = this.#since?.boot === (await readBootId()) ? this.#since : undefined;
+    const { since: begun } = this.#options;
+    const since = begun?.boot === (await readBootId()) ? begun : undefined;
     const isOlder = (row: ProcessRow): boolean => since !== undefined && Number(row.start) < since.start;
     const unknown: ProcessRow[] = [];
     for (const row of rows) {
       const belongs = grouped.has(row.pid) || sessions.has(row.session) || sessions.has(row.group);
-      if (belongs || cachedKey(row) === this.#key) found.add(row.pid);
+      if (belongs || cachedKey(row) === this.#options.key) found.add(row.pid);
       else if (!isOlder(row) && this.#mayBeMarked(row)) unknown.push(row);
     }
     await inLanes(unknown, async (row) => {
       if (await this.#isMarked(row)) found.add(row.pid);
     });
-    addDescendants(found, rows);
-    return [...found];
+    return [...found, ...listDescendants(found, rows)];
   }
 
   /**
@@ -80,16 +81,16 @@ export class Members {
    * the environment of every process of the host.
    */
   async findNear(): Promise<ProcessRow[]> {
-    const rows = (await readProcesses()).filter((row) => row.pid !== process.pid && row.pid !== 1);
+    const rows = await readOthers();
     const sessions = await this.#kernelSessions(rows);
     const near = rows.filter((row) => sessions.has(row.session) || sessions.has(row.group));
-    const found = new Set(near.map((row) => row.pid));
-    addDescendants(found, rows);
-    return rows.filter((row) => found.has(row.pid));
+    const found = near.map((row) => row.pid);
+    const pids = new Set([...found, ...listDescendants(found, rows)]);
+    return rows.filter((row) => pids.has(row.pid));
   }
 
   async has(pid: number): Promise<boolean> {
-    if ((await this.#cgroup?.members())?.includes(pid)) return true;
+    if ((await this.#options.cgroup?.members())?.includes(pid)) return true;
     const row = await readProcess(pid);
     if (row === undefined) return false;
     if (await this.#isMarked(row)) return true;
@@ -110,8 +111,8 @@ export class Members {
 
   /** Whether any member is alive. Fast with a control group; else a scan of the host. */
   async any(): Promise<boolean> {
-    if (this.#cgroup === undefined) return (await this.find()).length > 0;
-    return !(await this.#cgroup.isEmpty());
+    if (this.#options.cgroup === undefined) return (await this.find()).length > 0;
+    return !(await this.#options.cgroup.isEmpty());
   }
 
   /** Forgets the leaders. The caller has ended all members. */
@@ -122,11 +123,11 @@ export class Members {
 
   /** Whether the key or the limit mark of this process still has to be read. */
   #mayBeMarked(row: ProcessRow): boolean {
-    return this.#mark !== undefined || cachedKey(row) === undefined;
+    return this.#options.mark !== undefined || cachedKey(row) === undefined;
   }
 
   async #isMarked(row: ProcessRow): Promise<boolean> {
-    return (await readKey(row)) === this.#key || ((await this.#mark?.isOn(row.pid)) ?? false);
+    return (await readKey(row)) === this.#options.key || ((await this.#options.mark?.isOn(row.pid)) ?? false);
   }
 
   /** The kernel sessions of the sandbox: a live leader must be the very process that was started. */
@@ -158,6 +159,11 @@ export class Members {
   }
 }
 
+/** All processes but this one and pid 1, which are never members. */
+async function readOthers(): Promise<ProcessRow[]> {
+  return (await readProcesses()).filter((row) => row.pid !== process.pid && row.pid !== 1);
+}
+
 /** How many processes are read at a time: a host has thousands, and each pending read takes memory. */
 const LANES = 8;
 
@@ -173,9 +179,73 @@ function toLine(leader: ProcessIdentity): string {
   return `${JSON.stringify(leader)}\n`;
 }
 
-function addDescendants(found: Set<number>, rows: readonly ProcessRow[]): void {
-  for (let before = -1; before !== found.size;) {
-    before = found.size;
-    for (const row of rows) if (found.has(row.parent)) found.add(row.pid);
+const PROGRAM = "/usr/bin/prlimit";
+/** Far above any value that is set by hand. */
+const LOWEST_VALUE = 2 ** 50;
+
+/**
+ * A number in the resource limits of every process of a sandbox, by which its processes are found. Descendants inherit
+ * it through any fork, exec, cleared environment and new kernel session. It is the limit of file locks, which Linux has
+ * ignored for twenty years. A process without privileges can lower it, and so lose the mark, but not raise it again.
+ */
+export class LimitMark {
+  /** Put before a command, it runs the command with the mark. */
+  readonly prefix: readonly string[];
+  readonly #line: RegExp;
+
+  private constructor(value: number) {
+    this.prefix = [PROGRAM, `--locks=${value}:${value}`, "--"];
+    this.#line = new RegExp(`^Max file locks\\s+\\d+\\s+${value}\\s`, "m");
   }
+
+  /** Undefined where the limit cannot be set or read. */
+  static of(key: string): LimitMark | undefined {
+    if (process.platform !== "linux" || !existsSync(PROGRAM)) return undefined;
+    return new LimitMark(LOWEST_VALUE + Number.parseInt(key.slice(0, 12), 16));
+  }
+
+  async isOn(pid: number): Promise<boolean> {
+    const limits = await readProcFile(`/proc/${pid}/limits`);
+    return limits !== undefined && this.#line.test(limits);
+  }
+}
+
+/** After this age a process without a key never gets one: the exec that sets it comes right after the fork. */
+const SETTLED_TICKS = 500;
+/** Entries before those of dead processes are removed. */
+const PRUNE_AT = 4_096;
+
+interface KnownKey {
+  /** The start time of the process, since its pid may be reused. */
+  readonly start: string;
+  /** Null for a process without a key. */
+  readonly key: string | null;
+}
+
+const known = new Map<number, KnownKey>();
+
+/**
+ * The cached sandbox key of a process. It stays valid: a process that was started in a sandbox stays there, whatever it
+ * executes and however it changes its environment. Null for a process without a key, undefined where none was read yet.
+ */
+function cachedKey({ pid, start }: ProcessRow): string | null | undefined {
+  const found = known.get(pid);
+  return found?.start === start ? found.key : undefined;
+}
+
+/** The sandbox key of a process, from the cache or from its environment; null where it has none. */
+async function readKey(row: ProcessRow): Promise<string | null> {
+  const cached = cachedKey(row);
+  if (cached !== undefined) return cached;
+  const key = (await readVariable(row.pid, KEY_VARIABLE)) ?? null;
+  const isFinal = key !== null || uptime() * 100 - Number(row.start) > SETTLED_TICKS;
+  if (isFinal) known.set(row.pid, { start: row.start, key });
+  return key;
+}
+
+/** Removes the keys of dead processes from the cache; `rows` are all live ones. */
+function pruneKeys(rows: readonly ProcessRow[]): void {
+  if (known.size < Math.max(PRUNE_AT, 2 * rows.length)) return;
+  const starts = new Map(rows.map(({ pid, start }) => [pid, start]));
+  for (const [pid, { start }] of known) if (starts.get(pid) !== start) known.delete(pid);
 }

@@ -73,11 +73,28 @@ export async function readProcess(pid: number): Promise<ProcessRow | undefined> 
   return toRow(pid, readStat(pid));
 }
 
-/** The children of a process with one thread; undefined where this kernel does not list them. */
-export async function readChildren(pid: number): Promise<number[] | undefined> {
+/** The first child of a process with one thread; undefined where it has none. */
+export async function findChild(pid: number): Promise<number | undefined> {
   const text = await readKernelFile(`/proc/${pid}/task/${pid}/children`);
-  if (text === undefined) return readStat(pid) === undefined ? [] : undefined;
-  return text.split(" ").filter(Boolean).map(Number);
+  if (text !== undefined) return text.split(" ").filter(Boolean).map(Number)[0];
+  // Not every kernel lists children.
+  const rows = readStat(pid) === undefined ? [] : await readProcesses();
+  return rows.find((row) => row.parent === pid)?.pid;
+}
+
+/** The pids of all descendants of these processes, the nearest first. */
+export function listDescendants(pids: Iterable<number>, rows: readonly ProcessRow[]): number[] {
+  const children = new Map<number, number[]>();
+  for (const { pid, parent } of rows) {
+    const known = children.get(parent);
+    if (known === undefined) children.set(parent, [pid]);
+    else known.push(pid);
+  }
+  const seen = new Set(pids);
+  const count = seen.size;
+  // The set grows during the loop.
+  for (const pid of seen) for (const child of children.get(pid) ?? []) seen.add(child);
+  return [...seen].slice(count);
 }
 
 /** A variable of the environment that the process was started with. */
@@ -190,16 +207,10 @@ function toRow(pid: number, stat: string | undefined): ProcessRow | undefined {
   if (stat === undefined) return undefined;
   // The second field is the program's name in parentheses, which may hold spaces.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const [state, parent, group, session] = fields;
+  const [state = ""] = fields;
   if (state === "Z" || state === "X") return undefined;
-  return {
-    pid,
-    parent: Number(parent),
-    group: Number(group),
-    session: Number(session),
-    state: state ?? "",
-    start: fields[19] ?? "",
-  };
+  const [parent = NaN, group = NaN, session = NaN] = fields.slice(1, 4).map(Number);
+  return { pid, parent, group, session, state, start: fields[19] ?? "" };
 }
 
 /** Whether an error means that the process is gone or hidden. Another error, such as too many open files, does not. */
@@ -228,15 +239,11 @@ const OPTIONS = { env: { PATH: "/bin:/usr/bin:/sbin:/usr/sbin", LC_ALL: "C" }, m
 export async function readPs(): Promise<ProcessRow[]> {
   const { stdout } = await run("ps", ["-axo", "pid=,ppid=,pgid=,state=,lstart="], OPTIONS);
   return stdout.split("\n").flatMap((line) => {
-    const [pid, parent, group, state = "", ...start] = line.trim().split(/\s+/);
+    const fields = line.trim().split(/\s+/);
+    const [pid = NaN, parent = NaN, group = NaN] = fields.slice(0, 3).map(Number);
+    const [state = "", ...start] = fields.slice(3);
     if (start.length === 0 || state.startsWith("Z")) return [];
-    const numbers = {
-      pid: Number(pid),
-      parent: Number(parent),
-      group: Number(group),
-      session: Number(group),
-    };
-    return [{ ...numbers, state: state.slice(0, 1), start: start.join(" ") }];
+    return [{ pid, parent, group, session: group, state: state.slice(0, 1), start: start.join(" ") }];
   });
 }
 

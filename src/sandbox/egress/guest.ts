@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readdirSync, rmSync, writeSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { readHead, splice } from "../connection.ts";
+import { listen, openConnection, readHead, splice } from "./connection.ts";
 import {
   EGRESS_SOCKET,
   INSIDE_FOLDER,
@@ -11,7 +11,7 @@ import {
   PRESENCE_PATH,
   toIngressName,
   type GuestSettings,
-} from "../protocol.ts";
+} from "./protocol.ts";
 
 async function main(): Promise<void> {
   const { proxyPort, tunnels } = JSON.parse(process.argv[2] ?? "") as GuestSettings;
@@ -29,24 +29,21 @@ async function main(): Promise<void> {
 }
 
 /** False where the port is taken or the address is missing, as the one of IPv6 may be. Reports any other failure. */
-async function tryListen(...args: Parameters<typeof listen>): Promise<boolean> {
+async function tryListen(
+  host: string,
+  port: number,
+  serve: (client: Socket) => Promise<void>,
+): Promise<boolean> {
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => void serve(client));
+  server.maxConnections = 1_024;
   try {
-    await listen(...args);
+    await listen(server, { host, port });
     return true;
   } catch (error) {
     const { code = "" } = error as NodeJS.ErrnoException;
     if (!["EADDRINUSE", "EADDRNOTAVAIL", "EAFNOSUPPORT"].includes(code)) report(error);
     return false;
   }
-}
-
-function listen(host: string, port: number, serve: (client: Socket) => Promise<void>): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => void serve(client));
-    server.maxConnections = 1_024;
-    server.once("error", reject);
-    server.listen({ host, port }, resolve);
-  });
 }
 
 function report(error: unknown): void {
@@ -59,7 +56,7 @@ function endOutput(): void {
   for (let count = 0; count < 2; count++) openSync("/dev/null", "w");
 }
 
-const PATH = `${INSIDE_FOLDER}/${EGRESS_SOCKET}`;
+const HOST = { path: `${INSIDE_FOLDER}/${EGRESS_SOCKET}`, allowHalfOpen: true };
 const PATIENCE_MS = 10_000;
 
 /** Joins a client of the proxy's port with the egress host. */
@@ -95,7 +92,7 @@ async function tunnelTo(target: string, client: Socket): Promise<void> {
 /** Keeps a connection to the egress host open, so that it stays while this guest runs. */
 async function announce(): Promise<never> {
   for (;;) {
-    const socket = await connectHost().catch(() => undefined);
+    const socket = await openConnection(HOST).catch(() => undefined);
     if (socket !== undefined) {
       socket.write(`GET ${PRESENCE_PATH} HTTP/1.1\r\nHost: sluice\r\n\r\n`);
       socket.on("end", () => socket.destroy());
@@ -110,7 +107,7 @@ async function reachHost(): Promise<Socket> {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     try {
-      return await connectHost();
+      return await openConnection(HOST);
     } catch (error) {
       if (performance.now() > deadline) throw error;
       await sleep(50);
@@ -118,27 +115,12 @@ async function reachHost(): Promise<Socket> {
   }
 }
 
-function connectHost(): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ path: PATH, allowHalfOpen: true });
-    socket.once("error", reject);
-    socket.once("connect", () => {
-      socket.off("error", reject);
-      socket.on("error", () => socket.destroy());
-      resolve(socket);
-    });
-  });
-}
-
 /** Listens for connections from outside to ports in the sandbox. */
 async function serveIngress(): Promise<void> {
-  removeForsaken();
+  removeDeadSockets();
   const server = createServer({ allowHalfOpen: true }, (host) => void serve(host));
   server.maxConnections = 512;
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(`${INSIDE_FOLDER}/${toIngressName(randomBytes(6).toString("hex"))}`, resolve);
-  });
+  await listen(server, { path: `${INSIDE_FOLDER}/${toIngressName(randomBytes(6).toString("hex"))}` });
 }
 
 async function serve(host: Socket): Promise<void> {
@@ -158,24 +140,14 @@ async function serve(host: Socket): Promise<void> {
 
 /** Tries both loopback addresses: a server may listen on only one. */
 async function reach(port: number): Promise<Socket> {
-  return connectInside("127.0.0.1", port).catch((error: Error) =>
-    connectInside("::1", port).catch(() => Promise.reject(error)),
+  const options = { port, allowHalfOpen: true, noDelay: true };
+  return openConnection({ ...options, host: "127.0.0.1" }).catch((error: Error) =>
+    openConnection({ ...options, host: "::1" }).catch(() => Promise.reject(error)),
   );
 }
 
-function connectInside(host: string, port: number): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, allowHalfOpen: true, noDelay: true });
-    socket.once("error", reject);
-    socket.once("connect", () => {
-      socket.off("error", reject);
-      resolve(socket);
-    });
-  });
-}
-
 /** Removes sockets of killed guests, which refuse every connection. */
-function removeForsaken(): void {
+function removeDeadSockets(): void {
   for (const name of readdirSync(INSIDE_FOLDER).filter(isIngressName)) {
     const path = `${INSIDE_FOLDER}/${name}`;
     const socket = connect(path);

@@ -3,8 +3,7 @@ import https from "node:https";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls, type ConnectionOptions } from "node:tls";
 import { callbackify } from "node:util";
-import { readHead } from "../connection.ts";
-import { isLoopbackHost } from "../host-port.ts";
+import { isLoopbackHost, readHead, toAuthority } from "./connection.ts";
 
 const open = callbackify(openConnection);
 
@@ -75,7 +74,7 @@ interface Connecting {
   ): Socket | undefined;
 }
 
-export interface Target {
+interface Target {
   readonly host: string;
   readonly port: number;
   /** Present for https. */
@@ -96,7 +95,7 @@ async function openConnection(target: Target, proxy: URL): Promise<Socket> {
 }
 
 async function askFor({ host, port }: Target, socket: Socket): Promise<void> {
-  const authority = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+  const authority = toAuthority(host, port);
   socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`);
   const head = await readHead(socket, { terminator: "\r\n\r\n", limit: 4_096, timeoutMs: 60_000 });
   if (head.startsWith("HTTP/1.1 200 ")) return;

@@ -1,6 +1,0 @@
-export {
-  createDockerProvider,
-  DEFAULT_IMAGE,
-  type DockerProvider,
-  type DockerProviderOptions,
-} from "./provider.ts";
