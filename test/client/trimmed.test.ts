@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createFolderSource } from "../../src/cli/source/folder.ts";
-import { tailEvents } from "../../src/cli/source/tail.ts";
+import { tailEvents } from "../../src/cli/commands/tail.ts";
 import { createClient } from "../../src/client/index.ts";
 import { Sluice, type StreamedEvent } from "../../src/sdk/index.ts";
 import { Mailbox } from "../../src/tanstack/adapter.ts";
