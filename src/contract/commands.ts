@@ -19,24 +19,27 @@ export const SendMessage = z.strictObject({
     .enum(["queue", "steer", "alone"])
     .optional()
     .describe(
-      "while a turn runs: wait for its end, go into it where the agent can take it, or be refused, also while a command runs",
+      "during a turn: `queue` waits for its end, `steer` adds the message to it if the agent can, `alone` is refused, also during a command",
     ),
   options: TurnOptions.optional(),
-  instructions: z.string().min(1).optional().describe("the system's words, from this message's turn on"),
+  instructions: z.string().min(1).optional().describe("system instructions from this message's turn on"),
 });
 export type SendMessage = z.infer<typeof SendMessage>;
 
 export const RunCommand = z.strictObject({
-  command: z.string().min(1).describe("for sh, in the workspace"),
-  cwd: z.string().optional().describe("another folder of the sandbox"),
-  timeoutMs: z.int().min(1).optional().describe("an hour unless said otherwise"),
-  background: z.boolean().optional().describe("told with its start and end; it never waits for either"),
+  command: z.string().min(1).describe("for sh, run in the workspace"),
+  cwd: z.string().optional().describe("another folder of the sandbox to run in"),
+  timeoutMs: z.int().min(1).optional().describe("the time limit (default: an hour)"),
+  background: z
+    .boolean()
+    .optional()
+    .describe("noted in the command's start event; the request never waits for the command's end"),
 });
 export type RunCommand = z.infer<typeof RunCommand>;
 
 export const PermissionReply = z.strictObject({
   reply: z.enum(["once", "always", "reject"]),
-  message: z.string().optional().describe("told to the agent with a rejection"),
+  message: z.string().optional().describe("the reason for the agent, with a rejection"),
 });
 export type PermissionReply = z.infer<typeof PermissionReply>;
 
@@ -49,6 +52,6 @@ export const ToolReply = z.strictObject({
   events: z
     .array(EVENT_DATA.custom)
     .optional()
-    .describe("what the tool has to tell beside its result: `custom` events that stand before it, verbatim"),
+    .describe("`custom` events of the tool, which precede its result unchanged"),
 });
 export type ToolReply = z.infer<typeof ToolReply>;

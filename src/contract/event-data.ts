@@ -53,9 +53,12 @@ export type StopReason = z.infer<typeof StopReason>;
 
 /** A sender's settings for one turn. */
 export const TurnOptions = z.strictObject({
-  timeoutMs: z.int().min(1).optional().describe("how long it may work, instead of the session's limit"),
-  background: z.boolean().optional().describe("its sender does not wait for its end"),
-  checkpointComment: z.string().optional().describe("of the checkpoint at its end, where one is made"),
+  timeoutMs: z.int().min(1).optional().describe("the turn's time limit, instead of the session's"),
+  background: z.boolean().optional().describe("whether the sender does not wait for the turn's end"),
+  checkpointComment: z
+    .string()
+    .optional()
+    .describe("the comment of the checkpoint at the turn's end, if there is one"),
 });
 export type TurnOptions = z.infer<typeof TurnOptions>;
 
@@ -119,27 +122,22 @@ const EXTENSION_DATA = {
       title: z.string().nullable(),
       model: z.string().nullable(),
       variant: z.string().nullable(),
-      native_session_id: z.string().nullable().describe("null where the agent begins without its memory"),
+      native_session_id: z.string().nullable().describe("null if the agent starts again without its memory"),
       metadata: z.unknown(),
-      agent: z.unknown().describe("the agent's whole definition, where a dialect keeps one"),
-      settings: z.unknown().describe("what of the session's spec holds from the next turn on"),
-      archived_at: z
-        .string()
-        .describe("when a dialect has put it away; it can be read from then on, no more"),
-      input_id: z.string().describe("the input whose instructions they are"),
+      agent: z.unknown().describe("the agent's whole definition, in dialects that have one"),
+      settings: z.unknown().describe("the settings that apply from the next turn on"),
+      archived_at: z.string().describe("the time of archiving; an archived session is read-only"),
+      input_id: z.string().describe("the input that brought new instructions"),
     })
     .partial(),
   "session.deleted": z.strictObject({}),
   "input.accepted": z.strictObject({
     input_id: z.string(),
     turn_id: z.string(),
-    via: z.string().describe("the dialect that it came through"),
+    via: z.string().describe("the dialect of the client"),
     content: z.array(ContentPart),
-    payload: z.unknown().optional().describe("the client's own words, where its dialect echoes them"),
-    instructions: z
-      .string()
-      .optional()
-      .describe("what the agent is told as its system's words from this turn on"),
+    payload: z.unknown().optional().describe("the client's own request, in dialects that echo it"),
+    instructions: z.string().optional().describe("system instructions from this turn on"),
     options: TurnOptions.optional(),
   }),
   "turn.started": z.strictObject({
@@ -148,7 +146,7 @@ const EXTENSION_DATA = {
     inputs: z
       .array(z.strictObject({ input_id: z.string(), sequence: z.int(), payload: z.unknown() }))
       .optional()
-      .describe("the client's own words again, so that a turn can be told without what came before it"),
+      .describe("the clients' requests again, so that a reader of the turn needs no earlier event"),
     options: TurnOptions.optional(),
   }),
   "turn.waiting": z.strictObject({
@@ -172,7 +170,7 @@ const EXTENSION_DATA = {
     usage: Usage.optional(),
   }),
   "interrupt.requested": z.strictObject({
-    turn_id: z.string().describe("empty where nothing ran that it could stop"),
+    turn_id: z.string().describe("empty if no turn was running"),
     by: z.string().optional(),
     payload: z.unknown().optional(),
   }),
@@ -184,7 +182,7 @@ const EXTENSION_DATA = {
     builtin: z
       .literal(true)
       .optional()
-      .describe("one of the agent's own tools, which the application runs in its place"),
+      .describe("whether it is the agent's own tool, run by the application instead"),
   }),
   "tool.resolved": z.strictObject({
     request_id: z.string(),
@@ -218,9 +216,9 @@ const EXTENSION_DATA = {
   "sandbox.killed": sandboxFact,
   "sandbox.error": sandboxFact,
   "process.started": z.strictObject({
-    process: z.int().describe("the ordinal of this harness process in its session, from 1"),
+    process: z.int().describe("the number of the process in its session, from 1"),
     harness: z.string(),
-    resumed: z.string().optional().describe("the native session id that it continues"),
+    resumed: z.string().optional().describe("the native session id that the process continues"),
   }),
   "process.ended": z.strictObject({
     process: z.int(),
@@ -233,20 +231,20 @@ const EXTENSION_DATA = {
     process: z.int(),
     stream: OutputStream,
     text: z.string(),
-    offset: z.int().describe("how many bytes of the stream that is, with all before it"),
+    offset: z.int().describe("the stream's length in bytes after this text"),
   }),
   "command.started": z.strictObject({
     command_id: z.string(),
     command: z.string(),
     cwd: z.string().optional(),
     timeout_ms: z.int().optional(),
-    background: z.boolean().optional().describe("who asked for it does not wait for its end"),
+    background: z.boolean().optional().describe("whether the caller does not wait for the command's end"),
   }),
   "command.output": z.strictObject({
     command_id: z.string(),
     stream: OutputStream,
     text: z.string(),
-    offset: z.int().describe("how many bytes of the stream that is, with all before it"),
+    offset: z.int().describe("the stream's length in bytes after this text"),
   }),
   "command.ended": z.strictObject({
     command_id: z.string(),

@@ -25,7 +25,7 @@ export const ImagePart = z.strictObject({
   type: z.literal("image"),
   path: z
     .string()
-    .describe("a path in the sandbox; with extensions, a data: URL where somebody gave bytes instead"),
+    .describe("a path in the sandbox; with extensions, a data: URL if the image was given as bytes"),
   mime: z.string().optional(),
 });
 export const ReasoningPart = z.strictObject({

@@ -14,13 +14,13 @@ export const McpServer = z.union([
       .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/))
       .optional()
       .describe(
-        "variables that the server gets from the agent's own environment, whatever else the agent keeps from it",
+        "variables of the agent's environment that the server gets, even if the agent withholds others",
       ),
     timeoutMs: z
       .int()
       .min(1)
       .optional()
-      .describe("how long one call may take, where the agent has a limit of its own"),
+      .describe("the time limit of one call, for agents that have such a limit"),
   }),
   z.strictObject({
     type: z.enum(["http", "sse"]),
@@ -74,12 +74,12 @@ export const Network = z.union([
   z.strictObject({
     allow: z
       .array(z.string().min(1))
-      .describe("host, host:port or *.domain, * for every public host; loopback with its port"),
+      .describe("host, host:port or *.domain; * is every public host; loopback needs a port"),
     private: z
       .array(z.string().min(1))
       .optional()
       .describe(
-        "names that may lie in a private network (host, host:port or *.domain), where the list or the agent's own hosts allow them; every other name has to lead to a public address",
+        "names that may resolve to private addresses (host, host:port or *.domain), if `allow` or the agent's own hosts include them; any other name has to resolve to a public address",
       ),
   }),
 ]);
@@ -155,7 +155,7 @@ export const SessionSpec = z.strictObject({
     .max(3_153_600_000)
     .optional()
     .describe(
-      "in seconds: that long after its last event the session is deleted, unless it runs, is paused, waits for an answer or has a queued input",
+      "seconds from the last event to the deletion of the session; a session that runs, is paused, waits for an answer or has a queued input is not deleted",
     ),
 });
 export type SessionSpec = z.infer<typeof SessionSpec>;
@@ -167,7 +167,7 @@ export const PendingAction = z.strictObject({
   kind: ActionKind,
   id: z.string(),
   turnId: z.string(),
-  sequence: z.int().describe("where it was requested"),
+  sequence: z.int().describe("the sequence of the request"),
   prompt: z.string().describe("the action, the question or the tool's name"),
   options: z.array(z.string()).optional(),
   input: z.unknown().optional(),
@@ -194,7 +194,7 @@ export const SessionInfo = z.strictObject({
   pendingActions: z.array(PendingAction),
   usage: Usage,
   eventCount: z.int(),
-  oldest: z.int().optional().describe("the first event that is kept, where older ones were trimmed away"),
+  oldest: z.int().optional().describe("the sequence of the oldest kept event, if older ones were trimmed"),
   createdAt: z.int().describe("milliseconds since 1970"),
   updatedAt: z.int(),
 });
