@@ -1,9 +1,8 @@
 import { Command } from "commander";
 import pc from "picocolors";
-import type { CommandContext } from "./command-context.ts";
 import { CliFailure, describeFailure, EXIT } from "./terminal/failure.ts";
-import { Screen } from "./terminal/screen.ts";
 import { readVersion } from "./terminal/invocation.ts";
+import { type CommandContext, Screen } from "./terminal/screen.ts";
 
 const EXAMPLES = `
 Examples:

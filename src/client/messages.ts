@@ -1,7 +1,6 @@
 import type { SendMessage, SluiceEvent } from "../contract/index.ts";
 import { SluiceClientError } from "./errors.ts";
-import { Backoff, IDLE_TIMEOUT_MS, readConnection } from "./stream.ts";
-import type { SubscribeOptions } from "./subscribe.ts";
+import { Backoff, IDLE_TIMEOUT_MS, readConnection, type SubscribeOptions } from "./subscribe.ts";
 import { type CallOptions, pathOf, toViewQuery, type Transport } from "./transport.ts";
 
 export interface SendOptions extends CallOptions {

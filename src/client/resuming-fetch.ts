@@ -1,6 +1,6 @@
-import { createParser, type EventSourceMessage } from "eventsource-parser";
-import { Backoff } from "./stream.ts";
+import type { EventSourceMessage } from "eventsource-parser";
 import { toStreamError } from "./errors.ts";
+import { Backoff, readBatches } from "./subscribe.ts";
 
 export interface ResumingFetchOptions {
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
@@ -75,24 +75,7 @@ async function* followFrames(
 /** Yields whole frames, and comments as strings. A partial frame is dropped: the server sends it again. */
 async function* readFrames(response: Response): AsyncGenerator<EventSourceMessage | string, void> {
   if (!isEventStream(response)) return void (await response.body?.cancel());
-  const reader = response.body
-    .pipeThrough(new TextDecoderStream() as never)
-    .getReader() as ReadableStreamDefaultReader<string>;
-  let arrived: (EventSourceMessage | string)[] = [];
-  const keep = (frame: EventSourceMessage | string): void => void arrived.push(frame);
-  const parser = createParser({ onEvent: keep, onComment: keep });
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      parser.feed(value);
-      const frames = arrived;
-      arrived = [];
-      yield* frames;
-    }
-  } finally {
-    void reader.cancel().catch(() => {});
-  }
+  for await (const batch of readBatches(response.body)) yield* batch;
 }
 
 function toText({ event, id, data }: EventSourceMessage): string {

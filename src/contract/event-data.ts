@@ -218,9 +218,9 @@ const EXTENSION_DATA = {
   "sandbox.killed": SandboxData,
   "sandbox.error": SandboxData,
   "process.started": z.strictObject({
-    process: z.int().describe("the ordinal of this harness process in its session, from 1"),
+    process: z.int().describe("the number of the process in its session, from 1"),
     harness: z.string(),
-    resumed: z.string().optional().describe("the native session id that it continues"),
+    resumed: z.string().optional().describe("the native session id that the process continues"),
   }),
   "process.ended": z.strictObject({
     process: z.int(),

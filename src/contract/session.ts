@@ -74,7 +74,7 @@ export const Network = z.union([
   z.strictObject({
     allow: z
       .array(z.string().min(1))
-      .describe("host, host:port or *.domain, * for every public host; loopback with its port"),
+      .describe("host, host:port or *.domain; * is every public host; loopback needs a port"),
     private: z
       .array(z.string().min(1))
       .optional()

@@ -12,7 +12,7 @@ export const SYSTEM_TENANT = "sluice";
 /** Names that no workspace may have: they stand for the server's operator and for the server itself. */
 export const RESERVED_TENANTS: ReadonlySet<string> = new Set([DEFAULT_TENANT, SYSTEM_TENANT]);
 
-/** A workspace is a tenant of the keys file. For a workspace, the server connects to hosts of the internet alone. */
+/** A workspace is a tenant of the keys file. For a workspace, the server connects only to public hosts. */
 export function isWorkspace(tenant: string): boolean {
   return tenant !== DEFAULT_TENANT;
 }
@@ -35,7 +35,7 @@ export function assertKeys({ token, workspaces = {} }: Keys): void {
   }
 }
 
-/** Reads tokens from headers alone: a URL ends up in browser histories and in logs. */
+/** Reads tokens only from headers: URLs end up in browser histories and logs. */
 export function requireToken({ token, workspaces = {} }: Keys): MiddlewareHandler<AppEnv> {
   const expected = token === false ? undefined : digest(token);
   const known = Object.entries(workspaces).map(([key, tenant]) => ({ key: digest(key), tenant }));

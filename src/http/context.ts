@@ -1,7 +1,7 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono, MiddlewareHandler } from "hono";
 
-/** The context of a route. Node's bindings are absent where the app is called in process. */
+/** The context of a route. Node's bindings are absent if the app is called in process. */
 export interface AppEnv {
   Bindings: Partial<HttpBindings>;
   Variables: {
@@ -20,7 +20,7 @@ export interface AppEnv {
 export interface ServedDialect {
   readonly prefix: string;
   /**
-   * Loads the dialect's code and mounts its routes. Absent where the server has no catalog and the dialect needs one.
+   * Loads the dialect's code and mounts its routes. Absent if the dialect needs a catalog and the server has none.
    * The returned function ends the dialect's waits when the server closes.
    */
   readonly mount?: (app: Hono<AppEnv>) => Promise<(() => void) | undefined>;

@@ -26,7 +26,7 @@ export function createDialects(services: Services, options: DialectOptions): rea
     {
       prefix: "/ag-ui",
       allowsAnyHeader: true,
-      // Clients of AG-UI read errors of this content type alone.
+      // Clients of AG-UI read only errors of this content type.
       toFailure: (error, c, log) => toProblemResponse(error, c, log, "application/json"),
       async mount(app) {
         const { mountAgUi } = await import("./ag-ui/mount.ts");

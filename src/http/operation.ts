@@ -36,10 +36,15 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export function defineOperation<Query = undefined, Body = undefined>(
-  operation: Operation<Query, Body>,
-): Operation<Query, Body> {
-  return operation;
+type QueryOf<O> = O extends { readonly query: z.ZodType<infer Query> } ? Query : undefined;
+type BodyOf<O> = O extends { readonly body: { readonly schema: z.ZodType<infer Body> } } ? Body : undefined;
+
+/** Declares operations. The name of each one is its id. */
+export function defineOperations<const T extends Record<string, Omit<Operation, "id">>>(
+  operations: T,
+): { readonly [Id in keyof T]: Operation<QueryOf<T[Id]>, BodyOf<T[Id]>> } {
+  const named = Object.entries(operations).map(([id, operation]) => [id, { ...operation, id }]);
+  return Object.fromEntries(named) as never;
 }
 
 export const done = (description: string, headers?: Answer["headers"]): Answer => ({
@@ -71,21 +76,22 @@ export interface Call<Query, Body> {
 
 export type Mount = <Query, Body>(
   operation: Operation<Query, Body>,
-  handle: (call: Call<Query, Body>) => Response | Promise<Response>,
+  handle: (call: Call<Query, Body>) => Response | void | Promise<Response | void>,
 ) => void;
 
-/** Mounts operations on an app; queries and bodies are parsed by their schemas. */
+/** Mounts operations on an app; queries and bodies are parsed by their schemas. Without a response, the answer is 204. */
 export function createMount(app: Hono<AppEnv>, limits: BodyLimits): Mount {
   return (operation, handle) => {
     const path = operation.path.replaceAll(/\{(\w+)\}/g, ":$1");
     app.on(operation.method, path, async (c) => {
       const { query, body } = operation;
-      return handle({
+      const response = await handle({
         c,
         query: (query && parseQuery(query, new URL(c.req.url).searchParams)) as never,
         body: (body?.kind === "json" ? await readJson(c, body.schema, limits.json) : undefined) as never,
         param: (name) => c.req.param(name) ?? "",
       });
+      return response ?? c.body(null, 204);
     });
   };
 }

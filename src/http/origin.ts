@@ -19,10 +19,8 @@ export function requireHost(allowed: readonly string[]): MiddlewareHandler<AppEn
     const name = toHostname(host);
     if (names.has("*") || names.has(name)) return next();
     if (takesOwn && isOwnAddress(name)) return next();
-    throw new SluiceError(
-      "foreign_host",
-      `This server does not answer for ${JSON.stringify(host)}. Use localhost, or start it with that name among the allowed hosts (sluice serve --allow-host ${toExample(name)}).`,
-    );
+    const detail = `This server does not answer for ${JSON.stringify(host)}. Use localhost, or start it with that name among the allowed hosts (sluice serve --allow-host ${toExample(name)}).`;
+    throw new SluiceError("foreign_host", detail);
   };
 }
 

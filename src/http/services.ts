@@ -13,6 +13,6 @@ export interface Services {
   readonly limits: BodyLimits;
   readonly uploads: Uploads;
   readonly version: string;
-  /** Absent where no webhook endpoint is configured. */
+  /** Absent if no webhook endpoint is configured. */
   readonly webhooks?: Readonly<WebhookStats> | undefined;
 }

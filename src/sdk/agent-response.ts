@@ -1,5 +1,5 @@
 import { SluiceError } from "../contract/index.ts";
-import type { AgentRuntimeState, SandboxLifecycleState } from "../dialects/sdk/lifecycle-event.ts";
+import type { AgentRuntimeState, SandboxLifecycleState } from "../dialects/sdk/events.ts";
 
 /**
  * The result of `run()` and `executeCommand()`.
@@ -73,21 +73,22 @@ export interface ExecuteOptions {
   background?: boolean;
 }
 
+export function refuse(detail: string): SluiceError {
+  return new SluiceError("invalid_request", detail);
+}
+
 const DEFAULT_TIMEOUT_MS = 3_600_000;
 
 /** A valid time limit in whole milliseconds. */
 export function toTimeout(timeoutMs: number = DEFAULT_TIMEOUT_MS): number {
   if (timeoutMs >= 1 && Number.isSafeInteger(Math.round(timeoutMs))) return Math.round(timeoutMs);
-  throw new SluiceError(
-    "invalid_request",
-    `timeoutMs is ${timeoutMs}; give a number of milliseconds from 1.`,
-  );
+  throw refuse(`timeoutMs is ${timeoutMs}; give a number of milliseconds from 1.`);
 }
 
 /** Checks a text at run time: a program without types may pass any value. */
 export function toText(name: string, value: string, { mayBeEmpty = false } = {}): string {
   if (typeof value === "string" && (mayBeEmpty || value !== "")) return value;
-  throw new SluiceError("invalid_request", `${name} is ${JSON.stringify(value)}; give a text.`);
+  throw refuse(`${name} is ${JSON.stringify(value)}; give a text.`);
 }
 
 /**

@@ -1,9 +1,8 @@
 import { EventEmitter } from "node:events";
+import type { LifecycleEvent, OutputEvent } from "../dialects/sdk/events.ts";
 import type { Emitted } from "../dialects/sdk/index.ts";
-import type { LifecycleEvent } from "../dialects/sdk/lifecycle-event.ts";
-import type { OutputEvent } from "../dialects/sdk/output-event.ts";
 import type { SandboxProvider } from "../sandbox/index.ts";
-import { type FileMap, toInnerPath } from "./files/file-map.ts";
+import { type FileMap, toInnerPath } from "./files/workspace.ts";
 import { type AgentConfig, initialSettings, type McpServerConfig, type Settings } from "./settings.ts";
 import { type StorageConfig, toCheckpointStore } from "./storage.ts";
 
@@ -152,7 +151,7 @@ export abstract class Builder extends SafeEmitter {
 
   /**
    * Makes a checkpoint of every run that succeeds: in a folder, in an S3 bucket, or in the engine's own storage. A
-   * server uses its own storage and keeps each configuration's checkpoints apart.
+   * server uses its own storage and keeps the checkpoints of each configuration separate.
    *
    * @example
    * new Sluice().withStorage("./checkpoints");

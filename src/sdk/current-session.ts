@@ -1,10 +1,10 @@
 import { createId, SluiceError, type SluiceEvent } from "../contract/index.ts";
-import { type ContentState, type Emitted, initialContent } from "../dialects/sdk/index.ts";
 import {
   type AgentRuntimeState,
   type LifecycleEvent,
   type SandboxLifecycleState,
-} from "../dialects/sdk/lifecycle-event.ts";
+} from "../dialects/sdk/events.ts";
+import { type ContentState, type Emitted, initialContent } from "../dialects/sdk/index.ts";
 import { codeOf, type Link } from "./backend/port.ts";
 import { type Beginning, findBeginning, Follower } from "./events.ts";
 import { placeFiles } from "./files/workspace.ts";

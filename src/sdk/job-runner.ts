@@ -36,10 +36,8 @@ export class JobRunner {
   refuseBusy(): void {
     if (!this.#active) return;
     const what = this.#active.kind === "run" ? "Agent is already running" : "A command is already running";
-    throw new SluiceError(
-      "session_busy",
-      `${what}. Call interrupt() first, or wait for the active operation to finish.`,
-    );
+    const detail = `${what}. Call interrupt() first, or wait for the active operation to finish.`;
+    throw new SluiceError("session_busy", detail);
   }
 
   async start(

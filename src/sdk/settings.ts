@@ -1,10 +1,10 @@
-import { McpServer, type PermissionMode, type SessionSpec, SluiceError } from "../contract/index.ts";
+import { McpServer, type PermissionMode, type SessionSpec } from "../contract/index.ts";
 import { own } from "../contract/own-keys.ts";
 import { findHarness } from "../harness/registry.ts";
 import type { SandboxProvider } from "../sandbox/index.ts";
-import type { FileMap } from "./files/file-map.ts";
+import { refuse } from "./agent-response.ts";
 import { type ResultSchema, toResultInstructions } from "./files/output.ts";
-import { hostFolder, innerFolder } from "./files/workspace.ts";
+import { type FileMap, hostFolder, innerFolder } from "./files/workspace.ts";
 import type { CheckpointStore } from "./storage.ts";
 
 /**
@@ -81,8 +81,7 @@ function toMcpServer(name: string, config: McpServerConfig): McpServer {
   const typed = config.url !== undefined && config.type === undefined ? { ...config, type: "http" } : config;
   const parsed = McpServer.safeParse(typed);
   if (parsed.success) return parsed.data;
-  throw new SluiceError(
-    "invalid_request",
+  throw refuse(
     `withMcpServers: "${name}" is neither a program ({ command, args?, env? }) nor an address ({ type?, url, headers? }).`,
   );
 }
@@ -174,8 +173,4 @@ function toAddress({ type, providerBaseUrl, model }: AgentConfig): Record<string
   const variable = isAnthropic ? "ANTHROPIC_BASE_URL" : own(ADDRESS_VARIABLES, type);
   if (variable === undefined) throw refuse(`${type} takes no providerBaseUrl; leave it out`);
   return { [variable]: providerBaseUrl };
-}
-
-function refuse(detail: string): SluiceError {
-  return new SluiceError("invalid_request", detail);
 }

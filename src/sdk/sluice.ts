@@ -3,6 +3,7 @@ import type { Emitted } from "../dialects/sdk/index.ts";
 import {
   type AgentResponse,
   type ExecuteOptions,
+  refuse,
   type RunOptions,
   type SessionStatus,
   toText,
@@ -20,8 +21,7 @@ import {
 import { innerFolder } from "./files/workspace.ts";
 import { type Activity, Job } from "./job.ts";
 import { JobRunner } from "./job-runner.ts";
-import { refuse } from "./sandbox-controls.ts";
-import { SessionEvents } from "./session-events.ts";
+import { SessionControls } from "./session-controls.ts";
 import { addCheckpoint, findCheckpoint } from "./storage.ts";
 
 /**
@@ -35,7 +35,7 @@ import { addCheckpoint, findCheckpoint } from "./storage.ts";
  * console.log(result.exitCode);
  * await sluice.kill();
  */
-export class Sluice<T = unknown> extends SessionEvents {
+export class Sluice<T = unknown> extends SessionControls {
   readonly #jobs = new JobRunner({
     connect: () => this.connect(),
     enter: (link, from) => this.#enter(link, from),

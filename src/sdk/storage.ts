@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import { SluiceError } from "../contract/index.ts";
 import { type CheckpointStorage, createFolderStorage, createS3Storage } from "../sandbox/index.ts";
-import type { AgentResponse } from "./agent-response.ts";
+import { type AgentResponse, refuse } from "./agent-response.ts";
 import type { Link } from "./backend/port.ts";
 import type { JobContext } from "./job-runner.ts";
 
@@ -61,10 +61,8 @@ export async function findCheckpoint(
   if (from !== "latest") return from;
   const [newest] = await link.listCheckpoints(store?.name, { limit: 1 });
   if (newest) return newest.id;
-  throw new SluiceError(
-    "checkpoint_not_found",
-    "No checkpoints found in this storage; run without `from` first.",
-  );
+  const detail = "No checkpoints found in this storage; run without `from` first.";
+  throw new SluiceError("checkpoint_not_found", detail);
 }
 
 /** Adds the checkpoint of a successful run to its response, if a store is set. */
@@ -114,8 +112,5 @@ function openBucket(s3: S3Config, endpoint: string): CheckpointStorage {
 function demand(name: string): string {
   const value = process.env[name];
   if (value) return value;
-  throw new SluiceError(
-    "invalid_request",
-    `The storage is an S3 bucket, and ${name} is not set. Set it, or give the key.`,
-  );
+  throw refuse(`The storage is an S3 bucket, and ${name} is not set. Set it, or give the key.`);
 }

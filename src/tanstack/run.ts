@@ -1,7 +1,6 @@
 import type { StreamChunk } from "@tanstack/ai";
-import { createParser } from "eventsource-parser";
 import { SluiceClientError } from "../client/errors.ts";
-import { Backoff } from "../client/stream.ts";
+import { Backoff, readBatches } from "../client/subscribe.ts";
 import { type Call, Transport } from "../client/transport.ts";
 import { isRecord } from "../contract/index.ts";
 
@@ -49,25 +48,11 @@ export interface PositionedChunk {
 
 /** The chunks of one response. */
 export async function* readFrames(response: Response): AsyncGenerator<PositionedChunk, void> {
-  const reader = response.body?.getReader();
-  if (!reader) return;
-  const decoder = new TextDecoder();
-  let arrived: PositionedChunk[] = [];
-  const parser = createParser({
-    onEvent: ({ id, data }) => arrived.push({ id, chunk: JSON.parse(data) as StreamChunk }),
-  });
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      parser.feed(decoder.decode(value, { stream: true }));
-      const batch = arrived;
-      arrived = [];
-      yield* batch;
-    }
-  } finally {
-    void reader.cancel().catch(() => {});
-  }
+  if (!response.body) return;
+  for await (const batch of readBatches(response.body))
+    for (const message of batch)
+      if (typeof message !== "string")
+        yield { id: message.id, chunk: JSON.parse(message.data) as StreamChunk };
 }
 
 function isTerminal({ type }: StreamChunk): boolean {

@@ -91,7 +91,7 @@ export function isOthers({ toolName }: RequestedCall, tools: readonly AnyTool[] 
   return !isOwn(tools.find(({ name }) => name === toolName));
 }
 
-/** The last chunk of a run that waits for a tool of somebody else. */
+/** The last chunk of a run that waits for a tool that this process cannot run. */
 export function toAwaitingTool({ threadId, runId }: { threadId: string; runId: string }): StreamChunk {
   return {
     type: "RUN_FINISHED",

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createFolderSource } from "../../src/cli/source/folder.ts";
-import { tailEvents } from "../../src/cli/source/tail.ts";
+import { tailEvents } from "../../src/cli/commands/tail.ts";
 import { createClient } from "../../src/client/index.ts";
 import { Sluice, type StreamedEvent } from "../../src/sdk/index.ts";
-import { Mailbox } from "../../src/tanstack/mailbox.ts";
+import { Mailbox } from "../../src/tanstack/adapter.ts";
 import { type AppBench, openApp, problemOf } from "../http/app-bench.ts";
 import { runTurn, script } from "../support/engine.ts";
 

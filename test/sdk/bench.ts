@@ -6,8 +6,7 @@ import { createApp, listen, type Listening } from "../../src/http/index.ts";
 import { createSqliteLog, type EventLog } from "../../src/log/index.ts";
 import { createBwrapProvider } from "../../src/sandbox/index.ts";
 import { Sluice } from "../../src/sdk/index.ts";
-import { type LifecycleEvent } from "../../src/dialects/sdk/lifecycle-event.ts";
-import { type OutputEvent } from "../../src/dialects/sdk/output-event.ts";
+import type { LifecycleEvent, OutputEvent } from "../../src/dialects/sdk/events.ts";
 import { createEngine, type Engine } from "../../src/sessions/index.ts";
 import { readAll } from "../support/engine.ts";
 

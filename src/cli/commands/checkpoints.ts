@@ -1,10 +1,9 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { toSize } from "../terminal/amount.ts";
 import type { Checkpoint } from "../../client/index.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
 import { addWhereOptions, locateSandboxes, type WhereOptions } from "../source/locate.ts";
-import type { CommandContext } from "../command-context.ts";
-import type { Screen } from "../terminal/screen.ts";
+import { toSize } from "../terminal/amount.ts";
+import { badUsage } from "../terminal/failure.ts";
+import type { CommandContext, Screen } from "../terminal/screen.ts";
 import { toOneLine } from "../transcript/pen.ts";
 
 const EXAMPLES = `
@@ -44,7 +43,7 @@ export function addCheckpoints(program: Command, { screen }: CommandContext): vo
 async function checkpoints(session: string, options: CheckpointsOptions, screen: Screen): Promise<void> {
   const { create, comment, limit, json } = options;
   if (comment !== undefined && !create)
-    throw new CliFailure("--comment belongs to --create: it is kept with a new checkpoint.", EXIT.usage);
+    throw badUsage("--comment belongs to --create: it is kept with a new checkpoint.");
   const sandboxes = await locateSandboxes(options);
   try {
     if (create) screen.status("making a checkpoint …");

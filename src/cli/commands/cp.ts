@@ -2,13 +2,12 @@ import type { Command } from "commander";
 import { SessionId } from "../../contract/index.ts";
 import { type Copied, copyPlanned, type Plan, planCopy } from "../copy/copy.ts";
 import { createLocalSide, createSandboxSide } from "../copy/sides.ts";
-import type { CommandContext } from "../command-context.ts";
 import { unknownSession } from "../source/folder.ts";
 import { addWhereOptions, locateSandboxes, type WhereOptions } from "../source/locate.ts";
 import type { Sandboxes } from "../source/port.ts";
 import { toCount, toSize } from "../terminal/amount.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
-import { onInterrupt, type Screen } from "../terminal/screen.ts";
+import { badUsage, CliFailure, EXIT } from "../terminal/failure.ts";
+import { type CommandContext, onInterrupt, type Screen } from "../terminal/screen.ts";
 import { toOneLine } from "../transcript/pen.ts";
 
 const EXAMPLES = `
@@ -102,7 +101,7 @@ function wrongSides(kind: CopyEnd["kind"]): CliFailure {
     kind === "local"
       ? "Neither side names a session. Write the one in the sandbox as SESSION:PATH."
       : "Both sides name a session. Copy to this machine first; a local path with a colon needs ./ in front.";
-  return new CliFailure(why, EXIT.usage);
+  return badUsage(why);
 }
 
 /** A status line, updated a few times a second. */
@@ -150,8 +149,7 @@ export interface SandboxPath {
 
 /** `SESSION:PATH`, or a local path; `./a:b` is always local. */
 export function parseCopyEnd(text: string): CopyEnd {
-  if (text === "")
-    throw new CliFailure('A path is empty. "." is this folder, SESSION:. the workspace.', EXIT.usage);
+  if (text === "") throw badUsage('A path is empty. "." is this folder, SESSION:. the workspace.');
   const readings: SandboxPath[] = [];
   for (let colon = text.indexOf(":"); colon > 0; colon = text.indexOf(":", colon + 1)) {
     const session = text.slice(0, colon);

@@ -2,12 +2,11 @@ import { readFileSync } from "node:fs";
 import { basename, extname } from "node:path";
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
-import { decodeEvents } from "../decode-events.ts";
 import { findHarness } from "../../harness/index.ts";
+import { decodeEvents } from "../decode-events.ts";
 import { CliFailure } from "../terminal/failure.ts";
+import type { CommandContext, Screen } from "../terminal/screen.ts";
 import { createPrint, FORMAT_NAMES } from "../transcript/formats.ts";
-import type { CommandContext } from "../command-context.ts";
-import type { Screen } from "../terminal/screen.ts";
 
 const EXAMPLES = `
 A recording is JSON Lines: {"t": ms, "dir": "meta"|"in"|"out"|"err"|"exit", "raw": "the line"}; "b64" instead of

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { type AgentDiagnostics, type Diagnostics, diagnose, type Finding } from "../diagnostics.ts";
-import { EXIT } from "../terminal/failure.ts";
 import { addWhereOptions, type WhereOptions } from "../source/locate.ts";
-import type { CommandContext } from "../command-context.ts";
+import { EXIT } from "../terminal/failure.ts";
+import type { CommandContext } from "../terminal/screen.ts";
 import type { Page } from "../transcript/pen.ts";
 
 const EXAMPLES = `

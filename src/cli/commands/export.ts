@@ -1,9 +1,8 @@
 import type { Command } from "commander";
-import { createPrint, FORMAT_NAMES } from "../transcript/formats.ts";
 import { addWhereOptions, locateSource, type WhereOptions } from "../source/locate.ts";
-import type { CommandContext } from "../command-context.ts";
-import type { Screen } from "../terminal/screen.ts";
-import { tailEvents, warnOfTrimming } from "../source/tail.ts";
+import type { CommandContext, Screen } from "../terminal/screen.ts";
+import { createPrint, FORMAT_NAMES } from "../transcript/formats.ts";
+import { tailEvents } from "./tail.ts";
 
 const EXAMPLES = `
 Examples:
@@ -34,11 +33,7 @@ async function exportSession(
   const print = createPrint(options.as, screen.page);
   const source = await locateSource(options);
   try {
-    const all = tailEvents(source, session, {
-      following: "never",
-      signal: screen.closed,
-      onTrimmed: warnOfTrimming,
-    });
+    const all = tailEvents(source, session, { following: "never", signal: screen.closed });
     for await (const event of all) {
       await screen.write(print(event));
       if (screen.closed.aborted) return;

@@ -3,10 +3,9 @@ import { createWriteStream } from "node:fs";
 import type { Writable } from "node:stream";
 import type { Command } from "commander";
 import { createScriptedModel, type ModelRequest } from "../../model/index.ts";
-import type { CommandContext } from "../command-context.ts";
 import { parsePort } from "../terminal/amount.ts";
 import { CliFailure, EXIT } from "../terminal/failure.ts";
-import { onInterrupt } from "../terminal/screen.ts";
+import { type CommandContext, onInterrupt } from "../terminal/screen.ts";
 
 const EXAMPLES = `
 It answers Anthropic Messages, OpenAI Responses, Chat Completions and Gemini. The newest user text with a line that

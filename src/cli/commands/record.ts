@@ -4,6 +4,7 @@ import { createId, type SluiceEvent } from "../../contract/index.ts";
 import { findHarness, formatEntry, type RecordingEntry } from "../../harness/index.ts";
 import type { Harness } from "../../harness/port.ts";
 import { createRecorder, type Recorder, type Scrub } from "../../sessions/index.ts";
+import { decodeEvents } from "../decode-events.ts";
 import {
   addAgentOptions,
   type AgentOptions,
@@ -11,15 +12,13 @@ import {
   splitCommand,
   toSpec,
 } from "../run/agent-options.ts";
-import { dataDirOf } from "../source/data-folder.ts";
-import { decodeEvents } from "../decode-events.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
-import { createPrint } from "../transcript/formats.ts";
-import type { CommandContext } from "../command-context.ts";
-import { onInterrupt, type Screen } from "../terminal/screen.ts";
 import { createErrorPrinter, TurnRun } from "../run/turn-run.ts";
-import { toWhereWords } from "../source/locate.ts";
+import { dataDirOf } from "../source/data-folder.ts";
 import { openEngine } from "../source/engine.ts";
+import { toWhereWords } from "../source/locate.ts";
+import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { type CommandContext, onInterrupt, type Screen } from "../terminal/screen.ts";
+import { createPrint } from "../transcript/formats.ts";
 
 const EXAMPLES = `
 The recording is the input of \`sluice decode\`: the input and output of the agent's process and the CLI's version.

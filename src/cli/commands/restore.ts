@@ -1,11 +1,10 @@
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
-import type { CommandContext } from "../command-context.ts";
 import { addWhereOptions, locateSandboxes, type WhereOptions } from "../source/locate.ts";
 import type { Sandboxes } from "../source/port.ts";
 import { toSize } from "../terminal/amount.ts";
 import { CliFailure } from "../terminal/failure.ts";
-import type { Screen } from "../terminal/screen.ts";
+import type { CommandContext, Screen } from "../terminal/screen.ts";
 import { toOneLine } from "../transcript/pen.ts";
 import { toWhen } from "./checkpoints.ts";
 

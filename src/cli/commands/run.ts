@@ -8,14 +8,13 @@ import {
   splitCommand,
   toSpec,
 } from "../run/agent-options.ts";
-import { dataDirOf } from "../source/data-folder.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
-import { createPrint, FORMAT_NAMES, formatOf } from "../transcript/formats.ts";
-import type { CommandContext } from "../command-context.ts";
-import { onInterrupt } from "../terminal/screen.ts";
 import { createErrorPrinter, TurnRun } from "../run/turn-run.ts";
-import { toWhereWords } from "../source/locate.ts";
+import { dataDirOf } from "../source/data-folder.ts";
 import { openEngine } from "../source/engine.ts";
+import { toWhereWords } from "../source/locate.ts";
+import { badUsage, EXIT } from "../terminal/failure.ts";
+import { type CommandContext, onInterrupt } from "../terminal/screen.ts";
+import { createPrint, FORMAT_NAMES, formatOf } from "../transcript/formats.ts";
 
 const EXAMPLES = `
 The prompt "-", or none while something is piped in, is read from standard input.
@@ -91,10 +90,9 @@ async function ensureSession(
     return id;
   }
   if (options.agent !== undefined && options.agent !== known.agent) {
-    throw new CliFailure(
+    throw badUsage(
       `Session "${id}" belongs to the agent "${known.agent}", not to "${options.agent}". ` +
         "Leave --agent out to continue it, or choose another --session.",
-      EXIT.usage,
     );
   }
   return id;

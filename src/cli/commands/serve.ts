@@ -1,9 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { DEFAULT_ORPHAN_MS } from "../../sessions/index.ts";
-import type { CommandContext } from "../command-context.ts";
 import { readKeysFile, type ServeOptions } from "../serve/access.ts";
 import { serve } from "../serve/server.ts";
 import { parseDuration, parsePort, parseSize } from "../terminal/amount.ts";
+import type { CommandContext } from "../terminal/screen.ts";
 
 const EXAMPLES = `
 Every request needs the token: "Authorization: Bearer <token>". The first start creates it in the data folder,

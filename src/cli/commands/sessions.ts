@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import type { SessionInfo } from "../../contract/index.ts";
 import { addWhereOptions, locateSource, type WhereOptions } from "../source/locate.ts";
-import type { CommandContext } from "../command-context.ts";
-import type { Screen } from "../terminal/screen.ts";
+import type { CommandContext, Screen } from "../terminal/screen.ts";
 import { toOneLine } from "../transcript/pen.ts";
 
 const EXAMPLES = `

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { z } from "zod";
 import { McpServer, PermissionMode, type SessionSpec } from "../../contract/index.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { badUsage, CliFailure } from "../terminal/failure.ts";
 
 /** The options of an agent on the command line. */
 export interface AgentOptions {
@@ -96,19 +96,21 @@ function collect(value: string, before: string[] = []): string[] {
 function toMode(text: string): PermissionMode {
   const mode = PermissionMode.safeParse(text);
   if (mode.success) return mode.data;
-  throw usage(`--permission-mode "${text}": choose one of ${PermissionMode.options.join(", ")}.`);
+  throw badUsage(`--permission-mode "${text}": choose one of ${PermissionMode.options.join(", ")}.`);
 }
 
 function toVariable(text: string): [string, string] {
   const at = text.indexOf("=");
   if (at > 0) return [text.slice(0, at), text.slice(at + 1)];
-  throw usage(`--env "${text}": expected NAME=value.`);
+  throw badUsage(`--env "${text}": expected NAME=value.`);
 }
 
 function toReference(text: string): [string, string] {
   const [, name, reference] = /^([A-Za-z_]\w*)(?:=((?:env|file):.+))?$/.exec(text) ?? [];
   if (name !== undefined) return [name, reference ?? `env:${name}`];
-  throw usage(`--secret "${text}": expected NAME, NAME=env:NAME or NAME=file:/path; never the value itself.`);
+  throw badUsage(
+    `--secret "${text}": expected NAME, NAME=env:NAME or NAME=file:/path; never the value itself.`,
+  );
 }
 
 function readMcp(path: string): NonNullable<SessionSpec["mcp"]> {
@@ -117,12 +119,8 @@ function readMcp(path: string): NonNullable<SessionSpec["mcp"]> {
     return Config.parse(JSON.parse(readFileSync(path, "utf8"))).mcpServers;
   } catch (error) {
     const why = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message;
-    throw usage(`--mcp-config ${path}: ${why}`);
+    throw badUsage(`--mcp-config ${path}: ${why}`);
   }
-}
-
-function usage(message: string): CliFailure {
-  return new CliFailure(message, EXIT.usage);
 }
 
 /** The prompt. `-`, or no prompt while input is piped in, means standard input. */
@@ -134,8 +132,5 @@ export async function readPrompt(
   const isPiped = !stdin.isTTY;
   const prompt = given === "-" || (given === "" && isPiped) ? await text(stdin) : given;
   if (prompt.trim() !== "") return prompt;
-  throw new CliFailure(
-    'There is no prompt. Give one, as in: sluice run "say hello", or pipe it in.',
-    EXIT.usage,
-  );
+  throw badUsage('There is no prompt. Give one, as in: sluice run "say hello", or pipe it in.');
 }

@@ -4,7 +4,7 @@ import { RESERVED_TENANTS } from "../../http/auth.ts";
 import { chooseProvider } from "../../sandbox/choose.ts";
 import type { SandboxProvider } from "../../sandbox/port.ts";
 import { ensureToken, isSendable } from "../source/data-folder.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { badUsage } from "../terminal/failure.ts";
 
 export interface ServeOptions {
   readonly host: string;
@@ -31,23 +31,20 @@ export interface ServeOptions {
 /** Refuses options that would let anybody use the server. */
 export function refuseOpenAccess({ host, token, insecure, allowOrigin, keys }: ServeOptions): void {
   if (token === false && keys)
-    throw new CliFailure(
+    throw badUsage(
       "--keys with --no-token would give every client without a key access to all workspaces. Leave --no-token out.",
-      EXIT.usage,
     );
   if (token !== false || insecure) return;
   if (allowOrigin?.includes("*")) {
-    throw new CliFailure(
+    throw badUsage(
       "--no-token with --allow-origin '*' would let every page in your browser run programs on this machine. " +
         "Leave --no-token out, name the origins, or say --insecure if you mean it.",
-      EXIT.usage,
     );
   }
   if (isLoopback(host)) return;
-  throw new CliFailure(
+  throw badUsage(
     `--no-token on ${host} would let every client that reaches this machine run programs on it. ` +
       "Leave --no-token out, listen on 127.0.0.1, or say --insecure if you mean it.",
-    EXIT.usage,
   );
 }
 
@@ -57,15 +54,13 @@ export function refuseUnseparatedKeys(
   { token, sandbox }: { token: string | undefined; sandbox: string },
 ): void {
   if (sandbox === "local")
-    throw new CliFailure(
+    throw badUsage(
       "--keys with the local sandbox would let the agents of every workspace read and change the files of all others. " +
         "Use bwrap or docker; `sluice doctor` says what is missing.",
-      EXIT.usage,
     );
   if (token !== undefined && Object.hasOwn(keys, token))
-    throw new CliFailure(
+    throw badUsage(
       "A key of --keys is the server's own token, which opens all workspaces. Give the workspace another key.",
-      EXIT.usage,
     );
 }
 
@@ -80,14 +75,10 @@ export async function demandIsolation(
 
 export function tokenOf(options: ServeOptions, dataDir: string): string | undefined {
   if (options.token === false) return undefined;
-  if (options.token === "")
-    throw new CliFailure("The token is empty. Leave --token out to have one made.", EXIT.usage);
+  if (options.token === "") throw badUsage("The token is empty. Leave --token out to have one made.");
   if (options.token === undefined) return ensureToken(dataDir);
   if (isSendable(options.token)) return options.token;
-  throw new CliFailure(
-    "No client could send this token: it has to be one word of visible ASCII characters.",
-    EXIT.usage,
-  );
+  throw badUsage("No client could send this token: it has to be one word of visible ASCII characters.");
 }
 
 /** The server's token and keys, to be redacted from events. */
@@ -105,25 +96,20 @@ const Keys = z.record(
 export function readKeysFile(file: string): Readonly<Record<string, string>> {
   const { mode } = readOrFail(file, () => statSync(file));
   if ((mode & 0o077) !== 0)
-    throw new CliFailure(
-      `Others can read the keys in ${file}. Close it to them: chmod 600 ${file}`,
-      EXIT.usage,
-    );
+    throw badUsage(`Others can read the keys in ${file}. Close it to them: chmod 600 ${file}`);
   const text = readOrFail(file, () => readFileSync(file, "utf8"));
   const parsed = Keys.safeParse(parseJson(text));
   if (!parsed.success) {
     // The path of the issue is left out, because it is the key itself.
     const reason = parsed.error.issues[0]?.code === "invalid_type" ? "no such object" : "a bad key or name";
-    throw new CliFailure(
+    throw badUsage(
       `${file} holds ${reason}. It has to be a JSON object of keys and workspaces, such as {"sk-team-a": "team-a"}.`,
-      EXIT.usage,
     );
   }
   const reserved = Object.values(parsed.data).find((name) => RESERVED_TENANTS.has(name));
   if (reserved !== undefined)
-    throw new CliFailure(
+    throw badUsage(
       `${file} names a workspace "${reserved}", which is the server's own. Give it another name.`,
-      EXIT.usage,
     );
   return parsed.data;
 }
@@ -132,10 +118,7 @@ function readOrFail<T>(file: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new CliFailure(
-      `The keys cannot be read from ${file}: ${(error as NodeJS.ErrnoException).code}.`,
-      EXIT.usage,
-    );
+    throw badUsage(`The keys cannot be read from ${file}: ${(error as NodeJS.ErrnoException).code}.`);
   }
 }
 

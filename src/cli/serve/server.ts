@@ -14,12 +14,11 @@ import { OWN_ADDRESSES } from "../../http/origin.ts";
 import { listen, type Listening } from "../../http/server.ts";
 import { defaultProviders } from "../../sandbox/choose.ts";
 import { createSandboxDebug, type Engine, type EngineOptions } from "../../sessions/index.ts";
-import type { CommandContext } from "../command-context.ts";
 import { dataDirOf, ensureDataDir, tokenFile } from "../source/data-folder.ts";
 import { openEngine } from "../source/engine.ts";
 import { EXIT } from "../terminal/failure.ts";
 import { readVersion } from "../terminal/invocation.ts";
-import { onInterrupt } from "../terminal/screen.ts";
+import { type CommandContext, onInterrupt } from "../terminal/screen.ts";
 import {
   demandIsolation,
   refuseOpenAccess,

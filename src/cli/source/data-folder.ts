@@ -20,7 +20,7 @@ export function isHidden(folder: string): boolean {
   }
 }
 
-/** Creates the folder and its parents, readable by this user alone. */
+/** Creates the folder and its parents, private to this user. */
 export function ensureDataDir(folder: string): string {
   try {
     makeFolder(folder);
@@ -45,7 +45,7 @@ function closeToOthers(folder: string): void {
   chmodSync(folder, 0o700);
 }
 
-// Without `recursive`, with which Node hangs where the system denies that a parent exists, as in /proc.
+// Without `recursive`: with it, Node hangs if the system hides a parent that exists, as in /proc.
 function makeFolder(folder: string): void {
   if (existsSync(folder)) {
     if (!statSync(folder).isDirectory()) throw new Error(`${folder} is not a folder`);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { createSqliteLog, type EventLog } from "../../log/index.ts";
 import { type CheckpointStorage, createFolderStorage, createS3Storage } from "../../sandbox/index.ts";
 import { createEngine, DEFAULT_ORPHAN_MS, type Engine, type EngineOptions } from "../../sessions/index.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { badUsage } from "../terminal/failure.ts";
 import { ensureDataDir } from "./data-folder.ts";
 
 /** Opens the log of a data folder; undefined if there is none and `mustExist` is set. */
@@ -83,8 +83,5 @@ function checkpointStorageOf(env: NodeJS.ProcessEnv = process.env): CheckpointSt
 function demand(env: NodeJS.ProcessEnv, name: string): string {
   const value = env[name];
   if (value) return value;
-  throw new CliFailure(
-    `SLUICE_CHECKPOINTS names an S3 bucket, and ${name} is not set. Set it, or name a folder.`,
-    EXIT.usage,
-  );
+  throw badUsage(`SLUICE_CHECKPOINTS names an S3 bucket, and ${name} is not set. Set it, or name a folder.`);
 }

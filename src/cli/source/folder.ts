@@ -1,4 +1,4 @@
-import type { Checkpoint } from "../../client/index.ts";
+import { type Checkpoint, SluiceClientError } from "../../client/index.ts";
 import { type SessionInfo, SluiceError } from "../../contract/index.ts";
 import type { StoredEventText } from "../../dialects/port.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
@@ -110,20 +110,10 @@ export function unknownSession(session: string, where: string): SluiceError {
 
 /** Sandboxes through an engine of this process, which has the lease of a session while the command runs. */
 export function createFolderSandboxes(engine: Engine, folder: string): Sandboxes {
-  const named = <T>(session: string, answer: Promise<T>): Promise<T> =>
-    answer.catch((error: unknown) => {
-      throw isUnknown(error) ? unknownSession(session, folder) : error;
-    });
+  const named = nameUnknown(folder);
   return {
     where: folder,
-    has: (session) =>
-      engine.info(session).then(
-        () => true,
-        (error: unknown) => {
-          if (isUnknown(error)) return false;
-          throw error;
-        },
-      ),
+    has: (session) => isKnown(engine.info(session)),
     files(session) {
       let opened: Promise<SandboxFiles> | undefined;
       const files = (): Promise<SandboxFiles> => (opened ??= engine.files(session));
@@ -155,6 +145,26 @@ function toCheckpoint(info: CheckpointInfo): Checkpoint {
   return JSON.parse(JSON.stringify(info)) as Checkpoint;
 }
 
+/** Returns a function that replaces the error of an unknown session by one that names the server or folder. */
+export function nameUnknown(where: string): <T>(session: string, answer: Promise<T>) => Promise<T> {
+  return (session, answer) =>
+    answer.catch((error: unknown) => {
+      throw isUnknown(error) ? unknownSession(session, where) : error;
+    });
+}
+
+/** Whether the session of an answer exists. */
+export async function isKnown(answer: Promise<unknown>): Promise<boolean> {
+  try {
+    await answer;
+    return true;
+  } catch (error) {
+    if (isUnknown(error)) return false;
+    throw error;
+  }
+}
+
 function isUnknown(error: unknown): boolean {
-  return error instanceof SluiceError && error.code === "session_not_found";
+  const isOurs = error instanceof SluiceError || error instanceof SluiceClientError;
+  return isOurs && error.code === "session_not_found";
 }

@@ -1,12 +1,12 @@
 import type { Command } from "commander";
 import { createClient, type SluiceClient, SluiceClientError } from "../../client/index.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { badUsage, CliFailure } from "../terminal/failure.ts";
 import { quoteWord } from "../terminal/invocation.ts";
 import { dataDirOf, isHidden, readToken } from "./data-folder.ts";
 import { hasLog, openEngine, openLog } from "./engine.ts";
 import { createFolderSandboxes, createFolderSource } from "./folder.ts";
-import { createServerSandboxes, createServerSource } from "./server.ts";
 import type { Sandboxes, Source } from "./port.ts";
+import { createServerSandboxes, createServerSource } from "./server.ts";
 
 export const DEFAULT_URL = "http://127.0.0.1:7411";
 /** The time limit of a health check. */
@@ -95,8 +95,7 @@ async function acceptsToken(client: SluiceClient): Promise<boolean> {
 
 function toServerUrl(text: string): string {
   const url = /^https?:\/\//.test(text) ? text : `http://${text}`;
-  if (!URL.canParse(url))
-    throw new CliFailure(`"${text}" is not a server's URL. It looks like ${DEFAULT_URL}.`, EXIT.usage);
+  if (!URL.canParse(url)) throw badUsage(`"${text}" is not a server's URL. It looks like ${DEFAULT_URL}.`);
   return new URL(url).href.replace(/\/+$/, "");
 }
 

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { type SluiceClient, SluiceClientError } from "../../client/index.ts";
 import type { SluiceEvent } from "../../contract/index.ts";
 import type { StoredEventText } from "../../dialects/port.ts";
-import { unknownSession } from "./folder.ts";
+import { isKnown, nameUnknown, unknownSession } from "./folder.ts";
 import type { Sandboxes, Source } from "./port.ts";
 
 /** Reads sessions from a server, in its universal dialect. */
@@ -30,20 +30,10 @@ async function* toStored(events: AsyncIterable<SluiceEvent>): AsyncGenerator<Sto
 }
 
 export function createServerSandboxes(client: SluiceClient, url: string): Sandboxes {
-  const named = <T>(session: string, answer: Promise<T>): Promise<T> =>
-    answer.catch((error: unknown) => {
-      throw isUnknown(error) ? unknownSession(session, url) : error;
-    });
+  const named = nameUnknown(url);
   return {
     where: url,
-    has: (session) =>
-      client.sessions.get(session).then(
-        () => true,
-        (error: unknown) => {
-          if (isUnknown(error)) return false;
-          throw error;
-        },
-      ),
+    has: (session) => isKnown(client.sessions.get(session)),
     files: (session) => ({
       stat: (path) => client.fs.stat(session, path),
       list: (path) => client.fs.entries(session, path),
@@ -58,10 +48,6 @@ export function createServerSandboxes(client: SluiceClient, url: string): Sandbo
     restore: (session, checkpoint) => named(session, client.checkpoints.restore(session, checkpoint)),
     close: () => Promise.resolve(),
   };
-}
-
-function isUnknown(error: unknown): boolean {
-  return error instanceof SluiceClientError && error.code === "session_not_found";
 }
 
 function toStream(content: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {

@@ -16,6 +16,11 @@ export class CliFailure extends Error {
   }
 }
 
+/** The failure of a wrong command line. */
+export function badUsage(message: string): CliFailure {
+  return new CliFailure(message, EXIT.usage);
+}
+
 /** The message and the exit code. Commander prints its own messages, so its errors have none here. */
 export function describeFailure(error: unknown): { message?: string; exitCode: number } {
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.ok : EXIT.usage };

@@ -94,3 +94,11 @@ export function onInterrupt(handle: (signal: NodeJS.Signals) => void): () => voi
     process.off("SIGTERM", handle);
   };
 }
+
+/** A command's output, exit code and command line. */
+export interface CommandContext {
+  readonly screen: Screen;
+  readonly exit: (code: number) => void;
+  /** The whole command line, including `--`. */
+  readonly argv: readonly string[];
+}

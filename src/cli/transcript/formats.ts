@@ -4,7 +4,7 @@ import { anthropic } from "../../dialects/anthropic/project.ts";
 import { ndjson } from "../../dialects/ndjson/index.ts";
 import type { Dialect, StoredEventText } from "../../dialects/port.ts";
 import { content } from "../../dialects/sdk/index.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { badUsage } from "../terminal/failure.ts";
 import type { Page } from "./pen.ts";
 import { renderEvent } from "./render.ts";
 import { initialTranscript } from "./state.ts";
@@ -36,9 +36,8 @@ export function createPrint(format: string | undefined, page: Page): Print {
   if (format === undefined) return createTranscriptPrint(page);
   const create = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
   if (create) return create();
-  throw new CliFailure(
+  throw badUsage(
     `There is no format "${format}". Formats: ${Object.keys(FORMATS).join(", ")}; without --as you get the transcript.`,
-    EXIT.usage,
   );
 }
 

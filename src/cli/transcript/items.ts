@@ -34,17 +34,18 @@ export function endItem(state: TranscriptState, event: EventOf<"item.completed">
   const open = state.items[item.item_id] ?? toOpen(item, state);
   const { [item.item_id]: _closed, ...items } = state.items;
   const next = { ...state, items };
-  const context = { indent: indentOf(event), session: event.session_id };
+  const context = { indent: indentOf(event), session: event.session_id, open };
   if (item.role === "user") return writePrompt(next, item, pen);
   if (item.kind === "tool_call") return writeCall(next, item, pen, context);
-  if (item.kind === "tool_result") return writeResult(next, item, open, pen, context);
+  if (item.kind === "tool_result") return writeResult(next, item, pen, context);
   if (item.kind === "status") return writeStatus(next, item, pen, context);
-  return writeMessage(next, item, open, pen, context);
+  return writeMessage(next, item, pen, context);
 }
 
 interface Context {
   readonly indent: string;
   readonly session: string;
+  readonly open: OpenItem;
   /** The diffs that were printed with the call. */
   readonly shownDiffs?: readonly string[];
 }
@@ -108,13 +109,8 @@ function writeCall(state: TranscriptState, item: Item, pen: Pen, context: Contex
   return { ...state, last: item.item_id, calls };
 }
 
-function writeResult(
-  state: TranscriptState,
-  item: Item,
-  open: OpenItem,
-  pen: Pen,
-  context: Context,
-): TranscriptState {
+function writeResult(state: TranscriptState, item: Item, pen: Pen, context: Context): TranscriptState {
+  const { open } = context;
   const result = item.content.find((part) => part.type === "tool_result");
   const call = state.calls[open.call ?? ""];
   const indent = `${context.indent}  `;
@@ -168,13 +164,8 @@ function writeStatus(state: TranscriptState, item: Item, pen: Pen, context: Cont
   return { ...state, last: hasFiles ? state.last : "status" };
 }
 
-function writeMessage(
-  state: TranscriptState,
-  item: Item,
-  open: OpenItem,
-  pen: Pen,
-  context: Context,
-): TranscriptState {
+function writeMessage(state: TranscriptState, item: Item, pen: Pen, context: Context): TranscriptState {
+  const { open } = context;
   const style = open.reasoning ? pen.paint.dim : String;
   const isOnlyWords = item.content.every((part) => part.type === "text" || part.type === "reasoning");
   // The whole message is printed already, and a later item is below it.

@@ -1,21 +1,8 @@
-import type { EventOf, SluiceEvent } from "../../contract/index.ts";
-import {
-  writeError,
-  writePermission,
-  writePermissionAnswer,
-  writePlan,
-  writeQuestion,
-  writeQuestionAnswer,
-  writeRetry,
-  writeSessionEnd,
-  writeToolAnswer,
-  writeToolRequest,
-  writeTurnEnd,
-  writeUnread,
-} from "./blocks.ts";
+import type { EventOf, PlanEntry, SluiceEvent, StderrOutput, Usage } from "../../contract/index.ts";
 import { endItem, growItem, startItem } from "./items.ts";
-import { Pen, toOneLine } from "./pen.ts";
+import { Pen, toOneLine, toPrintable } from "./pen.ts";
 import { initialTranscript, type TranscriptState } from "./state.ts";
+import { toSubject } from "./tools.ts";
 
 /** The limit of notes about unreadable lines in a turn. */
 const UNREAD_SHOWN = 5;
@@ -103,4 +90,163 @@ function shadowsOf(state: TranscriptState, event: SluiceEvent): readonly string[
   if (event.type === "plan.updated") return [...state.shadowed, "plan"];
   if (event.type === "context.compacted") return [...state.shadowed, "compacted", "context compacted"];
   return state.shadowed;
+}
+
+function writePermission(pen: Pen, data: EventOf<"permission.requested">["data"]): void {
+  const subject = data.metadata === undefined ? "" : `  ${toOneLine(toSubject(inputOf(data.metadata)), 160)}`;
+  pen.space();
+  pen.line(
+    `${pen.paint.yellow("?")} ${pen.paint.bold("permission")}  ${toOneLine(data.action, 200)}${pen.paint.dim(subject)}`,
+  );
+}
+
+function writePermissionAnswer(pen: Pen, data: EventOf<"permission.resolved">["data"]): void {
+  pen.line(
+    data.status === "approved" ? `  ${pen.paint.green("✓ approved")}` : `  ${pen.paint.red("✗ denied")}`,
+  );
+}
+
+function writeQuestion(pen: Pen, data: EventOf<"question.requested">["data"]): void {
+  pen.space();
+  // A plan to approve has many lines, and all of them matter.
+  const [first = "", ...others] = data.prompt.split("\n");
+  pen.line(`${pen.paint.yellow("?")} ${pen.paint.bold(toOneLine(first, 400))}`);
+  for (const line of others) pen.line(`  ${toOneLine(line, 400)}`);
+  for (const [n, option] of data.options.entries()) pen.line(`  ${n + 1}. ${toOneLine(option, 200)}`);
+}
+
+function writeQuestionAnswer(pen: Pen, data: EventOf<"question.resolved">["data"]): void {
+  const answered = `  ${pen.paint.green("✓")} ${toOneLine(data.response ?? "answered", 400)}`;
+  pen.line(data.status === "answered" ? answered : `  ${pen.paint.red("✗ not answered")}`);
+}
+
+function writeToolRequest(pen: Pen, data: EventOf<"tool.requested">["data"]): void {
+  pen.space();
+  const input = toOneLine(toText(data.input), 160);
+  pen.line(`${pen.paint.yellow("?")} ${pen.paint.bold(toOneLine(data.name, 80))}  ${input}`);
+  pen.line(pen.paint.dim("  waits for the application to run it"));
+}
+
+function writeToolAnswer(pen: Pen, data: EventOf<"tool.resolved">["data"]): void {
+  const mark = data.status === "completed" ? pen.paint.green("✓") : pen.paint.red("✗");
+  const text = data.content.map((part) => (part.type === "text" ? part.text : `[${part.type}]`)).join(" ");
+  pen.line(`  ${mark} ${toOneLine(text || data.status, 400)}`);
+}
+
+/** Prints a new plan whole; of a plan that is shown already, only the entries with a new status. */
+function writePlan(pen: Pen, entries: readonly PlanEntry[], shown: readonly PlanEntry[]): void {
+  const isSame =
+    entries.length === shown.length && entries.every((entry, n) => entry.content === shown[n]?.content);
+  const changed = isSame ? entries.filter((entry, n) => entry.status !== shown[n]?.status) : entries;
+  if (changed.length === 0) return;
+  pen.space();
+  if (!isSame) pen.line(pen.paint.bold("Plan"));
+  for (const entry of changed) pen.line(`  ${toPlanLine(pen, entry)}`);
+}
+
+function toPlanLine({ paint, width }: Pen, entry: PlanEntry): string {
+  const text = toOneLine(entry.content, Math.min(width, 400) - 4);
+  if (entry.status === "completed") return `${paint.green("✓")} ${paint.dim(text)}`;
+  return entry.status === "in_progress" ? `${paint.yellow("▸")} ${text}` : `${paint.dim("○")} ${text}`;
+}
+
+/** The tool's input in a permission's metadata, else the whole metadata. */
+function inputOf(metadata: unknown): string {
+  const { input } = (metadata ?? {}) as { input?: unknown };
+  return toText(input ?? metadata);
+}
+
+function toText(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+}
+
+function writeTurnEnd(pen: Pen, event: EventOf<"turn.ended">, startedAt: string | undefined): void {
+  const { data, session_id: session } = event;
+  const details = [
+    startedAt && `in ${toDuration(Date.parse(event.time) - Date.parse(startedAt))}`,
+    ...toUsage(data.usage),
+  ];
+  pen.space();
+  pen.line(`${toVerdict(pen, data)} ${pen.paint.dim(details.filter(Boolean).join(" · "))}`.trimEnd());
+  const help = data.status === "failed" ? helpFor(data) : undefined;
+  if (help) pen.line(`  ${help}`);
+  pen.line(pen.paint.dim(`  session ${session} · replay it: ${pen.replayOf(session)}`));
+}
+
+/** Prints how many unreadable lines of the turn were not noted. */
+function writeUnread(pen: Pen, count: number, session: string): void {
+  const lines = count === 1 ? "1 more line" : `${toGrouped(count)} more lines`;
+  const hint = `${pen.replayOf(session)} --as universal shows all`;
+  pen.line(pen.paint.dim(`· ${lines} that could not be read, ${hint}`));
+}
+
+function writeRetry(pen: Pen, data: EventOf<"turn.retrying">["data"]): void {
+  const tries = data.max_attempts ? `${data.attempt} of ${data.max_attempts}` : String(data.attempt);
+  const why = toOneLine(data.error.message || data.error.code, 200);
+  pen.line(pen.paint.yellow(`↻ ${why}: try ${tries} in ${toDuration(data.delay_ms)}`));
+}
+
+function writeError(pen: Pen, data: EventOf<"error">["data"]): void {
+  const code = data.code ? ` (${toOneLine(data.code, 60)})` : "";
+  pen.line(pen.paint.red(`✗ ${toOneLine(data.message, 600)}${code}`));
+}
+
+function writeSessionEnd(pen: Pen, data: EventOf<"session.ended">["data"]): void {
+  if (data.reason === "completed") return pen.line(pen.paint.dim("session ended"));
+  if (data.reason === "terminated") return pen.line(pen.paint.yellow("■ session terminated"));
+  const exit = data.exit_code === undefined ? "" : ` (exit code ${data.exit_code})`;
+  pen.line(pen.paint.red(`✗ session ended: ${toOneLine(data.message ?? "the agent failed", 600)}${exit}`));
+  for (const line of lastLines(data.stderr)) pen.line(pen.paint.dim(`  ${line}`));
+}
+
+const HELP: Partial<Record<EventOf<"turn.ended">["data"]["stop_reason"], string>> = {
+  retries_exhausted:
+    "The model stayed unavailable. Try again later, or give the session a larger retry budget.",
+  timeout: "The turn took longer than its limit (1 hour unless the session says otherwise).",
+  agent_exited: "The agent's process ended by itself. `sluice doctor` checks the agents.",
+  agent_lost:
+    "The agent's process was gone when sluice came back to it. Send the message again to start anew.",
+};
+
+/** A turn whose agent never started ends as `agent_lost` too. Its error names the remedy already. */
+function helpFor({ stop_reason: reason, error }: EventOf<"turn.ended">["data"]): string | undefined {
+  const neverStarted =
+    reason === "agent_lost" && error !== undefined && error.code !== "agent_process_exited";
+  return neverStarted ? undefined : HELP[reason];
+}
+
+function toVerdict(pen: Pen, data: EventOf<"turn.ended">["data"]): string {
+  if (data.status === "interrupted") return pen.paint.yellow("■ interrupted");
+  if (data.status === "failed") {
+    const why = data.error?.message || data.stop_reason.replaceAll("_", " ");
+    return pen.paint.red(`✗ failed: ${toOneLine(why, 400)}`);
+  }
+  if (data.stop_reason === "end_turn") return pen.paint.green("✓ done");
+  return pen.paint.yellow(`■ stopped: ${data.stop_reason.replaceAll("_", " ")}`);
+}
+
+function toUsage(usage: Usage | undefined): string[] {
+  if (!usage) return [];
+  const { input_tokens: input, output_tokens: output, cost_usd: cost } = usage;
+  const tokens =
+    input === undefined && output === undefined
+      ? []
+      : [`${toGrouped(input ?? 0)} tokens in, ${toGrouped(output ?? 0)} out`];
+  return cost === undefined ? tokens : [...tokens, `$${cost.toFixed(4)}`];
+}
+
+/** 1,234,567 */
+function toGrouped(count: number): string {
+  return count.toLocaleString("en");
+}
+
+function toDuration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`;
+}
+
+function lastLines(stderr: StderrOutput | undefined): string[] {
+  const text = toPrintable(stderr?.tail ?? stderr?.head ?? "").trimEnd();
+  return text === "" ? [] : text.split("\n").slice(-10);
 }

@@ -40,7 +40,10 @@ export interface EventPosition {
   readonly sequence?: number;
 }
 
-/** The texts of an event's frames: one, unless it is too large. A long delta is cut into parts; other long texts are shortened with a note. */
+/**
+ * The texts of an event's frames: one, unless it is too large. A long delta is cut into parts; other long texts are
+ * shortened with a note.
+ */
 export function toFrameTexts(event: object, position: EventPosition): string[] {
   const text = JSON.stringify(event);
   if (text.length <= MAX_FRAME) return [text];

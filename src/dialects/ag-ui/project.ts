@@ -1,22 +1,14 @@
 import { type Item, parseJsonOr, type SluiceEvent } from "../../contract/index.ts";
+import { SENT_EVENT } from "../anthropic/projection.ts";
 import type { Dialect, StoredEventText } from "../port.ts";
 import { endsSession, findProjector, NO_FRAMES, type Projectors } from "../shared/projection.ts";
 import { toFrames } from "./frames.ts";
-import { forgetAsk, keepPermission, keepQuestion } from "./asks.ts";
 import { AgUiProjection } from "./projection.ts";
-import { SENT_EVENT } from "../anthropic/projection.ts";
+import { projectNextRun, runProjectors } from "./runs.ts";
 import { type AgUiState, type AgUiView, initialState, isRun, RUN_EVENT } from "./state.ts";
-import { addUsage, projectNextRun, projectTurnEnded, projectTurnStarted, projectWaiting } from "./runs.ts";
 import { attribute } from "./subagents.ts";
 import { completeText, growText, startText } from "./texts.ts";
-import {
-  completeCall,
-  growCallOf,
-  projectResult,
-  projectToolRequested,
-  projectToolResolved,
-  startCall,
-} from "./tool-calls.ts";
+import { completeCall, growCallOf, projectResult, startCall, toolProjectors } from "./tool-calls.ts";
 
 /** The log as AG-UI clients read it. A turn is one run, and one more after each wait for an answer. */
 export const agUi: Dialect<AgUiState, AgUiView> = {
@@ -46,14 +38,14 @@ export const agUi: Dialect<AgUiState, AgUiView> = {
 };
 
 const PROJECTORS: Projectors<AgUiProjection> = {
+  ...runProjectors,
+  ...toolProjectors,
   "session.started": (projection, { data }) =>
     learnAgent(projection, (data.metadata as { agent?: unknown } | undefined)?.agent),
   "process.started": (projection, { data }) => learnAgent(projection, data.harness),
   "session.updated": (projection) => {
     if (projection.state.run) projection.nameSession();
   },
-  "turn.started": projectTurnStarted,
-  "turn.waiting": projectWaiting,
   "turn.resumed": (projection) => projection.begin(),
   "turn.retrying": (projection, { data }) => {
     const { attempt, max_attempts: maxAttempts, delay_ms: delayMs, error } = data;
@@ -64,7 +56,6 @@ const PROJECTORS: Projectors<AgUiProjection> = {
       error,
     });
   },
-  "turn.ended": projectTurnEnded,
   "item.started": (projection, { data: { item } }) => {
     if (isText(item)) startText(projection, item);
     if (item.kind === "tool_call") startCall(projection, item);
@@ -78,12 +69,6 @@ const PROJECTORS: Projectors<AgUiProjection> = {
     if (item.kind === "tool_call") completeCall(projection, item);
     if (item.kind === "tool_result") projectResult(projection, item);
   },
-  "permission.requested": keepPermission,
-  "permission.resolved": (projection, { data }) => forgetAsk(projection, data.permission_id),
-  "question.requested": keepQuestion,
-  "question.resolved": (projection, { data }) => forgetAsk(projection, data.question_id),
-  "tool.requested": projectToolRequested,
-  "tool.resolved": projectToolResolved,
   "plan.updated": (projection, { data: { entries } }) => {
     const by = attribute(projection, projection.event.parent_id);
     const messageId = `${projection.state.turn ?? "turn"}_plan${by.subagentRunId === undefined ? "" : `_${by.subagentRunId}`}`;
@@ -94,10 +79,6 @@ const PROJECTORS: Projectors<AgUiProjection> = {
       replace: true,
       ...by,
     });
-  },
-  "model.ended": (projection, { data }) => {
-    const { run } = projection.state;
-    if (run && data.usage) projection.changeRun({ usage: addUsage(run.usage, data.model ?? "", data.usage) });
   },
   "context.compacted": (projection, { data }) => projection.custom("context.compacted", data),
   "file.changed": (projection, { data }) => {

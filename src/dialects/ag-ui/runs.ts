@@ -1,50 +1,90 @@
 import type { AGUIEvent } from "@ag-ui/core";
-import { type EventData, type EventOf, own, type Usage } from "../../contract/index.ts";
-import { emitStateDelta } from "./asks.ts";
-import { type AgUiInterrupt, toInterrupt } from "./interrupts.ts";
+import { type EventData, isRecord, own, type Usage, without } from "../../contract/index.ts";
+import type { Projectors } from "../shared/projection.ts";
+import { type AgUiInterrupt, STATE_KEY, toInterrupt, toShared } from "./interrupts.ts";
 import type { AgUiProjection } from "./projection.ts";
-import { CLEAN, fromPayload, isProtocolOne, type RunPayload } from "./state.ts";
+import { type Ask, CLEAN, fromPayload, isProtocolOne, type RunPayload, type Shared } from "./state.ts";
 import { suspendSubagents } from "./subagents.ts";
 import { endTexts } from "./texts.ts";
 import { endCalls } from "./tool-calls.ts";
 
 type Outcome = NonNullable<Extract<AGUIEvent, { type: "RUN_FINISHED" }>["outcome"]>;
 
-export function projectTurnStarted(projection: AgUiProjection, { data }: EventOf<"turn.started">): void {
-  const { turn_id: turn, inputs = [] } = data;
-  const runs = inputs.flatMap(({ input_id: inputId, payload }) => {
-    const run = fromPayload(payload);
-    return run ? [{ inputId, run }] : [];
-  });
-  const sent = runs.map(({ inputId, run }) => [toItemId(inputId), run.messageId ?? toItemId(inputId)]);
-  projection.change({ ...CLEAN, turn, next: runs[0]?.run ?? null, sent: Object.fromEntries(sent) });
-  projection.begin();
-}
+/** Turns as runs, and the requests that the runs wait for. */
+export const runProjectors: Projectors<AgUiProjection> = {
+  "turn.started": (projection, { data }) => {
+    const { turn_id: turn, inputs = [] } = data;
+    const runs = inputs.flatMap(({ input_id: inputId, payload }) => {
+      const run = fromPayload(payload);
+      return run ? [{ inputId, run }] : [];
+    });
+    const sent = runs.map(({ inputId, run }) => [toItemId(inputId), run.messageId ?? toItemId(inputId)]);
+    projection.change({ ...CLEAN, turn, next: runs[0]?.run ?? null, sent: Object.fromEntries(sent) });
+    projection.begin();
+  },
 
-/** A wait ends the run; the answer starts the next one. */
-export function projectWaiting(projection: AgUiProjection, { data }: EventOf<"turn.waiting">): void {
-  const { view, asks, run, next } = projection.state;
-  if (!run && !next) return;
-  if (view.bridged && data.actions.every(isTool)) return;
-  projection.begin();
-  closeAll(
-    projection,
-    data.actions.filter((action) => !isTool(action)).map(({ id }) => id),
-  );
-  const runId = projection.state.run?.id ?? "";
-  const interrupts = data.actions.flatMap(({ id }) => {
-    const ask = own(asks, id);
-    return ask && ask.kind !== "tool" ? [toInterrupt(id, { ...ask, kind: ask.kind }, runId)] : [];
-  });
-  if (interrupts.length > 0) return emitInterrupts(projection, interrupts);
-  const pendingToolCallIds = data.actions.flatMap(({ id }) => own(asks, id)?.callId ?? []);
-  emitStateDelta(projection, "waiting");
-  const outcome = {
-    type: "success" as const,
-    ...(isProtocolOne(projection.state.run ?? view) ? { pendingToolCallIds } : {}),
-  };
-  finish(projection, outcome, "tool_calls");
-}
+  /** A wait ends the run; the answer starts the next one. */
+  "turn.waiting": (projection, { data }) => {
+    const { view, asks, run, next } = projection.state;
+    if (!run && !next) return;
+    if (view.bridged && data.actions.every(isTool)) return;
+    projection.begin();
+    closeAll(
+      projection,
+      data.actions.filter((action) => !isTool(action)).map(({ id }) => id),
+    );
+    const runId = projection.state.run?.id ?? "";
+    const interrupts = data.actions.flatMap(({ id }) => {
+      const ask = own(asks, id);
+      return ask && ask.kind !== "tool" ? [toInterrupt(id, { ...ask, kind: ask.kind }, runId)] : [];
+    });
+    if (interrupts.length > 0) return emitInterrupts(projection, interrupts);
+    const pendingToolCallIds = data.actions.flatMap(({ id }) => own(asks, id)?.callId ?? []);
+    emitStateDelta(projection, "waiting");
+    const outcome = {
+      type: "success" as const,
+      ...(isProtocolOne(projection.state.run ?? view) ? { pendingToolCallIds } : {}),
+    };
+    finish(projection, outcome, "tool_calls");
+  },
+
+  "turn.ended": (projection, { data }) => {
+    const { run, next, diff } = projection.state;
+    // A turn that ends during a wait has no open run.
+    if (run || next) {
+      projection.begin();
+      closeAll(projection, []);
+      if (diff) projection.custom("file.changed", diff);
+      emitStateDelta(projection, "idle");
+      end(projection, data);
+    }
+    projection.change({ ...CLEAN, turn: null });
+  },
+
+  /** Keeps a request until its answer. It becomes an interrupt when the turn waits for it. */
+  "permission.requested": (projection, { data }) => {
+    const metadata = isRecord(data.metadata) ? data.metadata : {};
+    const given = metadata["call_id"];
+    const callId = typeof given === "string" ? given : undefined;
+    const call = callId === undefined ? undefined : own(projection.state.calls, callId);
+    keep(projection, data.permission_id, {
+      kind: "permission",
+      prompt: data.action,
+      ...(call === undefined || callId === undefined ? {} : { callId: call.alias ?? callId }),
+      ...(metadata["input"] === undefined ? {} : { input: metadata["input"] }),
+      ...(call?.subagent === undefined ? {} : { subagent: call.subagent }),
+    });
+  },
+
+  "permission.resolved": (projection, { data }) => forgetAsk(projection, data.permission_id),
+  "question.requested": (projection, { data: { question_id: id, prompt, options } }) =>
+    keep(projection, id, { kind: "question", prompt, options }),
+  "question.resolved": (projection, { data }) => forgetAsk(projection, data.question_id),
+  "model.ended": (projection, { data }) => {
+    const { run } = projection.state;
+    if (run && data.usage) projection.changeRun({ usage: addUsage(run.usage, data.model ?? "", data.usage) });
+  },
+};
 
 /** A client that answers its tools during a run may leave the run; its answer then starts the next run. */
 export function projectNextRun(projection: AgUiProjection, next: RunPayload): void {
@@ -56,19 +96,6 @@ export function projectNextRun(projection: AgUiProjection, next: RunPayload): vo
     finish(projection, { type: "success" }, "tool_calls");
   }
   projection.change({ next });
-}
-
-export function projectTurnEnded(projection: AgUiProjection, { data }: EventOf<"turn.ended">): void {
-  const { run, next, diff } = projection.state;
-  // A turn that ends during a wait has no open run.
-  if (run || next) {
-    projection.begin();
-    closeAll(projection, []);
-    if (diff) projection.custom("file.changed", diff);
-    emitStateDelta(projection, "idle");
-    end(projection, data);
-  }
-  projection.change({ ...CLEAN, turn: null });
 }
 
 function end(projection: AgUiProjection, data: EventData<"turn.ended">): void {
@@ -125,7 +152,7 @@ function toItemId(inputId: string): string {
   return inputId.replace(/^inp_/, "itm_");
 }
 
-export interface AgUiUsage {
+interface AgUiUsage {
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly totalTokens: number;
@@ -134,7 +161,7 @@ export interface AgUiUsage {
   readonly model?: string;
 }
 
-export function addUsage(
+function addUsage(
   sums: Readonly<Record<string, Usage>>,
   model: string,
   usage: Usage,
@@ -144,7 +171,7 @@ export function addUsage(
   return { ...sums, [model]: sum as Usage };
 }
 
-/** One entry a model. The log counts each kind of token apart; this dialect has two sums. */
+/** One entry for each model. The log counts every kind of token separately; this dialect has two sums. */
 function toUsage(sums: Readonly<Record<string, Usage>>): AgUiUsage[] {
   return Object.entries(sums).map(([model, usage]) => toEntry(model, usage));
 }
@@ -161,4 +188,27 @@ function toEntry(model: string, usage: Usage): AgUiUsage {
     ...(reasoning === undefined ? {} : { reasoningTokens: reasoning }),
     ...(model === "" ? {} : { model }),
   };
+}
+
+function forgetAsk(projection: AgUiProjection, id: string): void {
+  projection.change({ asks: without(projection.state.asks, id) });
+  emitStateDelta(projection, "running");
+}
+
+function keep(projection: AgUiProjection, id: string, ask: Ask): void {
+  projection.change({ asks: { ...projection.state.asks, [id]: ask } });
+  emitStateDelta(projection, "running");
+}
+
+/** Emits the changes of our part of the state since this run's last snapshot or delta. */
+function emitStateDelta(projection: AgUiProjection, status: Shared["status"]): void {
+  const { run, shared } = projection.state;
+  if (!run || !shared) return;
+  const next = toShared(projection.state, status);
+  const delta = (["status", "pending"] as const)
+    .filter((field) => JSON.stringify(next[field]) !== JSON.stringify(shared[field]))
+    .map((field) => ({ op: "replace" as const, path: `/${STATE_KEY}/${field}`, value: next[field] }));
+  if (delta.length === 0) return;
+  projection.emit("STATE_DELTA", { delta });
+  projection.change({ shared: next });
 }

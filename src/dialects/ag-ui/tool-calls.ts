@@ -1,4 +1,5 @@
-import { type EventOf, fromToolServerName, type Item, own, without } from "../../contract/index.ts";
+import { fromToolServerName, type Item, own, without } from "../../contract/index.ts";
+import type { Projectors } from "../shared/projection.ts";
 import { toLines } from "../shared/text.ts";
 import type { AgUiProjection } from "./projection.ts";
 import { type Call, fromPayload } from "./state.ts";
@@ -48,61 +49,68 @@ export function projectResult(projection: AgUiProjection, item: Item): void {
   answer(projection, callId, { messageId: item.item_id, content: result?.output ?? "", failed });
 }
 
-/** An application's tool appears with the agent's item or with the request, whichever comes first. */
-export function projectToolRequested(projection: AgUiProjection, { data }: EventOf<"tool.requested">): void {
-  const { request_id: requestId, name, input, call_id: given } = data;
-  const known = given === undefined ? undefined : own(projection.state.calls, given);
-  const callId = known?.alias ?? given ?? requestId;
-  if (!known) {
-    const { parent_id: parent } = projection.event;
-    const base = { itemId: requestId, name, isAnswered: false, ...(parent === undefined ? {} : { parent }) };
-    open(projection, callId, {
-      ...base,
-      arguments: "",
-      isOpen: true,
-      ...(given === undefined ? { isRequest: true } : {}),
-    });
-    growCall(projection, callId, JSON.stringify(input ?? {}));
-    endCall(projection, callId);
-  }
-  const subagent = own(projection.state.calls, callId)?.subagent;
-  const ask = {
-    kind: "tool",
-    prompt: name,
-    callId,
-    input,
-    ...(subagent === undefined ? {} : { subagent }),
-  } as const;
-  projection.change({ asks: { ...projection.state.asks, [requestId]: ask } });
-  projection.custom(
-    "tool-input-available",
-    { toolCallId: callId, toolName: name, input: input ?? {} },
-    { metadata: { sluice: { requestId, sessionId: projection.event.session_id } } },
-  );
-}
+export const toolProjectors: Projectors<AgUiProjection> = {
+  /** An application's tool appears with the agent's item or with the request, whichever comes first. */
+  "tool.requested": (projection, { data }) => {
+    const { request_id: requestId, name, input, call_id: given } = data;
+    const known = given === undefined ? undefined : own(projection.state.calls, given);
+    const callId = known?.alias ?? given ?? requestId;
+    if (!known) {
+      const { parent_id: parent } = projection.event;
+      const base = {
+        itemId: requestId,
+        name,
+        isAnswered: false,
+        ...(parent === undefined ? {} : { parent }),
+      };
+      open(projection, callId, {
+        ...base,
+        arguments: "",
+        isOpen: true,
+        ...(given === undefined ? { isRequest: true } : {}),
+      });
+      growCall(projection, callId, JSON.stringify(input ?? {}));
+      endCall(projection, callId);
+    }
+    const subagent = own(projection.state.calls, callId)?.subagent;
+    const ask = {
+      kind: "tool",
+      prompt: name,
+      callId,
+      input,
+      ...(subagent === undefined ? {} : { subagent }),
+    } as const;
+    projection.change({ asks: { ...projection.state.asks, [requestId]: ask } });
+    projection.custom(
+      "tool-input-available",
+      { toolCallId: callId, toolName: name, input: input ?? {} },
+      { metadata: { sluice: { requestId, sessionId: projection.event.session_id } } },
+    );
+  },
 
-/** Emits the result of a call without an agent's item. A client gets its own answer only if it reads inputs. */
-export function projectToolResolved(projection: AgUiProjection, { data }: EventOf<"tool.resolved">): void {
-  const ask = own(projection.state.asks, data.request_id);
-  projection.change({ asks: without(projection.state.asks, data.request_id) });
-  const call = ask?.callId === undefined ? undefined : own(projection.state.calls, ask.callId);
-  if (ask?.callId === undefined || !call || call.isAnswered) return;
-  const given = fromPayload(data.payload);
-  const failed = data.status !== "completed";
-  const content =
-    data.status === "cancelled" ? JSON.stringify({ status: "cancelled" }) : toLines(data.content);
-  if (given && projection.state.view.inputs !== true) {
-    keep(projection, ask.callId, { ...call, isAnswered: true });
-    return;
-  }
-  if (given || call.isRequest) {
-    answer(projection, ask.callId, {
-      messageId: given?.messageId ?? `${data.request_id}_result`,
-      content,
-      failed,
-    });
-  }
-}
+  /** Emits the result of a call without an agent's item. A client gets its own answer only if it reads inputs. */
+  "tool.resolved": (projection, { data }) => {
+    const ask = own(projection.state.asks, data.request_id);
+    projection.change({ asks: without(projection.state.asks, data.request_id) });
+    const call = ask?.callId === undefined ? undefined : own(projection.state.calls, ask.callId);
+    if (ask?.callId === undefined || !call || call.isAnswered) return;
+    const given = fromPayload(data.payload);
+    const failed = data.status !== "completed";
+    const content =
+      data.status === "cancelled" ? JSON.stringify({ status: "cancelled" }) : toLines(data.content);
+    if (given && projection.state.view.inputs !== true) {
+      keep(projection, ask.callId, { ...call, isAnswered: true });
+      return;
+    }
+    if (given || call.isRequest) {
+      answer(projection, ask.callId, {
+        messageId: given?.messageId ?? `${data.request_id}_result`,
+        content,
+        failed,
+      });
+    }
+  },
+};
 
 /** The id of a call with this name that is known only from its request, and is no other item's alias. */
 function findRequest(projection: AgUiProjection, name: string): string | undefined {

@@ -1,62 +1,54 @@
 import type { BetaManagedAgentsAgentToolResultEvent } from "@anthropic-ai/sdk/resources/beta/sessions";
-import {
-  type ContentPart,
-  type EventOf,
-  type Item,
-  own,
-  parseJsonOr,
-  without,
-} from "../../contract/index.ts";
-import type { DeltaType } from "./event-types.ts";
+import { type ContentPart, type Item, own, parseJsonOr, without } from "../../contract/index.ts";
+import type { Projectors } from "../shared/projection.ts";
 import type { AnthropicProjection } from "./projection.ts";
+import type { DeltaType } from "./state.ts";
 import { forgetCall, holdCall, releaseCall } from "./tool-calls.ts";
 import { emitFailures } from "./turns.ts";
 
 type ResultBlock = NonNullable<BetaManagedAgentsAgentToolResultEvent["content"]>[number];
 
-/** A sub-agent's items appear like the agent's own: a session has one thread. */
-export function projectItemStarted(
-  projection: AnthropicProjection,
-  { data: { item } }: EventOf<"item.started">,
-): void {
-  if (item.kind === "tool_result") {
-    const callId = callOf(item);
-    if (callId !== undefined) releaseCall(projection, callId);
-    return;
-  }
-  const type = previewOf(item);
-  if (type === undefined) return;
-  emitFailures(projection);
-  const eventId = projection.idOf();
-  const previewed = projection.state.view.deltas?.includes(type) ?? false;
-  projection.change({ opened: { ...projection.state.opened, [item.item_id]: { eventId, type, previewed } } });
-  if (previewed) projection.preview("event_start", { event: { type, id: eventId } });
-}
+export const itemProjectors: Projectors<AnthropicProjection> = {
+  /** A sub-agent's items appear like the agent's own: a session has one thread. */
+  "item.started": (projection, { data: { item } }) => {
+    if (item.kind === "tool_result") {
+      const callId = callOf(item);
+      if (callId !== undefined) releaseCall(projection, callId);
+      return;
+    }
+    const type = previewOf(item);
+    if (type === undefined) return;
+    emitFailures(projection);
+    const eventId = projection.idOf();
+    const previewed = projection.state.view.deltas?.includes(type) ?? false;
+    projection.change({
+      opened: { ...projection.state.opened, [item.item_id]: { eventId, type, previewed } },
+    });
+    if (previewed) projection.preview("event_start", { event: { type, id: eventId } });
+  },
 
-export function projectDelta(projection: AnthropicProjection, { data }: EventOf<"item.delta">): void {
-  const opened = own(projection.state.opened, data.item_id);
-  if (!opened?.previewed || opened.type !== "agent.message") return;
-  const delta = { type: "content_delta", index: 0, content: { type: "text", text: data.delta } } as const;
-  projection.preview("event_delta", { event_id: opened.eventId, delta });
-}
+  "item.delta": (projection, { data }) => {
+    const opened = own(projection.state.opened, data.item_id);
+    if (!opened?.previewed || opened.type !== "agent.message") return;
+    const delta = { type: "content_delta", index: 0, content: { type: "text", text: data.delta } } as const;
+    projection.preview("event_delta", { event_id: opened.eventId, delta });
+  },
 
-export function projectItemCompleted(
-  projection: AnthropicProjection,
-  { data: { item }, sequence }: EventOf<"item.completed">,
-): void {
-  if (item.kind === "message" && item.role === "user") return projectForeignInput(projection, item);
-  if (item.kind === "tool_call")
-    return void item.content.forEach((part) => callPart(projection, part, sequence));
-  if (item.kind === "tool_result") return projectResult(projection, item);
-  const opened = own(projection.state.opened, item.item_id);
-  if (!opened) return;
-  projection.change({ opened: without(projection.state.opened, item.item_id) });
-  // A failed model request leaves no message; the end of its span closes the preview.
-  if (item.status === "failed") return;
-  if (opened.type === "agent.thinking") return void projection.emit("agent.thinking", {}, opened.eventId);
-  const text = item.content.map(toCaption).join("");
-  if (text !== "") projection.emit("agent.message", { content: [{ type: "text", text }] }, opened.eventId);
-}
+  "item.completed": (projection, { data: { item }, sequence }) => {
+    if (item.kind === "message" && item.role === "user") return projectForeignInput(projection, item);
+    if (item.kind === "tool_call")
+      return void item.content.forEach((part) => callPart(projection, part, sequence));
+    if (item.kind === "tool_result") return projectResult(projection, item);
+    const opened = own(projection.state.opened, item.item_id);
+    if (!opened) return;
+    projection.change({ opened: without(projection.state.opened, item.item_id) });
+    // A failed model request leaves no message; the end of its span closes the preview.
+    if (item.status === "failed") return;
+    if (opened.type === "agent.thinking") return void projection.emit("agent.thinking", {}, opened.eventId);
+    const text = item.content.map(toCaption).join("");
+    if (text !== "") projection.emit("agent.message", { content: [{ type: "text", text }] }, opened.eventId);
+  },
+};
 
 function callPart(projection: AnthropicProjection, part: ContentPart, sequence: number): void {
   if (part.type !== "tool_call") return;

@@ -96,11 +96,6 @@ const SystemMessage = z.looseObject({
   content: z.array(TextBlock).min(1).max(MAX_BLOCKS),
 });
 
-export type UserMessage = z.infer<typeof UserMessage>;
-export type Interrupt = z.infer<typeof Interrupt>;
-export type Confirmation = z.infer<typeof Confirmation>;
-export type CustomResult = z.infer<typeof CustomResult>;
-export type ToolResult = z.infer<typeof ToolResult>;
 export type SystemMessage = z.infer<typeof SystemMessage>;
 
 const Sendable = z.discriminatedUnion(

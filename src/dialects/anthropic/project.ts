@@ -2,30 +2,12 @@ import type { BetaManagedAgentsSessionAgent } from "@anthropic-ai/sdk/resources/
 import { type EventOf, type EventType, own, type SluiceEvent, without } from "../../contract/index.ts";
 import type { Dialect } from "../port.ts";
 import { endsSession, findProjector, NO_FRAMES, type Projectors } from "../shared/projection.ts";
-import { projectDelta, projectItemCompleted, projectItemStarted } from "./items.ts";
+import { itemProjectors } from "./items.ts";
 import { AnthropicProjection } from "./projection.ts";
-import {
-  projectCustom,
-  projectInterrupt,
-  projectPermissionRequested,
-  projectPermissionResolved,
-  projectQuestionRequested,
-  projectQuestionResolved,
-  projectToolRequested,
-  projectToolResolved,
-} from "./requests.ts";
+import { requestProjectors } from "./requests.ts";
 import { type AnthropicState, type AnthropicView, initialState } from "./state.ts";
 import { endSpan, settleAsked } from "./tool-calls.ts";
-import {
-  emitFailures,
-  projectAccepted,
-  projectError,
-  projectRetrying,
-  projectSessionEnded,
-  projectTurnEnded,
-  projectTurnStarted,
-  projectWaiting,
-} from "./turns.ts";
+import { emitFailures, turnProjectors } from "./turns.ts";
 
 /** The log as Managed Agents clients read it. */
 export const anthropic: Dialect<AnthropicState, AnthropicView> = {
@@ -49,30 +31,15 @@ export const anthropic: Dialect<AnthropicState, AnthropicView> = {
 };
 
 const PROJECTORS: Projectors<AnthropicProjection> = {
-  "input.accepted": projectAccepted,
-  "turn.started": projectTurnStarted,
-  "turn.waiting": projectWaiting,
-  "turn.retrying": projectRetrying,
+  ...turnProjectors,
+  ...itemProjectors,
+  ...requestProjectors,
   "turn.resumed": (projection) => void projection.emit("session.status_running", {}),
-  "turn.ended": projectTurnEnded,
-  "session.ended": projectSessionEnded,
   "session.deleted": (projection) => void projection.emit("session.deleted", {}),
   "session.updated": projectUpdated,
-  "item.started": projectItemStarted,
-  "item.delta": projectDelta,
-  "item.completed": projectItemCompleted,
-  "permission.requested": projectPermissionRequested,
-  "permission.resolved": projectPermissionResolved,
-  "question.requested": projectQuestionRequested,
-  "question.resolved": projectQuestionResolved,
-  "tool.requested": projectToolRequested,
-  "tool.resolved": projectToolResolved,
-  "interrupt.requested": projectInterrupt,
   "model.started": projectModelStarted,
   "model.ended": projectModelEnded,
   "context.compacted": (projection) => void projection.emit("agent.thread_context_compacted", {}),
-  custom: projectCustom,
-  error: projectError,
 };
 
 /** The event types that a list shows. */

@@ -1,4 +1,5 @@
 import { type EventOf, own, without } from "../../contract/index.ts";
+import type { Projectors } from "../shared/projection.ts";
 import { toResultBlocks } from "./items.ts";
 import { type AnthropicProjection, SENT_EVENT, type SentPayload, toSentEvents } from "./projection.ts";
 import type { Request } from "./state.ts";
@@ -7,117 +8,102 @@ import { emitClientCall, findHeld, isPolicy, markClient } from "./tool-calls.ts"
 /** The name of the tool call that stands for an agent's question: this dialect has no questions. */
 const QUESTION_TOOL = "ask_user_question";
 
-export function projectPermissionRequested(
-  projection: AnthropicProjection,
-  { data, sequence }: EventOf<"permission.requested">,
-): void {
-  const { call_id: given, name, input } = (data.metadata ?? {}) as Record<string, unknown>;
-  const callId = typeof given === "string" ? given : undefined;
-  const held = findHeld(projection, { callId, name: data.action });
-  const tool = held?.name ?? (typeof name === "string" ? name : data.action);
-  projection.change({
-    asked: {
-      permissionId: data.permission_id,
-      callId: held?.callId ?? callId ?? data.permission_id,
-      name: tool,
-      input: held?.input ?? input,
-      sequence,
-    },
-  });
-}
+/** The agent's requests, and the answers of clients. */
+export const requestProjectors: Projectors<AnthropicProjection> = {
+  "permission.requested": (projection, { data, sequence }) => {
+    const { call_id: given, name, input } = (data.metadata ?? {}) as Record<string, unknown>;
+    const callId = typeof given === "string" ? given : undefined;
+    const held = findHeld(projection, { callId, name: data.action });
+    const tool = held?.name ?? (typeof name === "string" ? name : data.action);
+    projection.change({
+      asked: {
+        permissionId: data.permission_id,
+        callId: held?.callId ?? callId ?? data.permission_id,
+        name: tool,
+        input: held?.input ?? input,
+        sequence,
+      },
+    });
+  },
 
-export function projectPermissionResolved(
-  projection: AnthropicProjection,
-  { data }: EventOf<"permission.resolved">,
-): void {
-  const request = close(projection, data.permission_id);
-  const { by, payload, message } = (data.metadata ?? {}) as Record<string, unknown>;
-  if (!request || isPolicy(by)) return;
-  const isDenied = data.status === "denied";
-  const decision = {
-    result: isDenied ? "deny" : "allow",
-    ...(isDenied && typeof message === "string" ? { deny_message: message } : {}),
-  };
-  const [{ type: _, ...sent } = { type: "" }] = toSentEvents(payload);
-  projection.echo("user.tool_confirmation", { ...decision, ...sent, tool_use_id: request.eventId });
-}
+  "permission.resolved": (projection, { data }) => {
+    const request = close(projection, data.permission_id);
+    const { by, payload, message } = (data.metadata ?? {}) as Record<string, unknown>;
+    if (!request || isPolicy(by)) return;
+    const isDenied = data.status === "denied";
+    const decision = {
+      result: isDenied ? "deny" : "allow",
+      ...(isDenied && typeof message === "string" ? { deny_message: message } : {}),
+    };
+    const [{ type: _, ...sent } = { type: "" }] = toSentEvents(payload);
+    projection.echo("user.tool_confirmation", { ...decision, ...sent, tool_use_id: request.eventId });
+  },
 
-export function projectToolRequested(
-  projection: AnthropicProjection,
-  { data, sequence }: EventOf<"tool.requested">,
-): void {
-  const { request_id: id, name, input, call_id: callId, builtin = false } = data;
-  const call = callId === undefined ? undefined : own(projection.state.calls, callId);
-  if (call && callId !== undefined) {
-    markClient(projection, callId);
-    return open(projection, id, { eventId: call.eventId, kind: call.kind === "custom" ? "custom" : "tool" });
-  }
-  const held = findHeld(projection, { callId, name });
-  const made = { callId: held?.callId ?? callId ?? id, name, input, sequence };
-  const kind = emitClientCall(projection, made, builtin);
-  open(projection, id, { eventId: projection.idOf(sequence), kind });
-}
+  "tool.requested": (projection, { data, sequence }) => {
+    const { request_id: id, name, input, call_id: callId, builtin = false } = data;
+    const call = callId === undefined ? undefined : own(projection.state.calls, callId);
+    if (call && callId !== undefined) {
+      markClient(projection, callId);
+      return open(projection, id, {
+        eventId: call.eventId,
+        kind: call.kind === "custom" ? "custom" : "tool",
+      });
+    }
+    const held = findHeld(projection, { callId, name });
+    const made = { callId: held?.callId ?? callId ?? id, name, input, sequence };
+    const kind = emitClientCall(projection, made, builtin);
+    open(projection, id, { eventId: projection.idOf(sequence), kind });
+  },
 
-export function projectToolResolved(
-  projection: AnthropicProjection,
-  { data, sequence }: EventOf<"tool.resolved">,
-): void {
-  const request = close(projection, data.request_id);
-  if (!request || data.status === "cancelled") return;
-  const isCustom = request.kind === "custom";
-  const type = isCustom ? "user.custom_tool_result" : "user.tool_result";
-  const reference = { [isCustom ? "custom_tool_use_id" : "tool_use_id"]: request.eventId };
-  const [{ type: _, ...sent } = toPlainResult(data), ...others] = toSentEvents(data.payload);
-  projection.echo(type, { ...sent, ...reference });
-  echoOthers(projection, sequence, others);
-}
+  "tool.resolved": (projection, { data, sequence }) => {
+    const request = close(projection, data.request_id);
+    if (!request || data.status === "cancelled") return;
+    const isCustom = request.kind === "custom";
+    const type = isCustom ? "user.custom_tool_result" : "user.tool_result";
+    const reference = { [isCustom ? "custom_tool_use_id" : "tool_use_id"]: request.eventId };
+    const [{ type: _, ...sent } = toPlainResult(data), ...others] = toSentEvents(data.payload);
+    projection.echo(type, { ...sent, ...reference });
+    echoOthers(projection, sequence, others);
+  },
 
-export function projectQuestionRequested(
-  projection: AnthropicProjection,
-  { data }: EventOf<"question.requested">,
-): void {
-  const { question_id: id, prompt, options } = data;
-  const eventId = projection.emit("agent.custom_tool_use", {
-    name: QUESTION_TOOL,
-    input: { prompt, options },
-  });
-  open(projection, id, { eventId, kind: "question" });
-}
+  "question.requested": (projection, { data }) => {
+    const { question_id: id, prompt, options } = data;
+    const eventId = projection.emit("agent.custom_tool_use", {
+      name: QUESTION_TOOL,
+      input: { prompt, options },
+    });
+    open(projection, id, { eventId, kind: "question" });
+  },
 
-/** Keeps the client's own form of an answer. The next event is the answer itself. */
-export function projectCustom(projection: AnthropicProjection, { data, sequence }: EventOf<"custom">): void {
-  if (data.name === SENT_EVENT) projection.change({ sent: { sequence, payload: data.value } });
-}
+  /** Keeps the client's own form of an answer. The next event is the answer itself. */
+  custom: (projection, { data, sequence }) => {
+    if (data.name === SENT_EVENT) projection.change({ sent: { sequence, payload: data.value } });
+  },
 
-export function projectQuestionResolved(
-  projection: AnthropicProjection,
-  { data, sequence }: EventOf<"question.resolved">,
-): void {
-  const request = close(projection, data.question_id);
-  const { sent: kept } = projection.state;
-  if (kept) projection.change({ sent: null });
-  if (!request || data.status !== "answered") return;
-  const plain = { type: "", content: [{ type: "text", text: data.response ?? "" }] };
-  const events = toSentEvents(kept?.sequence === sequence - 1 ? kept.payload : undefined);
-  const [{ type: _, ...sent } = plain, ...others] = events;
-  projection.echo("user.custom_tool_result", { custom_tool_use_id: request.eventId, ...sent });
-  echoOthers(projection, sequence, others);
-}
+  "question.resolved": (projection, { data, sequence }) => {
+    const request = close(projection, data.question_id);
+    const { sent: kept } = projection.state;
+    if (kept) projection.change({ sent: null });
+    if (!request || data.status !== "answered") return;
+    const plain = { type: "", content: [{ type: "text", text: data.response ?? "" }] };
+    const events = toSentEvents(kept?.sequence === sequence - 1 ? kept.payload : undefined);
+    const [{ type: _, ...sent } = plain, ...others] = events;
+    projection.echo("user.custom_tool_result", { custom_tool_use_id: request.eventId, ...sent });
+    echoOthers(projection, sequence, others);
+  },
+
+  /** Only a person's interrupt appears; the turn's end reports a stop by the engine. */
+  "interrupt.requested": (projection, { data }) => {
+    if (data.payload === undefined && ENGINE_INTERRUPTS.has(data.by ?? "")) return;
+    const [{ type: _, ...sent } = { type: "" }] = toSentEvents(data.payload);
+    projection.echo("user.interrupt", sent);
+  },
+};
 
 /** Echoes the events that the client sent together with the first one. */
 function echoOthers(projection: AnthropicProjection, sequence: number, others: readonly SentPayload[]): void {
   for (const [index, { type, ...fields }] of others.entries())
     projection.echo(type, fields, projection.idOf(sequence, index + 1));
-}
-
-/** Only a person's interrupt appears; the turn's end reports a stop by the engine. */
-export function projectInterrupt(
-  projection: AnthropicProjection,
-  { data }: EventOf<"interrupt.requested">,
-): void {
-  if (data.payload === undefined && ENGINE_INTERRUPTS.has(data.by ?? "")) return;
-  const [{ type: _, ...sent } = { type: "" }] = toSentEvents(data.payload);
-  projection.echo("user.interrupt", sent);
 }
 
 const ENGINE_INTERRUPTS: ReadonlySet<string> = new Set(["timeout", "silence", "retries", "daemon"]);

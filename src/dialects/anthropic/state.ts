@@ -1,11 +1,9 @@
-import type { DeltaType } from "./event-types.ts";
-
 export interface AnthropicView {
   /** The stored history: each event once, at its processing, without queued events. */
   readonly list?: boolean;
   /** The event types to preview as they grow. */
   readonly deltas?: readonly DeltaType[];
-  /** For SDKs before 0.136, which read only SSE events named `message`. */
+  /** For SDKs before 1.0, which read only SSE events named `message`. */
   readonly legacy?: boolean;
   /** The frames of one event that a returning reader saw. */
   readonly seen?: { readonly sequence: number; readonly frames: number };
@@ -113,3 +111,53 @@ export const CLEAN = {
   models: {},
   failures: [],
 } as const;
+
+/** The types that a list can be filtered by, including types that sluice never emits. */
+export const EVENT_TYPES = [
+  "user.message",
+  "user.interrupt",
+  "user.tool_confirmation",
+  "user.custom_tool_result",
+  "user.tool_result",
+  "user.define_outcome",
+  "agent.message",
+  "agent.thinking",
+  "agent.tool_use",
+  "agent.tool_result",
+  "agent.mcp_tool_use",
+  "agent.mcp_tool_result",
+  "agent.custom_tool_use",
+  "agent.thread_context_compacted",
+  "agent.thread_message_received",
+  "agent.thread_message_sent",
+  "session.status_running",
+  "session.status_rescheduled",
+  "session.status_idle",
+  "session.status_terminated",
+  "session.error",
+  "session.updated",
+  "session.deleted",
+  "session.usage",
+  "session.thread_created",
+  "session.thread_status_running",
+  "session.thread_status_idle",
+  "session.thread_status_rescheduled",
+  "session.thread_status_terminated",
+  "span.model_request_start",
+  "span.model_request_end",
+  "span.outcome_evaluation_start",
+  "span.outcome_evaluation_ongoing",
+  "span.outcome_evaluation_end",
+  "system.message",
+  "workflow_run.created",
+  "workflow_run.status_running",
+  "workflow_run.status_idle",
+  "workflow_run.status_ended",
+  "workflow_run.error",
+  "workflow_run.phase_started",
+  "workflow_run.phase_ended",
+] as const;
+
+/** The types with previews. */
+export const DELTA_TYPES = ["agent.message", "agent.thinking"] as const;
+export type DeltaType = (typeof DELTA_TYPES)[number];

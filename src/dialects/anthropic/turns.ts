@@ -2,100 +2,90 @@ import type {
   BetaManagedAgentsSessionErrorEvent,
   BetaManagedAgentsSessionStatusIdleEvent,
 } from "@anthropic-ai/sdk/resources/beta/sessions";
-import { type EventData, type EventError, type EventOf, own } from "../../contract/index.ts";
+import { type EventData, type EventError, own } from "../../contract/index.ts";
+import type { Projectors } from "../shared/projection.ts";
 import { type AnthropicProjection, toSentEvents } from "./projection.ts";
 import { type Arrived, CLEAN } from "./state.ts";
 import { releaseAll } from "./tool-calls.ts";
 
-/** Input during a turn appears at once as queued, and again when its own turn starts. */
-export function projectAccepted(
-  projection: AnthropicProjection,
-  { data, sequence }: EventOf<"input.accepted">,
-): void {
-  const { input_id: inputId, turn_id: turnId, payload } = data;
-  if (payload === undefined || turnId === projection.state.turn) return;
-  const arrived = { inputId, sequence, payload };
-  if (projection.state.turn === null) projection.change({ arrived: [...projection.state.arrived, arrived] });
-  else queue(projection, arrived);
-}
+/** Inputs, turns, and the end of the session. */
+export const turnProjectors: Projectors<AnthropicProjection> = {
+  /** Input during a turn appears at once as queued, and again when its own turn starts. */
+  "input.accepted": (projection, { data, sequence }) => {
+    const { input_id: inputId, turn_id: turnId, payload } = data;
+    if (payload === undefined || turnId === projection.state.turn) return;
+    const arrived = { inputId, sequence, payload };
+    if (projection.state.turn === null)
+      projection.change({ arrived: [...projection.state.arrived, arrived] });
+    else queue(projection, arrived);
+  },
 
-export function projectTurnStarted(projection: AnthropicProjection, { data }: EventOf<"turn.started">): void {
-  const { turn_id: turn, input_ids: ids, inputs = [] } = data;
-  const { arrived } = projection.state;
-  for (const { sequence, payload } of inputs) {
-    for (const [index, { type, ...fields }] of toSentEvents(payload).entries())
-      projection.echo(type, fields, projection.idOf(sequence, index));
-  }
-  projection.emit("session.status_running", {});
-  for (const input of arrived) if (!ids.includes(input.inputId)) queue(projection, input);
-  const echoed = inputs.map(({ input_id }) => input_id.replace(/^inp_/, "itm_"));
-  projection.change({ ...CLEAN, turn, arrived: [], echoed });
-}
+  "turn.started": (projection, { data }) => {
+    const { turn_id: turn, input_ids: ids, inputs = [] } = data;
+    const { arrived } = projection.state;
+    for (const { sequence, payload } of inputs) {
+      for (const [index, { type, ...fields }] of toSentEvents(payload).entries())
+        projection.echo(type, fields, projection.idOf(sequence, index));
+    }
+    projection.emit("session.status_running", {});
+    for (const input of arrived) if (!ids.includes(input.inputId)) queue(projection, input);
+    const echoed = inputs.map(({ input_id }) => input_id.replace(/^inp_/, "itm_"));
+    projection.change({ ...CLEAN, turn, arrived: [], echoed });
+  },
 
-export function projectWaiting(projection: AnthropicProjection, { data }: EventOf<"turn.waiting">): void {
-  releaseAll(projection);
-  emitFailures(projection);
-  const event_ids = data.actions.flatMap(({ id }) => own(projection.state.requests, id)?.eventId ?? []);
-  projection.emit("session.status_idle", {
-    stop_reason: { type: "requires_action", event_ids },
-    stop_details: null,
-  });
-}
-
-export function projectRetrying(
-  projection: AnthropicProjection,
-  { data, sequence }: EventOf<"turn.retrying">,
-): void {
-  releaseAll(projection);
-  projection.change({ failures: [] });
-  projection.emit("session.error", { error: toSessionError(data.error, "retrying") });
-  projection.emit("session.status_rescheduled", {}, projection.idOf(sequence, 1));
-}
-
-export function projectTurnEnded(
-  projection: AnthropicProjection,
-  { data, sequence }: EventOf<"turn.ended">,
-): void {
-  releaseAll(projection);
-  emitFailures(projection, data.error?.message);
-  const isEnding = isTerminal(data);
-  if (data.status === "failed" && data.error?.code !== "session_ended") {
-    const error = data.error ?? { code: data.stop_reason, message: `the turn failed: ${data.stop_reason}` };
-    projection.emit("session.error", { error: toSessionError(error, isEnding ? "terminal" : "exhausted") });
-  }
-  // The session's end follows, so that the session is never idle.
-  if (!isEnding) projection.emit("session.status_idle", toStop(data), projection.idOf(sequence, 1));
-  projection.change({ ...CLEAN, turn: null, isEnding });
-}
-
-export function projectSessionEnded(
-  projection: AnthropicProjection,
-  { data, sequence }: EventOf<"session.ended">,
-): void {
-  if (data.reason === "error" && !projection.state.isEnding) {
-    const error = { message: data.message ?? "the session ended with an error" };
-    projection.emit("session.error", { error: toSessionError(error, "terminal") });
-  }
-  projection.emit("session.status_terminated", {}, projection.idOf(sequence, 1));
-}
-
-/** Keeps a failure: the turn's end may report it. If the turn continues, it is emitted. */
-export function projectError(
-  projection: AnthropicProjection,
-  { data, source, sequence }: EventOf<"error">,
-): void {
-  const { code, message, details } = data;
-  if (isBesideRun(code)) {
-    const retry = code?.startsWith("repository_") ? "retrying" : "exhausted";
-    return void projection.emit("session.error", {
-      error: toSessionError({ code, message }, retry, details),
+  "turn.waiting": (projection, { data }) => {
+    releaseAll(projection);
+    emitFailures(projection);
+    const event_ids = data.actions.flatMap(({ id }) => own(projection.state.requests, id)?.eventId ?? []);
+    projection.emit("session.status_idle", {
+      stop_reason: { type: "requires_action", event_ids },
+      stop_details: null,
     });
-  }
-  const isOfRetry = typeof (details as { retrying?: unknown } | undefined)?.retrying === "boolean";
-  if (source === "daemon" || isOfRetry) return;
-  const failure = { ...(code === undefined ? {} : { code }), message, sequence };
-  projection.change({ failures: [...projection.state.failures, failure] });
-}
+  },
+
+  "turn.retrying": (projection, { data, sequence }) => {
+    releaseAll(projection);
+    projection.change({ failures: [] });
+    projection.emit("session.error", { error: toSessionError(data.error, "retrying") });
+    projection.emit("session.status_rescheduled", {}, projection.idOf(sequence, 1));
+  },
+
+  "turn.ended": (projection, { data, sequence }) => {
+    releaseAll(projection);
+    emitFailures(projection, data.error?.message);
+    const isEnding = isTerminal(data);
+    if (data.status === "failed" && data.error?.code !== "session_ended") {
+      const error = data.error ?? { code: data.stop_reason, message: `the turn failed: ${data.stop_reason}` };
+      projection.emit("session.error", { error: toSessionError(error, isEnding ? "terminal" : "exhausted") });
+    }
+    // The session's end follows, so that the session is never idle.
+    if (!isEnding) projection.emit("session.status_idle", toStop(data), projection.idOf(sequence, 1));
+    projection.change({ ...CLEAN, turn: null, isEnding });
+  },
+
+  "session.ended": (projection, { data, sequence }) => {
+    if (data.reason === "error" && !projection.state.isEnding) {
+      const error = { message: data.message ?? "the session ended with an error" };
+      projection.emit("session.error", { error: toSessionError(error, "terminal") });
+    }
+    projection.emit("session.status_terminated", {}, projection.idOf(sequence, 1));
+  },
+
+  /** Keeps a failure: the turn's end may report it. If the turn continues, it is emitted. */
+  error: (projection, { data, source, sequence }) => {
+    const { code, message, details } = data;
+    if (isBesideRun(code)) {
+      const retry = code?.startsWith("repository_") ? "retrying" : "exhausted";
+      return void projection.emit("session.error", {
+        error: toSessionError({ code, message }, retry, details),
+      });
+    }
+    const isOfRetry = typeof (details as { retrying?: unknown } | undefined)?.retrying === "boolean";
+    if (source === "daemon" || isOfRetry) return;
+    const failure = { ...(code === undefined ? {} : { code }), message, sequence };
+    projection.change({ failures: [...projection.state.failures, failure] });
+  },
+};
 
 /** Emits the kept failures, except the one that the turn's end reports itself: `reported` is its message. */
 export function emitFailures(projection: AnthropicProjection, reported?: string): void {

@@ -22,9 +22,9 @@ export {
   ResultLine,
   StepLine,
 } from "./line.ts";
-export { MAX_LINE_BYTES } from "./line-splitter.ts";
+export { MAX_LINE_BYTES } from "./line.ts";
 export { createNdjsonParser, type NdjsonParserOptions } from "./parser.ts";
 export { ndjson } from "./project.ts";
 export type { NdjsonState, NdjsonView } from "./projection.ts";
-export { createNdjsonTap, type NdjsonTap, RunError } from "./tap.ts";
+export { createNdjsonTap, type NdjsonTap, RunError } from "./parser.ts";
 export { DONE, ndjsonToSse, type NdjsonToSseOptions } from "./to-sse.ts";

@@ -1,10 +1,10 @@
-import type { SplitLine } from "./line-splitter.ts";
 import {
   type AssistantSandboxNDJSONLine,
   type ErrorLine,
   type LogLine,
   NdjsonError,
   parseLine,
+  type SplitLine,
   type StepLine,
 } from "./line.ts";
 import { createLineTransform, type NdjsonParserOptions } from "./parser.ts";

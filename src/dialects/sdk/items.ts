@@ -1,69 +1,61 @@
-import { type ContentPart, type EventOf, type Item, own, without } from "../../contract/index.ts";
+import { type ContentPart, type Item, own, without } from "../../contract/index.ts";
+import type { Projectors } from "../shared/projection.ts";
 import { parseArguments } from "../shared/text.ts";
-import { isPlanTool, toToolDisplay } from "../shared/tool-display.ts";
-import { fromUnifiedDiff, undoUnifiedDiff } from "../shared/unified-diff.ts";
 import type {
   ContentBlock,
   DiffContent,
   SessionUpdate,
   ToolCallContent,
   ToolCallLocation,
-} from "./output-event.ts";
+} from "./events.ts";
 import type { OpenCall, OpenItem, SdkProjection } from "./projection.ts";
+import { fromUnifiedDiff, isPlanTool, toToolDisplay, undoUnifiedDiff } from "./tool-display.ts";
 
 /** How many of the last characters of a running tool's output are shown. Its result shows all of them. */
 const TAIL = 16_000;
 /** Agents that repeat the user's messages. With any other agent the user's messages are not shown. */
 const ECHOING = new Set(["gemini"]);
 
-export function projectItemStarted(
-  projection: SdkProjection,
-  { data: { item }, parent_id }: EventOf<"item.started">,
-): void {
-  const opened = toOpen(projection, item, parent_id);
-  projection.change({ open: { ...projection.state.open, [item.item_id]: opened } });
-  if (opened.kind !== "output") return;
-  if (isSilent(projection, opened.callId)) return;
-  projection.content({ sessionUpdate: "tool_call_update", toolCallId: opened.callId, status: "in_progress" });
-}
+export const itemProjectors: Projectors<SdkProjection> = {
+  "item.started": (projection, { data: { item }, parent_id }) => {
+    const opened = toOpen(projection, item, parent_id);
+    projection.change({ open: { ...projection.state.open, [item.item_id]: opened } });
+    if (opened.kind !== "output" || isSilent(projection, opened.callId)) return;
+    showProgress(projection, opened.callId);
+  },
 
-export function projectDelta(projection: SdkProjection, { data }: EventOf<"item.delta">): void {
-  const open = own(projection.state.open, data.item_id);
-  if (!open || open.kind === "silent" || data.delta === "") return;
-  if (open.kind === "output") {
-    const tail = (open.tail + data.delta).slice(-TAIL);
-    reopen(projection, data.item_id, { ...open, tail });
-    if (isSilent(projection, open.callId)) return;
-    const content = [toBlock(tail)];
-    return projection.content({
-      sessionUpdate: "tool_call_update",
-      toolCallId: open.callId,
-      status: "in_progress",
-      content,
-    });
-  }
-  reopen(projection, data.item_id, { ...open, shown: open.shown + data.delta.length });
-  if (open.parent === undefined) chunk(projection, open.kind, { type: "text", text: data.delta });
-}
+  "item.delta": (projection, { data }) => {
+    const open = own(projection.state.open, data.item_id);
+    if (!open || open.kind === "silent" || data.delta === "") return;
+    if (open.kind === "output") {
+      const tail = (open.tail + data.delta).slice(-TAIL);
+      reopen(projection, data.item_id, { ...open, tail });
+      if (isSilent(projection, open.callId)) return;
+      return showProgress(projection, open.callId, [toBlock(tail)]);
+    }
+    reopen(projection, data.item_id, { ...open, shown: open.shown + data.delta.length });
+    if (open.parent === undefined) chunk(projection, open.kind, { type: "text", text: data.delta });
+  },
 
-export function projectItemCompleted(projection: SdkProjection, event: EventOf<"item.completed">): void {
-  const { item } = event.data;
-  const open = own(projection.state.open, item.item_id) ?? toOpen(projection, item, event.parent_id);
-  projection.change({ open: without(projection.state.open, item.item_id) });
-  if (item.kind === "tool_call") return projectCall(projection, item);
-  if (item.kind === "tool_result") return projectResult(projection, item);
-  if (open.kind === "silent" || open.kind === "output") return;
-  if (open.parent !== undefined) return projectSubagent(projection, item, open.parent);
-  for (const part of item.content) {
-    const image = part.type === "image" ? toImage(part) : undefined;
-    if (image) chunk(projection, open.kind, image);
-    if (part.type !== "text" && part.type !== "reasoning") continue;
-    // The deltas have shown the beginning.
-    const left = part.text.slice(open.shown);
-    if (left !== "")
-      chunk(projection, part.type === "reasoning" ? "thought" : open.kind, { type: "text", text: left });
-  }
-}
+  "item.completed": (projection, event) => {
+    const { item } = event.data;
+    const open = own(projection.state.open, item.item_id) ?? toOpen(projection, item, event.parent_id);
+    projection.change({ open: without(projection.state.open, item.item_id) });
+    if (item.kind === "tool_call") return projectCall(projection, item);
+    if (item.kind === "tool_result") return projectResult(projection, item);
+    if (open.kind === "silent" || open.kind === "output") return;
+    if (open.parent !== undefined) return projectSubagent(projection, item, open.parent);
+    for (const part of item.content) {
+      const image = part.type === "image" ? toImage(part) : undefined;
+      if (image) chunk(projection, open.kind, image);
+      if (part.type !== "text" && part.type !== "reasoning") continue;
+      // The deltas have shown the beginning.
+      const left = part.text.slice(open.shown);
+      if (left !== "")
+        chunk(projection, part.type === "reasoning" ? "thought" : open.kind, { type: "text", text: left });
+    }
+  },
+};
 
 function toOpen(projection: SdkProjection, item: Item, parent: string | undefined): OpenItem {
   if (item.kind === "tool_result") return { kind: "output", callId: callIdOf(projection, item), tail: "" };
@@ -123,11 +115,16 @@ function projectSubagent(projection: SdkProjection, item: Item, parent: string):
   if (!call || texts.length === 0) return;
   const said = [...call.said, ...texts];
   projection.change({ calls: { ...projection.state.calls, [parent]: { ...call, said } } });
+  showProgress(projection, call.callId, said.map(toBlock));
+}
+
+function showProgress(projection: SdkProjection, toolCallId: string, content?: ToolCallContent[]): void {
+  const status = "in_progress";
   projection.content({
     sessionUpdate: "tool_call_update",
-    toolCallId: call.callId,
-    status: "in_progress",
-    content: said.map(toBlock),
+    toolCallId,
+    status,
+    ...(content && { content }),
   });
 }
 

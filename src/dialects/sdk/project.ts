@@ -1,16 +1,8 @@
 import type { SluiceEvent } from "../../contract/index.ts";
 import type { Dialect, Frame } from "../port.ts";
 import { endsSession, findProjector, NO_FRAMES, type Projectors } from "../shared/projection.ts";
-import { projectDelta, projectItemCompleted, projectItemStarted } from "./items.ts";
-import {
-  projectCommandEnded,
-  projectCommandStarted,
-  projectError,
-  projectKilled,
-  projectResumed,
-  projectTurnEnded,
-  projectTurnStarted,
-} from "./lifecycle.ts";
+import type { LifecycleReason } from "./events.ts";
+import { itemProjectors } from "./items.ts";
 import {
   type ContentState,
   type ContentView,
@@ -61,35 +53,83 @@ export function projectContent(
 }
 
 const PROJECTORS: Projectors<SdkProjection> = {
+  ...itemProjectors,
   "session.started": (projection, { data }) => {
     const agent = (data.metadata as { agent?: unknown } | undefined)?.agent;
     if (typeof agent === "string") projection.change({ agent });
   },
   "process.started": (projection, { data }) => projection.change({ agent: data.harness }),
-  "item.started": projectItemStarted,
-  "item.delta": projectDelta,
-  "item.completed": projectItemCompleted,
   "plan.updated": (projection, { data }) =>
     projection.content({ sessionUpdate: "plan", entries: data.entries.map((entry) => ({ ...entry })) }),
   "process.output": (projection, { data }) => projection.output(data.stream, data.text),
   "command.output": (projection, { data }) => projection.output(data.stream, data.text),
-  error: projectError,
-  "turn.started": projectTurnStarted,
-  "turn.ended": projectTurnEnded,
-  "command.started": projectCommandStarted,
-  "command.ended": projectCommandEnded,
-  "sandbox.boot": (projection) =>
-    projection.lifecycle("sandbox_boot", { sandbox: "booting", runtime: "idle" }),
-  "sandbox.ready": (projection) =>
-    projection.lifecycle("sandbox_ready", { sandbox: "ready", runtime: "idle" }),
-  "sandbox.connected": (projection) =>
-    projection.lifecycle("sandbox_connected", { sandbox: "ready", runtime: "idle" }),
-  "sandbox.paused": (projection) =>
-    projection.lifecycle("sandbox_pause", { sandbox: "paused", runtime: projection.state.runtime }),
-  "sandbox.resumed": projectResumed,
-  "sandbox.error": (projection) =>
-    projection.lifecycle("sandbox_error", { sandbox: "error", runtime: "error" }),
+  /** A failure goes to stderr, never into the agent's messages. */
+  error: (projection, { data }) => {
+    projection.change({ failure: data.message });
+    projection.output("stderr", `${data.message}\n`);
+  },
+  "turn.started": (projection, { data }) => {
+    projection.change({
+      turn: { id: data.turn_id, background: data.options?.background === true },
+      open: {},
+      calls: {},
+      failure: null,
+    });
+    projection.lifecycle("run_start", "running", "running");
+  },
+  "turn.ended": (projection, { data }) => {
+    const background = projection.state.turn?.background === true;
+    const isReported = data.error?.message === projection.state.failure;
+    if (data.error && !isReported) projection.output("stderr", `${data.error.message}\n`);
+    projection.change({ turn: null, open: {}, calls: {}, failure: null });
+    if (data.status === "interrupted") return projection.lifecycle("run_interrupted", "ready", "interrupted");
+    const isDone = data.status === "completed";
+    const reason = toEndReason("run", { background, isDone });
+    projection.lifecycle(reason, "ready", isDone ? "idle" : "error");
+  },
+  "command.started": (projection, { data }) => {
+    projection.change({ command: { id: data.command_id, background: data.background === true } });
+    projection.lifecycle("command_start", "running", "running");
+  },
+  "command.ended": (projection, { data }) => {
+    const background = projection.state.command?.background === true;
+    projection.change({ command: null });
+    const isBusy = projection.state.turn !== null;
+    const sandbox = isBusy ? "running" : "ready";
+    if (data.status === "interrupted")
+      return projection.lifecycle("command_interrupted", sandbox, isBusy ? "running" : "interrupted");
+    const isDone = data.status === "completed";
+    const reason = toEndReason("command", { background, isDone });
+    projection.lifecycle(reason, sandbox, isBusy ? "running" : isDone ? "idle" : "error");
+  },
+  "sandbox.boot": (projection) => projection.lifecycle("sandbox_boot", "booting", "idle"),
+  "sandbox.ready": (projection) => projection.lifecycle("sandbox_ready", "ready", "idle"),
+  "sandbox.connected": (projection) => projection.lifecycle("sandbox_connected", "ready", "idle"),
+  "sandbox.paused": (projection) => projection.lifecycle("sandbox_pause", "paused", projection.state.runtime),
+  "sandbox.resumed": (projection) => {
+    const { turn, command, runtime } = projection.state;
+    const isBusy = turn !== null || command !== null;
+    projection.lifecycle("sandbox_resume", isBusy ? "running" : "ready", runtime);
+  },
+  "sandbox.error": (projection) => projection.lifecycle("sandbox_error", "error", "error"),
   "sandbox.killed": projectKilled,
   "session.ended": projectKilled,
   "session.deleted": projectKilled,
 };
+
+function toEndReason(
+  kind: "run" | "command",
+  { background, isDone }: { background: boolean; isDone: boolean },
+): LifecycleReason {
+  if (background) return isDone ? `${kind}_background_complete` : `${kind}_background_failed`;
+  return isDone ? `${kind}_complete` : `${kind}_failed`;
+}
+
+/** Reports the end of the sandbox once: the end of its session is the end of the sandbox too. */
+function projectKilled(projection: SdkProjection): void {
+  const { sandbox } = projection.state;
+  projection.change({ turn: null, command: null });
+  // A stopped sandbox has reported its end, a failed one its error.
+  if (sandbox === "stopped" || sandbox === "error") return;
+  projection.lifecycle("sandbox_killed", "stopped", "idle");
+}

@@ -3,9 +3,11 @@ import type {
   AgentRuntimeState,
   LifecycleEvent,
   LifecycleReason,
+  OutputEvent,
   SandboxLifecycleState,
-} from "./lifecycle-event.ts";
-import type { OutputEvent, SessionUpdate, ToolCallContent } from "./output-event.ts";
+  SessionUpdate,
+  ToolCallContent,
+} from "./events.ts";
 
 /** One event of the log as SDK events, and the state after it. */
 export class SdkProjection extends Projection<ContentState> {
@@ -20,7 +22,7 @@ export class SdkProjection extends Projection<ContentState> {
   }
 
   /** Changes the state and emits the change. */
-  lifecycle(reason: LifecycleReason, { sandbox, runtime }: Pick<ContentState, "sandbox" | "runtime">): void {
+  lifecycle(reason: LifecycleReason, sandbox: SandboxLifecycleState, runtime: AgentRuntimeState): void {
     this.change({ sandbox, runtime });
     const { session_id: sandboxId, time: timestamp } = this.event;
     this.emitted.push({

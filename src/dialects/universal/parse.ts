@@ -35,13 +35,13 @@ export const flag = (): z.ZodType<boolean> =>
   z.preprocess(toFlag, z.boolean({ error: "expected true or false" })) as unknown as z.ZodType<boolean>;
 
 const cursor = {
-  offset: whole(0).optional().describe("the exclusive sequence to read from"),
+  offset: whole(0).optional().describe("the sequence to read after"),
   after: whole(0).optional().describe("the same as offset"),
 };
 
 export const ViewQuery = z.object({
   include_raw: flag().optional().describe("adds the agent's own line as raw"),
-  extensions: flag().optional().describe("adds the types beyond the universal transcript schema"),
+  extensions: flag().optional().describe("adds the event types beyond the universal transcript schema"),
 });
 export type ViewQuery = z.infer<typeof ViewQuery>;
 
@@ -82,18 +82,14 @@ export function parseCursor(
 ): number | undefined {
   const { after, offset } = query;
   if (after !== undefined && offset !== undefined && after !== offset) {
-    throw new SluiceError(
-      "invalid_cursor",
-      `offset (${offset}) and after (${after}) are the same thing; give one of them.`,
-    );
+    const detail = `offset (${offset}) and after (${after}) are the same thing; give one of them.`;
+    throw new SluiceError("invalid_cursor", detail);
   }
   if (lastEventId === undefined || lastEventId === "") return after ?? offset;
   const id = toWhole(lastEventId);
   if (typeof id === "number" && Number.isSafeInteger(id)) return id;
-  throw new SluiceError(
-    "invalid_cursor",
-    `Last-Event-ID: expected the id of an event, a whole number, got ${JSON.stringify(lastEventId.slice(0, 80))}.`,
-  );
+  const detail = `Last-Event-ID: expected the id of an event, a whole number, got ${JSON.stringify(lastEventId.slice(0, 80))}.`;
+  throw new SluiceError("invalid_cursor", detail);
 }
 
 export function toView(query: ViewQuery): UniversalView {

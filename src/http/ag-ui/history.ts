@@ -1,8 +1,7 @@
 import { SluiceError } from "../../contract/index.ts";
 import { agUi, type AgUiInterrupt, type AgUiState, type AgUiView } from "../../dialects/ag-ui/index.ts";
 import { toInterrupt } from "../../dialects/ag-ui/interrupts.ts";
-import { type AgUiMessage, toMessages } from "../../dialects/ag-ui/messages.ts";
-import { toUiMessages, type UiMessage } from "../../dialects/ag-ui/ui-messages.ts";
+import { type AgUiMessage, toMessages, toUiMessages, type UiMessage } from "../../dialects/ag-ui/messages.ts";
 import type { EventLog, SessionRow, StoredEvent } from "../../log/port.ts";
 import { assertCursor, readTurnStart } from "../stream/cursor.ts";
 import { type AgUiServices, findSession } from "./thread.ts";
@@ -14,14 +13,14 @@ export interface AgUiEvent {
 }
 
 /** The events of one turn, of all its runs. */
-export interface TurnEvents {
+interface TurnEvents {
   /** The last sequence that was read. */
   readonly through: number;
   readonly events: readonly AgUiEvent[];
   readonly state: AgUiState;
 }
 
-/** The turns up to a cursor, newest first: a page of the last messages reads the last turns alone. */
+/** The turns up to a cursor, newest first: a page of the last messages reads only the last turns. */
 export async function* readTurnsBack(
   log: EventLog,
   row: SessionRow,
@@ -77,13 +76,13 @@ async function readEvents(
 /** TanStack's `page`: whether there are older messages, and their cursor. */
 export type Page = { readonly truncated: false } | { readonly truncated: true; readonly cursor: string };
 
-export interface MessagePage {
+interface MessagePage {
   readonly messages: readonly UiMessage[];
   readonly page: Page;
 }
 
 /** The last messages before a cursor; all of them without a limit. Reads only their turns. */
-export async function readMessagePage(
+async function readMessagePage(
   log: EventLog,
   row: SessionRow,
   view: AgUiView,
@@ -134,7 +133,7 @@ function withoutLiveRun(events: readonly AgUiEvent[]): readonly AgUiEvent[] {
   );
 }
 
-export interface Hydration {
+interface Hydration {
   readonly messages: readonly UiMessage[];
   readonly activeRun: { readonly runId: string } | null;
   readonly interrupts: { readonly runId: string; readonly pending: readonly AgUiInterrupt[] } | null;

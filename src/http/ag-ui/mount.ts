@@ -12,7 +12,7 @@ import type { Services } from "../services.ts";
 import { hydrate } from "./history.ts";
 import { readRun, readThread } from "./read.ts";
 import { postRun } from "./run.ts";
-import { stopNamedRun } from "./stop.ts";
+import { namesNeither, stopNamedRun } from "./stop.ts";
 import { type AgUiServices, SessionIndex } from "./thread.ts";
 import { ReadQuery, RunQuery, speaksProto, toView } from "./view.ts";
 
@@ -43,11 +43,7 @@ export function mountAgUi(
     const seen = c.req.header("last-event-id") ?? query.offset;
     const reading = { c, query, view: toView(query) };
     if (runId !== undefined) return readRun(own, { ...reading, agent: agentOf(c), threadId, runId, seen });
-    if (threadId === undefined)
-      throw new SluiceError(
-        "invalid_request",
-        "The request names neither threadId nor runId. Send one of them, or both.",
-      );
+    if (threadId === undefined) throw namesNeither();
     if (seen !== undefined) return readThread(own, { ...reading, agent: agentOf(c), threadId, seen });
     return c.json(await hydrate(own, agentOf(c), { ...query, threadId }));
   });

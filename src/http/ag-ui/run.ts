@@ -1,27 +1,30 @@
 import type { Context } from "hono";
-import { SluiceError } from "../../contract/index.ts";
+import { type ContentPart, isRecord, SluiceError } from "../../contract/index.ts";
+import { agUi, type AgUiState, type AgUiView } from "../../dialects/ag-ui/index.ts";
 import {
+  type Attached,
   ForwardedProps,
   newestPrompt,
   type RunInput,
   toAnswers,
+  toCustomTools,
   toPrompt,
 } from "../../dialects/ag-ui/parse.ts";
-import { agUi, type AgUiState, type AgUiView } from "../../dialects/ag-ui/index.ts";
-import { isRecord } from "../../contract/json.ts";
 import { RUN_EVENT, type RunPayload, toPayload } from "../../dialects/ag-ui/state.ts";
 import { parseWith } from "../../dialects/universal/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { Submission } from "../../sessions/inbox/submission.ts";
+import type { Engine } from "../../sessions/port.ts";
 import type { AppEnv } from "../context.ts";
+import { digestOf } from "../digest.ts";
 import { readStateAt } from "../stream/cursor.ts";
 import type { StreamFormat } from "../stream/sse.ts";
 import { readRun, respondRun } from "./read.ts";
 import { findRunStart, keyOf } from "./run-position.ts";
-import { type AgUiServices, openThread, writeAttachments, readRow, updateTools } from "./thread.ts";
+import { type AgUiServices, openThread, readRow } from "./thread.ts";
 import { chooseFormat, type RunQuery, toView } from "./view.ts";
 
-export interface RunCall {
+interface RunCall {
   readonly c: Context<AppEnv>;
   readonly agent: string;
   readonly query: RunQuery;
@@ -95,11 +98,8 @@ async function resolveSubmissions(
   }
   if (state.turn !== null) {
     const runId = state.run?.id;
-    throw new SluiceError(
-      "session_busy",
-      "A run of this thread is live. Join it, stop it, or wait for its end.",
-      { runId },
-    );
+    const detail = "A run of this thread is live. Join it, stop it, or wait for its end.";
+    throw new SluiceError("session_busy", detail, { runId });
   }
   const prompt = newestPrompt(input);
   if (!prompt) throw new SluiceError("invalid_request", "messages: the last message has to be a user's.");
@@ -112,6 +112,34 @@ async function resolveSubmissions(
     );
   const payload = toPayload({ ...run, ...(prompt.id === undefined ? {} : { messageId: prompt.id }) });
   return [{ kind: "message", content, payload, delivery: "alone" }];
+}
+
+/** A client may send other tools with each run. */
+async function updateTools(engine: Engine, row: SessionRow, input: RunInput): Promise<void> {
+  const custom = toCustomTools(input);
+  if (custom) await engine.update(row.id, { settings: { tools: { ...row.spec.tools, custom } } });
+}
+
+const UPLOADS = "/mnt/session/uploads";
+
+/** Writes attachments into the sandbox, where the agent can read them. */
+async function writeAttachments(
+  engine: Engine,
+  session: string,
+  parts: readonly (ContentPart | Attached)[],
+): Promise<ContentPart[]> {
+  const written: ContentPart[] = [];
+  for (const part of parts) {
+    if (part.type !== "attached") {
+      written.push(part);
+      continue;
+    }
+    const extension = part.mime.split("/").at(-1)?.replaceAll(/\W+/g, "-") ?? "bin";
+    const path = `${UPLOADS}/attachment-${digestOf(part.data).slice(0, 12)}.${extension}`;
+    await (await engine.files(session)).write(path, Buffer.from(part.data, "base64"));
+    written.push({ type: "file_ref", path, action: "read" });
+  }
+  return written;
 }
 
 function toRunPayload(

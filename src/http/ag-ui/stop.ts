@@ -16,12 +16,13 @@ export async function stopNamedRun(
     if (!found) throw new SluiceError("not_found", `There is no run ${runId}.`, { runId });
     return stopRun(services, found.row, runId);
   }
-  if (threadId === undefined)
-    throw new SluiceError(
-      "invalid_request",
-      "The request names neither threadId nor runId. Send one of them, or both.",
-    );
+  if (threadId === undefined) throw namesNeither();
   return stopRun(services, await readThreadRow(services, agent, threadId));
+}
+
+export function namesNeither(): SluiceError {
+  const detail = "The request names neither threadId nor runId. Send one of them, or both.";
+  return new SluiceError("invalid_request", detail);
 }
 
 /** Ends a run whose client has left. */

@@ -1,7 +1,6 @@
 import type { Catalog } from "../../catalog/port.ts";
-import { type ContentPart, SessionId, type SessionInfo, SluiceError } from "../../contract/index.ts";
+import { SessionId, type SessionInfo, SluiceError } from "../../contract/index.ts";
 import {
-  type Attached,
   type ForwardedProps,
   type RunInput,
   toCustomTools,
@@ -18,7 +17,7 @@ import type { Services } from "../services.ts";
 export interface AgUiServices extends Services {
   /** The sessions of runs: a returning client may know only its run. */
   readonly runs: SessionIndex;
-  /** The sessions of threads, where thread and session have different ids. */
+  /** The sessions of threads whose id differs from their session's. */
   readonly aliases: SessionIndex;
   /** Only one run of a thread begins at a time. */
   readonly threads: KeyedLock;
@@ -89,38 +88,10 @@ export async function readThreadRow(
   });
 }
 
-/** A client may send other tools with each run. */
-export async function updateTools(engine: Engine, row: SessionRow, input: RunInput): Promise<void> {
-  const custom = toCustomTools(input);
-  if (custom) await engine.update(row.id, { settings: { tools: { ...row.spec.tools, custom } } });
-}
-
 export async function readRow(engine: Engine, id: string): Promise<SessionRow> {
   const row = await engine.log.find(id);
   if (!row) throw new SluiceError("session_not_found", `There is no thread ${id}.`, { threadId: id });
   return row;
-}
-
-const UPLOADS = "/mnt/session/uploads";
-
-/** Writes attachments into the sandbox, where the agent can read them. */
-export async function writeAttachments(
-  engine: Engine,
-  session: string,
-  parts: readonly (ContentPart | Attached)[],
-): Promise<ContentPart[]> {
-  const written: ContentPart[] = [];
-  for (const part of parts) {
-    if (part.type !== "attached") {
-      written.push(part);
-      continue;
-    }
-    const extension = part.mime.split("/").at(-1)?.replaceAll(/\W+/g, "-") ?? "bin";
-    const path = `${UPLOADS}/attachment-${digestOf(part.data).slice(0, 12)}.${extension}`;
-    await (await engine.files(session)).write(path, Buffer.from(part.data, "base64"));
-    written.push({ type: "file_ref", path, action: "read" });
-  }
-  return written;
 }
 
 async function assertNative(engine: Engine, id: string, sessionId: string): Promise<void> {
@@ -153,7 +124,7 @@ function unknownNative(sessionId: string): SluiceError {
 
 const MAX_CACHED = 10_000;
 
-/** Maps a client's names to sessions. Durable where there is a catalog. */
+/** Maps a client's names to sessions; durable if there is a catalog. */
 export class SessionIndex {
   readonly #catalog: Catalog | undefined;
   readonly #kind: "ag-ui.run" | "ag-ui.thread";

@@ -73,7 +73,7 @@ const NDJSON_FORMAT: StreamFormat = {
 
 let proto: Promise<StreamFormat | undefined> | undefined;
 
-/** Undefined where the package of the encoding is not installed. */
+/** Undefined if the package of the encoding is not installed. */
 function readProto(): Promise<StreamFormat | undefined> {
   proto ??= import("@ag-ui/proto").then(
     ({ encode }) => toProtoFormat(encode as unknown as (event: unknown) => Uint8Array),

@@ -1,12 +1,22 @@
-import type { Catalog, Change, Document, ListQuery, ReplaceDocument } from "../../catalog/port.ts";
+import { randomBytes } from "node:crypto";
+import type {
+  Catalog,
+  Change,
+  CreateDocument,
+  Document,
+  ListQuery,
+  ReplaceDocument,
+} from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
 import type { AgentBody } from "../../dialects/anthropic/resources/agent.ts";
-import type { CallbackRunBody, WorkBody } from "../../dialects/anthropic/resources/work.ts";
-import type { CredentialBody, VaultBody } from "../../dialects/anthropic/resources/vault.ts";
 import type { EnvironmentBody } from "../../dialects/anthropic/resources/environment.ts";
 import type { FileBody } from "../../dialects/anthropic/resources/file.ts";
-import type { SkillBody, SkillVersionBody } from "../../dialects/anthropic/resources/skill.ts";
+import { toTimestamp } from "../../dialects/anthropic/resources/resource.ts";
 import type { SessionBody } from "../../dialects/anthropic/resources/session.ts";
+import type { SkillBody, SkillVersionBody } from "../../dialects/anthropic/resources/skill.ts";
+import type { CredentialBody, VaultBody } from "../../dialects/anthropic/resources/vault.ts";
+import type { CallbackRunBody, WorkBody } from "../../dialects/anthropic/resources/work.ts";
+import { SYSTEM_TENANT } from "../auth.ts";
 import { type Order, type Page, readPage } from "./page.ts";
 
 /** The kinds of documents of this dialect. */
@@ -97,6 +107,20 @@ export class Collection<Body> {
     );
   }
 
+  /** Creates a document, with other changes in the same transaction. */
+  async create(
+    tenant: string,
+    document: Omit<CreateDocument, "op" | "kind">,
+    also: readonly Change[] = [],
+  ): Promise<Document<Body>> {
+    const created = { ...document, op: "create", kind: this.kind } as const;
+    return (await this.#catalog.write(tenant, [created, ...also]))[0] as Document<Body>;
+  }
+
+  async remove(tenant: string, id: string, options: { children?: boolean } = {}): Promise<void> {
+    await this.#catalog.write(tenant, [{ op: "remove", kind: this.kind, id, ...options }]);
+  }
+
   /** Computes a change from the current document and writes it. If another write came first, it starts again. */
   async update(
     tenant: string,
@@ -118,6 +142,15 @@ export class Collection<Body> {
       }
     }
   }
+}
+
+/** The change that archives a document; undefined for an archived one. */
+export function toArchived(
+  body: { readonly archived_at: string | null },
+  cleared: { readonly secret?: null; readonly uniqueKey?: null } = {},
+): CollectionChange | undefined {
+  if (body.archived_at !== null) return undefined;
+  return { replace: { body: { ...body, archived_at: toTimestamp(Date.now()) }, archived: true, ...cleared } };
 }
 
 /** The `{data, next_page}` of every list of this dialect. */
@@ -142,4 +175,24 @@ export async function findTenantSession(
   const [tenant] = await catalog.tenantsOf(collections.sessions.kind, session);
   const found = tenant === undefined ? undefined : await collections.sessions.find(tenant, session);
   return found && tenant !== undefined ? { tenant, body: found.body } : undefined;
+}
+
+const SIGNING_KEY = "signing_key";
+
+type Purpose = "mcp" | "callbacks" | "lending" | "requests";
+
+/** The key that signs the tokens of one purpose: created on first use, encrypted like every other secret. */
+export async function readSigningKey(catalog: Catalog, purpose: Purpose): Promise<string> {
+  const known = await catalog.openSecret(SYSTEM_TENANT, SIGNING_KEY, purpose);
+  if (known !== undefined) return known;
+  const secret = randomBytes(32).toString("hex");
+  try {
+    await catalog.write(SYSTEM_TENANT, [{ op: "create", kind: SIGNING_KEY, id: purpose, body: {}, secret }]);
+    return secret;
+  } catch (error) {
+    // Another server may have created the key meanwhile.
+    const other = await catalog.openSecret(SYSTEM_TENANT, SIGNING_KEY, purpose);
+    if (other === undefined) throw error;
+    return other;
+  }
 }

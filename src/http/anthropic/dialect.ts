@@ -2,7 +2,6 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { SluiceError } from "../../contract/index.ts";
 import type { AppEnv, Logger } from "../context.ts";
 import { toKnownError } from "../problem.ts";
-import { createId } from "./ids.ts";
 
 /** The light part of the dialect, loaded with the server. A client's `baseURL` ends before `/v1`. */
 export const PREFIX = "/anthropic/v1";
@@ -23,7 +22,7 @@ export const nameRequest: MiddlewareHandler<AppEnv> = async (c, next) => {
 };
 
 /** An error in the form of this dialect. */
-export interface ErrorEnvelope {
+interface ErrorEnvelope {
   readonly type: "error";
   readonly error: {
     readonly type: string;
@@ -44,7 +43,7 @@ export function toEnvelopeResponse(error: unknown, c: Context<AppEnv>, logger: L
   return new Response(JSON.stringify(toEnvelope(known, c.get("requestId"))), { status, headers });
 }
 
-export function toEnvelope(error: SluiceError, requestId: string): ErrorEnvelope {
+function toEnvelope(error: SluiceError, requestId: string): ErrorEnvelope {
   const { errorCode } = error.facts;
   return {
     type: "error",
@@ -73,4 +72,29 @@ function toStatus({ status }: SluiceError): number {
 
 function toSeconds(ms: unknown): string {
   return String(typeof ms === "number" ? Math.max(1, Math.ceil(ms / 1000)) : 1);
+}
+
+/** The id prefixes of this dialect. */
+const ID_PREFIX = {
+  agent: "agent",
+  environment: "env",
+  vault: "vlt",
+  credential: "vcrd",
+  file: "file",
+  skill: "skill",
+  skillVersion: "skillver",
+  session: "sesn",
+  resource: "sesrsc",
+  work: "work",
+  request: "req",
+} as const;
+
+const ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+
+/** A new, time-ordered id: nine base-36 digits of milliseconds, then about 64 random bits. */
+export function createId(kind: keyof typeof ID_PREFIX, now = Date.now()): string {
+  const random = crypto.getRandomValues(new Uint8Array(11));
+  let suffix = "";
+  for (const byte of random) suffix += ALPHABET[byte % ALPHABET.length];
+  return `${ID_PREFIX[kind]}_${now.toString(36).padStart(9, "0")}${suffix}`;
 }

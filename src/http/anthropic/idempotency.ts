@@ -4,9 +4,8 @@ import type { Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
 import type { EventLog, Remembered } from "../../log/port.ts";
 import type { AppEnv } from "../context.ts";
-import type { Collection } from "./collections.ts";
-import type { AnthropicCall, AnthropicServices } from "./route.ts";
-import { readSigningKey } from "./signing-key.ts";
+import { type Collection, readSigningKey } from "./collections.ts";
+import type { AnthropicCall } from "./route.ts";
 
 /**
  * SDKs resend a POST whose response was lost, byte for byte the same and without a key. Only a header marks the resend:
@@ -101,8 +100,7 @@ interface Creation<Body, Answer> {
  * document even if the server died before it could answer. An equal request that is no resend creates another one.
  */
 export async function createOnce<Body, Answer>(
-  { catalog, locks }: Pick<AnthropicServices, "catalog" | "locks">,
-  { c, tenant }: Pick<AnthropicCall<unknown, unknown>, "c" | "tenant">,
+  { c, scope: { catalog, locks, tenant } }: Pick<AnthropicCall<unknown, unknown>, "c" | "scope">,
   { collection, input, create, toAnswer }: Creation<Body, Answer>,
 ): Promise<Answer> {
   // An HMAC instead of a plain hash: a request may hold a secret, and labels are not encrypted.

@@ -13,8 +13,7 @@ import { mountSkills } from "./resources/skills.ts";
 import { type AnthropicServices, createRoute } from "./route.ts";
 import { mountSessionResources } from "./sessions/resources.ts";
 import { mountSessions } from "./sessions/sessions.ts";
-import { mountCredentials } from "./vaults/credentials.ts";
-import { mountVaults } from "./vaults/vaults.ts";
+import { mountCredentials, mountVaults } from "./vaults/vaults.ts";
 import { mountCallbacks } from "./work/callbacks.ts";
 import { mountWork } from "./work/work.ts";
 
@@ -33,7 +32,7 @@ export function mountAnthropic(
   const services: AnthropicServices = { ...given, collections, locks: new KeyedLock(), defaultAgent };
   if (rateLimit) app.use(`${PREFIX}/*`, limitRate(rateLimit));
   app.use(`${PREFIX}/*`, requireBeta);
-  const route = createRoute(app, services.limits);
+  const route = createRoute(app, services);
   mountAgents(route, services);
   mountEnvironments(route, services);
   mountVaults(route, services);
@@ -41,8 +40,8 @@ export function mountAnthropic(
   mountFiles(route, services);
   mountSkills(route, services);
   mountSessions(route, services);
-  mountEvents(route, services);
-  mountThreads(route, services);
+  mountEvents(route);
+  mountThreads(route);
   mountSessionResources(route, services);
   mountWork(route, services);
   mountCallbacks(route, services);

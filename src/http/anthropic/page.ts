@@ -63,7 +63,9 @@ function toCursor(cursor: Cursor): string {
 function parseCursor(text: string, { list, order }: PageRequest): Cursor {
   const cursor = readCursor(text);
   if (cursor?.list !== list)
-    throw invalid("page: this is no cursor of this list. Take next_page of the answer before, as it is.");
+    throw invalid(
+      "page: this is not a cursor of this list. Use next_page of the previous response unchanged.",
+    );
   if (cursor.order !== order)
     throw invalid(
       `page: this cursor belongs to order=${cursor.order}. Start again without page, or keep the order.`,

@@ -58,6 +58,11 @@ export const page = z.string().min(1).optional();
 
 export const order = z.enum(["asc", "desc"], { error: "expected asc or desc" }).optional();
 
+/** The parameters of every list. */
+export const ListQuery = z.object({ limit: limitOf(20), page });
+
+export const ArchivableListQuery = z.object({ ...ListQuery.shape, include_archived: flag });
+
 /** The four parameters of a time range. */
 export const createdAt = {
   "created_at[gt]": moment,

@@ -20,9 +20,15 @@ export interface AnthropicServices extends Services {
   readonly defaultAgent?: string | undefined;
 }
 
+/** The services for the requests of one tenant. */
+export interface TenantScope extends AnthropicServices {
+  readonly tenant: string;
+}
+
 /** A parsed call. */
 export interface AnthropicCall<Query, Body> {
   readonly c: Context<AppEnv>;
+  readonly scope: TenantScope;
   readonly tenant: string;
   readonly query: Query;
   readonly body: Body;
@@ -44,15 +50,17 @@ export type Route = <Query = undefined, Body = undefined>(
   handle: (call: AnthropicCall<Query, Body>) => unknown,
 ) => void;
 
-export function createRoute(app: Hono<AppEnv>, limits: BodyLimits): Route {
+export function createRoute(app: Hono<AppEnv>, services: AnthropicServices): Route {
   return (method, path, expected, handle) => {
     app.on(method, PREFIX + path, async (c) => {
       const { query, body } = expected;
+      const tenant = c.get("tenant");
       const answer = await handle({
         c,
-        tenant: c.get("tenant"),
+        scope: { ...services, tenant },
+        tenant,
         query: (query && parseParams(query, new URL(c.req.url).searchParams)) as never,
-        body: (body && parseWith(body, await readJson(c, limits), "body")) as never,
+        body: (body && parseWith(body, await readJson(c, services.limits), "body")) as never,
         param: (name) => c.req.param(name) ?? "",
       });
       return isResponse(answer) ? answer : c.json(answer as object);

@@ -28,12 +28,8 @@ export function parseJson(text: string): unknown {
       position < text.length
         ? `${JSON.stringify(String.fromCodePoint(text.codePointAt(position) ?? 0))} is not expected there`
         : "it ends too early";
-    throw new SluiceError(
-      "invalid_request",
-      `The body is not JSON: at position ${position} (line ${line}, column ${column}) ${found}.`,
-      { position, line, column },
-      { cause },
-    );
+    const detail = `The body is not JSON: at position ${position} (line ${line}, column ${column}) ${found}.`;
+    throw new SluiceError("invalid_request", detail, { position, line, column }, { cause });
   }
 }
 
@@ -58,12 +54,8 @@ function parseText(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
-    throw new SluiceError(
-      "invalid_request",
-      "The body is not valid UTF-8. Send JSON in UTF-8.",
-      {},
-      { cause },
-    );
+    const detail = "The body is not valid UTF-8. Send JSON in UTF-8.";
+    throw new SluiceError("invalid_request", detail, {}, { cause });
   }
 }
 

@@ -111,10 +111,8 @@ function boundaryOf(contentType: string | undefined): string {
     [];
   const boundary = quoted ?? plain;
   if (boundary !== undefined) return boundary;
-  throw new SluiceError(
-    "invalid_request",
-    "The body has to be multipart/form-data, with its boundary in the Content-Type.",
-  );
+  const detail = "The body has to be multipart/form-data, with its boundary in the Content-Type.";
+  throw new SluiceError("invalid_request", detail);
 }
 
 function parseHeaders(head: string): Map<string, string> {

@@ -94,10 +94,6 @@ function throwStorageError(error: NodeJS.ErrnoException): never {
 }
 
 function doesNotFit(cause?: unknown): SluiceError {
-  return new SluiceError(
-    "storage_full",
-    "The file does not fit on the server's disk. Free some space there, or send a smaller file.",
-    {},
-    { cause },
-  );
+  const detail = "The file does not fit on the server's disk. Free some space there, or send a smaller file.";
+  return new SluiceError("storage_full", detail, {}, { cause });
 }

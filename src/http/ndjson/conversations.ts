@@ -1,9 +1,10 @@
 import type { Catalog, Change, Document } from "../../catalog/port.ts";
-import { SluiceError } from "../../contract/index.ts";
-import { type ChatTurn, toTurns } from "../../dialects/ndjson/index.ts";
-import type { EventLog, SessionRow } from "../../log/port.ts";
+import { type EventType, SluiceError, type SluiceEvent } from "../../contract/index.ts";
+import { type ChatTurn, fromReplay, toTurns } from "../../dialects/ndjson/index.ts";
+import { hasResult } from "../../dialects/ndjson/project.ts";
+import { toText } from "../../dialects/shared/text.ts";
+import { type EventLog, readKept, type SessionRow } from "../../log/port.ts";
 import { KeyedLock } from "../keyed-lock.ts";
-import { type EndedTurn, readEndedTurns } from "./ended-turns.ts";
 import {
   type AssetBody,
   type ConversationBody,
@@ -11,6 +12,7 @@ import {
   type MessageBody,
   toDocumentId,
   type TurnBody,
+  type TurnStatus,
 } from "./documents.ts";
 
 /** A conversation's document, which includes the last ended turn of the log. */
@@ -149,4 +151,96 @@ export class Conversations {
 
 function toMessage({ id }: Conversation, name: string, body: MessageBody): Change {
   return { op: "create", kind: KIND.message, id: `${id}:${name}`, parent: id, body };
+}
+
+/** An ended turn, with the conversation's document after it. */
+interface EndedTurn {
+  readonly turn: string;
+  readonly status: TurnStatus;
+  readonly messages: readonly MessageBody[];
+  /** The history that the client sent with its first message. */
+  readonly brought: readonly MessageBody[];
+  readonly body: ConversationBody;
+}
+
+const TYPES: ReadonlySet<EventType> = new Set(["item.completed", "session.updated", "turn.ended"]);
+const PAGE = 256;
+
+/** The turns that have ended since the conversation was last read. */
+async function* readEndedTurns(
+  log: EventLog,
+  session: string,
+  from: ConversationBody,
+): AsyncGenerator<EndedTurn> {
+  let body = from;
+  let open = new OpenTurn();
+  for (let after = from.applied; ;) {
+    const events = await readKept(log, session, { after, limit: PAGE, types: TYPES });
+    const last = events.at(-1);
+    if (!last) return;
+    after = last.sequence;
+    for (const stored of events) {
+      const event = JSON.parse(stored.body) as SluiceEvent;
+      if (event.type !== "turn.ended") {
+        open.see(event);
+        continue;
+      }
+      const ended = open.end(body, event);
+      body = ended.body;
+      open = new OpenTurn();
+      yield ended;
+    }
+  }
+}
+
+class OpenTurn {
+  readonly #prompts: string[] = [];
+  #answer: string | undefined;
+  #replayed: readonly ChatTurn[] | undefined;
+  #hasForgotten = false;
+
+  see(event: SluiceEvent): void {
+    if (event.type === "session.updated" && event.data.native_session_id === null) this.#hasForgotten = true;
+    if (event.type !== "item.completed" || event.data.item.kind !== "message") return;
+    const { role, content, status } = event.data.item;
+    const text = toText(content);
+    if (role === "user") {
+      this.#prompts.push(text);
+      this.#replayed = fromReplay(content)?.earlier_conversation ?? this.#replayed;
+    }
+    const isOwn = role === "assistant" && event.parent_id === undefined && status !== "failed";
+    if (isOwn && text !== "") this.#answer = text;
+  }
+
+  end(before: ConversationBody, event: Extract<SluiceEvent, { type: "turn.ended" }>): EndedTurn {
+    const { turn_id: turn, status } = event.data;
+    const ts = Date.parse(event.time);
+    const replayed = this.#replayed ?? [];
+    const brought = before.turns === 0 ? replayed : [];
+    const known = this.#hasForgotten ? 0 : before.remembered;
+    const messages: MessageBody[] = [];
+    if (this.#prompts.length > 0)
+      messages.push({ role: "user", content: this.#prompts.join("\n\n"), turn, ts });
+    if (hasResult(event.data, this.#answer))
+      messages.push({ role: "assistant", content: this.#answer ?? "", turn, ts });
+    return {
+      turn,
+      status,
+      messages,
+      brought: brought.flatMap(toMessages),
+      body: {
+        ordinal: before.ordinal,
+        applied: event.sequence,
+        turns: before.turns + brought.length + 1,
+        remembered: known + replayed.length + 1,
+      },
+    };
+  }
+}
+
+function toMessages({ user, assistant }: ChatTurn): MessageBody[] {
+  return [
+    ...(user === undefined ? [] : [{ role: "user", content: user } as const]),
+    ...(assistant === undefined ? [] : [{ role: "assistant", content: assistant } as const]),
+  ];
 }

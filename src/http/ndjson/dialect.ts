@@ -1,7 +1,11 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Context } from "hono";
+import type { Catalog } from "../../catalog/port.ts";
 import { REPLAY_TURN_LIMIT } from "../../dialects/ndjson/index.ts";
-import type { AppEnv } from "../context.ts";
+import type { AppEnv, Logger } from "../context.ts";
+import type { Services } from "../services.ts";
+import type { Conversations } from "./conversations.ts";
+import type { TurnReaders } from "./readers.ts";
 
 /** The light part of the dialect, loaded with the server. */
 
@@ -48,7 +52,7 @@ export class Tickets {
     this.#ttlMs = ttlMs;
   }
 
-  /** Undefined where the server has no token. */
+  /** Undefined if the server has no token. */
   issue(scope: Scope, now = Date.now()): string | undefined {
     if (!this.#key) return undefined;
     const until = (now + this.#ttlMs).toString(36);
@@ -76,4 +80,16 @@ function sign(key: Buffer, { conversation, turn }: Scope, until: string): string
   return createHmac("sha256", key)
     .update(JSON.stringify([conversation, turn, until]))
     .digest("base64url");
+}
+
+/** The services that every route of the dialect may use. */
+export interface NdjsonServices extends Services {
+  readonly catalog: Catalog;
+  readonly conversations: Conversations;
+  readonly readers: TurnReaders;
+  readonly tickets: Tickets;
+  readonly settings: NdjsonSettings;
+  readonly logger: Logger;
+  /** The agent of conversations that name none. */
+  readonly defaultAgent: string;
 }

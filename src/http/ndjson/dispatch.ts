@@ -7,9 +7,9 @@ import type { AppEnv } from "../context.ts";
 import { sha256 } from "../digest.ts";
 import { idempotencyKeyOf } from "../operation.ts";
 import type { Conversation } from "./conversations.ts";
-import type { NdjsonServices } from "./services.ts";
-import { issuePassword, sweepPasswords } from "./passwords.ts";
+import type { NdjsonServices } from "./dialect.ts";
 import { KIND, toDocumentId, type TurnBody } from "./documents.ts";
+import { issuePassword, sweepPasswords } from "./results.ts";
 
 export interface Dispatched {
   readonly conversation: string;

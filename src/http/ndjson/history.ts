@@ -3,9 +3,8 @@ import type { Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
 import { whole } from "../../dialects/universal/index.ts";
 import type { SessionRow } from "../../log/port.ts";
-import { defineOperation, done, json, type Mount } from "../operation.ts";
-import { CONVERSATION } from "./dialect.ts";
-import type { NdjsonServices } from "./services.ts";
+import { defineOperations, done, json, type Mount } from "../operation.ts";
+import { CONVERSATION, type NdjsonServices } from "./dialect.ts";
 import { type AssetBody, KIND, type MessageBody, toDocumentId } from "./documents.ts";
 import { toWire } from "./results.ts";
 
@@ -14,9 +13,8 @@ const PageQuery = z.object({
   limit: whole(1, 1000).default(100),
 });
 
-const historyOperations = {
-  conversation: defineOperation({
-    id: "ndjsonConversation",
+const historyOperations = defineOperations({
+  ndjsonConversation: {
     method: "GET",
     path: CONVERSATION,
     tag: "ndjson",
@@ -24,18 +22,16 @@ const historyOperations = {
     query: PageQuery,
     answer: json("A page of messages", z.record(z.string(), z.unknown())),
     errors: ["invalid_request", "session_not_found"],
-  }),
-  deleteConversation: defineOperation({
-    id: "ndjsonDeleteConversation",
+  },
+  ndjsonDeleteConversation: {
     method: "DELETE",
     path: CONVERSATION,
     tag: "ndjson",
     summary: "Removes a conversation with its messages and assets",
     answer: done("The conversation is removed"),
     errors: ["session_not_found"],
-  }),
-  assets: defineOperation({
-    id: "ndjsonAssets",
+  },
+  ndjsonAssets: {
     method: "GET",
     path: `${CONVERSATION}/assets`,
     tag: "ndjson",
@@ -43,23 +39,22 @@ const historyOperations = {
     query: PageQuery,
     answer: json("A page of assets", z.record(z.string(), z.unknown())),
     errors: ["invalid_request", "session_not_found"],
-  }),
-  asset: defineOperation({
-    id: "ndjsonAsset",
+  },
+  ndjsonAsset: {
     method: "GET",
     path: `${CONVERSATION}/assets/{asset}`,
     tag: "ndjson",
     summary: "The content of one asset",
     answer: { status: 200, description: "The bytes", mime: "application/octet-stream" },
     errors: ["session_not_found", "file_not_found"],
-  }),
-} as const;
+  },
+});
 
 /** The messages of conversations and the assets of their runs. */
 export function mountHistory(mount: Mount, services: NdjsonServices): void {
   const { catalog, conversations, engine } = services;
 
-  mount(historyOperations.conversation, async ({ c, query, param }) => {
+  mount(historyOperations.ndjsonConversation, async ({ c, query, param }) => {
     const tenant = c.get("tenant");
     const row = await readRow(services, tenant, param("id"));
     const page = { after: query.cursor, limit: query.limit + 1 };
@@ -73,14 +68,13 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
     });
   });
 
-  mount(historyOperations.deleteConversation, async ({ c, param }) => {
+  mount(historyOperations.ndjsonDeleteConversation, async ({ c, param }) => {
     const row = await readRow(services, c.get("tenant"), param("id"));
     await engine.remove(row.id);
     await conversations.forget(c.get("tenant"), row.id);
-    return c.body(null, 204);
   });
 
-  mount(historyOperations.assets, async ({ c, query, param }) => {
+  mount(historyOperations.ndjsonAssets, async ({ c, query, param }) => {
     const tenant = c.get("tenant");
     const row = await readRow(services, tenant, param("id"));
     const found = await conversations.with(tenant, row, ({ id: parent }) =>
@@ -96,7 +90,7 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
     return c.json({ conversation: row.id, assets, ...next(found, query) });
   });
 
-  mount(historyOperations.asset, async ({ c, param }) => {
+  mount(historyOperations.ndjsonAsset, async ({ c, param }) => {
     const tenant = c.get("tenant");
     const row = await readRow(services, tenant, param("id"));
     const found = await conversations.with(tenant, row, () =>

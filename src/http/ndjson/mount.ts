@@ -3,13 +3,12 @@ import type { Catalog } from "../../catalog/port.ts";
 import type { AppEnv, Logger } from "../context.ts";
 import { createMount } from "../operation.ts";
 import type { Services } from "../services.ts";
-import { TurnReaders } from "./readers.ts";
 import { Conversations } from "./conversations.ts";
-import type { NdjsonSettings, Tickets } from "./dialect.ts";
+import type { NdjsonServices, NdjsonSettings, Tickets } from "./dialect.ts";
 import { mountHistory } from "./history.ts";
+import { TurnReaders } from "./readers.ts";
 import { mountResults } from "./results.ts";
 import { mountRuns } from "./runs.ts";
-import type { NdjsonServices } from "./services.ts";
 
 export interface NdjsonOptions {
   readonly catalog: Catalog;

@@ -1,18 +1,18 @@
+import { randomBytes } from "node:crypto";
 import type { Context } from "hono";
 import { z } from "zod";
-import type { Change, HeldBytes } from "../../catalog/port.ts";
+import type { Catalog, Change, Document, HeldBytes } from "../../catalog/port.ts";
 import { createId, SluiceError } from "../../contract/index.ts";
 import { MIME_TYPES } from "../../dialects/shared/mime.ts";
 import { bearerOf } from "../auth.ts";
 import { readParts } from "../body/multipart.ts";
 import { streamBody } from "../body/read.ts";
 import type { AppEnv } from "../context.ts";
-import { defineOperation, json, type Mount } from "../operation.ts";
+import { sha256 } from "../digest.ts";
+import { defineOperations, json, type Mount } from "../operation.ts";
 import type { Conversation } from "./conversations.ts";
-import { RESULTS } from "./dialect.ts";
-import type { NdjsonServices } from "./services.ts";
-import { findPassword, passwordRefused, spend } from "./passwords.ts";
-import { type AssetBody, KIND } from "./documents.ts";
+import { type NdjsonServices, RESULTS } from "./dialect.ts";
+import { type AssetBody, KIND, type PasswordBody, toDocumentId } from "./documents.ts";
 
 /** Room for the headers and boundaries of a form around its files. */
 const FORM_BYTES = 1024 * 1024;
@@ -28,9 +28,8 @@ const ResultsQuery = z.object({
   turn: z.string().optional(),
 });
 
-const resultOperations = {
-  results: defineOperation({
-    id: "ndjsonResults",
+const resultOperations = defineOperations({
+  ndjsonResults: {
     method: "POST",
     path: RESULTS,
     tag: "ndjson",
@@ -39,14 +38,14 @@ const resultOperations = {
     body: { kind: "bytes", mime: "multipart/form-data" },
     answer: json("The accepted assets", z.record(z.string(), z.unknown())),
     errors: ["invalid_request", "token_invalid", "precondition_failed", "too_large"],
-  }),
-} as const;
+  },
+});
 
 /** Takes the assets of a run. They appear when the run ends; those of a cancelled run are dropped. */
 export function mountResults(mount: Mount, services: NdjsonServices): void {
   const { catalog, conversations, engine } = services;
 
-  mount(resultOperations.results, async ({ c, query }) => {
+  mount(resultOperations.ndjsonResults, async ({ c, query }) => {
     const tenant = c.get("tenant");
     const given = passwordOf(c);
     const { body: scope } = await findPassword(catalog, tenant, given, query);
@@ -155,10 +154,8 @@ function toAssetName(filename: string): { name: string; mime: string } {
   const mime = Object.hasOwn(TYPES, extension.toLowerCase()) ? TYPES[extension.toLowerCase()] : undefined;
   if (mime === undefined) {
     const kinds = Object.keys(TYPES).sort().join(", ");
-    throw new SluiceError(
-      "invalid_request",
-      `${JSON.stringify(last.slice(0, MAX_NAME))} is no kind of file that a run can write back. Kinds: ${kinds}.`,
-    );
+    const detail = `${JSON.stringify(last.slice(0, MAX_NAME))} is no kind of file that a run can write back. Kinds: ${kinds}.`;
+    throw new SluiceError("invalid_request", detail);
   }
   return { name: `${(stem || "file").slice(0, MAX_NAME)}.${extension}`, mime };
 }
@@ -174,4 +171,53 @@ function toFreeName(name: string, taken: ReadonlySet<string>): string {
 function split(name: string): [stem: string, extension: string] {
   const dot = name.lastIndexOf(".");
   return dot < 0 ? [name, ""] : [name.slice(0, dot), name.slice(dot + 1)];
+}
+
+const SWEEP_LIMIT = 100;
+
+/** A new one-time password, and its document, which has only the hash. */
+export function issuePassword({ conversation, turn, expiresAt }: PasswordBody): {
+  password: string;
+  change: Change;
+} {
+  const password = `otp_${randomBytes(32).toString("base64url")}`;
+  const body: PasswordBody = { conversation, turn, expiresAt };
+  const parent = toDocumentId(conversation);
+  return { password, change: { op: "create", kind: KIND.password, id: sha256(password), parent, body } };
+}
+
+/** The document of a valid password. Every other password gets the same error, which reveals no reason. */
+async function findPassword(
+  catalog: Catalog,
+  tenant: string,
+  password: string | undefined,
+  scope: { conversation?: string | undefined; turn?: string | undefined } = {},
+): Promise<Document<PasswordBody>> {
+  // The time of a lookup by hash reveals nothing about the password.
+  const found = password && (await catalog.find(tenant, KIND.password, sha256(password)));
+  const document = (found || undefined) as Document<PasswordBody> | undefined;
+  const { usedAt, expiresAt = 0, conversation, turn } = document?.body ?? {};
+  const isInScope =
+    (scope.conversation === undefined || scope.conversation === conversation) &&
+    (scope.turn === undefined || scope.turn === turn);
+  if (document && isInScope && usedAt === undefined && expiresAt > Date.now()) return document;
+  throw passwordRefused();
+}
+
+function passwordRefused(): SluiceError {
+  const detail =
+    "The one-time password is missing, unknown, used, expired, or another run's. It is not given out again.";
+  return new SluiceError("token_invalid", detail);
+}
+
+/** Marks the password as used; the write fails if another request used it meanwhile. */
+function spend({ id, revision, body }: Document<PasswordBody>): Change {
+  return { op: "replace", kind: KIND.password, id, expect: revision, body: { ...body, usedAt: Date.now() } };
+}
+
+/** Removes a batch of passwords that expired long ago. */
+export async function sweepPasswords(catalog: Catalog, tenant: string, ttlMs: number): Promise<Change[]> {
+  const created = { lt: Date.now() - 2 * ttlMs - 60_000 };
+  const old = await catalog.list(tenant, { kind: KIND.password, created, limit: SWEEP_LIMIT });
+  return old.map(({ id }) => ({ op: "remove", kind: KIND.password, id }));
 }

@@ -3,13 +3,12 @@ import { SessionId, SluiceError, type SluiceEvent } from "../../contract/index.t
 import { Dispatch, ndjson, type NdjsonCursor, parseLastEventId } from "../../dialects/ndjson/index.ts";
 import { flag } from "../../dialects/universal/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
-import { defineOperation, events, json, type Mount } from "../operation.ts";
+import { defineOperations, events, json, type Mount } from "../operation.ts";
 import { assertCursor, readSession } from "../stream/cursor.ts";
 import { SSE_HEADERS, type StreamFormat } from "../stream/sse.ts";
-import type { Leave } from "./readers.ts";
-import { CHAT, CHAT_STREAM, STREAM } from "./dialect.ts";
+import { CHAT, CHAT_STREAM, type NdjsonServices, STREAM } from "./dialect.ts";
 import { dispatch, type Dispatched } from "./dispatch.ts";
-import type { NdjsonServices } from "./services.ts";
+import type { Leave } from "./readers.ts";
 
 const idempotency = { "Idempotency-Key": "a resend with the same key and body starts no second turn" };
 const refusals = [
@@ -33,9 +32,8 @@ const ChatStreamQuery = z.object({
   ticket: z.string().optional(),
 });
 
-const runOperations = {
-  stream: defineOperation({
-    id: "ndjsonStream",
+const runOperations = defineOperations({
+  ndjsonStream: {
     method: "POST",
     path: STREAM,
     tag: "ndjson",
@@ -44,9 +42,8 @@ const runOperations = {
     body: { kind: "json", schema: Dispatch },
     answer: { status: 200, description: "log, step, then result or error", mime: "application/x-ndjson" },
     errors: refusals,
-  }),
-  chat: defineOperation({
-    id: "ndjsonChat",
+  },
+  ndjsonChat: {
     method: "POST",
     path: CHAT,
     tag: "ndjson",
@@ -55,9 +52,8 @@ const runOperations = {
     body: { kind: "json", schema: Dispatch },
     answer: json("The turn", z.record(z.string(), z.unknown())),
     errors: refusals,
-  }),
-  chatStream: defineOperation({
-    id: "ndjsonChatStream",
+  },
+  ndjsonChatStream: {
     method: "GET",
     path: CHAT_STREAM,
     tag: "ndjson",
@@ -66,13 +62,13 @@ const runOperations = {
     headers: { "Last-Event-ID": "the id of the last event that was seen" },
     answer: events("The turn; 204 for a reader at its end"),
     errors: ["invalid_request", "invalid_cursor", "session_not_found", "not_found", "cursor_gone"],
-  }),
-} as const;
+  },
+});
 
 export function mountRuns(mount: Mount, services: NdjsonServices): void {
   const { engine, streams, readers, conversations, settings, tickets } = services;
 
-  mount(runOperations.stream, async ({ c, body }) => {
+  mount(runOperations.ndjsonStream, async ({ c, body }) => {
     const run = await dispatch(services, c, body);
     const { conversation, turn, after, row, cancelOnDisconnect } = run;
     // A stream of lines cannot be resumed, so a client that leaves it leaves the run.
@@ -89,7 +85,7 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
     });
   });
 
-  mount(runOperations.chat, async ({ c, body }) => {
+  mount(runOperations.ndjsonChat, async ({ c, body }) => {
     const run = await dispatch(services, c, body);
     const { conversation, turn, cancelOnDisconnect, upload } = run;
     const ticket = tickets.issue({ conversation, turn });
@@ -103,7 +99,7 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
     return c.json(answer, 200, toHeaders(run));
   });
 
-  mount(runOperations.chatStream, async ({ c, query }) => {
+  mount(runOperations.ndjsonChatStream, async ({ c, query }) => {
     const { conversation, turn } = query;
     const { row, until } = await readSession(engine, conversation);
     const dispatched = (await conversations.findTurn(c.get("tenant"), turn))?.body;

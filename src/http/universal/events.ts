@@ -8,14 +8,13 @@ import {
   universal,
 } from "../../dialects/universal/index.ts";
 import type { EventLog, ReadRange, StoredEvent } from "../../log/port.ts";
-import { defineOperation, events, json, type Mount } from "../operation.ts";
+import { defineOperations, events, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { readSession, startAt, toOldestHeader } from "../stream/cursor.ts";
 import * as responses from "./responses.ts";
 
-export const eventOperations = {
-  listEvents: defineOperation({
-    id: "listEvents",
+export const eventOperations = defineOperations({
+  listEvents: {
     method: "GET",
     path: "/v1/sessions/{id}/events",
     tag: "events",
@@ -23,9 +22,8 @@ export const eventOperations = {
     query: PageQuery,
     answer: json("The page", responses.EventPage),
     errors: ["invalid_request", "invalid_cursor", "session_not_found", "cursor_gone"],
-  }),
-  streamEvents: defineOperation({
-    id: "streamEvents",
+  },
+  streamEvents: {
     method: "GET",
     path: "/v1/sessions/{id}/events/sse",
     tag: "events",
@@ -34,8 +32,8 @@ export const eventOperations = {
     headers: { "Last-Event-ID": "the id of the last event that was seen; wins over offset and after" },
     answer: events("id: the sequence, data: the event; a comment every 15 s"),
     errors: ["invalid_request", "invalid_cursor", "session_not_found", "cursor_gone"],
-  }),
-} as const;
+  },
+});
 
 export function mountEvents(mount: Mount, { engine, streams }: Services): void {
   mount(eventOperations.listEvents, async ({ c, query, param }) => {

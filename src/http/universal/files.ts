@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { z } from "zod";
 import { flag } from "../../dialects/universal/index.ts";
 import { streamBody } from "../body/read.ts";
-import { defineOperation, json, type Mount } from "../operation.ts";
+import { defineOperations, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import * as responses from "./responses.ts";
 import { parseTarFile } from "./tar.ts";
@@ -12,9 +12,8 @@ const inSession = z.string().min(1).describe("the session of the sandbox");
 const FolderQuery = z.object({ session: inSession, path: z.string().default(".") });
 const PathQuery = z.object({ session: inSession, path: z.string().min(1) });
 
-export const fsOperations = {
-  listEntries: defineOperation({
-    id: "listEntries",
+export const fsOperations = defineOperations({
+  listEntries: {
     method: "GET",
     path: "/v1/fs/entries",
     tag: "fs",
@@ -22,9 +21,8 @@ export const fsOperations = {
     query: FolderQuery,
     answer: json("The entries", z.array(responses.FileEntry)),
     errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
-  }),
-  readFile: defineOperation({
-    id: "readFile",
+  },
+  readFile: {
     method: "GET",
     path: "/v1/fs/file",
     tag: "fs",
@@ -32,9 +30,8 @@ export const fsOperations = {
     query: PathQuery,
     answer: { status: 200, description: "The bytes", mime: "application/octet-stream" },
     errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
-  }),
-  writeFile: defineOperation({
-    id: "writeFile",
+  },
+  writeFile: {
     method: "PUT",
     path: "/v1/fs/file",
     tag: "fs",
@@ -43,9 +40,8 @@ export const fsOperations = {
     body: { kind: "bytes", mime: "application/octet-stream" },
     answer: json("Written", responses.FileWritten),
     errors: ["invalid_request", "session_not_found", "permission_denied", "too_large"],
-  }),
-  deleteEntry: defineOperation({
-    id: "deleteEntry",
+  },
+  deleteEntry: {
     method: "DELETE",
     path: "/v1/fs/entry",
     tag: "fs",
@@ -53,9 +49,8 @@ export const fsOperations = {
     query: z.object({ ...PathQuery.shape, recursive: flag().optional() }),
     answer: json("Removed", responses.PathDone),
     errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
-  }),
-  makeFolder: defineOperation({
-    id: "makeFolder",
+  },
+  makeFolder: {
     method: "POST",
     path: "/v1/fs/mkdir",
     tag: "fs",
@@ -63,30 +58,27 @@ export const fsOperations = {
     query: PathQuery,
     answer: json("Created", responses.PathDone),
     errors: ["invalid_request", "session_not_found", "permission_denied"],
-  }),
-  moveFile: defineOperation({
-    id: "moveFile",
+  },
+  moveFile: {
     method: "POST",
     path: "/v1/fs/move",
     tag: "fs",
-    summary: "Moves or renames",
+    summary: "Moves or renames a file or folder",
     query: z.object({ session: inSession }),
     body: { kind: "json", schema: responses.MoveFile },
     answer: json("Moved", responses.FileMoved),
     errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
-  }),
-  statFile: defineOperation({
-    id: "statFile",
+  },
+  statFile: {
     method: "GET",
     path: "/v1/fs/stat",
     tag: "fs",
-    summary: "What a path is",
+    summary: "The kind, size and time of a path",
     query: PathQuery,
     answer: json("The entry", responses.FileEntry),
     errors: ["invalid_request", "session_not_found", "file_not_found", "permission_denied"],
-  }),
-  uploadBatch: defineOperation({
-    id: "uploadBatch",
+  },
+  uploadBatch: {
     method: "POST",
     path: "/v1/fs/upload-batch",
     tag: "fs",
@@ -95,8 +87,8 @@ export const fsOperations = {
     body: { kind: "bytes", mime: "application/x-tar" },
     answer: json("Written", responses.BatchWritten),
     errors: ["invalid_request", "session_not_found", "permission_denied", "too_large"],
-  }),
-} as const;
+  },
+});
 
 /** The files of a session's sandbox. The sandbox itself confines paths. */
 export function mountFiles(mount: Mount, { engine, limits, uploads }: Services): void {

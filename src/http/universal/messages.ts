@@ -1,13 +1,13 @@
 import type { Context } from "hono";
-import { SendMessage } from "../../contract/index.ts";
+import { PermissionReply, QuestionReply, SendMessage, ToolReply } from "../../contract/index.ts";
 import { toContent, toView, universal, ViewQuery } from "../../dialects/universal/index.ts";
 import type { SessionInput } from "../../sessions/port.ts";
 import type { AppEnv } from "../context.ts";
-import { defineOperation, done, events, idempotencyKeyOf, type Mount } from "../operation.ts";
+import { defineOperations, done, events, idempotencyKeyOf, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { readSession } from "../stream/cursor.ts";
 
-export const TURN_HEADER = { "sluice-turn-id": "the turn of the message" };
+const TURN_HEADER = { "sluice-turn-id": "the turn of the message" };
 const idempotency = { "Idempotency-Key": "a resend with the same key and content is a no-op" };
 const SEND_ERRORS = [
   "invalid_request",
@@ -18,9 +18,8 @@ const SEND_ERRORS = [
   "too_large",
 ] as const;
 
-export const messageOperations = {
-  sendMessage: defineOperation({
-    id: "sendMessage",
+export const messageOperations = defineOperations({
+  sendMessage: {
     method: "POST",
     path: "/v1/sessions/{id}/messages",
     tag: "messages",
@@ -29,9 +28,8 @@ export const messageOperations = {
     body: { kind: "json", schema: SendMessage },
     answer: done("Durably accepted", TURN_HEADER),
     errors: SEND_ERRORS,
-  }),
-  streamMessage: defineOperation({
-    id: "streamMessage",
+  },
+  streamMessage: {
     method: "POST",
     path: "/v1/sessions/{id}/messages/stream",
     tag: "messages",
@@ -41,9 +39,52 @@ export const messageOperations = {
     body: { kind: "json", schema: SendMessage },
     answer: events("The events of the message's turn, to its end", TURN_HEADER),
     errors: SEND_ERRORS,
-  }),
-} as const;
+  },
+});
 
+/** Recorded with every answer that came through this dialect. */
+const by = universal.id;
+const ANSWER_ERRORS = ["session_not_found", "action_not_found", "already_resolved"] as const;
+
+export const actionOperations = defineOperations({
+  replyPermission: {
+    method: "POST",
+    path: "/v1/sessions/{id}/permissions/{pid}/reply",
+    tag: "answers",
+    summary: "Grants or denies a permission request of the agent",
+    body: { kind: "json", schema: PermissionReply },
+    answer: done("Answered"),
+    errors: ["invalid_request", ...ANSWER_ERRORS],
+  },
+  replyQuestion: {
+    method: "POST",
+    path: "/v1/sessions/{id}/questions/{qid}/reply",
+    tag: "answers",
+    summary: "Answers a question of the agent",
+    body: { kind: "json", schema: QuestionReply },
+    answer: done("Answered"),
+    errors: ["invalid_request", ...ANSWER_ERRORS],
+  },
+  rejectQuestion: {
+    method: "POST",
+    path: "/v1/sessions/{id}/questions/{qid}/reject",
+    tag: "answers",
+    summary: "Refuses to answer a question of the agent",
+    answer: done("Rejected"),
+    errors: ANSWER_ERRORS,
+  },
+  replyTool: {
+    method: "POST",
+    path: "/v1/sessions/{id}/tools/{rid}/reply",
+    tag: "answers",
+    summary: "Gives the result of a tool that the application ran (extension)",
+    body: { kind: "json", schema: ToolReply },
+    answer: done("Answered"),
+    errors: ["invalid_request", ...ANSWER_ERRORS, "too_large"],
+  },
+});
+
+/** Messages to an agent, and answers to its requests: permissions, questions, and tools that the application runs. */
 export function mountMessages(mount: Mount, { engine, streams }: Services): void {
   mount(messageOperations.sendMessage, async ({ c, body, param }) => {
     const { turnId } = await engine.send(param("id"), toInput(c, body));
@@ -64,9 +105,25 @@ export function mountMessages(mount: Mount, { engine, streams }: Services): void
       headers: toTurnHeader(turnId),
     });
   });
+
+  mount(actionOperations.replyPermission, ({ body, param }) =>
+    engine.resolvePermission(param("id"), param("pid"), { ...body, by }),
+  );
+
+  mount(actionOperations.replyQuestion, ({ body, param }) =>
+    engine.resolveQuestion(param("id"), param("qid"), { ...body, by }),
+  );
+
+  mount(actionOperations.rejectQuestion, ({ param }) =>
+    engine.resolveQuestion(param("id"), param("qid"), { rejected: true, by }),
+  );
+
+  mount(actionOperations.replyTool, ({ body, param }) =>
+    engine.resolveTool(param("id"), param("rid"), { ...body, by }),
+  );
 }
 
-export function toTurnHeader(turnId: string): Record<string, string> {
+function toTurnHeader(turnId: string): Record<string, string> {
   return { "sluice-turn-id": turnId };
 }
 

@@ -1,78 +1,76 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Services } from "../services.ts";
 
+/** One value, or several by their labels. */
+type Values = number | Readonly<Record<string, number>>;
+
 /** The metrics in Prometheus' text format. */
 export function readMetrics({ engine, meter, streams, webhooks }: Services): string {
   const stats = engine.stats();
   const memory = process.memoryUsage();
   const lines: string[] = [];
-  const add = (
-    name: string,
-    type: "counter" | "gauge",
-    help: string,
-    values: Record<string, number>,
-  ): void => {
+  const add = (type: string, name: string, help: string, values: Values): void => {
     lines.push(`# HELP sluice_${name} ${help}`, `# TYPE sluice_${name} ${type}`);
-    for (const [labels, value] of Object.entries(values)) lines.push(`sluice_${name}${labels} ${value}`);
+    const labelled = typeof values === "number" ? { "": values } : values;
+    for (const [labels, value] of Object.entries(labelled)) lines.push(`sluice_${name}${labels} ${value}`);
   };
+  const gauge = (name: string, help: string, values: Values): void => add("gauge", name, help, values);
+  const counter = (name: string, help: string, values: Values): void => add("counter", name, help, values);
 
-  add("sessions_live", "gauge", "Sessions that are open in memory.", { "": stats.sessionsLive });
-  add("turns_running", "gauge", "Turns that run now.", { "": stats.turnsRunning });
-  add("turns_ended_total", "counter", "Turns that have ended.", { "": stats.turnsEnded });
-  add("processes_running", "gauge", "Agent processes that run now.", { "": stats.processesRunning });
-  add("starts_waiting", "gauge", "Agents that wait for their start.", { "": stats.starts.waiting });
-  add("starts_running", "gauge", "Agents that are being started.", { "": stats.starts.starting });
-  add("starts_admitted_total", "counter", "Starts that were admitted.", { "": stats.starts.admitted });
-  add("starts_withdrawn_total", "counter", "Starts that were abandoned in the queue.", {
-    "": stats.starts.withdrawn,
-  });
-  add("agents_resting", "gauge", "Idle agent processes.", { "": stats.resting.agents });
-  add("agents_resting_bound", "gauge", "Limit of idle agent processes.", { "": stats.resting.bound });
-  add("agents_put_to_sleep_total", "counter", "Idle agent processes that the limit ended.", {
-    "": stats.resting.putToSleep,
-  });
-  add("events_appended_total", "counter", "Events committed to the log.", { "": stats.eventsAppended });
-  add("batches_appended_total", "counter", "Transactions that committed them.", {
-    "": stats.batchesAppended,
-  });
-  add("append_failures_total", "counter", "Transactions that failed.", { "": stats.appendFailures });
-  add("stream_readers", "gauge", "Open event streams.", { "": meter.readers });
-  add("stream_feeds", "gauge", "Projections that open streams share.", { "": streams.feeds });
-  add("stream_frames_total", "counter", "Frames written to event streams.", { "": meter.frames });
-  add("stream_bytes_total", "counter", "Bytes written to event streams.", { "": meter.bytes });
-  add(
+  gauge("sessions_live", "Sessions that are open in memory.", stats.sessionsLive);
+  gauge("turns_running", "Turns that run now.", stats.turnsRunning);
+  counter("turns_ended_total", "Turns that have ended.", stats.turnsEnded);
+  gauge("processes_running", "Agent processes that run now.", stats.processesRunning);
+  gauge("starts_waiting", "Agents that wait for their start.", stats.starts.waiting);
+  gauge("starts_running", "Agents that are being started.", stats.starts.starting);
+  counter("starts_admitted_total", "Starts that were admitted.", stats.starts.admitted);
+  counter("starts_withdrawn_total", "Starts that were abandoned in the queue.", stats.starts.withdrawn);
+  gauge("agents_resting", "Idle agent processes.", stats.resting.agents);
+  gauge("agents_resting_bound", "Limit of idle agent processes.", stats.resting.bound);
+  counter(
+    "agents_put_to_sleep_total",
+    "Idle agent processes that the limit ended.",
+    stats.resting.putToSleep,
+  );
+  counter("events_appended_total", "Events committed to the log.", stats.eventsAppended);
+  counter("batches_appended_total", "Transactions that committed them.", stats.batchesAppended);
+  counter("append_failures_total", "Transactions that failed.", stats.appendFailures);
+  gauge("stream_readers", "Open event streams.", meter.readers);
+  gauge("stream_feeds", "Projections that open streams share.", streams.feeds);
+  counter("stream_frames_total", "Frames written to event streams.", meter.frames);
+  counter("stream_bytes_total", "Bytes written to event streams.", meter.bytes);
+  counter(
     "http_requests_total",
-    "counter",
     "Requests, by the class of their status.",
     toLabelled("status", meter.requests),
   );
-  add("callbacks_accepted_total", "counter", "Reports of remote runners that reached the log.", {
-    "": meter.callbacksAccepted,
-  });
-  add(
+  counter(
+    "callbacks_accepted_total",
+    "Reports of remote runners that reached the log.",
+    meter.callbacksAccepted,
+  );
+  counter(
     "callbacks_refused_total",
-    "counter",
     "Reports of remote runners that were refused, by reason.",
     toLabelled("reason", meter.callbacksRefused),
   );
   if (webhooks) {
-    add("webhooks_delivered_total", "counter", "Webhooks that an endpoint has accepted.", {
-      "": webhooks.delivered,
-    });
-    add("webhooks_failed_total", "counter", "Failed deliveries of webhooks.", { "": webhooks.failed });
-    add("webhook_endpoints_given_up", "gauge", "Endpoints that are given up until the next start.", {
-      "": webhooks.givenUp,
-    });
+    counter("webhooks_delivered_total", "Webhooks that an endpoint has accepted.", webhooks.delivered);
+    counter("webhooks_failed_total", "Failed deliveries of webhooks.", webhooks.failed);
+    gauge(
+      "webhook_endpoints_given_up",
+      "Endpoints that are given up until the next start.",
+      webhooks.givenUp,
+    );
   }
-  add("resident_memory_bytes", "gauge", "Memory of the process.", { "": memory.rss });
-  add("heap_used_bytes", "gauge", "JavaScript heap in use.", { "": memory.heapUsed });
-  add("external_memory_bytes", "gauge", "Buffers outside of the heap.", { "": memory.external });
+  gauge("resident_memory_bytes", "Memory of the process.", memory.rss);
+  gauge("heap_used_bytes", "JavaScript heap in use.", memory.heapUsed);
+  gauge("external_memory_bytes", "Buffers outside of the heap.", memory.external);
   const descriptors = countDescriptors();
-  if (descriptors)
-    add("descriptors_open", "gauge", "Files and sockets that are open.", { "": descriptors.open });
+  if (descriptors) gauge("descriptors_open", "Files and sockets that are open.", descriptors.open);
   if (descriptors?.limit !== undefined)
-    add("descriptors_limit", "gauge", "Limit of open files and sockets.", { "": descriptors.limit });
-  add("uptime_seconds", "gauge", "Uptime of the process.", { "": Math.floor(process.uptime()) });
+    gauge("descriptors_limit", "Limit of open files and sockets.", descriptors.limit);
+  gauge("uptime_seconds", "Uptime of the process.", Math.floor(process.uptime()));
   return `${lines.join("\n")}\n`;
 }
 

@@ -2,7 +2,6 @@ import type { Context, Hono } from "hono";
 import type { AppEnv } from "../context.ts";
 import { createMount } from "../operation.ts";
 import type { Services } from "../services.ts";
-import { mountActions } from "./actions.ts";
 import { mountEvents } from "./events.ts";
 import { mountFiles } from "./files.ts";
 import { mountMessages } from "./messages.ts";
@@ -18,7 +17,6 @@ export function mountUniversal(app: Hono<AppEnv>, services: Services): void {
   mountSessions(mount, services);
   mountMessages(mount, services);
   mountEvents(mount, services);
-  mountActions(mount, services);
   mountSandbox(mount, services);
   mountFiles(mount, services);
   mountPorts(app, services);

@@ -23,10 +23,10 @@ const CONNECTION_HEADERS = [
   "transfer-encoding",
   "upgrade",
 ];
-/** Headers for this server alone: its token and its checks of host and origin. */
+/** Headers for this server only: its token, and those that it checks. */
 const SERVER_HEADERS = ["authorization", "host", "origin"];
 
-/** The start of the proxy's response where no program listens in an isolated sandbox. */
+/** The start of an isolated sandbox's own response, if no program listens on the port. */
 const REFUSED = "sluice: nothing answers";
 
 /** Gives pages of a sandbox an origin of their own: with the server's origin they could call the whole API. */
@@ -42,12 +42,8 @@ export function mountPorts(app: Hono<AppEnv>, { engine }: Services): void {
     const port = parseWith(PortNumber, c.req.param("port"), "path");
     const target = await engine.host(id, port);
     const answer = await pass(c, target).catch((error: unknown) => {
-      throw new SluiceError(
-        "stream_error",
-        `nothing answers on port ${port} of session ${id}; is the program listening on 127.0.0.1, and on that port?`,
-        { port },
-        { cause: error },
-      );
+      const detail = `nothing answers on port ${port} of session ${id}; is the program listening on 127.0.0.1, and on that port?`;
+      throw new SluiceError("stream_error", detail, { port }, { cause: error });
     });
     const headers = passedOn(toPairs(answer.headersDistinct), CONNECTION_HEADERS);
     headers.append("content-security-policy", SANDBOXED);
@@ -94,7 +90,7 @@ function pass(c: Context<AppEnv>, target: URL): Promise<IncomingMessage> {
   });
 }
 
-/** The text of the proxy's refusal; undefined for the response of a program, which stays unread. */
+/** The text of the sandbox's own response; undefined for the response of a program, which stays unread. */
 function takeRefusal(answer: IncomingMessage): string | undefined {
   const head = answer.read() as Buffer | null;
   if (head?.subarray(0, REFUSED.length).toString() === REFUSED) return head.toString().trim();

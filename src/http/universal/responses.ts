@@ -52,7 +52,6 @@ export const MoveFile = z.strictObject({
   to: z.string().min(1),
   overwrite: z.boolean().optional(),
 });
-export type MoveFile = z.infer<typeof MoveFile>;
 export const FileMoved = z.strictObject({ from: z.string(), to: z.string() });
 export const BatchWritten = z.strictObject({ paths: z.array(z.string()) });
 

@@ -1,32 +1,29 @@
 import { z } from "zod";
 import { RunCommand } from "../../contract/index.ts";
 import { parseWith, whole } from "../../dialects/universal/index.ts";
-import { defineOperation, done, json, type Mount } from "../operation.ts";
+import { defineOperations, done, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { PortNumber } from "./ports.ts";
 import * as responses from "./responses.ts";
 
-export const sandboxOperations = {
-  pauseSession: defineOperation({
-    id: "pauseSession",
+export const sandboxOperations = defineOperations({
+  pauseSession: {
     method: "POST",
     path: "/v1/sessions/{id}/pause",
     tag: "sandbox",
     summary: "Suspends every process of the session; messages wait (extension)",
     answer: done("Every process is suspended"),
     errors: ["session_not_found", "session_ended", "capability_missing"],
-  }),
-  resumeSession: defineOperation({
-    id: "resumeSession",
+  },
+  resumeSession: {
     method: "POST",
     path: "/v1/sessions/{id}/resume",
     tag: "sandbox",
     summary: "Resumes a paused session (extension)",
     answer: done("Every process runs again"),
     errors: ["session_not_found", "capability_missing"],
-  }),
-  runCommand: defineOperation({
-    id: "runCommand",
+  },
+  runCommand: {
     method: "POST",
     path: "/v1/sessions/{id}/commands",
     tag: "sandbox",
@@ -34,9 +31,8 @@ export const sandboxOperations = {
     body: { kind: "json", schema: RunCommand },
     answer: json("The started command", responses.StartedCommand),
     errors: ["invalid_request", "session_not_found", "session_ended", "session_busy", "too_large"],
-  }),
-  listShelf: defineOperation({
-    id: "listShelf",
+  },
+  listShelf: {
     method: "GET",
     path: "/v1/checkpoints",
     tag: "sandbox",
@@ -44,18 +40,16 @@ export const sandboxOperations = {
     query: z.object({ shelf: z.string().optional(), limit: whole(1, 500).default(100) }),
     answer: json("The checkpoints", responses.CheckpointList),
     errors: ["invalid_request"],
-  }),
-  getHost: defineOperation({
-    id: "getHost",
+  },
+  getHost: {
     method: "GET",
     path: "/v1/sessions/{id}/hosts/{port}",
     tag: "sandbox",
     summary: "The address of a sandbox's port on the server's host (extension)",
     answer: json("The address", responses.Host),
     errors: ["invalid_request", "session_not_found", "session_ended", "capability_missing"],
-  }),
-  listCheckpoints: defineOperation({
-    id: "listCheckpoints",
+  },
+  listCheckpoints: {
     method: "GET",
     path: "/v1/sessions/{id}/checkpoints",
     tag: "sandbox",
@@ -63,9 +57,8 @@ export const sandboxOperations = {
     query: z.object({ limit: whole(1, 500).default(100) }),
     answer: json("The checkpoints", responses.CheckpointList),
     errors: ["invalid_request", "session_not_found"],
-  }),
-  createCheckpoint: defineOperation({
-    id: "createCheckpoint",
+  },
+  createCheckpoint: {
     method: "POST",
     path: "/v1/sessions/{id}/checkpoints",
     tag: "sandbox",
@@ -73,9 +66,8 @@ export const sandboxOperations = {
     body: { kind: "json", schema: responses.CreateCheckpoint },
     answer: json("The checkpoint", responses.Checkpoint),
     errors: ["invalid_request", "session_not_found", "session_busy", "capability_missing", "storage_full"],
-  }),
-  restoreCheckpoint: defineOperation({
-    id: "restoreCheckpoint",
+  },
+  restoreCheckpoint: {
     method: "POST",
     path: "/v1/sessions/{id}/restore",
     tag: "sandbox",
@@ -90,20 +82,14 @@ export const sandboxOperations = {
       "checkpoint_not_found",
       "capability_missing",
     ],
-  }),
-} as const;
+  },
+});
 
 /** A session's sandbox as a whole: its processes, its ports, its checkpoints. */
 export function mountSandbox(mount: Mount, { engine }: Services): void {
-  mount(sandboxOperations.pauseSession, async ({ c, param }) => {
-    await engine.pause(param("id"));
-    return c.body(null, 204);
-  });
+  mount(sandboxOperations.pauseSession, ({ param }) => engine.pause(param("id")));
 
-  mount(sandboxOperations.resumeSession, async ({ c, param }) => {
-    await engine.resume(param("id"));
-    return c.body(null, 204);
-  });
+  mount(sandboxOperations.resumeSession, ({ param }) => engine.resume(param("id")));
 
   mount(sandboxOperations.runCommand, async ({ c, body, param }) =>
     c.json(await engine.exec(param("id"), body)),
@@ -118,10 +104,9 @@ export function mountSandbox(mount: Mount, { engine }: Services): void {
     return c.json({ url: url.href });
   });
 
-  mount(sandboxOperations.listCheckpoints, async ({ c, query: { limit }, param }) => {
-    const checkpoints = await engine.checkpoints(param("id"), { limit });
-    return c.json({ checkpoints });
-  });
+  mount(sandboxOperations.listCheckpoints, async ({ c, query: { limit }, param }) =>
+    c.json({ checkpoints: await engine.checkpoints(param("id"), { limit }) }),
+  );
 
   mount(sandboxOperations.createCheckpoint, async ({ c, body, param }) =>
     c.json(await engine.checkpoint(param("id"), body)),

@@ -1,63 +1,57 @@
 import { z } from "zod";
-import { defineOperation, json, type Mount } from "../operation.ts";
+import { defineOperations, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
-import * as responses from "./responses.ts";
 import { toHealth } from "./health.ts";
 import { readMetrics } from "./metrics.ts";
+import * as responses from "./responses.ts";
 
-export const serverOperations = {
-  health: defineOperation({
-    id: "health",
+export const serverOperations = defineOperations({
+  health: {
     method: "GET",
     path: "/v1/health",
     tag: "server",
     summary: "Whether the server is up",
     answer: json("The server is up", responses.Health),
     open: true,
-  }),
-  healthz: defineOperation({
-    id: "healthz",
+  },
+  healthz: {
     method: "GET",
     path: "/healthz",
     tag: "server",
     summary: "The same, for probes",
     answer: json("The server is up", responses.Health),
     open: true,
-  }),
-  metrics: defineOperation({
-    id: "metrics",
+  },
+  metrics: {
     method: "GET",
     path: "/metrics",
     tag: "server",
     summary: "Counters and gauges for Prometheus",
     answer: { status: 200, description: "The metrics", mime: "text/plain" },
-  }),
-  openapi: defineOperation({
-    id: "openapi",
+  },
+  openapi: {
     method: "GET",
     path: "/openapi.json",
     tag: "server",
     summary: "This document",
     answer: json("The document", z.record(z.string(), z.unknown())),
-  }),
-  home: defineOperation({
-    id: "home",
+  },
+  home: {
     method: "GET",
     path: "/",
     tag: "server",
     summary: "A page that describes the server",
     answer: { status: 200, description: "The page", mime: "text/html" },
     open: true,
-  }),
-  listAgents: defineOperation({
-    id: "listAgents",
+  },
+  listAgents: {
     method: "GET",
     path: "/v1/agents",
     tag: "agents",
     summary: "The agents and their capabilities",
     answer: json("The agents", responses.AgentList),
-  }),
-} as const;
+  },
+});
 
 /** The server's own calls, and its agents. `describe` returns the OpenAPI document. */
 export function mountServer(

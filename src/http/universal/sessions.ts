@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { CreateSession, SessionId, SessionInfo } from "../../contract/index.ts";
 import { flag, parseWith, whole } from "../../dialects/universal/index.ts";
-import { defineOperation, done, json, type Mount } from "../operation.ts";
+import { defineOperations, done, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
-import { toTurnHeader, TURN_HEADER } from "./messages.ts";
 import * as responses from "./responses.ts";
 
 const SessionQuery = z.object({
@@ -11,9 +10,8 @@ const SessionQuery = z.object({
   limit: whole(1, 1000).default(100),
 });
 
-export const sessionOperations = {
-  listSessions: defineOperation({
-    id: "listSessions",
+export const sessionOperations = defineOperations({
+  listSessions: {
     method: "GET",
     path: "/v1/sessions",
     tag: "sessions",
@@ -21,9 +19,8 @@ export const sessionOperations = {
     query: SessionQuery,
     answer: json("A page of sessions", responses.SessionPage),
     errors: ["invalid_request", "invalid_cursor"],
-  }),
-  createSession: defineOperation({
-    id: "createSession",
+  },
+  createSession: {
     method: "POST",
     path: "/v1/sessions/{id}",
     tag: "sessions",
@@ -37,39 +34,35 @@ export const sessionOperations = {
       "agent_not_installed",
       "session_already_exists",
     ],
-  }),
-  getSession: defineOperation({
-    id: "getSession",
+  },
+  getSession: {
     method: "GET",
     path: "/v1/sessions/{id}",
     tag: "sessions",
     summary: "The settings and the state of a session",
     answer: json("The session", SessionInfo),
     errors: ["session_not_found"],
-  }),
-  deleteSession: defineOperation({
-    id: "deleteSession",
+  },
+  deleteSession: {
     method: "DELETE",
     path: "/v1/sessions/{id}",
     tag: "sessions",
     summary: "Ends a session and removes its log and its sandbox",
     answer: done("The session is removed"),
     errors: ["session_not_found"],
-  }),
-  interruptSession: defineOperation({
-    id: "interruptSession",
+  },
+  interruptSession: {
     method: "POST",
     path: "/v1/sessions/{id}/interrupt",
     tag: "sessions",
     summary: "Ends the running turn, or the running command if there is no turn; the session stays",
     answer: done("The turn or command has ended; neither header if nothing ran", {
-      ...TURN_HEADER,
+      "sluice-turn-id": "the turn that was ended",
       "sluice-command-id": "the command that was ended",
     }),
     errors: ["session_not_found"],
-  }),
-  terminateSession: defineOperation({
-    id: "terminateSession",
+  },
+  terminateSession: {
     method: "POST",
     path: "/v1/sessions/{id}/terminate",
     tag: "sessions",
@@ -77,8 +70,8 @@ export const sessionOperations = {
     query: z.object({ destroy: flag().optional().describe("removes the sandbox and its files too") }),
     answer: done("Every process has ended"),
     errors: ["session_not_found"],
-  }),
-} as const;
+  },
+});
 
 export function mountSessions(mount: Mount, { engine }: Services): void {
   mount(sessionOperations.listSessions, async ({ c, query: { cursor, limit } }) =>
@@ -93,21 +86,17 @@ export function mountSessions(mount: Mount, { engine }: Services): void {
 
   mount(sessionOperations.getSession, async ({ c, param }) => c.json(await engine.info(param("id"))));
 
-  mount(sessionOperations.deleteSession, async ({ c, param }) => {
-    await engine.remove(param("id"));
-    return c.body(null, 204);
-  });
+  mount(sessionOperations.deleteSession, ({ param }) => engine.remove(param("id")));
 
   mount(sessionOperations.interruptSession, async ({ c, param }) => {
     const { turnId, commandId } = await engine.interrupt(param("id"));
     return c.body(null, 204, {
-      ...(turnId === undefined ? {} : toTurnHeader(turnId)),
-      ...(commandId === undefined ? {} : { "sluice-command-id": commandId }),
+      ...(turnId !== undefined && { "sluice-turn-id": turnId }),
+      ...(commandId !== undefined && { "sluice-command-id": commandId }),
     });
   });
 
-  mount(sessionOperations.terminateSession, async ({ c, query, param }) => {
-    await engine.terminate(param("id"), { destroy: query.destroy ?? false });
-    return c.body(null, 204);
-  });
+  mount(sessionOperations.terminateSession, ({ query, param }) =>
+    engine.terminate(param("id"), { destroy: query.destroy ?? false }),
+  );
 }

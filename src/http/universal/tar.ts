@@ -153,8 +153,6 @@ function toText(field: Uint8Array): string {
 }
 
 function refuse(why: string): SluiceError {
-  return new SluiceError(
-    "invalid_request",
-    `The tar archive is refused and nothing of it was written: ${why}.`,
-  );
+  const detail = `The tar archive is refused and nothing of it was written: ${why}.`;
+  return new SluiceError("invalid_request", detail);
 }

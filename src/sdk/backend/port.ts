@@ -6,6 +6,7 @@ import type {
   SluiceEvent,
   TurnOptions,
 } from "../../contract/index.ts";
+import type { FileEntry } from "../../client/index.ts";
 import type { CheckpointInfo } from "../agent-response.ts";
 
 /** An engine in this process, or a server. */
@@ -56,14 +57,7 @@ export interface LinkFiles {
   read(id: string, path: string): Promise<Uint8Array>;
   write(id: string, path: string, content: Uint8Array): Promise<void>;
   mkdir(id: string, path: string): Promise<void>;
-  list(id: string, path: string): Promise<LinkEntry[]>;
-}
-
-export interface LinkEntry {
-  readonly name: string;
-  readonly entryType: "file" | "directory" | "symlink" | "other";
-  readonly size: number;
-  readonly modified: number;
+  list(id: string, path: string): Promise<Omit<FileEntry, "path">[]>;
 }
 
 /** The code of an error of the engine or of the client. */

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { join, sep } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
-import { type FileMap, toBytes, toInnerPath } from "./file-map.ts";
+import { type FileMap, toBytes, toInnerPath } from "./workspace.ts";
 
 /**
  * The files of a local folder, for `uploadContext()` and `uploadFiles()`. Links that lead out of the folder and special
@@ -75,11 +75,8 @@ function refuseLinks(root: string, path: string): void {
     at = join(at, name);
     const found = lstatSync(at, { throwIfNoEntry: false });
     if (!found?.isSymbolicLink()) continue;
-    throw new SluiceError(
-      "permission_denied",
-      `${at} is a link, and it may lead out of the folder. Remove it first.`,
-      { path },
-    );
+    const detail = `${at} is a link, and it may lead out of the folder. Remove it first.`;
+    throw new SluiceError("permission_denied", detail, { path });
   }
 }
 

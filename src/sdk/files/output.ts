@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { parseOthersJson } from "../../contract/index.ts";
 import { codeOf, type Link } from "../backend/port.ts";
-import type { FileMap } from "./file-map.ts";
-import { WORKSPACE } from "./workspace.ts";
+import { type FileMap, WORKSPACE } from "./workspace.ts";
 
 /**
  * The files in `output/`.
@@ -145,7 +144,7 @@ function describe(schema: ResultSchema): string | undefined {
     const shape = isZod(schema) ? z.toJSONSchema(schema as unknown as z.ZodType) : schema;
     return JSON.stringify(shape, null, 2);
   } catch {
-    // A schema of another zod version, or one without a JSON Schema: the agent gets the file's name alone.
+    // A schema of another zod version, or one without a JSON Schema: the agent gets only the file's name.
     return undefined;
   }
 }

@@ -1,12 +1,19 @@
 import { randomUUID } from "node:crypto";
+import { constants } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type ProcessExit, SluiceError } from "../../contract/index.ts";
 import { toMappedPath } from "../../sandbox/host/files/paths.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
-import { createSpool } from "../../spool/index.ts";
-import type { TanStackExecResult, TanStackProcess, TanStackProcessOptions } from "./contract.ts";
-import { BEGUN, Spawned } from "./spawned.ts";
+import { createSpool, isAlive, type Spool } from "../../spool/index.ts";
+import type {
+  TanStackExecResult,
+  TanStackProcess,
+  TanStackProcessOptions,
+  TanStackSpawn,
+} from "./contract.ts";
 
-export interface CommandsOptions {
+interface CommandsOptions {
   readonly sandbox: Sandbox;
   /** The folder of the commands' streams. */
   readonly folder: string;
@@ -88,4 +95,142 @@ async function collect(texts: AsyncIterable<string>): Promise<string> {
   const parts: string[] = [];
   for await (const text of texts) parts.push(text);
   return parts.join("");
+}
+
+/** The grace between SIGTERM and SIGKILL. */
+const GRACE_MS = 2_000;
+const BEGIN_MS = 30_000;
+const MAX_PAUSE_MS = 200;
+
+/** The first output of each command: it shows that the command has begun. */
+const BEGUN = "+";
+
+/** A process in a sandbox. Its streams are in a spool, so that a slow reader blocks nothing and loses nothing. */
+export class Spawned implements TanStackSpawn {
+  readonly pid: number;
+  readonly stdin: TanStackSpawn["stdin"];
+  readonly #spool: Spool;
+  readonly #sandbox: Sandbox;
+  readonly #unread = new Set<Stream>(["stdout", "stderr"]);
+  readonly #abandoned = new AbortController();
+  readonly #exitKnown = new AbortController();
+  readonly #exitCode: Promise<number>;
+  #resolveExit: (exit: ProcessExit) => void = () => {};
+  #inputs = 0;
+
+  private constructor(pid: number, spool: Spool, sandbox: Sandbox) {
+    this.pid = pid;
+    this.#spool = spool;
+    this.#sandbox = sandbox;
+    this.#exitCode = new Promise<ProcessExit>((resolve) => (this.#resolveExit = resolve)).then(toExitCode);
+    // A reader of the streams sees the exit at once. Without a reader, the spool is polled.
+    const polled = until(() => spool.exit(), { signal: this.#exitKnown.signal });
+    void polled.then((exit) => this.#settle(exit ?? { lost: true }));
+    this.stdin = {
+      write: async (text) => {
+        await spool.send({ id: `input-${(this.#inputs += 1)}`, at: 0, text });
+      },
+      end: () => spool.closeInput(),
+    };
+  }
+
+  /** Waits for `BEGUN`: an earlier signal would reach only the wrapper. */
+  static async of(spool: Spool, sandbox: Sandbox): Promise<Spawned> {
+    const begun = async (): Promise<true | undefined> =>
+      (await spool.length()) >= BEGUN.length || (await spool.exit()) !== undefined ? true : undefined;
+    await until(begun, { signal: AbortSignal.timeout(BEGIN_MS), maxPauseMs: 10 });
+    const pid = await spool.pid();
+    if (pid === undefined)
+      throw new SluiceError("internal", "The process was started, but its command did not begin.");
+    return new Spawned(pid, spool, sandbox);
+  }
+
+  get stdout(): AsyncIterable<string> {
+    return this.#read("stdout");
+  }
+
+  get stderr(): AsyncIterable<string> {
+    return this.#read("stderr");
+  }
+
+  wait(): Promise<number> {
+    return this.#exitCode;
+  }
+
+  async kill(signal: NodeJS.Signals | number = "SIGTERM"): Promise<void> {
+    const name = typeof signal === "string" ? signal : toSignal(signal);
+    try {
+      await this.#sandbox.signal(this.pid, name);
+    } catch (error) {
+      // A process that is about to end needs no signal.
+      if (await this.#isGone()) return;
+      throw error;
+    }
+    // SIGKILL ends the wrapper too, which then leaves no exit status.
+    if (name === "SIGKILL" && (await this.#isGone())) await this.#spool.killed();
+  }
+
+  /** Sends SIGTERM, then SIGKILL after the grace. */
+  async end(): Promise<void> {
+    await this.kill("SIGTERM");
+    const gone = await Promise.race([this.wait().then(() => true), sleep(GRACE_MS, false, { ref: false })]);
+    if (!gone) await this.kill("SIGKILL");
+  }
+
+  /** Whether the process's wrapper has ended, or ends within the grace. */
+  async #isGone(): Promise<boolean> {
+    const look = async (): Promise<true | undefined> =>
+      (await isAlive(this.#spool.folder)) ? undefined : true;
+    return (await until(look, { signal: AbortSignal.timeout(GRACE_MS) })) ?? false;
+  }
+
+  /** Ends the readers of the streams and resolves `wait`. */
+  abandon(): void {
+    this.#abandoned.abort();
+    this.#settle({ lost: true });
+  }
+
+  #settle(exit: ProcessExit): void {
+    this.#resolveExit(exit);
+    this.#exitKnown.abort();
+  }
+
+  async *#read(stream: Stream): AsyncGenerator<string, void> {
+    const decoder = new TextDecoder();
+    const from = { stdout: BEGUN.length, stderr: 0 };
+    for await (const batch of this.#spool.outputs({ from, signal: this.#abandoned.signal })) {
+      const text = decoder.decode(batch[stream], { stream: batch.exit === undefined });
+      if (text !== "") yield text;
+      if (batch.exit !== undefined) this.#settle(batch.exit);
+    }
+    this.#unread.delete(stream);
+    if (this.#unread.size > 0 || this.#abandoned.signal.aborted) return;
+    // Both streams are read to the end.
+    await this.#spool.remove();
+  }
+}
+
+type Stream = "stdout" | "stderr";
+
+function toExitCode({ code, signal }: ProcessExit): number {
+  if (code !== undefined) return code;
+  return 128 + (constants.signals[(signal ?? "SIGKILL") as NodeJS.Signals] ?? 0);
+}
+
+function toSignal(number: number): NodeJS.Signals {
+  const found = Object.entries(constants.signals).find(([, value]) => value === number);
+  if (found) return found[0] as NodeJS.Signals;
+  throw new SluiceError("invalid_request", `There is no signal ${number}.`);
+}
+
+/** Polls with growing pauses until a value is found or the signal aborts. */
+async function until<T>(
+  look: () => Promise<T | undefined>,
+  { signal, maxPauseMs = MAX_PAUSE_MS }: { signal: AbortSignal; maxPauseMs?: number },
+): Promise<T | undefined> {
+  for (let pause = 2; ; pause = Math.min(pause * 2, maxPauseMs)) {
+    const found = await look();
+    if (found !== undefined || signal.aborted) return found;
+    await sleep(pause, undefined, { signal }).catch(() => {});
+  }
 }

@@ -82,7 +82,7 @@ export interface WatchFolderOptions {
   readonly real?: boolean;
   /** The folder's name in events (default: the folder). */
   readonly shown?: string;
-  /** Further relative paths to ignore, beside `.git`, `node_modules` and TanStack's own files. */
+  /** Further relative paths to ignore, besides `.git`, `node_modules` and TanStack's own files. */
   readonly ignore?: (path: string) => boolean;
   readonly onEvent: (event: FileChange) => void;
   /** Called once for each reason that makes watching slower or less complete. */

@@ -68,10 +68,8 @@ function toSecrets(auth: TanStackClone["auth"]): Record<string, string> {
 /** Quotes a name; refuses one that git would read as an option. */
 function quoteName(value: string): string {
   if (!value.startsWith("-")) return quote(value);
-  throw new SluiceError(
-    "invalid_request",
-    `${JSON.stringify(value)} looks like an option of git. Use another name.`,
-  );
+  const detail = `${JSON.stringify(value)} looks like an option of git. Use another name.`;
+  throw new SluiceError("invalid_request", detail);
 }
 
 function quote(value: string): string {

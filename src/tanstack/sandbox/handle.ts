@@ -1,4 +1,6 @@
-import { rm } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type Checkpoints, createCheckpoints, createFolderStorage } from "../../sandbox/index.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
 import { Commands, toFolder } from "./commands.ts";
 import {
@@ -10,10 +12,8 @@ import {
   type TanStackSnapshot,
   toUnsupported,
 } from "./contract.ts";
-import { createFiles, type Files, toToolServerHost } from "./files.ts";
+import { CONTROL_PATTERNS, createFiles, type Files, toToolServerHost } from "./files.ts";
 import { createGit } from "./git.ts";
-import type { Snapshots } from "./snapshots.ts";
-import type { StoredEnv } from "./stored-env.ts";
 
 export interface HandleOptions {
   readonly sandbox: Sandbox;
@@ -119,4 +119,79 @@ export function toCapabilities(of: {
     fork: of.files,
     killableProcesses: true,
   };
+}
+
+/** The environment of a sandbox's commands, in a private file. It may have secrets, so it is in no snapshot. */
+export class StoredEnv {
+  readonly #file: string;
+  #vars: Readonly<Record<string, string>>;
+
+  private constructor(file: string, vars: Readonly<Record<string, string>>) {
+    this.#file = file;
+    this.#vars = vars;
+  }
+
+  static async at(file: string): Promise<StoredEnv> {
+    const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return "{}";
+      throw error;
+    });
+    return new StoredEnv(file, JSON.parse(text) as Record<string, string>);
+  }
+
+  get vars(): Readonly<Record<string, string>> {
+    return this.#vars;
+  }
+
+  async set(vars: Readonly<Record<string, string>>): Promise<void> {
+    this.#vars = { ...this.#vars, ...vars };
+    await mkdir(dirname(this.#file), { recursive: true, mode: 0o700 });
+    await writeFile(`${this.#file}.new`, JSON.stringify(this.#vars), { mode: 0o600 });
+    await rename(`${this.#file}.new`, this.#file);
+  }
+
+  remove(): Promise<void> {
+    return rm(this.#file, { force: true });
+  }
+}
+
+/** TanStack's snapshots, stored as checkpoints: without credentials, and independent of their sandbox. */
+export class Snapshots {
+  readonly #checkpoints: Checkpoints;
+  readonly #name: string;
+
+  constructor({ dataDir, name }: { dataDir: string; name: string }) {
+    this.#name = name;
+    this.#checkpoints = createCheckpoints({
+      storage: createFolderStorage(join(dataDir, "checkpoints")),
+      cacheFolder: join(dataDir, "checkpoint-cache"),
+      never: [dataDir],
+    });
+  }
+
+  async take(sandbox: Sandbox, label?: string): Promise<TanStackSnapshot> {
+    const { info } = await this.#checkpoints.checkpoint({
+      roots: await this.#rootsOf(sandbox),
+      sessionId: sandbox.id,
+      // Installed packages are not excluded: snapshots are taken for them.
+      exclude: { workspace: CONTROL_PATTERNS },
+      ...(label === undefined ? {} : { comment: label }),
+    });
+    return { id: info.id, ...(label === undefined ? {} : { label }) };
+  }
+
+  async restore(id: string, sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
+    const { owner } = sandbox;
+    const roots = await this.#rootsOf(sandbox);
+    await this.#checkpoints.restore(id, { roots, signal, owner });
+  }
+
+  async forget(id: string): Promise<void> {
+    await this.#checkpoints.remove(id);
+  }
+
+  async #rootsOf({ folders }: Sandbox): Promise<{ workspace: string; home: string }> {
+    if (folders) return { workspace: folders.workspace, home: folders.home };
+    throw await toUnsupported(this.#name, "snapshots", "Its files are not on this host.");
+  }
 }

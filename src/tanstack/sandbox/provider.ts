@@ -16,9 +16,7 @@ import type {
   TanStackProvider,
   TanStackRestoreInput,
 } from "./contract.ts";
-import { SandboxHandle, toCapabilities } from "./handle.ts";
-import { Snapshots } from "./snapshots.ts";
-import { StoredEnv } from "./stored-env.ts";
+import { SandboxHandle, Snapshots, StoredEnv, toCapabilities } from "./handle.ts";
 
 export interface SluiceSandboxOptions {
   /** A provider by name, or your own `SandboxProvider` (default: `bwrap`). */
@@ -179,10 +177,8 @@ function toProvider(
   const found = known.find(({ id }) => id === provider);
   if (found) return found;
   const ids = known.map(({ id }) => id).join(", ");
-  throw new SluiceError(
-    "unsupported_sandbox",
-    `There is no sandbox provider ${provider}. Choose one of ${ids}.`,
-  );
+  const detail = `There is no sandbox provider ${provider}. Choose one of ${ids}.`;
+  throw new SluiceError("unsupported_sandbox", detail);
 }
 
 /** Programs of this host for a sandbox. */

@@ -3,8 +3,7 @@ import { basename, join, resolve } from "node:path";
 import { decodeEvents } from "../../../src/cli/decode-events.ts";
 import type { SluiceEvent } from "../../../src/contract/index.ts";
 import { initialContent, projectContent, type Emitted } from "../../../src/dialects/sdk/index.ts";
-import { type LifecycleEvent } from "../../../src/dialects/sdk/lifecycle-event.ts";
-import { type OutputEvent, type SessionUpdate } from "../../../src/dialects/sdk/output-event.ts";
+import type { LifecycleEvent, OutputEvent, SessionUpdate } from "../../../src/dialects/sdk/events.ts";
 import { findHarness } from "../../../src/harness/index.ts";
 
 const RECORDINGS = resolve(import.meta.dirname, "../../harness/recordings");

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SluiceEvent } from "../../../src/contract/index.ts";
-import type { SessionUpdate } from "../../../src/dialects/sdk/output-event.ts";
+import type { SessionUpdate } from "../../../src/dialects/sdk/events.ts";
 import {
   decodeRecording,
   ofKind,

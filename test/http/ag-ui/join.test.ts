@@ -4,7 +4,7 @@ import { agUi, type AgUiState, type AgUiView } from "../../../src/dialects/ag-ui
 import { toMessages } from "../../../src/dialects/ag-ui/messages.ts";
 import type { StoredEventText } from "../../../src/dialects/port.ts";
 import { readPast } from "../../../src/http/ag-ui/history.ts";
-import { toPrelude } from "../../../src/http/ag-ui/prelude.ts";
+import { toPrelude } from "../../../src/http/ag-ui/read.ts";
 import { readStateAt } from "../../../src/http/stream/cursor.ts";
 import { expectTellable, tellAll, type Told } from "../../dialects/ag-ui/oracle.ts";
 import { shortStory } from "../../dialects/ag-ui/stories.ts";

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { toBytes } from "../../../src/sdk/files/file-map.ts";
+import { toBytes } from "../../../src/sdk/files/workspace.ts";
 import {
   extractBrowserUseUrls,
   isBrowserUseTool,

@@ -1,12 +1,18 @@
 /**
  * The page's own code, compiled with this project in strict mode: only the import and the class have other names.
  */
-import type { FileMap } from "../../../src/index.ts";
-import { readLocalDir, saveLocalDir, Sluice } from "../../../src/index.ts";
-import type { BrowserUseResponse, SessionStatus } from "../../../src/index.ts";
-import type { LifecycleEvent } from "../../../src/dialects/sdk/lifecycle-event.ts";
-import type { OutputEvent } from "../../../src/dialects/sdk/output-event.ts";
-import type { AgentResponse, CheckpointInfo, OutputResult } from "../../../src/index.ts";
+import {
+  type AgentResponse,
+  type BrowserUseResponse,
+  type CheckpointInfo,
+  type FileMap,
+  type OutputResult,
+  readLocalDir,
+  saveLocalDir,
+  type SessionStatus,
+  Sluice,
+} from "../../../src/index.ts";
+import type { LifecycleEvent, OutputEvent } from "../../../src/dialects/sdk/events.ts";
 import { z } from "zod";
 
 export interface Ui {

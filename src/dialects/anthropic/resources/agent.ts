@@ -7,9 +7,10 @@ import {
   MetadataPatch,
   patchMetadata,
   refuse,
+  type Resource,
   type Stored,
   toMetadata,
-  toTimes,
+  toResource,
   unsupported,
 } from "./resource.ts";
 import { assertToolsFit, type McpServer, McpServerList, resolveTools, type Tool, ToolList } from "./tools.ts";
@@ -112,16 +113,10 @@ export interface AgentBody {
   readonly archived_at: string | null;
 }
 
-export interface Agent extends AgentBody {
-  readonly id: string;
-  readonly type: "agent";
-  readonly created_at: string;
-  readonly updated_at: string;
-}
+export type Agent = Resource<"agent", AgentBody>;
 
 export function toAgent(stored: Stored<AgentBody>): Agent {
-  const agent = { id: stored.id, type: "agent", ...stored.body, ...toTimes(stored) } as const;
-  return agent satisfies Immutable<BetaManagedAgentsAgent>;
+  return toResource("agent", stored) satisfies Immutable<BetaManagedAgentsAgent>;
 }
 
 export function createAgentBody(given: CreateAgent): AgentBody {

@@ -6,9 +6,10 @@ import {
   MetadataPatch,
   patchMetadata,
   refuse,
+  type Resource,
   type Stored,
   toMetadata,
-  toTimes,
+  toResource,
   unsupported,
 } from "./resource.ts";
 
@@ -89,16 +90,10 @@ export interface EnvironmentBody {
   readonly archived_at: string | null;
 }
 
-export interface Environment extends EnvironmentBody {
-  readonly id: string;
-  readonly type: "environment";
-  readonly created_at: string;
-  readonly updated_at: string;
-}
+export type Environment = Resource<"environment", EnvironmentBody>;
 
 export function toEnvironment(stored: Stored<EnvironmentBody>): Environment {
-  const environment = { id: stored.id, type: "environment", ...stored.body, ...toTimes(stored) } as const;
-  return environment satisfies Immutable<BetaEnvironment>;
+  return toResource("environment", stored) satisfies Immutable<BetaEnvironment>;
 }
 
 export function createEnvironmentBody(given: CreateEnvironment): EnvironmentBody {

@@ -70,6 +70,21 @@ export function toTimestamp(time: number): string {
   return new Date(time).toISOString();
 }
 
+/** A resource on the wire. */
+export type Resource<Type extends string, Body> = Body & {
+  readonly id: string;
+  readonly type: Type;
+  readonly created_at: string;
+  readonly updated_at: string;
+};
+
+export function toResource<Type extends string, Body>(
+  type: Type,
+  stored: Stored<Body>,
+): Resource<Type, Body> {
+  return { id: stored.id, type, ...stored.body, ...toTimes(stored) };
+}
+
 export function toTimes(stored: Stored<unknown>): { created_at: string; updated_at: string } {
   return { created_at: toTimestamp(stored.createdAt), updated_at: toTimestamp(stored.updatedAt) };
 }

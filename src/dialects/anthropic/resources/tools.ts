@@ -1,7 +1,6 @@
 import type { BetaManagedAgentsAgentToolConfig } from "@anthropic-ai/sdk/resources/beta/agents";
 import { z } from "zod";
 import { type Immutable, refuse } from "./resource.ts";
-import { resolveWebConfig, webFetch, webSearch } from "./web-tools.ts";
 
 /** Whether a tool runs without a permission request. */
 export const Policy = z.union([
@@ -38,28 +37,72 @@ export const TOOLSET_TOOLS = [
 ] as const;
 export type ToolsetTool = (typeof TOOLSET_TOOLS)[number];
 
-const plain = (name: Exclude<ToolsetTool, "web_fetch" | "web_search">) =>
+const Domains = z
+  .array(
+    z
+      .string()
+      .regex(
+        /^[A-Za-z0-9*]([A-Za-z0-9.*-]*[A-Za-z0-9])?$/,
+        "a plain host name, without scheme, port or path",
+      ),
+  )
+  .min(1, "leave it out instead of giving an empty list")
+  .max(64);
+const domains = { allowed_domains: Domains.nullish(), blocked_domains: Domains.nullish() };
+
+const ToolReference = z.object({ type: z.literal("tool_reference"), name: z.string().min(1) });
+const All = z.object({ type: z.literal("all") });
+const None = z.object({ type: z.literal("none") });
+const Shorthand = z.enum(["all", "none"]).transform((type) => ({ type }));
+const References = z.array(ToolReference).min(1).max(128);
+const ToolFilter = z.union([
+  Shorthand,
+  All,
+  None,
+  z.object({ type: z.literal("only"), tools: References }),
+  z.object({ type: z.literal("except"), tools: References }),
+]);
+
+const UrlSources = z.object({
+  client_tool_results: ToolFilter.nullish().transform((value) => value ?? null),
+  server_tool_results: ToolFilter.nullish().transform((value) => value ?? null),
+  user_input: z
+    .union([Shorthand, All, None])
+    .nullish()
+    .transform((value) => value ?? null),
+});
+
+const webFetch = {
+  ...domains,
+  max_content_tokens: z.int().min(1).nullish(),
+  url_sources: UrlSources.nullish(),
+};
+
+const webSearch = {
+  ...domains,
+  user_location: z
+    .object({
+      type: z.literal("approximate"),
+      city: z.string().nullish(),
+      country: z.string().nullish(),
+      region: z.string().nullish(),
+      timezone: z.string().nullish(),
+    })
+    .nullish(),
+};
+
+const configOf = (name: ToolsetTool) =>
   z.object({ name: z.literal(name), type: z.literal(name).nullish(), ...Switch.shape });
 
 const ToolsetConfig = z.discriminatedUnion("name", [
-  plain("bash"),
-  plain("read"),
-  plain("write"),
-  plain("edit"),
-  plain("glob"),
-  plain("grep"),
-  z.object({
-    name: z.literal("web_fetch"),
-    type: z.literal("web_fetch").nullish(),
-    ...Switch.shape,
-    ...webFetch,
-  }),
-  z.object({
-    name: z.literal("web_search"),
-    type: z.literal("web_search").nullish(),
-    ...Switch.shape,
-    ...webSearch,
-  }),
+  configOf("bash"),
+  configOf("read"),
+  configOf("write"),
+  configOf("edit"),
+  configOf("glob"),
+  configOf("grep"),
+  z.object({ ...configOf("web_fetch").shape, ...webFetch }),
+  z.object({ ...configOf("web_search").shape, ...webSearch }),
 ]);
 
 const AgentToolsetParams = z.object({
@@ -165,6 +208,28 @@ function resolveTool(tool: ToolParams): Tool {
   );
   // Each name has the fields of its own tool, which the compiler cannot follow here.
   return { type: tool.type, default_config, configs: configs as unknown as AgentToolset["configs"] };
+}
+
+interface WebConfig {
+  readonly name: string;
+  readonly allowed_domains?: string[] | null | undefined;
+  readonly blocked_domains?: string[] | null | undefined;
+  readonly max_content_tokens?: number | null | undefined;
+  readonly url_sources?: z.infer<typeof UrlSources> | null | undefined;
+  readonly user_location?: z.infer<typeof webSearch.user_location>;
+}
+
+function resolveWebConfig(config: WebConfig): Record<string, unknown> {
+  const { name, allowed_domains, blocked_domains, max_content_tokens, url_sources, user_location } = config;
+  if (allowed_domains && blocked_domains)
+    throw refuse(`${name}: allowed_domains and blocked_domains exclude each other.`);
+  return {
+    ...(allowed_domains && { allowed_domains }),
+    ...(blocked_domains && { blocked_domains }),
+    ...(max_content_tokens && { max_content_tokens }),
+    ...(user_location && { user_location }),
+    ...(name === "web_fetch" && { url_sources: url_sources ?? null }),
+  };
 }
 
 function toIdentity(tool: Tool): string {

@@ -18,9 +18,10 @@ import {
   MetadataPatch,
   patchMetadata,
   refuse,
+  type Resource,
   type Stored,
   toMetadata,
-  toTimes,
+  toResource,
 } from "./resource.ts";
 
 const DisplayName = z.string().min(1).max(255);
@@ -40,16 +41,10 @@ export interface VaultBody {
   readonly archived_at: string | null;
 }
 
-export interface Vault extends VaultBody {
-  readonly id: string;
-  readonly type: "vault";
-  readonly created_at: string;
-  readonly updated_at: string;
-}
+export type Vault = Resource<"vault", VaultBody>;
 
 export function toVault(stored: Stored<VaultBody>): Vault {
-  const vault = { id: stored.id, type: "vault", ...stored.body, ...toTimes(stored) } as const;
-  return vault satisfies Immutable<BetaManagedAgentsVault>;
+  return toResource("vault", stored) satisfies Immutable<BetaManagedAgentsVault>;
 }
 
 export function createVaultBody(given: CreateVault): VaultBody {
@@ -88,12 +83,7 @@ export interface CredentialBody {
   readonly archived_at: string | null;
 }
 
-export interface Credential extends CredentialBody {
-  readonly id: string;
-  readonly type: "vault_credential";
-  readonly created_at: string;
-  readonly updated_at: string;
-}
+export type Credential = Resource<"vault_credential", CredentialBody>;
 
 /** A credential to store: the public body, and the secrets to encrypt. */
 export interface NewCredential {
@@ -102,8 +92,7 @@ export interface NewCredential {
 }
 
 export function toCredential(stored: Stored<CredentialBody>): Credential {
-  const credential = { id: stored.id, type: "vault_credential", ...stored.body, ...toTimes(stored) } as const;
-  return credential satisfies Immutable<BetaManagedAgentsCredential>;
+  return toResource("vault_credential", stored) satisfies Immutable<BetaManagedAgentsCredential>;
 }
 
 export function createCredential(vaultId: string, given: CreateCredential, now: number): NewCredential {

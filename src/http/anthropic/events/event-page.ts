@@ -1,6 +1,6 @@
 import type { TimeRange } from "../../../catalog/port.ts";
-import { anthropic, LISTED_TYPES } from "../../../dialects/anthropic/project.ts";
 import { toEventId } from "../../../dialects/anthropic/ids.ts";
+import { anthropic, LISTED_TYPES } from "../../../dialects/anthropic/project.ts";
 import { toSentEvents } from "../../../dialects/anthropic/projection.ts";
 import type { AnthropicState } from "../../../dialects/anthropic/state.ts";
 import type { EventLog, StoredEvent } from "../../../log/port.ts";
@@ -99,7 +99,7 @@ async function* readForth(
   }
 }
 
-/** Reads turn by turn from the end. Projection works forwards alone, so each turn is reversed after it. */
+/** Reads turn by turn from the end. A projection works only forwards, so the events of each turn are reversed after it. */
 async function* readBack(
   log: EventLog,
   session: string,

@@ -1,20 +1,19 @@
 import type { Context } from "hono";
 import { z } from "zod";
 import { SluiceError } from "../../../contract/index.ts";
-import { anthropic } from "../../../dialects/anthropic/project.ts";
-import { DELTA_TYPES, EVENT_TYPES } from "../../../dialects/anthropic/event-types.ts";
 import { fromEventId, toThreadId } from "../../../dialects/anthropic/ids.ts";
-import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import { SendEvents } from "../../../dialects/anthropic/parse.ts";
+import { anthropic } from "../../../dialects/anthropic/project.ts";
+import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import { STATUSES, toStatus, toThread } from "../../../dialects/anthropic/resources/session.ts";
-import type { AnthropicView } from "../../../dialects/anthropic/state.ts";
+import { type AnthropicView, DELTA_TYPES, EVENT_TYPES } from "../../../dialects/anthropic/state.ts";
 import type { EventLog, SessionRow } from "../../../log/port.ts";
 import type { AppEnv } from "../../context.ts";
 import { digestOf } from "../../digest.ts";
 import { readSession, readStateAt } from "../../stream/cursor.ts";
-import * as params from "../query.ts";
 import { isResend } from "../idempotency.ts";
-import type { AnthropicServices, Route } from "../route.ts";
+import * as params from "../query.ts";
+import type { AnthropicServices, Route, TenantScope } from "../route.ts";
 import { readOpenRecord, readRecord, type SessionRecord } from "../sessions/record.ts";
 import { queueWork } from "../work/queue.ts";
 import { readEventPage } from "./event-page.ts";
@@ -31,22 +30,20 @@ const ListEvents = z.object({
 const StreamEvents = z.object({ event_deltas: params.listOf(z.enum(DELTA_TYPES)) });
 type StreamEvents = z.infer<typeof StreamEvents>;
 
-export function mountEvents(route: Route, services: AnthropicServices): void {
-  const { engine } = services;
-
-  route("POST", "/sessions/:id/events", { body: SendEvents }, async ({ c, tenant, body, param }) => {
-    const record = await readOpenRecord(services, tenant, param("id"));
+export function mountEvents(route: Route): void {
+  route("POST", "/sessions/:id/events", { body: SendEvents }, async ({ c, scope, tenant, body, param }) => {
+    const record = await readOpenRecord(scope, param("id"));
     const request = { digest: digestOf(tenant, body), resent: isResend(c) };
-    const data = await send(services, tenant, { record, events: body.events, request });
+    const data = await send(scope, { record, events: body.events, request });
     const { environment_id: environment, config } = record.body;
     if (record.document && config.type === "self_hosted")
-      await queueWork(services, tenant, { session: record.session, environment });
+      await queueWork(scope, { session: record.session, environment });
     return { data };
   });
 
-  route("GET", "/sessions/:id/events", { query: ListEvents }, async ({ tenant, query, param }) => {
-    const { session } = await readRecord(services, tenant, param("id"));
-    const page = await readEventPage(engine, session, {
+  route("GET", "/sessions/:id/events", { query: ListEvents }, async ({ scope, query, param }) => {
+    const { session } = await readRecord(scope, param("id"));
+    const page = await readEventPage(scope.engine, session, {
       list: `events ${session}`,
       order: query.order ?? "asc",
       limit: query.limit,
@@ -57,19 +54,14 @@ export function mountEvents(route: Route, services: AnthropicServices): void {
     return toPageResponse(page);
   });
 
-  route("GET", "/sessions/:id/events/stream", { query: StreamEvents }, async ({ c, tenant, query, param }) =>
-    stream(services, { c, record: await readRecord(services, tenant, param("id")), query }),
+  route("GET", "/sessions/:id/events/stream", { query: StreamEvents }, async ({ c, scope, query, param }) =>
+    stream(scope, { c, record: await readRecord(scope, param("id")), query }),
   );
 }
 
 /** Projected events are JSON already. */
-function toPageResponse({
-  data,
-  next_page,
-}: {
-  data: readonly string[];
-  next_page: string | null;
-}): Response {
+function toPageResponse(page: { data: readonly string[]; next_page: string | null }): Response {
+  const { data, next_page } = page;
   const body = `{"data":[${data.join(",")}],"next_page":${JSON.stringify(next_page)}}`;
   return new Response(body, { headers: { "content-type": "application/json" } });
 }
@@ -101,54 +93,44 @@ async function stream(
   });
 }
 
-const ListThreads = z.object({
-  statuses: params.listOf(z.enum(STATUSES)),
-  limit: params.limitOf(20),
-  page: params.page,
-});
+const ListThreads = z.object({ statuses: params.listOf(z.enum(STATUSES)), ...params.ListQuery.shape });
 const ListThreadEvents = z.object({ limit: params.limitOf(1000), page: params.page });
 
 /** A session has one thread, which has all of its events. */
-export function mountThreads(route: Route, services: AnthropicServices): void {
-  const read = async (tenant: string, param: (name: string) => string): Promise<SessionRecord> => {
-    const record = await readRecord(services, tenant, param("id"));
-    if (param("thread") === toThreadId(record.session)) return record;
-    throw new SluiceError("not_found", `There is no thread ${param("thread")} in this session.`);
-  };
+export function mountThreads(route: Route): void {
+  const path = "/sessions/:id/threads";
 
-  route("GET", "/sessions/:id/threads", { query: ListThreads }, async ({ tenant, query, param }) => {
-    const { body, info } = await readRecord(services, tenant, param("id"));
+  route("GET", path, { query: ListThreads }, async ({ scope, query, param }) => {
+    const { body, info } = await readRecord(scope, param("id"));
     const isShown = query.statuses === undefined || query.statuses.includes(toStatus(info));
     return { data: isShown ? [toThread(body, info)] : [], next_page: null };
   });
 
-  route("GET", "/sessions/:id/threads/:thread", {}, async ({ tenant, param }) => {
-    const { body, info } = await read(tenant, param);
+  route("GET", `${path}/:thread`, {}, async ({ scope, param }) => {
+    const { body, info } = await readThread(scope, param);
     return toThread(body, info);
   });
 
-  route("POST", "/sessions/:id/threads/:thread/archive", {}, async ({ tenant, param }) => {
-    await read(tenant, param);
+  route("POST", `${path}/:thread/archive`, {}, async ({ scope, param }) => {
+    await readThread(scope, param);
     throw refuse("The primary thread cannot be archived; archive its session.");
   });
 
-  route(
-    "GET",
-    "/sessions/:id/threads/:thread/events",
-    { query: ListThreadEvents },
-    async ({ tenant, query, param }) => {
-      const { session } = await read(tenant, param);
-      const request = { list: `thread ${session}`, order: "asc", ...query } as const;
-      return toPageResponse(await readEventPage(services.engine, session, request));
-    },
-  );
+  route("GET", `${path}/:thread/events`, { query: ListThreadEvents }, async ({ scope, query, param }) => {
+    const { session } = await readThread(scope, param);
+    const request = { list: `thread ${session}`, order: "asc", ...query } as const;
+    return toPageResponse(await readEventPage(scope.engine, session, request));
+  });
 
-  route(
-    "GET",
-    "/sessions/:id/threads/:thread/stream",
-    { query: StreamEvents },
-    async ({ c, tenant, query, param }) => stream(services, { c, record: await read(tenant, param), query }),
+  route("GET", `${path}/:thread/stream`, { query: StreamEvents }, async ({ c, scope, query, param }) =>
+    stream(scope, { c, record: await readThread(scope, param), query }),
   );
+}
+
+async function readThread(scope: TenantScope, param: (name: string) => string): Promise<SessionRecord> {
+  const record = await readRecord(scope, param("id"));
+  if (param("thread") === toThreadId(record.session)) return record;
+  throw new SluiceError("not_found", `There is no thread ${param("thread")} in this session.`);
 }
 
 /**
@@ -181,8 +163,6 @@ interface Resume {
 }
 
 function unknownEvent(id: string): SluiceError {
-  return new SluiceError(
-    "invalid_cursor",
-    `Last-Event-ID: ${JSON.stringify(id.slice(0, 80))} is no event of this session.`,
-  );
+  const detail = `Last-Event-ID: ${JSON.stringify(id.slice(0, 80))} is no event of this session.`;
+  return new SluiceError("invalid_cursor", detail);
 }

@@ -1,24 +1,31 @@
-import type { SluiceEvent } from "../../../contract/index.ts";
+import type { ContentPart, SluiceEvent } from "../../../contract/index.ts";
+import { toEventId, toThreadId } from "../../../dialects/anthropic/ids.ts";
 import {
   type Accompanied,
+  type AgentPart,
+  type ByteSource,
+  type MessageBlock,
+  type ResultBlock,
   type Sendable,
   toAccompanied,
+  toAgentPart,
   toSystemText,
 } from "../../../dialects/anthropic/parse.ts";
-import { toEventId, toThreadId } from "../../../dialects/anthropic/ids.ts";
 import { SENT_EVENT } from "../../../dialects/anthropic/projection.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
+import { UPLOADS } from "../../../dialects/anthropic/resources/session.ts";
+import { toSystemPart } from "../../../sessions/inbox/instructions.ts";
 import type { Submission } from "../../../sessions/inbox/submission.ts";
 import type { Submitted } from "../../../sessions/port.ts";
-import { toSystemPart } from "../../../sessions/inbox/instructions.ts";
+import { digestOf } from "../../digest.ts";
 import { chooseKey } from "../idempotency.ts";
-import type { AnthropicServices } from "../route.ts";
+import { readContent } from "../resources/files.ts";
+import type { AnthropicServices, TenantScope } from "../route.ts";
 import type { SessionRecord } from "../sessions/record.ts";
-import { resolveParts } from "./attachments.ts";
 import { awaitRequest, findPending } from "./pending.ts";
 
 /** A client's events, still to be sent. */
-export interface Sending {
+interface Sending {
   readonly record: SessionRecord;
   readonly events: readonly Sendable[];
   /** Distinguishes a resend from an equal second request. */
@@ -28,12 +35,8 @@ export interface Sending {
 }
 
 /** Submits a client's events, all of them or none; returns them as the list will show them. */
-export async function send(
-  services: AnthropicServices,
-  tenant: string,
-  { record, events, request, key }: Sending,
-): Promise<object[]> {
-  const { engine, locks } = services;
+export async function send(scope: TenantScope, { record, events, request, key }: Sending): Promise<object[]> {
+  const { engine, locks } = scope;
   const { session } = record;
   const batch = toAccompanied(events);
   assertThreads(session, batch);
@@ -43,35 +46,33 @@ export async function send(
   const lock = batch.every(({ event }) => event.type === "user.interrupt") ? `${session} interrupt` : session;
   return locks.run(lock, async () => {
     const chosen = request && (await chooseKey(engine.log, session, { ...request, now: Date.now() }));
-    if (chosen?.known) return echo(services, session, batch, JSON.parse(chosen.known.answer) as Submitted);
+    if (chosen?.known) return echo(scope, session, batch, JSON.parse(chosen.known.answer) as Submitted);
     // The agent's open requests may have changed while this call waited for the lock.
     const current = { ...record, info: await engine.info(session) };
     const submissions: Submission[] = [];
-    for (const one of batch)
-      submissions.push(await resolveSubmission(services, tenant, { record: current, one }));
+    for (const one of batch) submissions.push(await resolveSubmission(scope, { record: current, one }));
     const idempotencyKey = chosen?.key ?? key;
     const options = { via: "anthropic", ...(idempotencyKey !== undefined && { key: idempotencyKey }) };
-    return echo(services, session, batch, await engine.submit(session, submissions, options));
+    return echo(scope, session, batch, await engine.submit(session, submissions, options));
   });
 }
 
 async function resolveSubmission(
-  services: AnthropicServices,
-  tenant: string,
+  scope: TenantScope,
   { record, one: { event, system } }: { record: SessionRecord; one: Accompanied },
 ): Promise<Submission> {
   const { session } = record;
   const payload = system ? [event, system] : event;
   switch (event.type) {
     case "user.message": {
-      const parts = await resolveParts(services, tenant, { session, blocks: event.content });
+      const parts = await resolveParts(scope, { session, blocks: event.content });
       const instructions = system && { instructions: toSystemText(system) };
       return { kind: "message", content: parts, payload, ...instructions };
     }
     case "user.interrupt":
       return { kind: "interrupt", by: "user", payload };
     case "user.tool_confirmation": {
-      const { id } = await findPending(services.engine, record, { id: event.tool_use_id, by: event.type });
+      const { id } = await findPending(scope.engine, record, { id: event.tool_use_id, by: event.type });
       const isDenied = event.result === "deny";
       const message = isDenied && event.deny_message ? { message: event.deny_message } : {};
       return { kind: "permission", id, reply: isDenied ? "reject" : "once", by: "user", ...message, payload };
@@ -79,9 +80,9 @@ async function resolveSubmission(
     case "user.tool_result":
     case "user.custom_tool_result": {
       const asked = event.type === "user.tool_result" ? event.tool_use_id : event.custom_tool_use_id;
-      const pending = await findPending(services.engine, record, { id: asked as string, by: event.type });
+      const pending = await findPending(scope.engine, record, { id: asked as string, by: event.type });
       const blocks = event.content ?? [];
-      const parts = await resolveParts(services, tenant, { session, blocks, inline: true });
+      const parts = await resolveParts(scope, { session, blocks, inline: true });
       // A running turn takes no new instructions, so a system message follows the answer as content.
       const content = system ? [...parts, toSystemPart(toSystemText(system))] : parts;
       if (pending.kind !== "question")
@@ -135,4 +136,72 @@ function assertThreads(session: string, batch: readonly Accompanied[]): void {
     if (thread === undefined || thread === null || thread === toThreadId(session)) continue;
     throw refuse(`${event.type}: there is no thread ${JSON.stringify(thread)} in this session.`);
   }
+}
+
+interface Bytes {
+  readonly bytes: Uint8Array;
+  readonly mimeType: string;
+  /** Relative to the folder of uploads. Equal bytes have equal paths. */
+  readonly path: string;
+}
+
+/** A client's blocks for the agent: images as bytes, documents as files in the sandbox. */
+async function resolveParts(
+  scope: TenantScope,
+  {
+    session,
+    blocks,
+    inline,
+  }: { session: string; blocks: readonly (MessageBlock | ResultBlock)[]; inline?: boolean },
+): Promise<ContentPart[]> {
+  const parts: ContentPart[] = [];
+  for (const block of blocks) {
+    const agentPart = toAgentPart(block);
+    if (!agentPart) continue;
+    if (agentPart.about !== undefined) parts.push({ type: "text", text: agentPart.about });
+    if (agentPart.kind === "part") parts.push(agentPart.part);
+    else parts.push(await resolvePart(scope, { session, agentPart, inline: inline === true }));
+  }
+  return parts;
+}
+
+async function resolvePart(
+  scope: TenantScope,
+  {
+    session,
+    agentPart,
+    inline,
+  }: { session: string; agentPart: Exclude<AgentPart, { kind: "part" }>; inline: boolean },
+): Promise<ContentPart> {
+  const { kind, source } = agentPart;
+  if (inline && source.type === "text") return { type: "text", text: source.data };
+  const { bytes, mimeType, path } = await readBytes(scope, source);
+  if (kind === "image") {
+    if (!mimeType.startsWith("image/")) throw refuse(`image: the file is ${mimeType}, which is no image.`);
+    const data = Buffer.from(bytes).toString("base64");
+    return { type: "image", path: `data:${mimeType};base64,${data}`, mime: mimeType };
+  }
+  const target = `${UPLOADS}/${path}`;
+  await (await scope.engine.files(session)).write(target, bytes);
+  return { type: "file_ref", path: target, action: "read" };
+}
+
+async function readBytes({ collections, catalog, tenant }: TenantScope, source: ByteSource): Promise<Bytes> {
+  if (source.type === "text") {
+    const path = `document-${digestOf(source.data).slice(0, 12)}.txt`;
+    return { bytes: Buffer.from(source.data), mimeType: "text/plain", path };
+  }
+  if (source.type === "base64") {
+    const extension =
+      source.mediaType
+        .split("/")
+        .at(-1)
+        ?.replaceAll(/[^\w]+/g, "-") ?? "bin";
+    const path = `document-${digestOf(source.data).slice(0, 12)}.${extension}`;
+    return { bytes: Buffer.from(source.data, "base64"), mimeType: source.mediaType, path };
+  }
+  const file = await collections.files.get(tenant, source.fileId);
+  const content = await readContent(catalog, file.body);
+  const bytes = new Uint8Array(await new Response(content.stream()).arrayBuffer());
+  return { bytes, mimeType: file.body.mime_type, path: `${file.id}/${file.body.filename}` };
 }

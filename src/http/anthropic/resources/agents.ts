@@ -11,13 +11,13 @@ import {
   UpdateAgent,
   updateAgentBody,
 } from "../../../dialects/anthropic/resources/agent.ts";
-import { refuse, toTimestamp } from "../../../dialects/anthropic/resources/resource.ts";
-import { type Collections, toList } from "../collections.ts";
-import { createId } from "../ids.ts";
-import * as params from "../query.ts";
-import { assertReachable } from "../tenant-network.ts";
+import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
+import { type Collections, toArchived, toList } from "../collections.ts";
+import { createId } from "../dialect.ts";
 import { type Labels, createOnce } from "../idempotency.ts";
+import * as params from "../query.ts";
 import type { AnthropicServices, Route } from "../route.ts";
+import { assertReachable } from "../tenant-network.ts";
 
 const Version = z
   .string()
@@ -25,18 +25,11 @@ const Version = z
   .transform(Number)
   .optional();
 
-const ListAgents = z.object({
-  limit: params.limitOf(20),
-  page: params.page,
-  include_archived: params.flag,
-  ...params.createdAt,
-});
+const ListAgents = z.object({ ...params.ArchivableListQuery.shape, ...params.createdAt });
 
-const ListVersions = z.object({ limit: params.limitOf(20), page: params.page });
-
-/** Every version stays readable: each is a document of its own, beside the current one. */
+/** Every version stays readable: each one has its own document, besides that of the agent. */
 export function mountAgents(route: Route, services: AnthropicServices): void {
-  const { catalog, collections } = services;
+  const { collections } = services;
   const { agents, agentVersions: versions } = collections;
 
   route("POST", "/agents", { body: CreateAgent }, (call) => {
@@ -46,13 +39,9 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
       assertReachable.servers(tenant, body.mcp_servers);
       await assertSkills(collections, tenant, body.skills);
       const id = createId("agent");
-      const [agent] = await catalog.write(tenant, [
-        { op: "create", kind: agents.kind, id, body, labels },
-        toVersion(id, body),
-      ]);
-      return toAgent(agent as Document<AgentBody>);
+      return toAgent(await agents.create(tenant, { id, body, labels }, [toVersion(id, body)]));
     };
-    return createOnce(services, call, { collection: agents, input, create, toAnswer: toAgent });
+    return createOnce(call, { collection: agents, input, create, toAnswer: toAgent });
   });
 
   route("GET", "/agents", { query: ListAgents }, async ({ tenant, query }) => {
@@ -79,18 +68,14 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
       return toAgent(updated);
     };
     const toAnswer = async (version: Document<AgentBody>) => toAgentOf(await agents.get(tenant, id), version);
-    return createOnce(services, call, { collection: versions, input, create, toAnswer });
+    return createOnce(call, { collection: versions, input, create, toAnswer });
   });
 
-  route("POST", "/agents/:id/archive", {}, async ({ tenant, param }) => {
-    const archived = await agents.update(tenant, param("id"), ({ body }) => {
-      if (body.archived_at !== null) return undefined;
-      return { replace: { body: { ...body, archived_at: toTimestamp(Date.now()) }, archived: true } };
-    });
-    return toAgent(archived);
-  });
+  route("POST", "/agents/:id/archive", {}, async ({ tenant, param }) =>
+    toAgent(await agents.update(tenant, param("id"), ({ body }) => toArchived(body))),
+  );
 
-  route("GET", "/agents/:id/versions", { query: ListVersions }, async ({ tenant, query, param }) => {
+  route("GET", "/agents/:id/versions", { query: params.ListQuery }, async ({ tenant, query, param }) => {
     const agent = await agents.get(tenant, param("id"));
     const page = await versions.page(tenant, query, { parent: agent.id });
     return toList(page, (version) => toAgentOf(agent, version));
@@ -111,13 +96,8 @@ export async function readAgent(
 }
 
 function toVersion(agent: string, body: AgentBody) {
-  return {
-    op: "create",
-    kind: "agent_version",
-    id: `${agent}.${body.version}`,
-    parent: agent,
-    body,
-  } as const;
+  const id = `${agent}.${body.version}`;
+  return { op: "create", kind: "agent_version", id, parent: agent, body } as const;
 }
 
 /** A version has the creation time of its agent, and is archived with it. */

@@ -1,5 +1,3 @@
-import { z } from "zod";
-import type { Document } from "../../../catalog/port.ts";
 import { SluiceError } from "../../../contract/index.ts";
 import {
   CreateEnvironment,
@@ -10,27 +8,19 @@ import {
   UpdateEnvironment,
   updateEnvironmentBody,
 } from "../../../dialects/anthropic/resources/environment.ts";
-import { refuse, toTimestamp } from "../../../dialects/anthropic/resources/resource.ts";
+import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import { refuseUnknownHosts } from "../../../sessions/hosts.ts";
-import { toList } from "../collections.ts";
-import { createId } from "../ids.ts";
-import * as params from "../query.ts";
-import { assertReachable } from "../tenant-network.ts";
+import { toArchived, toList } from "../collections.ts";
+import { createId } from "../dialect.ts";
 import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
-import type { AnthropicServices, Route } from "../route.ts";
+import * as params from "../query.ts";
+import type { AnthropicServices, Route, TenantScope } from "../route.ts";
 import { forgetSession } from "../sessions/record.ts";
-
-const ListEnvironments = z.object({
-  limit: params.limitOf(20),
-  page: params.page,
-  include_archived: params.flag,
-});
+import { assertReachable } from "../tenant-network.ts";
 
 /** Names are unique among environments that are not archived. */
 export function mountEnvironments(route: Route, services: AnthropicServices): void {
-  const { catalog, collections } = services;
-  const { environments } = collections;
-  const { kind } = environments;
+  const { environments } = services.collections;
 
   route("POST", "/environments", { body: CreateEnvironment }, (call) => {
     const { tenant, body: input } = call;
@@ -38,15 +28,13 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
       const body = createEnvironmentBody(input);
       assertHosts(tenant, body);
       const id = createId("environment");
-      const [made] = await catalog.write(tenant, [
-        { op: "create", kind, id, body, labels, uniqueKey: body.name },
-      ]);
-      return toEnvironment(made as Document<EnvironmentBody>);
+      const document = { id, body, labels, uniqueKey: body.name };
+      return toEnvironment(await environments.create(tenant, document));
     };
-    return createOnce(services, call, { collection: environments, input, create, toAnswer: toEnvironment });
+    return createOnce(call, { collection: environments, input, create, toAnswer: toEnvironment });
   });
 
-  route("GET", "/environments", { query: ListEnvironments }, async ({ tenant, query }) =>
+  route("GET", "/environments", { query: params.ArchivableListQuery }, async ({ tenant, query }) =>
     toList(await environments.page(tenant, query, { archived: query.include_archived }), toEnvironment),
   );
 
@@ -64,23 +52,22 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
   });
 
   route("POST", "/environments/:id/archive", {}, async ({ tenant, param }) => {
-    const archived = await environments.update(tenant, param("id"), ({ body }) => {
-      if (body.archived_at !== null) return undefined;
-      const archived_at = toTimestamp(Date.now());
-      return { replace: { body: { ...body, archived_at }, archived: true, uniqueKey: null } };
-    });
+    const id = param("id");
+    const archived = await environments.update(tenant, id, ({ body }) =>
+      toArchived(body, { uniqueKey: null }),
+    );
     return toEnvironment(archived);
   });
 
-  route("DELETE", "/environments/:id", {}, ({ c, tenant, param }) =>
+  route("DELETE", "/environments/:id", {}, ({ c, scope, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "environment_deleted" }, async () => {
       const { id } = await environments.get(tenant, param("id"));
-      const session = await findSessionIn(services, tenant, id);
+      const session = await findSessionIn(scope, id);
       if (session !== undefined)
         throw refuse(
           `The session ${session} uses the environment. Delete the environment's sessions first, or archive it: its sessions continue, and no new one starts in it.`,
         );
-      await catalog.write(tenant, [{ op: "remove", kind, id }]);
+      await environments.remove(tenant, id);
     }),
   );
 }
@@ -97,16 +84,12 @@ function assertHosts(tenant: string, { config }: EnvironmentBody): void {
 }
 
 /** A session of this environment. Records of sessions that other dialects have deleted are removed on the way. */
-async function findSessionIn(
-  services: AnthropicServices,
-  tenant: string,
-  environment_id: string,
-): Promise<string | undefined> {
+async function findSessionIn(scope: TenantScope, environment_id: string): Promise<string | undefined> {
   const query = { labels: { environment_id }, archived: true, limit: 1 };
   for (;;) {
-    const [session] = await services.collections.sessions.list(tenant, query);
+    const [session] = await scope.collections.sessions.list(scope.tenant, query);
     if (!session || session.body.making) return session?.id;
-    if (await services.engine.log.find(session.id)) return session.id;
-    await forgetSession(services, tenant, session.id);
+    if (await scope.engine.log.find(session.id)) return session.id;
+    await forgetSession(scope, session.id);
   }
 }

@@ -14,10 +14,10 @@ import { refuse, toTimestamp } from "../../../dialects/anthropic/resources/resou
 import { readField, readParts } from "../../body/multipart.ts";
 import { streamBody } from "../../body/read.ts";
 import type { Collection } from "../collections.ts";
-import { createId } from "../ids.ts";
+import { createId } from "../dialect.ts";
+import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
 import type { Page } from "../page.ts";
 import * as params from "../query.ts";
-import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
 import type { AnthropicCall, AnthropicServices, Route } from "../route.ts";
 import { collectOutputs } from "./outputs.ts";
 
@@ -26,8 +26,7 @@ const MAX_IDS = 100;
 const FORM_BYTES = 1024 * 1024;
 
 const ListFiles = z.object({
-  limit: params.limitOf(20),
-  page: params.page,
+  ...params.ListQuery.shape,
   ids: params.listOf(z.string()),
   scope_id: params.text,
   after_id: params.text,
@@ -43,21 +42,20 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
     const { held, ...file } = await readUpload(c, catalog, limits.upload);
     try {
       const create = async (labels: Labels): Promise<FileMetadata> => {
-        const [made] = await catalog.write(tenant, [{ ...createFileDocument(file), labels }]);
-        return toFileMetadata(made as Document<FileBody>);
+        return toFileMetadata(await files.create(tenant, { ...createFileDocument(file), labels }));
       };
       // The boundary of a form differs in a resend, so the content identifies it.
       const { filename, mimeType, content, expiresInSeconds } = file;
       const input = { filename, mimeType, hash: content.hash, expiresInSeconds };
-      return await createOnce(services, call, { collection: files, input, create, toAnswer: toFileMetadata });
+      return await createOnce(call, { collection: files, input, create, toAnswer: toFileMetadata });
     } finally {
       await held.release();
     }
   });
 
-  route("GET", "/files", { query: ListFiles }, async ({ tenant, query, c }) => {
+  route("GET", "/files", { query: ListFiles }, async ({ scope, tenant, query, c }) => {
     const { ids, scope_id } = query;
-    if (scope_id !== undefined) await collectOutputs(services, tenant, scope_id);
+    if (scope_id !== undefined) await collectOutputs(scope, scope_id);
     if (ids) {
       const wanted = [...new Set(ids)];
       if (wanted.length > MAX_IDS) throw refuse(`ids: at most ${MAX_IDS} are allowed.`);
@@ -96,7 +94,7 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
   route("DELETE", "/files/:id", {}, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "file_deleted" }, async () => {
       const { id } = await files.get(tenant, param("id"));
-      await catalog.write(tenant, [{ op: "remove", kind: files.kind, id }]);
+      await files.remove(tenant, id);
     }),
   );
 }

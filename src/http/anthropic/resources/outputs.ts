@@ -2,8 +2,8 @@ import type { Document } from "../../../catalog/port.ts";
 import { SluiceError } from "../../../contract/index.ts";
 import { type FileBody, toMimeType } from "../../../dialects/anthropic/resources/file.ts";
 import type { Engine } from "../../../sessions/port.ts";
-import { createId } from "../ids.ts";
-import type { AnthropicServices } from "../route.ts";
+import { createId } from "../dialect.ts";
+import type { TenantScope } from "../route.ts";
 
 type SandboxFiles = Awaited<ReturnType<Engine["files"]>>;
 type FileEntry = Awaited<ReturnType<SandboxFiles["stat"]>>;
@@ -12,24 +12,20 @@ const OUTPUTS = "/mnt/session/outputs";
 const MAX_OUTPUTS = 100;
 
 /** Copies the agent's output files into the catalog. A file keeps its id while its path exists. */
-export async function collectOutputs(
-  services: AnthropicServices,
-  tenant: string,
-  session: string,
-): Promise<void> {
-  const { engine, locks, collections } = services;
+export async function collectOutputs(scope: TenantScope, session: string): Promise<void> {
+  const { engine, locks, collections } = scope;
   const info = await engine.info(session).catch(() => undefined);
   // A session without events has no sandbox, and a list of files must not create one.
-  if (!info || info.eventCount === 0 || !(await collections.sessions.find(tenant, session))) return;
+  if (!info || info.eventCount === 0 || !(await collections.sessions.find(scope.tenant, session))) return;
   await locks.run(`outputs ${session}`, async () => {
     const files = await engine.files(session).catch(undefinedIfRefused);
     if (!files) return;
-    const known = await collections.files.list(tenant, { parent: session, limit: 10_000 });
+    const known = await collections.files.list(scope.tenant, { parent: session, limit: 10_000 });
     const outputs = known.filter(({ labels }) => labels["output"] !== undefined);
     for (const entry of await readOutputs(files, OUTPUTS)) {
       const before = outputs.find(({ labels }) => labels["output"] === entry.path);
       if (before?.labels["stamp"] === stampOf(entry)) continue;
-      await storeOutput(services, tenant, { session, files, entry, before });
+      await storeOutput(scope, { session, files, entry, before });
     }
   });
 }
@@ -55,8 +51,7 @@ interface Output {
 }
 
 async function storeOutput(
-  { catalog, collections, limits }: AnthropicServices,
-  tenant: string,
+  { catalog, collections, limits, tenant }: TenantScope,
   { session, files, entry, before }: Output,
 ): Promise<void> {
   if (entry.size > limits.upload) return;

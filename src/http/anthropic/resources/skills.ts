@@ -15,9 +15,9 @@ import {
 import { readField, readParts } from "../../body/multipart.ts";
 import { streamBody } from "../../body/read.ts";
 import { toList } from "../collections.ts";
-import { createId } from "../ids.ts";
-import * as params from "../query.ts";
+import { createId } from "../dialect.ts";
 import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
+import * as params from "../query.ts";
 import type { AnthropicCall, AnthropicServices, Route } from "../route.ts";
 import { toZip } from "./zip.ts";
 
@@ -25,8 +25,7 @@ import { toZip } from "./zip.ts";
 const MAX_BYTES = 30 * 1024 * 1024;
 const MAX_FILES = 500;
 
-const ListSkills = z.object({ limit: params.limitOf(20), page: params.page, source: params.text });
-const ListVersions = z.object({ limit: params.limitOf(20), page: params.page });
+const ListSkills = z.object({ ...params.ListQuery.shape, source: params.text });
 
 export function mountSkills(route: Route, services: AnthropicServices): void {
   const { catalog, collections } = services;
@@ -51,13 +50,10 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
         const { name } = upload.version;
         const display_name = upload.displayName ?? name;
         const body: SkillBody = { display_name, name, latest_version_id: version };
-        const [skill] = await catalog.write(call.tenant, [
-          { op: "create", kind: skills.kind, id, body, labels },
-          toNewVersion(id, version, upload),
-        ]);
-        return toSkill(skill as Document<SkillBody>);
+        const also = [toNewVersion(id, version, upload)];
+        return toSkill(await skills.create(call.tenant, { id, body, labels }, also));
       };
-      return createOnce(services, call, { collection: skills, input: upload, create, toAnswer: toSkill });
+      return createOnce(call, { collection: skills, input: upload, create, toAnswer: toSkill });
     }),
   );
 
@@ -73,7 +69,7 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
   route("DELETE", "/skills/:id", {}, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "skill_deleted" }, async () => {
       const { id } = await skills.get(tenant, param("id"));
-      await catalog.write(tenant, [{ op: "remove", kind: skills.kind, id, children: true }]);
+      await skills.remove(tenant, id, { children: true });
     }),
   );
 
@@ -94,7 +90,7 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
         });
         return toSkillVersion(await versions.get(tenant, version));
       };
-      return createOnce(services, call, {
+      return createOnce(call, {
         collection: versions,
         input: upload,
         create,
@@ -103,7 +99,7 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
     });
   });
 
-  route("GET", "/skills/:id/versions", { query: ListVersions }, async ({ tenant, query, param }) => {
+  route("GET", "/skills/:id/versions", { query: params.ListQuery }, async ({ tenant, query, param }) => {
     const { id } = await skills.get(tenant, param("id"));
     return toList(await versions.page(tenant, query, { parent: id }), toSkillVersion);
   });

@@ -6,7 +6,7 @@ import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import { type SessionBody, toStatus } from "../../../dialects/anthropic/resources/session.ts";
 import { readKept } from "../../../log/port.ts";
 import { DEFAULT_TENANT, isWorkspace, SYSTEM_TENANT } from "../../auth.ts";
-import type { AnthropicServices } from "../route.ts";
+import type { AnthropicServices, TenantScope } from "../route.ts";
 
 /** A session of this dialect: its state in the log, and its document. */
 export interface SessionRecord {
@@ -18,23 +18,19 @@ export interface SessionRecord {
   readonly document?: Document<SessionBody>;
 }
 
-export async function readRecord(
-  services: AnthropicServices,
-  tenant: string,
-  id: string,
-): Promise<SessionRecord> {
-  const { collections, engine } = services;
-  const document = await collections.sessions.find(tenant, id);
+export async function readRecord(scope: TenantScope, id: string): Promise<SessionRecord> {
+  const { collections, engine } = scope;
+  const document = await collections.sessions.find(scope.tenant, id);
   if (document) {
-    const info = await find(services, document.id);
-    if (info) return { session: document.id, info, body: await settle(services, document), document };
+    const info = await find(scope, document.id);
+    if (info) return { session: document.id, info, body: await settle(scope, document), document };
     // The session was deleted by another dialect, or by a server that crashed before it removed the document.
-    if (!document.body.making) await forgetSession(services, tenant, document.id);
+    if (!document.body.making) await forgetSession(scope, document.id);
     throw notFound(id);
   }
-  if (tenant !== DEFAULT_TENANT) throw notFound(id);
+  if (scope.tenant !== DEFAULT_TENANT) throw notFound(id);
   for (const session of fromSessionId(id)) {
-    const info = await find(services, session);
+    const info = await find(scope, session);
     const row = info && (await engine.log.find(session));
     if (info && row) return { session, info, body: toForeignBody(row.spec, info) };
   }
@@ -42,14 +38,10 @@ export async function readRecord(
 }
 
 /** The record of a session that may be changed. Throws for an archived one. */
-export async function readOpenRecord(
-  services: AnthropicServices,
-  tenant: string,
-  id: string,
-): Promise<SessionRecord> {
-  const record = await readRecord(services, tenant, id);
+export async function readOpenRecord(scope: TenantScope, id: string): Promise<SessionRecord> {
+  const record = await readRecord(scope, id);
   // Such a session is older than the keys, or a server with other options created it.
-  if (isWorkspace(tenant) && record.info.sandbox === "local")
+  if (isWorkspace(scope.tenant) && record.info.sandbox === "local")
     throw refuse(
       `The session ${id} has no isolated sandbox, which a workspace needs. Create another session.`,
     );
@@ -58,23 +50,22 @@ export async function readOpenRecord(
 }
 
 /** Removes the documents of a session: its record, its files, its work and its callback run. */
-export async function forgetSession(services: AnthropicServices, tenant: string, id: string): Promise<void> {
-  const { catalog, collections } = services;
+export async function forgetSession(scope: TenantScope, id: string): Promise<void> {
+  const { catalog, collections } = scope;
   const { callbackRuns } = collections;
-  if (await callbackRuns.find(SYSTEM_TENANT, id))
-    await catalog.write(SYSTEM_TENANT, [{ op: "remove", kind: callbackRuns.kind, id }]);
-  if (!(await collections.sessions.find(tenant, id))) return;
-  const work = await collections.work.list(tenant, { labels: { session: id }, limit: 1000 });
-  await catalog.write(tenant, [
+  if (await callbackRuns.find(SYSTEM_TENANT, id)) await callbackRuns.remove(SYSTEM_TENANT, id);
+  if (!(await collections.sessions.find(scope.tenant, id))) return;
+  const work = await collections.work.list(scope.tenant, { labels: { session: id }, limit: 1000 });
+  await catalog.write(scope.tenant, [
     { op: "remove", kind: collections.sessions.kind, id, children: true },
     ...work.map((item) => ({ op: "remove", kind: collections.work.kind, id: item.id }) as const),
   ]);
 }
 
 /** Removes the session and its documents. */
-export async function discardSession(services: AnthropicServices, tenant: string, id: string): Promise<void> {
-  if (await services.engine.log.find(id)) await services.engine.remove(id);
-  await forgetSession(services, tenant, id);
+export async function discardSession(scope: TenantScope, id: string): Promise<void> {
+  if (await scope.engine.log.find(id)) await scope.engine.remove(id);
+  await forgetSession(scope, id);
 }
 
 /** Applies a pending change that the log holds already: the log is the source of truth. */

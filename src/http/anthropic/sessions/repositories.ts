@@ -8,9 +8,9 @@ import {
   toRepositoryPath,
 } from "../../../dialects/anthropic/resources/session.ts";
 import { isWorkspace } from "../../auth.ts";
-import { createId } from "../ids.ts";
+import { createId } from "../dialect.ts";
+import type { AnthropicServices, TenantScope } from "../route.ts";
 import { assertReachable } from "../tenant-network.ts";
-import type { AnthropicServices } from "../route.ts";
 import { cloneRepository, RepositoryFailure, type CloneRequest } from "./git-clone.ts";
 
 /** The checks of a repository that need no network. */
@@ -29,15 +29,14 @@ export function checkRepository(tenant: string, { url, mount_path }: RepositoryP
 
 /** A repository that cannot be cloned becomes an error event; the session begins without it. */
 export async function addRepository(
-  services: AnthropicServices,
-  tenant: string,
+  scope: TenantScope,
   { session, resource, index }: { session: string; resource: RepositoryParams; index: number },
 ): Promise<RepositoryResource> {
   const { url, checkout, authorization_token: token } = resource;
   const mount_path = resource.mount_path ?? toRepositoryPath(url);
   const key = `resource:${index}`;
-  const wanted = { url, checkout: checkout ?? undefined, token, isPublic: isWorkspace(tenant) };
-  await cloneInto(services, { session, mount_path, ...wanted, key });
+  const wanted = { url, checkout: checkout ?? undefined, token, isPublic: isWorkspace(scope.tenant) };
+  await cloneInto(scope, { session, mount_path, ...wanted, key });
   const now = toTimestamp(Date.now());
   return {
     id: createId("resource"),
@@ -52,19 +51,18 @@ export async function addRepository(
 
 /** Clones with a new token, unless the repository is there already. */
 export async function renewRepository(
-  services: AnthropicServices,
-  tenant: string,
+  scope: TenantScope,
   { session, resource, token }: { session: string; resource: RepositoryResource; token: string },
 ): Promise<void> {
   const { url, mount_path, checkout } = resource;
-  const files = await services.engine.files(session);
+  const files = await scope.engine.files(session);
   const isThere = await files.stat(mount_path).then(
     () => true,
     () => false,
   );
   if (isThere) return;
-  const wanted = { url, checkout: checkout ?? undefined, token, isPublic: isWorkspace(tenant) };
-  await cloneInto(services, { session, mount_path, ...wanted });
+  const wanted = { url, checkout: checkout ?? undefined, token, isPublic: isWorkspace(scope.tenant) };
+  await cloneInto(scope, { session, mount_path, ...wanted });
 }
 
 interface Target extends CloneRequest {

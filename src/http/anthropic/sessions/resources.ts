@@ -9,39 +9,39 @@ import {
   type SessionResource,
   UPLOADS,
 } from "../../../dialects/anthropic/resources/session.ts";
-import { createId } from "../ids.ts";
+import { createId } from "../dialect.ts";
+import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
 import { readPage } from "../page.ts";
 import * as params from "../query.ts";
-import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
 import { readContent, createFileDocument } from "../resources/files.ts";
-import type { AnthropicServices, Route } from "../route.ts";
+import type { AnthropicServices, Route, TenantScope } from "../route.ts";
 import { readOpenRecord, readRecord } from "./record.ts";
 import { addRepository, checkRepository, renewRepository } from "./repositories.ts";
 
-const ListResources = z.object({ limit: params.limitOf(20), page: params.page });
 const UpdateResource = z.object({ authorization_token: z.string().min(1) });
 
 export function mountSessionResources(route: Route, services: AnthropicServices): void {
   const { engine, collections } = services;
+  const path = "/sessions/:id/resources";
 
-  route("POST", "/sessions/:id/resources", { body: FileResourceParams }, (call) => {
-    const { tenant, body: input, param } = call;
+  route("POST", path, { body: FileResourceParams }, (call) => {
+    const { scope, body: input, param } = call;
     const create = async (labels: Labels): Promise<SessionResource> => {
-      const { session } = await readOpenRecord(services, tenant, param("id"));
-      await sessionResources.check(services, tenant, [input]);
-      return addFileResource(services, tenant, { session, resource: input, labels });
+      const { session } = await readOpenRecord(scope, param("id"));
+      await sessionResources.check(scope, [input]);
+      return addFileResource(scope, { session, resource: input, labels });
     };
     const toAnswer = async (copy: Document<FileBody>): Promise<SessionResource> => {
-      const { body } = await readRecord(services, tenant, param("id"));
+      const { body } = await readRecord(scope, param("id"));
       const added = body.resources.find((one) => one.type === "file" && one.file_id === copy.id);
       if (added) return added;
       throw noResource(copy.id);
     };
-    return createOnce(services, call, { collection: collections.files, input, create, toAnswer });
+    return createOnce(call, { collection: collections.files, input, create, toAnswer });
   });
 
-  route("GET", "/sessions/:id/resources", { query: ListResources }, async ({ tenant, query, param }) => {
-    const { session, body } = await readRecord(services, tenant, param("id"));
+  route("GET", path, { query: params.ListQuery }, async ({ scope, query, param }) => {
+    const { session, body } = await readRecord(scope, param("id"));
     const placed = body.resources.map((resource, at) => ({ resource, at }));
     const page = await readPage(
       { list: `resources ${session}`, order: "asc", ...query },
@@ -56,32 +56,26 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
     return { data: page.items.map(({ resource }) => resource), next_page: page.next_page };
   });
 
-  route("GET", "/sessions/:id/resources/:resource", {}, async ({ tenant, param }) => {
-    const { body } = await readRecord(services, tenant, param("id"));
+  route("GET", `${path}/:resource`, {}, async ({ scope, param }) => {
+    const { body } = await readRecord(scope, param("id"));
     return find(body.resources, param("resource"));
   });
 
-  route(
-    "POST",
-    "/sessions/:id/resources/:resource",
-    { body: UpdateResource },
-    async ({ tenant, body: given, param }) => {
-      const { session, body } = await readOpenRecord(services, tenant, param("id"));
-      const resource = find(body.resources, param("resource"));
-      if (resource.type !== "github_repository")
-        throw refuse("authorization_token: only a github_repository has one.");
-      const updated = { ...resource, updated_at: toTimestamp(Date.now()) };
-      await renewRepository(services, tenant, { session, resource, token: given.authorization_token });
-      const change = (all: Resources): Resources =>
-        all.map((one) => (one.id === resource.id ? updated : one));
-      await rewrite(services, tenant, session, { change });
-      return updated;
-    },
-  );
+  route("POST", `${path}/:resource`, { body: UpdateResource }, async ({ scope, body: given, param }) => {
+    const { session, body } = await readOpenRecord(scope, param("id"));
+    const resource = find(body.resources, param("resource"));
+    if (resource.type !== "github_repository")
+      throw refuse("authorization_token: only a github_repository has one.");
+    const updated = { ...resource, updated_at: toTimestamp(Date.now()) };
+    await renewRepository(scope, { session, resource, token: given.authorization_token });
+    const change = (all: Resources): Resources => all.map((one) => (one.id === resource.id ? updated : one));
+    await rewrite(scope, session, { change });
+    return updated;
+  });
 
-  route("DELETE", "/sessions/:id/resources/:resource", {}, ({ c, tenant, param }) =>
+  route("DELETE", `${path}/:resource`, {}, ({ c, scope, tenant, param }) =>
     removeOnce(c, { id: param("resource"), type: "session_resource_deleted" }, async () => {
-      const { session, body } = await readOpenRecord(services, tenant, param("id"));
+      const { session, body } = await readOpenRecord(scope, param("id"));
       const resource = find(body.resources, param("resource"));
       const files = await engine.files(session);
       await files.remove(resource.mount_path, { recursive: true }).catch(() => {});
@@ -89,52 +83,45 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
       const copy = resource.type === "file" && (await collections.files.find(tenant, resource.file_id));
       const also = copy ? [{ op: "remove", kind, id: copy.id } as const] : [];
       const without = (all: Resources): Resources => all.filter(({ id }) => id !== resource.id);
-      await rewrite(services, tenant, session, { change: without, also });
+      await rewrite(scope, session, { change: without, also });
     }),
   );
 }
 
 /** The files and repositories of a new session: checked before it is created, then copied into its sandbox. */
 export const sessionResources = {
-  async check(
-    services: AnthropicServices,
-    tenant: string,
-    resources: readonly ResourceParams[],
-  ): Promise<readonly ResourceParams[]> {
+  async check(scope: TenantScope, resources: readonly ResourceParams[]): Promise<void> {
     for (const resource of resources) {
       if (resource.type !== "file") {
-        checkRepository(tenant, resource);
+        checkRepository(scope.tenant, resource);
         continue;
       }
-      const { body } = await services.collections.files.get(tenant, resource.file_id);
-      await readContent(services.catalog, body);
+      const { body } = await scope.collections.files.get(scope.tenant, resource.file_id);
+      await readContent(scope.catalog, body);
     }
-    return resources;
   },
 
   /** `index` is the position among the resources of the request. */
   async add(
-    services: AnthropicServices,
-    tenant: string,
+    scope: TenantScope,
     { session, resource, index }: { session: string; resource: ResourceParams; index: number },
   ): Promise<void> {
     if (resource.type === "file") {
-      await addFileResource(services, tenant, { session, resource });
+      await addFileResource(scope, { session, resource });
       return;
     }
-    const added = await addRepository(services, tenant, { session, resource, index });
-    await rewrite(services, tenant, session, { change: (all) => [...all, added] });
+    const added = await addRepository(scope, { session, resource, index });
+    await rewrite(scope, session, { change: (all) => [...all, added] });
   },
 };
 
 /** The session gets its own copy, which outlives the uploaded file. */
 async function addFileResource(
-  services: AnthropicServices,
-  tenant: string,
+  scope: TenantScope,
   { session, resource, labels }: { session: string; resource: FileResourceParams; labels?: Labels },
 ): Promise<SessionResource> {
-  const { catalog, engine, collections } = services;
-  const { body } = await collections.files.get(tenant, resource.file_id);
+  const { catalog, engine, collections } = scope;
+  const { body } = await collections.files.get(scope.tenant, resource.file_id);
   const content = await readContent(catalog, body);
   const copy = createFileDocument({
     filename: body.filename,
@@ -155,15 +142,14 @@ async function addFileResource(
     updated_at: now,
   };
   const also = [{ ...copy, ...(labels && { labels }) }];
-  await rewrite(services, tenant, session, { change: (all) => [...all, added], also });
+  await rewrite(scope, session, { change: (all) => [...all, added], also });
   return added;
 }
 
 type Resources = readonly SessionResource[];
 
 async function rewrite(
-  { collections }: AnthropicServices,
-  tenant: string,
+  { collections, tenant }: TenantScope,
   session: string,
   { change, also = [] }: { change: (resources: Resources) => Resources; also?: readonly Change[] },
 ): Promise<void> {

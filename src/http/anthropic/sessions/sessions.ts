@@ -2,7 +2,6 @@ import { z } from "zod";
 import type { Document } from "../../../catalog/port.ts";
 import { SluiceError } from "../../../contract/index.ts";
 import { patchMetadata, refuse, toTimestamp } from "../../../dialects/anthropic/resources/resource.ts";
-import { toSettings, updateSessionAgent } from "../../../dialects/anthropic/resources/session-agent.ts";
 import {
   CreateSession,
   type SessionBody,
@@ -11,11 +10,12 @@ import {
   toStatus,
   UpdateSession,
 } from "../../../dialects/anthropic/resources/session.ts";
+import { toSettings, updateSessionAgent } from "../../../dialects/anthropic/resources/session-agent.ts";
+import { removeOnce } from "../idempotency.ts";
 import { readPage, type Stretch } from "../page.ts";
 import * as params from "../query.ts";
+import type { AnthropicServices, Route, TenantScope } from "../route.ts";
 import { assertReachable } from "../tenant-network.ts";
-import { removeOnce } from "../idempotency.ts";
-import type { AnthropicServices, Route } from "../route.ts";
 import { assertNoBudget, assertVaults, createSession } from "./create.ts";
 import {
   assertNotRunning,
@@ -49,11 +49,9 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
   const { engine, locks, collections } = services;
   const { sessions } = collections;
 
-  route("POST", "/sessions", { body: CreateSession }, async (call) =>
-    toWire(await createSession(services, call)),
-  );
+  route("POST", "/sessions", { body: CreateSession }, async (call) => toWire(await createSession(call)));
 
-  route("GET", "/sessions", { query: ListSessions }, async ({ tenant, query }) => {
+  route("GET", "/sessions", { query: ListSessions }, async ({ scope, tenant, query }) => {
     const { order = "desc", limit, page, statuses } = query;
     const matchesNone = query.deployment_id !== undefined || query.memory_store_id !== undefined;
     const labels = {
@@ -67,7 +65,7 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
       for (let from = after; found.length < wanted;) {
         const documents = await sessions.list(tenant, { ...filter, order, after: from, limit: STRIDE });
         for (const document of documents) {
-          const listed = await readListed(services, tenant, document);
+          const listed = await readListed(scope, document);
           if (listed && (statuses === undefined || statuses.includes(toStatus(listed.info))))
             found.push(listed);
           if (found.length === wanted) break;
@@ -82,50 +80,44 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
     return { data: items.map(toWire), next_page, prev_page };
   });
 
-  route("GET", "/sessions/:id", {}, async ({ tenant, param }) =>
-    toWire(await readRecord(services, tenant, param("id"))),
-  );
+  route("GET", "/sessions/:id", {}, async ({ scope, param }) => toWire(await readRecord(scope, param("id"))));
 
-  route("POST", "/sessions/:id", { body: UpdateSession }, async ({ tenant, body: given, param }) =>
+  route("POST", "/sessions/:id", { body: UpdateSession }, async ({ scope, body: given, param }) =>
     // Locked: a patch applies to the result of the one before.
     locks.run(`update ${param("id")}`, async () => {
-      const record = await readOpenRecord(services, tenant, param("id"));
-      return toWire(await updateSession(services, tenant, { record, given }));
+      const record = await readOpenRecord(scope, param("id"));
+      return toWire(await updateSession(scope, { record, given }));
     }),
   );
 
-  route("POST", "/sessions/:id/archive", {}, async ({ tenant, param }) =>
+  route("POST", "/sessions/:id/archive", {}, async ({ scope, param }) =>
     locks.run(`update ${param("id")}`, async () => {
-      const record = await readRecord(services, tenant, param("id"));
-      return toWire(record.document?.archived ? record : await archiveSession(services, tenant, record));
+      const record = await readRecord(scope, param("id"));
+      return toWire(record.document?.archived ? record : await archiveSession(scope, record));
     }),
   );
 
-  route("DELETE", "/sessions/:id", {}, async ({ c, tenant, param }) =>
+  route("DELETE", "/sessions/:id", {}, async ({ c, scope, param }) =>
     removeOnce(c, { id: param("id"), type: "session_deleted" }, async () => {
-      const record = await readRecord(services, tenant, param("id"));
+      const record = await readRecord(scope, param("id"));
       assertNotRunning(record, "deleted");
       await engine.remove(record.session);
-      await forgetSession(services, tenant, record.session);
+      await forgetSession(scope, record.session);
     }),
   );
 }
 
 type Listed = SessionRecord & { readonly document: Document<SessionBody> };
 
-async function readListed(
-  services: AnthropicServices,
-  tenant: string,
-  document: Document<SessionBody>,
-): Promise<Listed | undefined> {
+async function readListed(scope: TenantScope, document: Document<SessionBody>): Promise<Listed | undefined> {
   if (document.body.making) {
     const isAbandoned = Date.now() - document.updatedAt > ABANDONED_MS;
-    if (isAbandoned) await discardSession(services, tenant, document.id);
+    if (isAbandoned) await discardSession(scope, document.id);
     return undefined;
   }
   try {
-    const info = await services.engine.info(document.id);
-    return { session: document.id, info, body: await settle(services, document), document };
+    const info = await scope.engine.info(document.id);
+    return { session: document.id, info, body: await settle(scope, document), document };
   } catch (error) {
     if (error instanceof SluiceError && error.code === "session_not_found") return undefined;
     throw error;
@@ -137,39 +129,34 @@ function toWire({ body, info, document }: SessionRecord): object {
 }
 
 /**
- * Notes the change in the document, writes the event unless the session has ended, then completes the document. A
- * repeated call completes what a crash left.
+ * Notes the change in the document, writes the event unless the session has ended, then completes the document. After
+ * a crash, a repeated call continues.
  */
-async function archiveSession(
-  services: AnthropicServices,
-  tenant: string,
-  record: SessionRecord,
-): Promise<SessionRecord> {
+async function archiveSession(scope: TenantScope, record: SessionRecord): Promise<SessionRecord> {
   const { body, info, session } = record;
   const { title, metadata, agent, archived_at = null } = body;
   const at = archived_at ?? toTimestamp(Date.now());
   if (archived_at === null) assertNotRunning(record, "archived");
   if (archived_at === null && record.document && !info.ended) {
     const pending = { after: info.eventCount, change: { archived_at: at } };
-    await rewrite(services, tenant, { record, change: { title, metadata, agent, pending } });
-    await services.engine.update(session, { archivedAt: at });
+    await rewrite(scope, { record, change: { title, metadata, agent, pending } });
+    await scope.engine.update(session, { archivedAt: at });
   }
   const change = { title, metadata, agent, archived_at: at, pending: null };
-  return rewrite(services, tenant, { record, change });
+  return rewrite(scope, { record, change });
 }
 
 async function updateSession(
-  services: AnthropicServices,
-  tenant: string,
+  scope: TenantScope,
   { record, given }: { record: SessionRecord; given: UpdateSession },
 ): Promise<SessionRecord> {
   const { body, session } = record;
   assertNoBudget(given);
-  if (given.vault_ids) await assertVaults(services, tenant, given.vault_ids);
+  if (given.vault_ids) await assertVaults(scope, given.vault_ids);
   const title = given.title === undefined ? body.title : given.title;
   const metadata = patchMetadata(body.metadata, given.metadata);
   const agent = given.agent ? updateSessionAgent(body.agent, given.agent) : body.agent;
-  assertReachable.servers(tenant, agent.mcp_servers);
+  assertReachable.servers(scope.tenant, agent.mcp_servers);
   if (given.agent) assertNotRunning(record, "given other tools");
   const change = {
     ...(given.title === undefined ? {} : { title }),
@@ -181,34 +168,32 @@ async function updateSession(
       const { settings: _, ...visible } = change;
       const pending = { after: record.info.eventCount, change: visible };
       const { title, metadata, agent } = body;
-      if (record.document)
-        await rewrite(services, tenant, { record, change: { title, metadata, agent, pending } });
-      await services.engine.update(session, change);
+      if (record.document) await rewrite(scope, { record, change: { title, metadata, agent, pending } });
+      await scope.engine.update(session, change);
     }
   } catch (error) {
     const isBusy = error instanceof SluiceError && error.code === "session_busy";
     throw isBusy ? refuse(error.message) : error;
   }
   const vault_ids = given.vault_ids ?? body.vault_ids;
-  return rewrite(services, tenant, { record, change: { title, metadata, agent, vault_ids, pending: null } });
+  return rewrite(scope, { record, change: { title, metadata, agent, vault_ids, pending: null } });
 }
 
 /** Changes the document, and returns the new record. */
 async function rewrite(
-  services: AnthropicServices,
-  tenant: string,
+  scope: TenantScope,
   { record, change }: { record: SessionRecord; change: Partial<SessionBody> },
 ): Promise<SessionRecord> {
-  const { sessions } = services.collections;
+  const { sessions } = scope.collections;
   if (!record.document) {
     const id = record.session;
     if (change.archived_at)
       throw refuse("A session of another dialect cannot be archived. Delete it instead.");
-    return readRecord(services, tenant, id);
+    return readRecord(scope, id);
   }
-  const document = await sessions.update(tenant, record.document.id, ({ body }) => ({
+  const document = await sessions.update(scope.tenant, record.document.id, ({ body }) => ({
     replace: { body: { ...body, ...change }, ...(change.archived_at ? { archived: true } : {}) },
   }));
-  const info = await services.engine.info(record.session);
+  const info = await scope.engine.info(record.session);
   return { session: record.session, info, body: document.body, document };
 }

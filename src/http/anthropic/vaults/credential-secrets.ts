@@ -141,7 +141,7 @@ export interface HttpAnswer {
 }
 
 interface CallOptions {
-  /** Secrets of a workspace go to hosts of the internet alone. */
+  /** Secrets of a workspace go only to public hosts. */
   readonly tenant: string;
   readonly secrets: CredentialSecrets;
   readonly signal?: AbortSignal;
@@ -152,7 +152,7 @@ interface CallOptions {
 const TIMEOUT_MS = 10_000;
 const MAX_BODY = 4096;
 
-/** Undefined without a response. Redirects are not followed: the secrets are for this address alone. */
+/** Undefined without a response. Redirects are not followed: the secrets are for this address only. */
 export async function callWith(
   url: string,
   init: RequestInit,

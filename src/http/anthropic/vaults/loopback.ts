@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { dirname } from "node:path";
 import type { Catalog } from "../../../catalog/port.ts";
-import { readSigningKey } from "../signing-key.ts";
+import { readSigningKey } from "../collections.ts";
 
 export interface LoopbackOptions {
   readonly catalog: Catalog;

@@ -30,7 +30,7 @@ const MAX_BODY_BYTES = 32 * 1024 * 1024;
 
 /**
  * Relays the requests of agents to the MCP servers of their vaults, and adds the credential to each request. So no
- * sandbox ever holds a credential, and a changed one applies at once. The agent's own token is valid for the relay alone.
+ * sandbox ever holds a credential, and a changed one applies at once. The agent's own token is valid only for the relay.
  */
 export function createMcpRelay(options: McpRelayOptions): McpRelay {
   const { catalog, folder } = options;
@@ -90,7 +90,7 @@ async function relay(
     fetcherOf(record.tenant)(server.url, {
       method: request.method ?? "GET",
       headers: toHeaders(request, token),
-      // Redirects are not followed, so that the credential reaches this address alone.
+      // Redirects are not followed, so that the credential reaches only this address.
       redirect: "manual",
       signal: abort.signal,
       ...(body.length > 0 && { body }),
@@ -133,7 +133,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer<ArrayBuffer> |
   return Buffer.concat(chunks);
 }
 
-/** Headers of one connection, or of the agent's side alone. */
+/** Headers of one connection, or of the agent's side only. */
 const NOT_PASSED: ReadonlySet<string> = new Set([
   "authorization",
   "connection",

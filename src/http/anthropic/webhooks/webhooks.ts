@@ -3,8 +3,7 @@ import type { EventType } from "../../../contract/index.ts";
 import { WEBHOOK_EVENTS } from "../../../dialects/anthropic/webhook.ts";
 import type { EventLog } from "../../../log/port.ts";
 import { type Logger, stderrLogger } from "../../context.ts";
-import { Delivery } from "./delivery.ts";
-import { Cursors } from "./cursors.ts";
+import { Cursors, Delivery } from "./delivery.ts";
 import { Endpoint, PATIENCE, type Patience, type WebhookStats, withoutSecrets } from "./endpoint.ts";
 
 export interface WebhooksOptions {
@@ -30,7 +29,7 @@ const MAX_MOVED = 10_000;
 /** How often the active sessions are read: another process may write to the same log. */
 const LOOK_MS = 10_000;
 
-/** Reports events of sessions to the endpoints, at least once, from the log alone and without a queue. */
+/** Reports events of sessions to the endpoints, at least once, from the log and without a queue. */
 export function createWebhooks(options: WebhooksOptions): Webhooks {
   const stats: WebhookStats = { delivered: 0, failed: 0, givenUp: 0 };
   const abort = new AbortController();
@@ -150,7 +149,7 @@ class Dispatcher {
       };
       const { atMostMs } = options;
       const timer = atMostMs === undefined ? undefined : setTimeout(done, atMostMs);
-      // After a failure only time helps, not a change.
+      // After a failure the wait ends by time only.
       if (atMostMs === undefined) this.#wake = done;
       this.#signal.addEventListener("abort", done);
       if (this.#signal.aborted || (atMostMs === undefined && this.#moved.size > 0)) done();

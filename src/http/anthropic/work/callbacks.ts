@@ -11,9 +11,9 @@ import { parseBody } from "../../body/json.ts";
 import { readBody } from "../../body/read.ts";
 import type { AppEnv } from "../../context.ts";
 import type { Meter } from "../../meter.ts";
+import { readSigningKey } from "../collections.ts";
 import type { AnthropicServices, Route } from "../route.ts";
 import { readOpenRecord } from "../sessions/record.ts";
-import { readSigningKey } from "../signing-key.ts";
 
 /** Small, as a body is held in memory before its sender is known. */
 const MAX_BYTES = 1024 * 1024;
@@ -23,8 +23,8 @@ const TOLERANCE_MS = 5 * 60_000;
 export function mountCallbacks(route: Route, services: AnthropicServices): void {
   const { catalog, engine, limits, meter } = services;
 
-  route("POST", "/sessions/:id/callbacks/register", {}, async ({ tenant, param }) => {
-    const { session, info } = await readOpenRecord(services, tenant, param("id"));
+  route("POST", "/sessions/:id/callbacks/register", {}, async ({ scope, tenant, param }) => {
+    const { session, info } = await readOpenRecord(scope, param("id"));
     const run_id = `run_${randomBytes(16).toString("hex")}`;
     const { createdAt } = info;
     await takeOver(services, session, { run_id, owner: tenant, session_created_at: createdAt });
@@ -42,7 +42,7 @@ export function mountCallbacks(route: Route, services: AnthropicServices): void 
     if (!isTimely(headers)) throw refused(meter, "expired");
 
     const { run_id, events } = parseWith(Callback, parseBody(bytes), "body");
-    const { info } = await readOpenRecord(services, run.body.owner, session);
+    const { info } = await readOpenRecord({ ...services, tenant: run.body.owner }, session);
     if (run_id !== run.body.run_id || info.createdAt !== createdAt) {
       meter.callbacksRefused.stale_run += 1;
       return { type: "callback", accepted: 0, duplicate: false, ignored: true };
@@ -90,15 +90,14 @@ const REFUSALS = {
 
 /** Replaces an earlier registration, whose reports are ignored from now on. */
 function takeOver(
-  { catalog, locks, collections }: AnthropicServices,
+  { locks, collections: { callbackRuns } }: AnthropicServices,
   session: string,
   body: CallbackRunBody,
 ): Promise<void> {
   return locks.run(`callbacks ${session}`, async () => {
-    const { callbackRuns } = collections;
     if (await callbackRuns.find(SYSTEM_TENANT, session))
       return void (await callbackRuns.update(SYSTEM_TENANT, session, () => ({ replace: { body } })));
-    await catalog.write(SYSTEM_TENANT, [{ op: "create", kind: callbackRuns.kind, id: session, body }]);
+    await callbackRuns.create(SYSTEM_TENANT, { id: session, body });
   });
 }
 

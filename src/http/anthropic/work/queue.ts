@@ -9,8 +9,8 @@ import {
   type WorkBody,
   type WorkState,
 } from "../../../dialects/anthropic/resources/work.ts";
-import { createId } from "../ids.ts";
-import type { AnthropicServices } from "../route.ts";
+import { createId } from "../dialect.ts";
+import type { TenantScope } from "../route.ts";
 
 const MAX_LISTED = 100;
 const POLL_MS = 100;
@@ -22,8 +22,7 @@ interface Job {
 
 /** Queues work for a session, unless some is open already. */
 export async function queueWork(
-  { catalog, collections, locks }: AnthropicServices,
-  tenant: string,
+  { collections, locks, tenant }: TenantScope,
   { session, environment }: Job,
 ): Promise<void> {
   await locks.run(`work ${session}`, async () => {
@@ -33,20 +32,17 @@ export async function queueWork(
     }
     const [id, body] = [createId("work"), newWork(session)];
     const labels = { session, state: body.state };
-    await catalog.write(tenant, [
-      { op: "create", kind: collections.work.kind, id, parent: environment, body, labels },
-    ]);
+    await collections.work.create(tenant, { id, parent: environment, body, labels });
   });
 }
 
 /** Claims the oldest open work; undefined if there is none in time. */
 export async function claimWork(
-  services: AnthropicServices,
-  tenant: string,
+  scope: TenantScope,
   { environment, blockMs, reclaimMs, signal }: Claim,
 ): Promise<Document<WorkBody> | undefined> {
   for (const deadline = performance.now() + blockMs; ;) {
-    const claimed = await claimNow(services, tenant, { environment, reclaimMs });
+    const claimed = await claimNow(scope, { environment, reclaimMs });
     if (claimed || performance.now() + POLL_MS > deadline || signal.aborted) return claimed;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
@@ -61,8 +57,7 @@ export interface Claim {
 }
 
 async function claimNow(
-  { catalog, collections }: AnthropicServices,
-  tenant: string,
+  { catalog, collections, tenant }: TenantScope,
   { environment, reclaimMs }: Pick<Claim, "environment" | "reclaimMs">,
 ): Promise<Document<WorkBody> | undefined> {
   const now = Date.now();
@@ -92,8 +87,7 @@ async function claimNow(
 }
 
 export function changeWork(
-  { collections }: AnthropicServices,
-  tenant: string,
+  { collections, tenant }: TenantScope,
   id: string,
   change: (body: WorkBody) => Partial<WorkBody> | undefined,
 ): Promise<Document<WorkBody>> {

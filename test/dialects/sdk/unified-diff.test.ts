@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromUnifiedDiff, undoUnifiedDiff } from "../../../src/dialects/shared/unified-diff.ts";
+import { fromUnifiedDiff, undoUnifiedDiff } from "../../../src/dialects/sdk/tool-display.ts";
 import { toUnifiedDiff } from "../../../src/text/unified-diff.ts";
 
 describe("the texts of a diff (EV-43)", () => {

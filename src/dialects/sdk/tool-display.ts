@@ -1,7 +1,6 @@
 import { own } from "../../contract/index.ts";
-import type { DiffContent, ToolCallContent, ToolCallLocation, ToolKind } from "../sdk/output-event.ts";
-import { toFields } from "./text.ts";
-import { fromUnifiedDiff } from "./unified-diff.ts";
+import { toFields } from "../shared/text.ts";
+import type { DiffContent, ToolCallContent, ToolCallLocation, ToolKind } from "./events.ts";
 
 /** A tool call as people see it: a title, a category, its changes and its files. */
 export interface ToolDisplay {
@@ -125,57 +124,38 @@ const think: ToDisplay = (fields) => {
   return { title: title || text(fields["prompt"]).split("\n")[0] || "Task", kind: "think" };
 };
 
-/** The displays by the name of the tool in any agent, in lower case. */
-const DISPLAYS: Readonly<Record<string, ToDisplay>> = {
-  bash: execute,
-  shell: execute,
-  exec_command: execute,
-  local_shell: execute,
-  run_shell_command: execute,
-  run_terminal_cmd: execute,
-  run_terminal_command: execute,
-  bashoutput: () => ({ title: "Tail Logs", kind: "execute" }),
-  taskoutput: () => ({ title: "Tail Logs", kind: "execute" }),
-  write_stdin: () => ({ title: "Write to the terminal", kind: "execute" }),
-  killshell: () => ({ title: "Kill Process", kind: "execute" }),
-  killbash: () => ({ title: "Kill Process", kind: "execute" }),
-  taskstop: () => ({ title: "Kill Process", kind: "execute" }),
-  read,
-  read_file: read,
-  notebookread: read,
-  view_image: read,
-  edit,
-  multiedit: edit,
-  replace: edit,
-  search_replace: edit,
-  notebookedit: edit,
-  write,
-  write_file: write,
-  create_file: write,
-  apply_patch: patch,
-  delete: remove,
-  delete_file: remove,
-  glob: search("Find"),
-  grep: search("grep"),
-  grep_search: search("grep"),
-  search_file_content: search("grep"),
-  ls: search("List"),
-  list: search("List"),
-  list_dir: search("List"),
-  list_directory: search("List"),
-  webfetch: fetched,
-  web_fetch: fetched,
-  websearch: searched,
-  web_search: searched,
-  google_web_search: searched,
-  task: think,
-  agent: think,
-  subagent: think,
-  spawnagent: think,
-  spawn_agent: think,
-  exitplanmode: () => ({ title: "Ready to code?", kind: "switch_mode" }),
-  exit_plan_mode: () => ({ title: "Ready to code?", kind: "switch_mode" }),
-};
+/** The displays, each with the names of its tools in all agents, in lower case. */
+const NAMED_DISPLAYS: readonly (readonly [ToDisplay, ...string[]])[] = [
+  [
+    execute,
+    "bash",
+    "shell",
+    "exec_command",
+    "local_shell",
+    "run_shell_command",
+    "run_terminal_cmd",
+    "run_terminal_command",
+  ],
+  [() => ({ title: "Tail Logs", kind: "execute" }), "bashoutput", "taskoutput"],
+  [() => ({ title: "Write to the terminal", kind: "execute" }), "write_stdin"],
+  [() => ({ title: "Kill Process", kind: "execute" }), "killshell", "killbash", "taskstop"],
+  [read, "read", "read_file", "notebookread", "view_image"],
+  [edit, "edit", "multiedit", "replace", "search_replace", "notebookedit"],
+  [write, "write", "write_file", "create_file"],
+  [patch, "apply_patch"],
+  [remove, "delete", "delete_file"],
+  [search("Find"), "glob"],
+  [search("grep"), "grep", "grep_search", "search_file_content"],
+  [search("List"), "ls", "list", "list_dir", "list_directory"],
+  [fetched, "webfetch", "web_fetch"],
+  [searched, "websearch", "web_search", "google_web_search"],
+  [think, "task", "agent", "subagent", "spawnagent", "spawn_agent"],
+  [() => ({ title: "Ready to code?", kind: "switch_mode" }), "exitplanmode", "exit_plan_mode"],
+];
+
+const DISPLAYS: Readonly<Record<string, ToDisplay>> = Object.fromEntries(
+  NAMED_DISPLAYS.flatMap(([toDisplay, ...names]) => names.map((name) => [name, toDisplay])),
+);
 
 /** Codex lists the change of each file: hunks for an update, the content for a new or deleted file. */
 function fromChange(change: Fields): DiffContent[] {
@@ -213,4 +193,63 @@ function text(value: unknown): string {
 
 function count(value: unknown): number | undefined {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 ? value : undefined;
+}
+
+/** The texts before and after a unified diff, as far as its hunks show them. */
+export function fromUnifiedDiff(diff: string): { oldText: string | null; newText: string } {
+  const { hunks, isNew } = parse(diff);
+  const oldText = isNew ? null : hunks.flatMap(({ before }) => before).join("");
+  return { oldText, newText: hunks.flatMap(({ after }) => after).join("") };
+}
+
+/** The whole old text from a diff and the whole new text; undefined if they do not match. */
+export function undoUnifiedDiff(diff: string, newText: string): string | undefined {
+  const { hunks } = parse(diff);
+  const lines = newText.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+  for (const { at, before, after } of hunks.toReversed()) {
+    if (after.some((line, index) => lines[at + index] !== line)) return undefined;
+    lines.splice(at, after.length, ...before);
+  }
+  return hunks.length === 0 ? undefined : lines.join("");
+}
+
+interface Hunk {
+  /** The index of the hunk's first line in the new text. */
+  readonly at: number;
+  readonly before: string[];
+  readonly after: string[];
+}
+
+function parse(diff: string): { hunks: readonly Hunk[]; isNew: boolean } {
+  const hunks: Hunk[] = [];
+  let last: string[][] = [];
+  let isNew = false;
+  for (const line of diff.split("\n")) {
+    const hunk = hunks.at(-1);
+    if (line.startsWith("@@")) {
+      hunks.push({ at: startOf(line), before: [], after: [] });
+      continue;
+    }
+    if (!hunk) {
+      if (line.startsWith("--- /dev/null")) isNew = true;
+      continue;
+    }
+    const [sign, text] = [line[0], line.slice(1)];
+    if (sign === "\\") for (const lines of last) cutNewline(lines);
+    const { before, after } = hunk;
+    last = sign === " " ? [before, after] : sign === "-" ? [before] : sign === "+" ? [after] : [];
+    for (const lines of last) lines.push(`${text}\n`);
+  }
+  return { hunks, isNew };
+}
+
+/** The index of a hunk's first line in the new text. The header of an empty range has the line before it. */
+function startOf(header: string): number {
+  const [, start = "1", count] = /\+(\d+)(?:,(\d+))?/.exec(header) ?? [];
+  return count === "0" ? Number(start) : Number(start) - 1;
+}
+
+function cutNewline(lines: string[]): void {
+  const text = lines.pop();
+  if (text !== undefined) lines.push(text.replace(/\n$/, ""));
 }

@@ -1,23 +1,26 @@
-import { SluiceError, type SluiceEvent } from "../contract/index.ts";
+import type { SluiceEvent } from "../contract/index.ts";
 import type { Emitted } from "../dialects/sdk/index.ts";
-import type { CheckpointInfo } from "./agent-response.ts";
+import { type CheckpointInfo, refuse } from "./agent-response.ts";
 import { Connection } from "./backend/connection.ts";
 import { createEmbeddedBackend } from "./backend/embedded.ts";
 import type { Link } from "./backend/port.ts";
 import { createRemoteBackend } from "./backend/remote.ts";
-import { Builder } from "./builder.ts";
+import { Builder, type SluiceListeners } from "./builder.ts";
 import { CurrentSession } from "./current-session.ts";
-import { type FileMap, toInnerPath } from "./files/file-map.ts";
-import { writeFiles } from "./files/workspace.ts";
+import { type EventsOptions, type StreamedEvent, streamEvents } from "./events.ts";
+import { type FileMap, toInnerPath, writeFiles } from "./files/workspace.ts";
 import type { Activity } from "./job.ts";
 import type { CheckpointStore } from "./storage.ts";
 
-/** The controls of one sandbox: files, ports, pause, checkpoints. */
-export abstract class SandboxControls extends Builder {
+/** The controls of one session: files, ports, pause, checkpoints, and its events. */
+export abstract class SessionControls extends Builder {
   protected readonly session: CurrentSession;
   #connection: Connection | undefined;
   /** Wakes the iterations that wait for a session. */
   #waiting: (() => void)[] = [];
+  #closed = new AbortController();
+  /** One function for each connection that a listener of `replay()` holds open; it releases the connection. */
+  #releases: (() => void)[] = [];
 
   constructor() {
     super();
@@ -129,6 +132,71 @@ export abstract class SandboxControls extends Builder {
     return this.use((link) => link.listCheckpoints(store.name, { limit: Math.min(limit, 500) }));
   }
 
+  /**
+   * Iterates over the events that listeners get, from any sequence of the log on, until the sandbox is killed.
+   *
+   * @example
+   * for await (const event of sluice.events({ after: 0 })) {
+   *   if (event.type === "content") console.log(event.sequence, event.event.update.sessionUpdate);
+   * }
+   */
+  async *events(options: EventsOptions = {}): AsyncGenerator<StreamedEvent, void, undefined> {
+    const { after, signal: given } = options;
+    const signal = AbortSignal.any([this.#closed.signal, ...(given ? [given] : [])]);
+    await this.#whenOpened(signal);
+    if (signal.aborted) return;
+    const connection = this.connect();
+    const link = await connection.enter();
+    try {
+      const session = await this.session.open(link);
+      for await (const { sequence, emitted } of streamEvents(link, session, { after, signal }))
+        for (const part of emitted) yield { sequence, ...part };
+    } finally {
+      connection.leave();
+    }
+  }
+
+  /**
+   * Adds a listener that also gets the past events, each event once, until `close()` or `kill()`.
+   *
+   * @example
+   * await sluice.replay("content", (event) => render(event));
+   */
+  async replay<K extends "content" | "lifecycle" | "stdout" | "stderr">(
+    type: K,
+    listener: (...args: SluiceListeners[K]) => void,
+    options: Pick<EventsOptions, "after"> = {},
+  ): Promise<this> {
+    const attach = this.on.bind(this) as (type: K, listener: (...args: SluiceListeners[K]) => void) => this;
+    if (this.session.id === undefined) return attach(type, listener);
+    const connection = this.connect();
+    const link = await connection.enter();
+    this.#releases.push(() => connection.leave());
+    const session = await this.session.open(link);
+    if (this.session.cursor === 0) return attach(type, listener);
+    const done = new AbortController();
+    const past = { after: options.after, signal: done.signal };
+    for await (const { sequence, emitted } of streamEvents(link, session, past)) {
+      for (const part of emitted)
+        if (part.type === type)
+          (listener as (value: unknown) => void)("event" in part ? part.event : part.chunk);
+      // No event is lost: between this check and `attach` there is no await.
+      if (sequence >= this.session.cursor) break;
+    }
+    attach(type, listener);
+    done.abort();
+    return this;
+  }
+
+  protected releaseListeners(): void {
+    for (const release of this.#releases.splice(0)) release();
+  }
+
+  protected endIterations(): void {
+    this.#closed.abort();
+    this.#closed = new AbortController();
+  }
+
   protected use<R>(task: (link: Link) => Promise<R>): Promise<R> {
     return this.connect().use(task);
   }
@@ -166,7 +234,7 @@ export abstract class SandboxControls extends Builder {
   }
 
   /** Resolves when there is a session. */
-  protected async whenOpened(signal: AbortSignal): Promise<void> {
+  async #whenOpened(signal: AbortSignal): Promise<void> {
     if (this.session.id !== undefined || signal.aborted) return;
     await new Promise<void>((resolve) => {
       this.#waiting.push(resolve);
@@ -194,8 +262,4 @@ export abstract class SandboxControls extends Builder {
       return result;
     });
   }
-}
-
-export function refuse(detail: string): SluiceError {
-  return new SluiceError("invalid_request", detail);
 }
