@@ -4,6 +4,7 @@ import type { SpoolBatch } from "./port.ts";
 import { readExit, readPid } from "./process.ts";
 import { openLineReader, type LineLimits } from "./reader.ts";
 import { drained } from "./relay.ts";
+import { demandLength } from "./shortened.ts";
 import { Wake } from "./wake.ts";
 
 export interface FollowOptions {
@@ -53,7 +54,7 @@ export async function* follow(
   if (end !== undefined) yield end;
 }
 
-/** The lines in [from, to), the last of them with or without its newline. */
+/** The lines in [from, to), the last of them with or without its newline. Throws where the file was shortened. */
 export async function* replay(
   folder: string,
   options: { from: number; to: number; limits: LineLimits },
@@ -63,6 +64,7 @@ export async function* replay(
   try {
     for (let batch = await reader.next(); batch !== undefined; batch = await reader.next()) yield batch;
     const rest = reader.rest();
+    demandLength({ size: rest.offset }, to);
     if (rest.lines.length > 0) yield rest;
   } finally {
     await reader.close();

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { ProcessExit } from "../contract/index.ts";
 import { findExit } from "./follow.ts";
 import type { OutputBatch } from "./port.ts";
+import { demandLength } from "./shortened.ts";
 import { Wake } from "./wake.ts";
 
 export interface OutputsOptions {
@@ -60,6 +61,7 @@ class ByteReader {
     const chunk = Buffer.alloc(CHUNK_BYTES);
     const { bytesRead } = await this.#file.read(chunk, 0, chunk.length, this.#offset);
     this.#offset += bytesRead;
+    if (bytesRead === 0) demandLength(await this.#file.stat(), this.#offset);
     return chunk.subarray(0, bytesRead);
   }
 

@@ -1,8 +1,9 @@
 import { createHash, type Hash } from "node:crypto";
-import { close, open, readSync } from "node:fs";
+import { close, fstatSync, open, readSync } from "node:fs";
 import { setImmediate as nextLoop } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { SpoolLine } from "../contract/index.ts";
+import { demandLength } from "./shortened.ts";
 import { CUT_BYTES, toCutLine, toLines } from "./lines.ts";
 
 export interface LineLimits {
@@ -66,7 +67,7 @@ export class LineReader {
     this.#buffer = Buffer.allocUnsafeSlow(limits.chunkBytes);
   }
 
-  /** The next whole lines; undefined where the file has no more of them now. */
+  /** The next whole lines; undefined where the file has no more of them now. Throws where the file was shortened. */
   async next(): Promise<LineBatch | undefined> {
     for (;;) {
       if (this.#next < this.#ready.length) return this.#take();
@@ -149,6 +150,7 @@ export class LineReader {
     if (room <= 0) return false;
     const bytesRead = readSync(this.#fd, this.#buffer, this.#end, room, at);
     this.#end += bytesRead;
+    if (bytesRead === 0) demandLength(fstatSync(this.#fd), at);
     return bytesRead > 0;
   }
 
