@@ -5,7 +5,12 @@ import { ended, printed, Workbench } from "../cli/workbench.ts";
 import { ofType, processesWith, script } from "../support/engine.ts";
 import { expectLawful } from "../support/laws.ts";
 
-type Served = { client: SluiceClient; url: string; stop: (signal: NodeJS.Signals) => Promise<void> };
+type Served = {
+  client: SluiceClient;
+  url: string;
+  pid: number | undefined;
+  stop: (signal: NodeJS.Signals) => Promise<void>;
+};
 
 let bench: Workbench;
 beforeEach(() => {
@@ -21,7 +26,7 @@ async function serve(): Promise<Served> {
     child.kill(signal);
     await end;
   };
-  return { client: createClient({ url }), url, stop };
+  return { client: createClient({ url }), url, pid: child.pid, stop };
 }
 
 async function follow(
@@ -54,6 +59,8 @@ describe("two servers on one data folder", () => {
     expect(await codeOf(two.client.sendMessage("s", "me too"))).toBe("409 session_busy");
     expect(await codeOf(two.client.replyPermission("s", id, { reply: "once" }))).toBe("409 session_busy");
     expect(await codeOf(two.client.interrupt("s"))).toBe("409 session_busy");
+    const refusal = await two.client.interrupt("s").catch((error: { facts?: object }) => error.facts);
+    expect(refusal).toEqual({ holder: one.pid });
     expect(await codeOf(two.client.terminate("s"))).toBe("409 session_busy");
     expect(await codeOf(two.client.sessions.delete("s"))).toBe("409 session_busy");
     expect(await codeOf(two.client.sessions.create("s", { agent: "scripted" }))).toBe(
@@ -175,6 +182,7 @@ describe("sluice run beside a server on the same data folder", () => {
     const { code, out, err } = await bench.run(["run", "--session", "s", script({ say: "mine now" })]);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toMatch(/session s is being run by process \d+; wait until it ends, or speak to it there/);
+    expect(err).toContain("If that is a server, name it with --server URL.");
     expect((await server.client.sessions.get("s")).eventCount).toBe(events.length);
     await server.client.sessions.delete("s");
     await server.stop("SIGTERM");

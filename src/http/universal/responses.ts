@@ -61,6 +61,10 @@ export const Problem = z.looseObject({
   title: z.string(),
   status: z.int(),
   detail: z.string().describe("what happened and what to do now"),
+  holder: z
+    .int()
+    .optional()
+    .describe("of `session_busy`: the process that runs the session, where another server does"),
 });
 
 export const StartedCommand = z.strictObject({

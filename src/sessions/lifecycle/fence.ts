@@ -54,9 +54,11 @@ export function isFenced(error: unknown): boolean {
 async function freeRow(deps: ClaimDeps, id: string): Promise<SessionRow> {
   const row = await settledRow(deps, id);
   if (!row.active || deps.lease.isFree(row.owner)) return row;
+  const holder = Number(row.owner.split("@")[0]);
   throw new SluiceError(
     "session_busy",
-    `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`,
+    `session ${id} is being run by process ${holder}; wait until it ends, or speak to it there`,
+    { holder },
   );
 }
 
