@@ -120,6 +120,24 @@ describe("two servers on one data folder", () => {
     await two.stop("SIGTERM");
   });
 
+  it("when one is killed, the other takes its session over at once, though it has just seen it alive", async () => {
+    const [one, two] = [await serve(), await serve()];
+    await one.client.sessions.create("s", { agent: "scripted" });
+    await one.client.sendMessage("s", script({ ask: { shell: "true" } }, { say: "done" }));
+    await follow(one.client, "s", (event) => event.type === "turn.waiting");
+    const { pendingActions } = await two.client.sessions.get("s");
+    const allow = (): Promise<void> =>
+      two.client.replyPermission("s", pendingActions[0]?.id ?? "", { reply: "once" });
+    expect(await codeOf(allow())).toBe("409 session_busy");
+    await one.stop("SIGKILL");
+    expect(await codeOf(allow())).toBe("done");
+    const events = await follow(two.client, "s", (event) => event.type === "turn.ended");
+    expectLawful(events);
+    expect(events.at(-1)?.data).toMatchObject({ status: "completed" });
+    await two.client.sessions.delete("s");
+    await two.stop("SIGTERM");
+  });
+
   it("when one is killed in mid-turn, a reader at the other still gets to see the turn's end", async () => {
     const [one, two] = [await serve(), await serve()];
     await one.client.sessions.create("s", { agent: "scripted" });

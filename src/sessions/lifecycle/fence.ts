@@ -53,7 +53,7 @@ export function isFenced(error: unknown): boolean {
 /** The row of a session that no other living process runs. */
 async function freeRow(deps: ClaimDeps, id: string): Promise<SessionRow> {
   const row = await settledRow(deps, id);
-  if (!row.active || deps.lease.isFree(row.owner)) return row;
+  if (!row.active || deps.lease.isFree(row.owner, { isUrgent: true })) return row;
   const holder = Number(row.owner.split("@")[0]);
   throw new SluiceError(
     "session_busy",
@@ -67,7 +67,7 @@ async function settledRow({ log, lease }: ClaimDeps, id: string): Promise<Sessio
   for (const deadline = performance.now() + PASSING_MS; ; await sleep(PASSING_LOOK_MS)) {
     const row = await log.find(id);
     if (!row) throw notFound(id);
-    const isHeld = row.active && isPassing(row.owner) && !lease.isFree(row.owner);
+    const isHeld = row.active && isPassing(row.owner) && !lease.isFree(row.owner, { isUrgent: true });
     if (!isHeld || performance.now() > deadline) return row;
   }
 }
