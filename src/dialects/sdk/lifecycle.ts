@@ -17,11 +17,7 @@ export function projectTurnEnded(projection: SdkProjection, { data }: EventOf<"t
   const isReported = data.error?.message === projection.state.failure;
   if (data.error && !isReported) projection.output("stderr", `${data.error.message}\n`);
   projection.change({ turn: null, open: {}, calls: {}, failure: null });
-  if (data.status === "interrupted")
-    return projection.lifecycle("run_interrupted", { sandbox: "ready", runtime: "interrupted" });
-  const isDone = data.status === "completed";
-  const reason = toEndReason("run", { background, isDone });
-  projection.lifecycle(reason, { sandbox: "ready", runtime: isDone ? "idle" : "error" });
+  reportEnd(projection, { kind: "run", background, status: data.status });
 }
 
 export function projectCommandStarted(projection: SdkProjection, { data }: EventOf<"command.started">): void {
@@ -32,30 +28,38 @@ export function projectCommandStarted(projection: SdkProjection, { data }: Event
 export function projectCommandEnded(projection: SdkProjection, { data }: EventOf<"command.ended">): void {
   const background = projection.state.command?.background === true;
   projection.change({ command: null });
-  const isBusy = projection.state.turn !== null;
-  const sandbox = isBusy ? "running" : "ready";
-  if (data.status === "interrupted")
-    return projection.lifecycle("command_interrupted", {
-      sandbox,
-      runtime: isBusy ? "running" : "interrupted",
-    });
-  const isDone = data.status === "completed";
-  const reason = toEndReason("command", { background, isDone });
-  projection.lifecycle(reason, { sandbox, runtime: isBusy ? "running" : isDone ? "idle" : "error" });
+  reportEnd(projection, { kind: "command", background, status: data.status });
 }
 
-function toEndReason(
-  kind: "run" | "command",
-  { background, isDone }: { background: boolean; isDone: boolean },
-): LifecycleReason {
+interface End {
+  readonly kind: "run" | "command";
+  readonly background: boolean;
+  readonly status: "completed" | "failed" | "interrupted";
+}
+
+/** A run and a background command may overlap: after the end of one, the other still runs. */
+function reportEnd(projection: SdkProjection, end: End): void {
+  const reason = toEndReason(end);
+  if (isBusy(projection)) return projection.lifecycle(reason, { sandbox: "running", runtime: "running" });
+  projection.lifecycle(reason, { sandbox: "ready", runtime: RUNTIMES[end.status] });
+}
+
+const RUNTIMES = { completed: "idle", failed: "error", interrupted: "interrupted" } as const;
+
+function toEndReason({ kind, background, status }: End): LifecycleReason {
+  if (status === "interrupted") return `${kind}_interrupted`;
+  const isDone = status === "completed";
   if (background) return isDone ? `${kind}_background_complete` : `${kind}_background_failed`;
   return isDone ? `${kind}_complete` : `${kind}_failed`;
 }
 
+function isBusy({ state: { turn, command } }: SdkProjection): boolean {
+  return turn !== null || command !== null;
+}
+
 export function projectResumed(projection: SdkProjection): void {
-  const { turn, command, runtime } = projection.state;
-  const isBusy = turn !== null || command !== null;
-  projection.lifecycle("sandbox_resume", { sandbox: isBusy ? "running" : "ready", runtime });
+  const { runtime } = projection.state;
+  projection.lifecycle("sandbox_resume", { sandbox: isBusy(projection) ? "running" : "ready", runtime });
 }
 
 /** Reports the end of the sandbox once: the end of its session is the end of the sandbox too. */
