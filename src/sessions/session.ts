@@ -207,9 +207,9 @@ export class Session {
   }
 
   /** Other settings end an idle agent's process. The next message starts it with them. */
-  async update(change: SessionChange): Promise<void> {
+  async update(change: SessionChange, key?: string): Promise<void> {
     if (change.forget) await this.sleep();
-    const restarts = await this.#exclusive(() => changeSession(this.#context, this.#runner, change));
+    const restarts = await this.#exclusive(() => changeSession(this.#context, this.#runner, change, key));
     if (restarts) await this.sleep();
   }
 
