@@ -43,6 +43,10 @@ export const FileEntry = z.strictObject({
   entryType: z.enum(["file", "directory", "symlink", "other"]),
   size: z.int(),
   modified: z.number().describe("milliseconds since 1970"),
+  version: z
+    .string()
+    .optional()
+    .describe("another text after every change of the file, also one that keeps its size and time"),
 });
 
 export const FileWritten = z.strictObject({ path: z.string(), bytesWritten: z.int() });

@@ -64,6 +64,7 @@ export interface LinkEntry {
   readonly entryType: "file" | "directory" | "symlink" | "other";
   readonly size: number;
   readonly modified: number;
+  readonly version?: string;
 }
 
 /** The code of an error of the engine or of the client. */
