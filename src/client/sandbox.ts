@@ -8,6 +8,8 @@ export interface FileEntry {
   readonly size: number;
   /** Milliseconds since 1970. */
   readonly modified: number;
+  /** Another text after every change of the file, also one that keeps its size and time. */
+  readonly version?: string;
 }
 
 export type FileContent = Uint8Array | string | Blob | ReadableStream<Uint8Array>;

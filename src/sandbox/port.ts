@@ -172,4 +172,6 @@ export interface FileEntry {
   readonly size: number;
   /** Milliseconds since 1970. */
   readonly modified: number;
+  /** Another text after every change of the file, also one that keeps its size and time. */
+  readonly version?: string;
 }

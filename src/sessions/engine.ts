@@ -152,8 +152,8 @@ class LocalEngine implements Engine {
 
   report: Engine["report"] = (id, error) => this.#open.with(id, (session) => session.report(error));
 
-  async update(id: string, change: SessionChange): Promise<SessionInfo> {
-    await this.#open.with(id, (session) => session.update(change));
+  async update(id: string, change: SessionChange, { key }: { key?: string } = {}): Promise<SessionInfo> {
+    await this.#open.with(id, (session) => session.update(change, key));
     return this.info(id);
   }
 

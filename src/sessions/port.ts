@@ -32,8 +32,11 @@ export interface Engine {
   inbox(id: string): Promise<readonly QueuedInput[]>;
   /** Newest first. */
   list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }>;
-  /** Appends the differences only. Other settings hold from the agent's next turn on. */
-  update(id: string, change: SessionChange): Promise<SessionInfo>;
+  /**
+   * Appends the differences only. Other settings hold from the agent's next turn on. The log keeps the key, which has to
+   * be new, with the event: `recall` finds it if there was a difference.
+   */
+  update(id: string, change: SessionChange, options?: { key?: string }): Promise<SessionInfo>;
   /** Appends an error from outside of the agent's work, such as a failed upload into its workspace. */
   report(id: string, error: EventData<"error">): Promise<void>;
   /** Kills all processes, appends `session.deleted`, and removes the session. */

@@ -3,13 +3,13 @@ import type { SessionRow } from "../log/port.ts";
 import { accept } from "./inbox/accept.ts";
 import { changeSession, type SessionChange } from "./fold/change.ts";
 import { interrupt } from "./turn/interrupt.ts";
-import { closeTurn, TurnEnds } from "./turn/turn-end.ts";
-import { Commands, loseCommand } from "./sandbox/commands.ts";
+import { TurnEnds } from "./turn/turn-end.ts";
+import { Commands, endCommand, loseCommand } from "./sandbox/commands.ts";
 import type { SessionContext } from "./context.ts";
 import { messageOf } from "./failure.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./fold/drafts.ts";
-import { endSession, TERMINATED } from "./process/ending.ts";
+import { endSession, endTurns } from "./process/ending.ts";
 import { isActive, isResting, type QueuedInput } from "./fold/session-fold.ts";
 import { Checkpointer } from "./sandbox/checkpoint.ts";
 import { Lock } from "./lock.ts";
@@ -194,16 +194,18 @@ export class Session {
     await this.#runner.demolish();
     // On a full disk this fails, and the session is removed all the same.
     await this.#exclusive(async () => {
-      const drafts = this.#writer.drafts(closeTurn(this.#writer.fold, TERMINATED));
+      const drafts = this.#writer.drafts();
+      endCommand(this.#context, drafts);
+      endTurns(this.#writer.fold, drafts);
       drafts.add({ type: "session.deleted", source: "daemon", data: {} });
       await this.#commit(drafts);
     }).finally(() => this.#letGo());
   }
 
   /** Other settings end an idle agent's process. The next message starts it with them. */
-  async update(change: SessionChange): Promise<void> {
+  async update(change: SessionChange, key?: string): Promise<void> {
     if (change.forget) await this.sleep();
-    const restarts = await this.#exclusive(() => changeSession(this.#context, this.#runner, change));
+    const restarts = await this.#exclusive(() => changeSession(this.#context, this.#runner, change, key));
     if (restarts) await this.sleep();
   }
 

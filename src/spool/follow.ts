@@ -6,6 +6,7 @@ import type { OutputBatch, SpoolBatch } from "./port.ts";
 import { readExit, readPid } from "./process.ts";
 import { openLineReader, type LineLimits } from "./reader.ts";
 import { drained } from "./relay.ts";
+import { demandLength } from "./shortened.ts";
 
 interface Following {
   readonly signal: AbortSignal;
@@ -30,7 +31,7 @@ export async function* follow(
   if (exit !== undefined) yield { ...reader.rest(), exit };
 }
 
-/** The lines in [from, to), the last of them with or without its newline. */
+/** The lines in [from, to), the last of them with or without its newline. Throws where the file was shortened. */
 export async function* replay(
   folder: string,
   options: { from: number; to: number; limits: LineLimits },
@@ -40,6 +41,7 @@ export async function* replay(
   try {
     for (let batch = await reader.next(); batch !== undefined; batch = await reader.next()) yield batch;
     const rest = reader.rest();
+    demandLength({ size: rest.offset }, to);
     if (rest.lines.length > 0) yield rest;
   } finally {
     await reader.close();
@@ -123,6 +125,7 @@ class ByteReader {
     const chunk = Buffer.alloc(CHUNK_BYTES);
     const { bytesRead } = await this.#file.read(chunk, 0, chunk.length, this.#offset);
     this.#offset += bytesRead;
+    if (bytesRead === 0) demandLength(await this.#file.stat(), this.#offset);
     return chunk.subarray(0, bytesRead);
   }
 

@@ -12,7 +12,10 @@ export interface Spool {
   readonly wrapper: readonly string[];
   /** Starts a process with a private stdin and stdout: `start` has to give both to the wrapper. */
   begin(start: (wrapped: WrappedStart) => Promise<void>): Promise<void>;
-  /** The lines of `out` from the offset `from` on, in batches of whole lines, until the process has ended. */
+  /**
+   * The lines of `out` from the offset `from` on, in batches of whole lines, until the process has ended. Fails where
+   * `out` was shortened (`isShortened`), as `replay` and `outputs` do.
+   */
   follow(options: { from: number; signal: AbortSignal }): AsyncIterable<SpoolBatch>;
   /** The lines of `out` in [from, to), to restore a decoder's state. */
   replay(from: number, to: number): AsyncIterable<SpoolBatch>;

@@ -1,9 +1,10 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import { createHash, type Hash } from "node:crypto";
-import { close, open, readSync } from "node:fs";
+import { close, fstatSync, open, readSync } from "node:fs";
 import { setImmediate as nextLoop } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { SpoolLine } from "../contract/index.ts";
+import { demandLength } from "./shortened.ts";
 
 export interface LineLimits {
   /** The size of the buffer. A longer line makes it grow. */
@@ -68,7 +69,7 @@ class LineReader {
     this.#buffer = Buffer.allocUnsafeSlow(limits.chunkBytes);
   }
 
-  /** The next whole lines; undefined where the file has no more of them now. */
+  /** The next whole lines; undefined where the file has no more of them now. Throws where the file was shortened. */
   async next(): Promise<LineBatch | undefined> {
     for (;;) {
       if (this.#next < this.#ready.length) return this.#take();
@@ -151,6 +152,7 @@ class LineReader {
     if (room <= 0) return false;
     const bytesRead = readSync(this.#fd, this.#buffer, this.#end, room, at);
     this.#end += bytesRead;
+    if (bytesRead === 0) demandLength(fstatSync(this.#fd), at);
     return bytesRead > 0;
   }
 

@@ -5,7 +5,12 @@ import { ended, printed, Workbench } from "../cli/workbench.ts";
 import { ofType, processesWith, script } from "../support/engine.ts";
 import { expectLawful } from "../support/laws.ts";
 
-type Served = { client: SluiceClient; url: string; stop: (signal: NodeJS.Signals) => Promise<void> };
+type Served = {
+  client: SluiceClient;
+  url: string;
+  pid: number | undefined;
+  stop: (signal: NodeJS.Signals) => Promise<void>;
+};
 
 let bench: Workbench;
 beforeEach(() => {
@@ -21,7 +26,7 @@ async function serve(): Promise<Served> {
     child.kill(signal);
     await end;
   };
-  return { client: createClient({ url }), url, stop };
+  return { client: createClient({ url }), url, pid: child.pid, stop };
 }
 
 async function follow(
@@ -54,6 +59,8 @@ describe("two servers on one data folder", () => {
     expect(await codeOf(two.client.sendMessage("s", "me too"))).toBe("409 session_busy");
     expect(await codeOf(two.client.replyPermission("s", id, { reply: "once" }))).toBe("409 session_busy");
     expect(await codeOf(two.client.interrupt("s"))).toBe("409 session_busy");
+    const refusal = await two.client.interrupt("s").catch((error: { facts?: object }) => error.facts);
+    expect(refusal).toEqual({ holder: one.pid });
     expect(await codeOf(two.client.terminate("s"))).toBe("409 session_busy");
     expect(await codeOf(two.client.sessions.delete("s"))).toBe("409 session_busy");
     expect(await codeOf(two.client.sessions.create("s", { agent: "scripted" }))).toBe(
@@ -109,6 +116,24 @@ describe("two servers on one data folder", () => {
       [second.turnId, "completed"],
     ]);
     expect(ofType(events, "process.started")).toHaveLength(1);
+    await two.client.sessions.delete("s");
+    await two.stop("SIGTERM");
+  });
+
+  it("when one is killed, the other takes its session over at once, though it has just seen it alive", async () => {
+    const [one, two] = [await serve(), await serve()];
+    await one.client.sessions.create("s", { agent: "scripted" });
+    await one.client.sendMessage("s", script({ ask: { shell: "true" } }, { say: "done" }));
+    await follow(one.client, "s", (event) => event.type === "turn.waiting");
+    const { pendingActions } = await two.client.sessions.get("s");
+    const allow = (): Promise<void> =>
+      two.client.replyPermission("s", pendingActions[0]?.id ?? "", { reply: "once" });
+    expect(await codeOf(allow())).toBe("409 session_busy");
+    await one.stop("SIGKILL");
+    expect(await codeOf(allow())).toBe("done");
+    const events = await follow(two.client, "s", (event) => event.type === "turn.ended");
+    expectLawful(events);
+    expect(events.at(-1)?.data).toMatchObject({ status: "completed" });
     await two.client.sessions.delete("s");
     await two.stop("SIGTERM");
   });
@@ -175,6 +200,7 @@ describe("sluice run beside a server on the same data folder", () => {
     const { code, out, err } = await bench.run(["run", "--session", "s", script({ say: "mine now" })]);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toMatch(/session s is being run by process \d+; wait until it ends, or speak to it there/);
+    expect(err).toContain("If that is a server, name it with --server URL.");
     expect((await server.client.sessions.get("s")).eventCount).toBe(events.length);
     await server.client.sessions.delete("s");
     await server.stop("SIGTERM");

@@ -166,6 +166,16 @@ describe("codex", () => {
     expect(missing).toMatchObject({ type: "function_call", name: "mcp__tiny__add" });
   });
 
+  it.each([
+    [{ mcp: { server: "tiny", tool: "add", input: { a: 1 } } }, "mcp__tiny__add"],
+    [{ custom: { name: "deploy", input: { a: 1 } } }, "deploy"],
+  ])("calls a missing tool by its name, with a permission or without: %j", async (step, name) => {
+    for (const steps of [[step], [{ ask: step }]]) {
+      const [call] = await ask(steps, [], [EXEC]);
+      expect(call).toMatchObject({ type: "function_call", name, arguments: '{"a":1}' });
+    }
+  });
+
   it("waits for a sub-agent before it goes on", async () => {
     const steps = [{ subagent: { name: "r", steps: [{ say: "hi" }] } }, { say: "end" }];
     const tools = ["spawn_agent", "wait_agent"].map((name) => ({ type: "function", name }));

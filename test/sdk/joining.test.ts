@@ -57,6 +57,43 @@ describe("an instance that joins a session late", () => {
     }
   });
 
+  it("knows that a command still runs after the end of a turn", async () => {
+    await server.client.sessions.create("both", { agent: "scripted" });
+    await begin("both", "until [ -e go ]; do sleep 0.02; done");
+    const sluice = come("both");
+    try {
+      await sluice.setSession("both");
+      const states: string[] = [];
+      const over = new Promise<void>((resolve) => {
+        sluice.on("lifecycle", ({ reason, sandbox, agent }) => {
+          states.push(`${reason}: ${sandbox} ${agent}`);
+          if (reason === "command_background_complete") resolve();
+        });
+      });
+      const isDone = (count: number): Promise<void> =>
+        expect.poll(() => states.length, { timeout: 20_000 }).toBe(count);
+      await turn("both", { say: "one" });
+      await isDone(2);
+      expect(sluice.status()).toMatchObject({ sandbox: "running", agent: "running" });
+      await server.client.sendMessage("both", script({ sleep: 60_000 }));
+      await isDone(3);
+      await server.client.interrupt("both");
+      await isDone(4);
+      await server.client.fs.write("both", "go", new Uint8Array());
+      await over;
+      expect(sluice.status()).toMatchObject({ sandbox: "ready", agent: "idle" });
+      expect(states).toEqual([
+        "run_start: running running",
+        "run_complete: running running",
+        "run_start: running running",
+        "run_interrupted: running running",
+        "command_background_complete: ready idle",
+      ]);
+    } finally {
+      await sluice.close();
+    }
+  });
+
   it("does not read earlier turns", async () => {
     await server.client.sessions.create("long", { agent: "scripted" });
     await turn("long", { flood: { events: 20_000, bytes: 100 } });

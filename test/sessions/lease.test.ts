@@ -48,6 +48,8 @@ describe("a lease on sessions", () => {
     const lock = lockFile(join(data, "owners", `${NONCE}.db`));
     expect(owner.isAlive(name)).toBe(true);
     lock?.release();
+    // A background look may trust what it has just seen; a client's request may not.
+    expect(owner.isFree(name, { isUrgent: true })).toBe(true);
   });
 });
 

@@ -26,7 +26,7 @@ export function describeFailure(error: unknown): { message?: string; exitCode: n
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.ok : EXIT.usage };
   if (error instanceof CliFailure) return { message: error.message, exitCode: error.exitCode };
   if (error instanceof SluiceError || error instanceof SluiceClientError) {
-    if (error.code === "session_busy") return { message: toBusy(error.message), exitCode: EXIT.failed };
+    if (error.code === "session_busy") return { message: toBusy(error), exitCode: EXIT.failed };
     return { message: toSentence(error), exitCode: EXIT.failed };
   }
   if (!(error instanceof Error)) return { message: String(error), exitCode: EXIT.failed };
@@ -42,10 +42,10 @@ function toSentence({ code, title, message }: SluiceError | SluiceClientError): 
 }
 
 /** A session is busy with a turn, or another process holds its lease. */
-function toBusy(detail: string): string {
-  const isLeased = /run by process/.test(detail);
+function toBusy({ message, facts }: SluiceError | SluiceClientError): string {
+  const isLeased = facts["holder"] !== undefined;
   const help = isLeased
     ? "If that is a server, name it with --server URL."
     : "`sluice tail SESSION` shows the turn and ends with it.";
-  return `The session is busy: ${detail}. ${help}`;
+  return `The session is busy: ${message}. ${help}`;
 }

@@ -82,10 +82,7 @@ const PROJECTORS: Projectors<SdkProjection> = {
     const isReported = data.error?.message === projection.state.failure;
     if (data.error && !isReported) projection.output("stderr", `${data.error.message}\n`);
     projection.change({ turn: null, open: {}, calls: {}, failure: null });
-    if (data.status === "interrupted") return projection.lifecycle("run_interrupted", "ready", "interrupted");
-    const isDone = data.status === "completed";
-    const reason = toEndReason("run", { background, isDone });
-    projection.lifecycle(reason, "ready", isDone ? "idle" : "error");
+    reportEnd(projection, { kind: "run", background, status: data.status });
   },
   "command.started": (projection, { data }) => {
     projection.change({ command: { id: data.command_id, background: data.background === true } });
@@ -94,22 +91,15 @@ const PROJECTORS: Projectors<SdkProjection> = {
   "command.ended": (projection, { data }) => {
     const background = projection.state.command?.background === true;
     projection.change({ command: null });
-    const isBusy = projection.state.turn !== null;
-    const sandbox = isBusy ? "running" : "ready";
-    if (data.status === "interrupted")
-      return projection.lifecycle("command_interrupted", sandbox, isBusy ? "running" : "interrupted");
-    const isDone = data.status === "completed";
-    const reason = toEndReason("command", { background, isDone });
-    projection.lifecycle(reason, sandbox, isBusy ? "running" : isDone ? "idle" : "error");
+    reportEnd(projection, { kind: "command", background, status: data.status });
   },
   "sandbox.boot": (projection) => projection.lifecycle("sandbox_boot", "booting", "idle"),
   "sandbox.ready": (projection) => projection.lifecycle("sandbox_ready", "ready", "idle"),
   "sandbox.connected": (projection) => projection.lifecycle("sandbox_connected", "ready", "idle"),
   "sandbox.paused": (projection) => projection.lifecycle("sandbox_pause", "paused", projection.state.runtime),
   "sandbox.resumed": (projection) => {
-    const { turn, command, runtime } = projection.state;
-    const isBusy = turn !== null || command !== null;
-    projection.lifecycle("sandbox_resume", isBusy ? "running" : "ready", runtime);
+    const { runtime } = projection.state;
+    projection.lifecycle("sandbox_resume", isBusy(projection) ? "running" : "ready", runtime);
   },
   "sandbox.error": (projection) => projection.lifecycle("sandbox_error", "error", "error"),
   "sandbox.killed": projectKilled,
@@ -117,12 +107,30 @@ const PROJECTORS: Projectors<SdkProjection> = {
   "session.deleted": projectKilled,
 };
 
-function toEndReason(
-  kind: "run" | "command",
-  { background, isDone }: { background: boolean; isDone: boolean },
-): LifecycleReason {
+interface End {
+  readonly kind: "run" | "command";
+  readonly background: boolean;
+  readonly status: "completed" | "failed" | "interrupted";
+}
+
+/** A run and a background command may overlap: after the end of one, the other still runs. */
+function reportEnd(projection: SdkProjection, end: End): void {
+  const reason = toEndReason(end);
+  if (isBusy(projection)) return projection.lifecycle(reason, "running", "running");
+  projection.lifecycle(reason, "ready", RUNTIMES[end.status]);
+}
+
+const RUNTIMES = { completed: "idle", failed: "error", interrupted: "interrupted" } as const;
+
+function toEndReason({ kind, background, status }: End): LifecycleReason {
+  if (status === "interrupted") return `${kind}_interrupted`;
+  const isDone = status === "completed";
   if (background) return isDone ? `${kind}_background_complete` : `${kind}_background_failed`;
   return isDone ? `${kind}_complete` : `${kind}_failed`;
+}
+
+function isBusy({ state: { turn, command } }: SdkProjection): boolean {
+  return turn !== null || command !== null;
 }
 
 /** Reports the end of the sandbox once: the end of its session is the end of the sandbox too. */

@@ -36,8 +36,9 @@ export class Uploads {
   /** Calls `work` with the whole body, and removes its file afterwards. */
   async with<T>(body: AsyncIterable<Uint8Array>, work: (upload: UploadedBody) => Promise<T>): Promise<T> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    this.#underWay += 1;
+    // Counted after the lock, which may fail: a count too many would keep the next lock for ever.
     this.#lock ??= new Lease(this.#folder);
+    this.#underWay += 1;
     const path = join(this.#folder, `${this.#lock.name}${SEPARATOR}${randomBytes(8).toString("hex")}`);
     try {
       const file = createWriteStream(path, { flags: "wx", mode: 0o600 });

@@ -43,6 +43,10 @@ export const FileEntry = z.strictObject({
   entryType: z.enum(["file", "directory", "symlink", "other"]),
   size: z.int(),
   modified: z.number().describe("milliseconds since 1970"),
+  version: z
+    .string()
+    .optional()
+    .describe("another text after every change of the file, also one that keeps its size and time"),
 });
 
 export const FileWritten = z.strictObject({ path: z.string(), bytesWritten: z.int() });
@@ -60,6 +64,10 @@ export const Problem = z.looseObject({
   title: z.string(),
   status: z.int(),
   detail: z.string().describe("what happened and what to do now"),
+  holder: z
+    .int()
+    .optional()
+    .describe("of `session_busy`: the process that runs the session, where another server does"),
 });
 
 export const StartedCommand = z.strictObject({

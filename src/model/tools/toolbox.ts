@@ -59,9 +59,11 @@ export function searchCall(step: CallStep, scene: Scene): Calling | undefined {
 
 /** A call of a tool that the client does not offer: it reports a failure to the model, and the script goes on. */
 export function missingCall(step: CallStep): Calling {
-  const { do: name, ...input } = step.do === "ask" ? step.tool : step;
-  if (step.do === "custom") return { name: step.name, input: asObject(step.input) };
-  if (step.do === "mcp") return { name: `mcp__${step.server}__${step.tool}`, input: asObject(step.input) };
+  const wanted = step.do === "ask" ? step.tool : step;
+  if (wanted.do === "custom") return { name: wanted.name, input: asObject(wanted.input) };
+  if (wanted.do === "mcp")
+    return { name: `mcp__${wanted.server}__${wanted.tool}`, input: asObject(wanted.input) };
+  const { do: name, ...input } = wanted;
   return { name, input };
 }
 

@@ -21,7 +21,7 @@ export interface OutputResult<T = unknown> {
   rawData?: string;
 }
 
-/** The size and time of each file in `output/`, by path. A changed file has another stamp. */
+/** The version of each file in `output/`, by path. A changed file has another one. */
 export type OutputStamps = ReadonlyMap<string, string>;
 
 const OUTPUT = `${WORKSPACE}/output`;
@@ -74,9 +74,9 @@ async function listFiles(
   const folder = below === "" ? OUTPUT : `${OUTPUT}/${below}`;
   const entries = (await link.files.list(session, folder).catch(ignoreAbsent)) ?? [];
   const found: { path: string; stamp: string }[] = [];
-  for (const { name, entryType, size, modified } of entries) {
+  for (const { name, entryType, size, modified, version } of entries) {
     const path = below === "" ? name : `${below}/${name}`;
-    if (entryType === "file") found.push({ path, stamp: `${size} ${modified}` });
+    if (entryType === "file") found.push({ path, stamp: version ?? `${size} ${modified}` });
     if (entryType === "directory" && recursive)
       found.push(...(await listFiles(link, session, recursive, path)));
   }

@@ -23,6 +23,7 @@ export async function changeSession(
   { writer, commit }: SessionContext,
   runner: { readonly isEnding: boolean; readonly isBooting: boolean },
   change: SessionChange,
+  key?: string,
 ): Promise<boolean> {
   const { fold } = writer;
   refuseEnded(writer.row.id, fold, runner);
@@ -34,7 +35,8 @@ export async function changeSession(
   if (data.native_session_id === null) refuseTurn("forget", fold, runner);
   if (Object.keys(data).length === 0) return false;
   const event = { type: "session.updated", source: "daemon", data } as const;
-  await commit(writer.drafts([...opening(writer), event]));
+  const kept = key === undefined ? {} : { key: { key, fingerprint: "", answer: "" } };
+  await commit(writer.drafts([...opening(writer), event]), kept);
   return data.settings !== undefined;
 }
 

@@ -51,9 +51,13 @@ export function isFenced(error: unknown): boolean {
 /** The row of a session that no other living process runs. */
 async function freeRow(deps: ClaimDeps, id: string): Promise<SessionRow> {
   const row = await settledRow(deps, id);
-  if (!row.active || deps.lease.isFree(row.owner)) return row;
-  const detail = `session ${id} is being run by process ${row.owner.split("@")[0]}; wait until it ends, or speak to it there`;
-  throw new SluiceError("session_busy", detail);
+  if (!row.active || deps.lease.isFree(row.owner, { isUrgent: true })) return row;
+  const holder = Number(row.owner.split("@")[0]);
+  throw new SluiceError(
+    "session_busy",
+    `session ${id} is being run by process ${holder}; wait until it ends, or speak to it there`,
+    { holder },
+  );
 }
 
 /** The row, once no caretaker holds the session any more. */
@@ -61,7 +65,7 @@ async function settledRow({ log, lease }: ClaimDeps, id: string): Promise<Sessio
   for (const deadline = performance.now() + PASSING_MS; ; await sleep(PASSING_LOOK_MS)) {
     const row = await log.find(id);
     if (!row) throw notFound(id);
-    const isHeld = row.active && isPassing(row.owner) && !lease.isFree(row.owner);
+    const isHeld = row.active && isPassing(row.owner) && !lease.isFree(row.owner, { isUrgent: true });
     if (!isHeld || performance.now() > deadline) return row;
   }
 }

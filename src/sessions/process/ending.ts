@@ -54,14 +54,18 @@ export function endProcess(
 export function endSession(fold: SessionFold, drafts: Drafts, event: EventOf<"session.ended">): void {
   const { reason, message = "the session ended before this message was handled" } = event.data;
   const error = { code: "session_ended", message };
+  const isTerminated = reason === "terminated";
+  endTurns(fold, drafts, isTerminated ? TERMINATED : { status: "failed", stopReason: "agent_exited", error });
+  drafts.add(event);
+}
+
+/** Ends the running turn. Every queued input starts and ends as a turn of its own. */
+export function endTurns(fold: SessionFold, drafts: Drafts, ofQueued: TurnOutcome = TERMINATED): void {
   drafts.addAll(closeTurn(fold, TERMINATED));
   while (fold.inbox.length > 0) {
     startTurn(fold, drafts);
-    const outcome: TurnOutcome =
-      reason === "terminated" ? TERMINATED : { status: "failed", stopReason: "agent_exited", error };
-    drafts.addAll(closeTurn(fold, outcome));
+    drafts.addAll(closeTurn(fold, ofQueued));
   }
-  drafts.add(event);
 }
 
 /** Starts and ends the turn of the oldest queued input, which a client withdrew. */

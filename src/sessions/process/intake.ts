@@ -8,7 +8,7 @@ import type {
   StderrOutput,
 } from "../../contract/index.ts";
 import type { HarnessFact } from "../../harness/port.ts";
-import { exitCodeOf, type SpoolBatch } from "../../spool/index.ts";
+import { exitCodeOf, isShortened, type SpoolBatch } from "../../spool/index.ts";
 import { admitFact } from "../turn/rules.ts";
 import type { SessionContext } from "../context.ts";
 import type { Drafts } from "../fold/drafts.ts";
@@ -17,6 +17,7 @@ import { endProcess, type Stop } from "./ending.ts";
 import { storeImages } from "../inbox/images.ts";
 import { FileEvents } from "../sandbox/file-events.ts";
 import type { HarnessProcess } from "./process.ts";
+import { tellDamage } from "./recovery.ts";
 import { waitingChange } from "../fold/waiting.ts";
 
 const GUARD_MS = 1_000;
@@ -63,7 +64,9 @@ export class Intake {
     this.#guard = setInterval(() => this.#context.inBackground(this.#lookAtSize()), GUARD_MS);
     this.#guard.unref();
     this.#echo?.start();
-    this.#done = this.#follow().catch(this.#context.giveUp);
+    this.#done = this.#follow()
+      .catch((error: unknown) => this.#lose(error))
+      .catch(this.#context.giveUp);
   }
 
   /** Stops reading, and ends nothing. */
@@ -109,6 +112,27 @@ export class Intake {
       await immediate();
     }
     await this.#committing;
+  }
+
+  /** Ends a process whose output was shortened: its rest has no meaning without the missing part. */
+  async #lose(error: unknown): Promise<void> {
+    if (!isShortened(error)) throw error;
+    const { writer, exclusive, commit } = this.#context;
+    const { spool, sandbox } = this.#process;
+    await this.#committing;
+    await exclusive(async () => {
+      if (this.#abort.signal.aborted) return;
+      await this.detach();
+      await tellDamage(this.#context, "the agent's output cannot be read any more", error);
+      // The end of the process kills all others too, unless a client's command runs beside it.
+      const pid = await spool.pid();
+      if (pid !== undefined) await sandbox.signal(pid, "SIGKILL");
+      const drafts = writer.drafts();
+      await this.#admitExit(drafts, { lost: true });
+      await commit(drafts, { ingests: this.#process });
+      await this.#hooks.ended();
+      await this.#hooks.moved(drafts.endsTurn);
+    });
   }
 
   /** Commits a batch of native lines as events, in a transaction with the spool's offset. */

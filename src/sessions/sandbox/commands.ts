@@ -206,6 +206,12 @@ export function loseCommand({ writer }: SessionContext, drafts: Drafts): void {
   if (command) drafts.add(commandEnded(command.id, "failed", { reason: "lost" }));
 }
 
+/** Reports the open command of a session that is being removed. Its process is dead. */
+export function endCommand({ writer }: SessionContext, drafts: Drafts): void {
+  const { command } = writer.fold;
+  if (command) drafts.add(commandEnded(command.id, "interrupted", { reason: "terminated" }));
+}
+
 /** Where nothing can be mounted, the workspace has another path than the one that clients know. */
 function toFolder(cwd: string | undefined, { paths }: Sandbox): string {
   const root = [PINNED.workspace, "/workspace"].find((root) => cwd !== undefined && isInside(cwd, root));

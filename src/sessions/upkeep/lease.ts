@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { lockFile, type FileLock } from "../../sqlite/lock.ts";
 
-/** How long a lease holder that was seen alive counts as alive. */
+/** How long a lease holder that was seen alive counts as alive, where no client waits for the answer. */
 const TRUST_MS = 1_000;
 const PASSING = "@passing";
 
@@ -34,13 +34,15 @@ export class Lease {
   }
 
   /** Whether the holder's sessions may be taken over: it is this process, or it is dead. */
-  isFree(holder: string): boolean {
-    return holder === this.#process || holder.startsWith(`${this.#process}@`) || !this.isAlive(holder);
+  isFree(holder: string, { isUrgent = false } = {}): boolean {
+    const isOurs = holder === this.#process || holder.startsWith(`${this.#process}@`);
+    return isOurs || !this.isAlive(holder, { isUrgent });
   }
 
-  isAlive(holder: string): boolean {
+  /** With `isUrgent` the holder is looked at now, however shortly ago it was seen alive. */
+  isAlive(holder: string, { isUrgent = false } = {}): boolean {
     const now = performance.now();
-    if (now < (this.#seenAlive.get(holder) ?? 0)) return true;
+    if (!isUrgent && now < (this.#seenAlive.get(holder) ?? 0)) return true;
     this.#seenAlive.delete(holder);
     const nonce = holder.split("@")[5];
     // Both are checked: an engine may close while its process lives, and a process that tests a lock holds it briefly.

@@ -54,6 +54,22 @@ it("the sweep of another server in this process leaves an upload in flight alone
   }
 });
 
+it("an upload whose lock cannot be made is refused, and the next one releases its own lock", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-uploads-"));
+  try {
+    const uploads = new Uploads(folder);
+    const owners = join(folder, "owners");
+    const upload = (): Promise<number> => uploads.with(one(new Uint8Array(3)), async ({ size }) => size);
+    await writeFile(owners, "in place of the folder");
+    await expect(upload()).rejects.toThrow("ENOTDIR");
+    await rm(owners);
+    expect(await upload()).toBe(3);
+    expect(readdirSync(owners)).toEqual([]);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
 function uploadsIn(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isFile())

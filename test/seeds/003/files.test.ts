@@ -110,6 +110,12 @@ describe.each(named(PLACES))("%s", (_name, place) => {
     expect(later.files).toEqual({ "new.bin": expect.any(Uint8Array) as unknown });
     await sluice.executeCommand(`printf changed > 'output/a b.txt'`);
     expect((await sluice.getOutputFiles(true)).files).toEqual({ "a b.txt": "changed" });
+    // Another content of the same size and time is a change too.
+    for (const words of ["one", "two"])
+      await sluice.executeCommand(`printf ${words} > output/same.txt; touch -d 2001-01-01 output/same.txt`);
+    expect((await sluice.getOutputFiles(true)).files).toEqual({ "same.txt": "two" });
+    await sluice.executeCommand("true");
+    expect((await sluice.getOutputFiles(true)).files).toEqual({});
   });
 
   it("EV-55 EV-56: a schema gives data or an error", async () => {

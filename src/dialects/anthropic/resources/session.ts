@@ -132,8 +132,8 @@ export interface SessionBody {
 }
 
 export interface PendingChange {
-  /** The log's last sequence at the request. */
-  readonly after: number;
+  /** The key that the log keeps with the change. Absent in a document of an older server. */
+  readonly key?: string;
   readonly change: Partial<Pick<SessionBody, "title" | "metadata" | "agent" | "archived_at">>;
 }
 

@@ -14,6 +14,7 @@ import {
 import { SENT_EVENT } from "../../../dialects/anthropic/projection.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import { UPLOADS } from "../../../dialects/anthropic/resources/session.ts";
+import { readKept } from "../../../log/port.ts";
 import { toSystemPart } from "../../../sessions/inbox/instructions.ts";
 import type { Submission } from "../../../sessions/inbox/submission.ts";
 import type { Submitted } from "../../../sessions/port.ts";
@@ -110,7 +111,8 @@ async function echo(
 ): Promise<object[]> {
   // Enough for a few events of each submission and those that the agent writes between them.
   const limit = 64 + 8 * batch.length;
-  const stored = await engine.log.read(session, { after, limit });
+  // The answer to a resend may be older than the oldest event that is kept.
+  const stored = await readKept(engine.log, session, { after, limit });
   const events = stored.map(({ body }) => JSON.parse(body) as SluiceEvent);
   const timeOf = (sequence: number): string | undefined =>
     events.find((event) => event.sequence === sequence)?.time;

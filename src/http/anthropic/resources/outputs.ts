@@ -89,8 +89,8 @@ async function* toSource(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }
 
-function stampOf({ size, modified }: FileEntry): string {
-  return `${size} ${modified}`;
+function stampOf({ version, size, modified }: FileEntry): string {
+  return version ?? `${size} ${modified}`;
 }
 
 function undefinedIfRefused(error: unknown): undefined {

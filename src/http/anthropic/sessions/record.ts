@@ -1,10 +1,8 @@
-import { isDeepStrictEqual } from "node:util";
 import type { Document } from "../../../catalog/port.ts";
 import { type SessionInfo, type SessionSpec, SluiceError } from "../../../contract/index.ts";
 import { fromSessionId } from "../../../dialects/anthropic/ids.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import { type SessionBody, toStatus } from "../../../dialects/anthropic/resources/session.ts";
-import { readKept } from "../../../log/port.ts";
 import { DEFAULT_TENANT, isWorkspace, SYSTEM_TENANT } from "../../auth.ts";
 import type { AnthropicServices, TenantScope } from "../route.ts";
 
@@ -68,26 +66,18 @@ export async function discardSession(scope: TenantScope, id: string): Promise<vo
   await forgetSession(scope, id);
 }
 
-/** Applies a pending change that the log holds already: the log is the source of truth. */
+/**
+ * Applies a pending change that the log holds already: the log is the source of truth. The change is found by its key:
+ * an equal event may be of another dialect or of the agent, and the event itself may be trimmed away.
+ */
 export async function settle(
   { engine }: AnthropicServices,
   { id, body }: Document<SessionBody>,
 ): Promise<SessionBody> {
   const { pending } = body;
-  if (!pending) return body;
-  const types = new Set(["session.updated"] as const);
-  for (let { after } = pending; ;) {
-    const events = await readKept(engine.log, id, { after, limit: 32, types });
-    for (const { sequence, body: text } of events) {
-      const { data } = JSON.parse(text) as { data: Record<string, unknown> };
-      const isApplied = Object.entries(pending.change).some(([key, value]) =>
-        isDeepStrictEqual(data[key], value),
-      );
-      if (isApplied) return { ...body, ...pending.change };
-      after = sequence;
-    }
-    if (events.length === 0) return body;
-  }
+  if (pending?.key === undefined) return body;
+  const isApplied = (await engine.log.recall(id, pending.key)) !== undefined;
+  return isApplied ? { ...body, ...pending.change } : body;
 }
 
 export function assertNotRunning({ info }: SessionRecord, what: string): void {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { Document } from "../../../catalog/port.ts";
 import { SluiceError } from "../../../contract/index.ts";
@@ -138,9 +139,10 @@ async function archiveSession(scope: TenantScope, record: SessionRecord): Promis
   const at = archived_at ?? toTimestamp(Date.now());
   if (archived_at === null) assertNotRunning(record, "archived");
   if (archived_at === null && record.document && !info.ended) {
-    const pending = { after: info.eventCount, change: { archived_at: at } };
+    const key = createUpdateKey();
+    const pending = { key, change: { archived_at: at } };
     await rewrite(scope, { record, change: { title, metadata, agent, pending } });
-    await scope.engine.update(session, { archivedAt: at });
+    await scope.engine.update(session, { archivedAt: at }, { key });
   }
   const change = { title, metadata, agent, archived_at: at, pending: null };
   return rewrite(scope, { record, change });
@@ -166,10 +168,11 @@ async function updateSession(
   try {
     if (Object.keys(change).length > 0) {
       const { settings: _, ...visible } = change;
-      const pending = { after: record.info.eventCount, change: visible };
+      const key = createUpdateKey();
+      const pending = { key, change: visible };
       const { title, metadata, agent } = body;
       if (record.document) await rewrite(scope, { record, change: { title, metadata, agent, pending } });
-      await scope.engine.update(session, change);
+      await scope.engine.update(session, change, { key });
     }
   } catch (error) {
     const isBusy = error instanceof SluiceError && error.code === "session_busy";
@@ -177,6 +180,10 @@ async function updateSession(
   }
   const vault_ids = given.vault_ids ?? body.vault_ids;
   return rewrite(scope, { record, change: { title, metadata, agent, vault_ids, pending: null } });
+}
+
+function createUpdateKey(): string {
+  return `anthropic:update:${randomUUID()}`;
 }
 
 /** Changes the document, and returns the new record. */

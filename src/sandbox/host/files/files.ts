@@ -230,6 +230,8 @@ function toEntry(path: string, found: Stats): FileEntry {
     entryType: entryType(found),
     size: found.size,
     modified: Math.floor(found.mtimeMs),
+    // A program can set the time of a change, but not the time of its entry in the file system.
+    version: [found.ino, found.size, found.mtimeMs, found.ctimeMs].join("-"),
   };
 }
 

@@ -81,6 +81,11 @@ describe("J3: an output file of the agent", () => {
     await turn(bench, id, { shell: "printf changed > output/a.txt" });
     expect((await list()).map((file) => file.id).toSorted()).toEqual(files.map((file) => file.id).toSorted());
     expect(await read()).toBe("changed");
+    for (const words of ["one", "two"]) {
+      await turn(bench, id, { shell: `printf ${words} > output/a.txt; touch -d 2001-01-01 output/a.txt` });
+      await list();
+      expect(await read()).toBe(words);
+    }
   });
 });
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type AnthropicBench, collect, failureOf, openAnthropic } from "../anthropic-bench.ts";
+import type { SessionChange } from "../../../../src/sessions/fold/change.ts";
+import { type AnthropicBench, BETA, collect, failureOf, KEY, openAnthropic } from "../anthropic-bench.ts";
 import {
   type Event,
   history,
@@ -55,21 +56,54 @@ describe("C7: an archived session", () => {
   });
 });
 
+/** The document after a crash between its two writes. With `isTold` the log has the change. */
+const crash = async (id: string, change: SessionChange, isTold: boolean): Promise<void> => {
+  const found = await bench.catalog.find("default", "session", id);
+  const key = `test:${(keys += 1)}`;
+  const body = { ...(found?.body as object), pending: { key, change } };
+  const expect = found?.revision ?? 0;
+  await bench.catalog.write("default", [{ op: "replace", kind: "session", id, expect, body }]);
+  if (isTold) await bench.test.engine.update(id, change, { key });
+};
+let keys = 0;
+
 describe("a session whose log was trimmed", () => {
-  it("is readable after a pending change in the trimmed part", async () => {
+  const trim = async (id: string): Promise<void> =>
+    bench.test.log.trim(id, (await bench.test.log.find(id))?.head ?? 0);
+
+  it.each([
+    ["that the log never had", false, "as it was"],
+    ["that the log had", true, "renamed"],
+  ])("shows a pending change %s: %s", async (_, isTold, title) => {
     const { id } = await makeSession(bench, { session: { title: "as it was" } });
     await turn(bench, id, { say: "one" });
-    // The state after a crash between the writes of the log and of the document.
-    const [document] = await bench.catalog.list("default", { kind: "session", ids: [id], limit: 1 });
-    if (!document) throw new Error(`no document of ${id}`);
-    const { kind, revision: expect_, body } = document;
-    const pending = { after: 1, change: { title: "renamed" } };
-    await bench.catalog.write("default", [
-      { op: "replace", kind, id, expect: expect_, body: { ...(body as object), pending } },
-    ]);
-    await bench.test.log.trim(id, (await bench.test.log.find(id))?.head ?? 0);
-    expect((await sessions().retrieve(id)).title).toBe("as it was");
+    await crash(id, { title: "renamed" }, isTold);
     await turn(bench, id, { say: "two" });
+    await trim(id);
+    expect((await sessions().retrieve(id)).title).toBe(title);
+    expect((await collect(sessions().list())).find((one) => one.id === id)?.title).toBe(title);
+    await turn(bench, id, { say: "three" });
+    await sessions().delete(id);
+  });
+
+  it("answers a resend of a message that was trimmed, and runs it once", async () => {
+    const { id } = await makeSession(bench);
+    const body = JSON.stringify({ events: [message(text({ say: "one" }))] });
+    const post = (count: number): Promise<Response> =>
+      bench.raw("POST", `/sessions/${id}/events`, {
+        body,
+        headers: {
+          authorization: `Bearer ${KEY}`,
+          "anthropic-beta": BETA,
+          "x-stainless-retry-count": `${count}`,
+        },
+      });
+    await watch(bench, id, () => post(0));
+    await trim(id);
+    const answer = await post(1);
+    expect(answer.status, await answer.clone().text()).toBe(200);
+    expect(await answer.json()).toMatchObject({ data: [{ type: "user.message" }] });
+    expect(await history(bench, id)).toEqual([]);
     await sessions().delete(id);
   });
 });
@@ -109,23 +143,22 @@ describe("updates", () => {
 
   it("that a crash cut short apply if the log has them", async () => {
     const { id } = await makeSession(bench, { session: { title: "a" } });
-    const crash = async (change: { title: string }, isTold: boolean): Promise<void> => {
-      const found = await bench.catalog.find("default", "session", id);
-      const { eventCount: after } = await bench.test.engine.info(id);
-      const body = { ...(found?.body as object), pending: { after, change } };
-      const expect = found?.revision ?? 0;
-      await bench.catalog.write("default", [{ op: "replace", kind: "session", id, expect, body }]);
-      if (isTold) await bench.test.engine.update(id, change);
-    };
-    await crash({ title: "never" }, false);
+    await crash(id, { title: "never" }, false);
     expect((await sessions().retrieve(id)).title).toBe("a");
-    await crash({ title: "b" }, true);
+    await crash(id, { title: "b" }, true);
     expect((await sessions().retrieve(id)).title).toBe("b");
     expect(await sessions().update(id, { metadata: { x: "y" } })).toMatchObject({
       title: "b",
       metadata: { x: "y" },
     });
     expect((await sessions().retrieve(id)).title).toBe("b");
+  });
+
+  it("that a crash cut short are not taken from an equal change of another client", async () => {
+    const { id } = await makeSession(bench, { session: { title: "a" } });
+    await crash(id, { title: "b", metadata: { x: "y" } }, false);
+    await bench.test.engine.update(id, { title: "b" });
+    expect((await sessions().retrieve(id)).metadata).toEqual({});
   });
 
   it("that arrive at once are all applied", async () => {
