@@ -93,7 +93,7 @@ function toAnswer(ask: Ask, answers: readonly (readonly string[])[] | undefined)
  * A line on the gateway's stdin: a request to OpenCode's server. `input` is our own field, which the server does not
  * get.
  */
-export interface Request {
+interface Request {
   readonly method: string;
   readonly path: string;
   readonly body?: unknown;
@@ -109,7 +109,7 @@ type Route =
   | { readonly to: "reject"; readonly ask: string }
   | { readonly to: "mcp"; readonly body: Fields };
 
-export function toLine(request: Request): string {
+function toLine(request: Request): string {
   return JSON.stringify(request);
 }
 

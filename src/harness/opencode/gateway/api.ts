@@ -63,6 +63,7 @@ export class Api {
   }
 }
 
+/** Short, since a request that hangs holds back an abort behind it. */
 const PATIENCE_MS = 60_000;
 
 /** Opens a new session, an earlier one or a copy of it, and returns its id. */
@@ -77,9 +78,7 @@ export async function openSession(
 }
 
 async function open(api: Api, method: string, path: string, body?: unknown): Promise<string> {
-  const signal = AbortSignal.timeout(PATIENCE_MS);
-  const answer = await api.send(method, path, { signal, body });
-  print(JSON.stringify({ method, path, ...answer }));
+  const answer = await send(api, { method, path, body }, AbortSignal.timeout(PATIENCE_MS));
   const id = answer.status === 200 ? (JSON.parse(answer.body) as { id?: unknown }).id : undefined;
   if (typeof id === "string") return id;
   throw new Error(`${method} ${path} was answered with ${answer.status}: ${answer.body.slice(0, 300)}`);
@@ -122,21 +121,23 @@ export class RequestQueue {
       return Promise.resolve();
     }
     const isLong = request.path.endsWith("/summarize") || request.path === "/mcp";
-    const sent = this.#last.then(() =>
-      send(api, request, isLong ? undefined : AbortSignal.timeout(PATIENCE_MS)),
-    );
+    const sent = this.#last.then(async () => {
+      await send(api, request, isLong ? undefined : AbortSignal.timeout(PATIENCE_MS));
+    });
     if (!isLong) this.#last = sent;
     return sent;
   }
 }
 
+/** Sends a request and prints its answer. */
 async function send(
   api: Api,
   { method, path, body }: GatewayRequest,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<Answer> {
   const answer = await api.send(method, path, { body, signal });
   print(JSON.stringify({ method, path, ...answer }));
+  return answer;
 }
 
 function parseRequest(line: string): GatewayRequest | undefined {
