@@ -137,7 +137,8 @@ describe("a session id", () => {
       const turn = sent.headers.get("sluice-turn-id");
       const events = await until(id, (event) => event.type === "turn.ended" && event.turn_id === turn);
       expectLawful(events);
-      expect(events.at(-1)?.data, JSON.stringify(events.slice(-4))).toMatchObject({ status: "completed" });
+      const told = `${JSON.stringify(events.slice(-4))}\n${server.stderr()}`;
+      expect(events.at(-1)?.data, told).toMatchObject({ status: "completed" });
     } finally {
       await server.client.sessions.delete(id);
     }
