@@ -17,7 +17,7 @@ const described = existsSync(join(ROOT, "openapi.json"))
   : "";
 await step("build", () => passes("npm", ["run", "--silent", "build"]));
 await step("openapi", () => isDescribed(described));
-await step("test", () => passes(process.execPath, [join(ROOT, "scripts", "test.mjs")]));
+await step("test", () => passes(process.execPath, [join(ROOT, "scripts", "test.mjs"), "--all"]));
 await step("publint", () => passes(bin("publint"), ["--strict"]));
 
 if (failures.length > 0) {

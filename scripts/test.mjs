@@ -5,26 +5,36 @@ import { ensureAgents } from "./agents.mjs";
 import { ensureClients } from "./clients.mjs";
 import { endAs, ensureBuilt, ensureChromium, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
 
+const given = process.argv.slice(2);
+const isAll = given.includes("--all");
+const asked = given.filter((argument) => argument !== "--all");
+// The long tests need minutes, a browser, real agents or large clients; a newcomer's first run does without them.
+const isQuick = !isAll && asked.length === 0;
+
 await ensureInstalled();
 await ensureIsolation();
-await ensureChromium();
+if (!isQuick) await ensureChromium();
 await ensureBuilt();
-const env = { ...process.env, PATH: await ensureAgents(), SLUICE_TEST_CLIENTS: await ensureClients() };
+const env = isQuick
+  ? process.env
+  : { ...process.env, PATH: await ensureAgents(), SLUICE_TEST_CLIENTS: await ensureClients() };
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
 const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
 const reporter = process.env.CI === "true" ? "verbose" : "default";
-const asked = process.argv.slice(2);
-// The soak mostly waits, so it runs beside the other tests.
-const isSoakBeside = process.env.CI === "true" && asked.length === 0;
-const runs = isSoakBeside
-  ? [test("others", ["--exclude", "test/soak/**"]), test("soak", ["test/soak"], { quiet: true })]
-  : [test("all", asked)];
-const results = await Promise.all(runs);
+const results = await Promise.all(runs());
 rmSync(folder, { recursive: true, force: true });
 for (const { ended } of results.slice(1)) process.stdout.write(ended.output);
 const sum = (name) => results.reduce((all, { counts }) => all + counts[name], 0);
 process.stdout.write(`${sum("passed")} passed, ${sum("failed")} failed, ${sum("skipped")} skipped\n`);
 endAs((results.find(({ ended }) => ended.code !== 0) ?? results[0]).ended);
+
+function runs() {
+  if (isQuick) return [test("quick", ["--exclude", "test/**/*.long.test.ts"])];
+  // The soak mostly waits, so it runs beside the other tests.
+  if (process.env.CI === "true" && asked.length === 0)
+    return [test("others", ["--exclude", "test/soak/**"]), test("soak", ["test/soak"], { quiet: true })];
+  return [test("asked", asked)];
+}
 
 async function test(name, args, { quiet = false } = {}) {
   const report = join(folder, `${name}.json`);

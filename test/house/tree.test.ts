@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
 import { readTree } from "../../scripts/architecture.mjs";
 import { listFiles, listFolders, readGraph, ROOT, SRC } from "../../scripts/source-graph.mjs";
@@ -49,6 +49,28 @@ describe("the tree", () => {
     expect(crumbs).toEqual([]);
   });
 });
+
+describe("the quick tests", () => {
+  it("need no browser, no real agent and no large client: tests that do are called *.long.test.ts", () => {
+    const test = join(ROOT, "test");
+    const needy = listFiles(test)
+      .filter((file) => file.endsWith(".test.ts") && !file.endsWith(".long.test.ts"))
+      .filter((file) => importsOf(join(test, file)).some((path) => NEEDS_MORE.has(relative(test, path))));
+    expect(needy).toEqual([]);
+  });
+});
+
+/** The parts of the workbench that need programs or packages that only `npm test -- --all` installs. */
+const NEEDS_MORE = new Set(["support/agents.ts", "support/browser.ts", "support/clients.ts"]);
+
+/** The files of test/ that this one imports, at any depth. */
+function importsOf(path: string, seen = new Set<string>()): string[] {
+  const found = [...readFileSync(path, "utf8").matchAll(/from "(\.[^"]+\.ts)"/g)]
+    .map((match) => join(dirname(path), match[1] ?? ""))
+    .filter((target) => target.startsWith(join(ROOT, "test")) && existsSync(target) && !seen.has(target));
+  for (const target of found) seen.add(target);
+  return found.flatMap((target) => [target, ...importsOf(target, seen)]);
+}
 
 describe("AGENTS.md", () => {
   const tree = readTree(GUIDE);

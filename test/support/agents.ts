@@ -1,7 +1,7 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** The real agents that tests drive; the set-up of `npm test` puts them on PATH. */
+/** The real agents that tests drive; the set-up of `npm test -- --all` puts them on PATH. */
 export type AgentId = "claude" | "codex" | "opencode" | "gemini" | "grok";
 
 /** Where an agent's program is on PATH; undefined where it is not. */
@@ -23,7 +23,7 @@ export type RequiredAgent =
 export function requireAgent(id: AgentId): RequiredAgent {
   const path = findAgent(id);
   if (path !== undefined) return { path };
-  const reason = `${id} is not on PATH; \`npm test\` installs it for the tests`;
+  const reason = `${id} is not on PATH; \`npm test -- --all\` installs it for the tests`;
   if (process.env["CI"] === "true") throw new Error(`${reason}, and under CI=true it has to be there`);
   return { reason };
 }

@@ -26,7 +26,7 @@ export function requireBrowser(): RequiredBrowser {
   const folders = (process.env["PATH"] ?? "").split(delimiter).filter(Boolean);
   const path = ["/usr/bin", ...folders].map((folder) => join(folder, "chromium")).find(existsSync);
   if (path !== undefined) return { path };
-  const reason = "chromium is not on PATH; `npm test` installs it for the tests on Debian";
+  const reason = "chromium is not on PATH; `npm test -- --all` installs it for the tests on Debian";
   if (process.env["CI"] === "true") throw new Error(`${reason}, and under CI=true it has to be there`);
   return { reason };
 }

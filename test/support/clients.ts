@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** A stack of client packages that the set-up of `npm test` puts into a folder of its own (`scripts/clients.mjs`). */
+/** A stack of client packages that the set-up of `npm test -- --all` puts into a folder of its own (`scripts/clients.mjs`). */
 export interface Client {
   readonly folder: string;
   /** One of its packages, or an entry of one: `@tanstack/ai/adapters`. */
@@ -26,7 +26,7 @@ export function requireClient(name: string): RequiredClient {
   if (existsSync(join(folder, "node_modules"))) {
     return { client: { folder, load: (specifier) => import(entryOf(folder, specifier)) } };
   }
-  const reason = `the client ${name} is not installed; \`npm test\` installs it for the tests`;
+  const reason = `the client ${name} is not installed; \`npm test -- --all\` installs it for the tests`;
   if (process.env["CI"] === "true") throw new Error(`${reason}, and under CI=true it has to be there`);
   return { reason };
 }

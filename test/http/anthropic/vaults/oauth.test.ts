@@ -156,7 +156,7 @@ describe("B6, I5: an OAuth token of a vault", () => {
     expect(docs.seen.at(-1)).toBe(`Bearer ${oauth.first.access_token}`);
     const { beta: team } = bench.clientOf(TEAM_KEY);
     await expect(team.vaults.retrieve(vault)).rejects.toMatchObject({ status: 404 });
-    // The servers of this test are on loopback, where no workspace may go (test/fortress/tenants.test.ts).
+    // The servers of this test are on loopback, where no workspace may go (test/fortress/tenants.long.test.ts).
     await expect(open({}, team)).rejects.toMatchObject({ status: 400 });
   });
 });
