@@ -60,7 +60,10 @@ export function escalationOf({ at }: { at: number }, { interruptMs }: { interrup
   return [toDue("signal", at, interruptMs), toDue("kill", at, 2 * interruptMs)];
 }
 
-/** Stops an agent that ignored the interrupt, unless its final output is only unread. */
+/**
+ * Stops an agent that ignored the interrupt. First waits a limited time for its unread output to be read, as the turn's
+ * end may be in it.
+ */
 export async function forceInterrupt(
   { deps, writer, isClosed }: SessionContext,
   runner: Runner,
