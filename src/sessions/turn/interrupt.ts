@@ -5,7 +5,7 @@ import type { InterruptOptions } from "../port.ts";
 import { endWithdrawn } from "../process/ending.ts";
 import type { Runner } from "../process/runner.ts";
 import { toDue, type Due } from "../upkeep/alarms.ts";
-import { engineFailureEvents } from "./retry.ts";
+import { engineFailureEvents } from "./engine-failure.ts";
 import type { TurnEnds } from "./turn-end.ts";
 
 /** How often a kill is put off for unread output. */
