@@ -1,7 +1,5 @@
-import { createHash } from "node:crypto";
 import { findJsonExcess, MAX_JSON_DEPTH, MAX_JSON_VALUES, type SpoolLine } from "../contract/index.ts";
 import { parseOthersJson } from "../contract/json.ts";
-import type { HarnessFact } from "./port.ts";
 
 /** An object that another program wrote. Its unknown fields are ignored: they change from version to version. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -63,13 +61,7 @@ export function toCount(value: unknown): number {
   return typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0;
 }
 
-/** The fact of a line that no decoder understands. Such a line is kept and never fatal. */
-export function unparsedFact(line: SpoolLine, error: string): HarnessFact {
-  const hash = line.damage?.sha256 ?? createHash("sha256").update(line.text).digest("hex");
-  return { type: "agent.unparsed", data: { error, location: `${line.dir}:${line.at}`, raw_hash: hash } };
-}
-
-/** The JSON object of a line, or the reason why there is none. */
+/** The JSON object of a line, or the reason why there is none, for `unparsedFact`. */
 export function parseObject(line: SpoolLine): Record<string, unknown> | string {
   if (line.damage !== undefined) {
     const why = line.damage.reason === "utf8" ? "is not valid UTF-8" : "is too long";

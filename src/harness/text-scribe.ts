@@ -1,5 +1,4 @@
 import type { EventError, SpoolLine } from "../contract/index.ts";
-import { unparsedFact } from "./fields.ts";
 import type { HarnessFact } from "./port.ts";
 import {
   emptyTranscript,
@@ -13,6 +12,7 @@ import {
   type Transcript,
   without,
 } from "./transcript.ts";
+import { unparsedFact } from "./unparsed.ts";
 
 /**
  * The part of the scribe that gives out ids, collects facts, and writes texts and thoughts. A text that was cut and

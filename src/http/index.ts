@@ -7,7 +7,7 @@ export {
   type CredentialBrokerOptions as CredentialDeskOptions,
 } from "./anthropic/vaults/credential-broker.ts";
 export { createMcpRelay, type McpRelay, type McpRelayOptions } from "./anthropic/vaults/mcp-relay.ts";
-export { readWebhookKey, webhookKeyFile } from "./anthropic/webhooks/endpoint.ts";
+export { readWebhookKey, webhookKeyFile } from "./anthropic/webhooks/signature.ts";
 export { createWebhooks, type Webhooks, type WebhooksOptions } from "./anthropic/webhooks/webhooks.ts";
 export { RESERVED_TENANTS, RESERVED_TENANTS as RESERVED_OWNERS } from "./auth.ts";
 export { type App, type AppOptions, createApp } from "./app.ts";

@@ -1,5 +1,5 @@
 import type { Engine } from "../sessions/port.ts";
-import type { WebhookStats } from "./anthropic/webhooks/endpoint.ts";
+import type { WebhookStats } from "./anthropic/webhooks/delivery.ts";
 import type { BodyLimits } from "./body/read.ts";
 import type { Uploads } from "./body/uploads.ts";
 import type { Meter } from "./meter.ts";

@@ -96,7 +96,7 @@ class MemoryStore implements SegmentStore {
     if (found.epoch !== batch.epoch) throw fenced(session, { ...found, given: batch.epoch });
     if (found.head !== position.head) return false;
     if (batch.key && found.keys.has(batch.key.key)) throw keyTaken(session, batch.key.key);
-    // Serialised first: a state that cannot be JSON must fail before anything is stored.
+    // Turned into JSON first: a state that cannot be JSON must fail before anything is stored.
     const snapshot = batch.snapshot === undefined ? undefined : JSON.stringify(batch.snapshot);
     const decoderState =
       batch.spool?.checkpoint === undefined ? undefined : JSON.stringify(batch.spool.checkpoint);

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as letOthersRun } from "node:timers/promises";
 import { Gate } from "../sqlite/transactions.ts";
 import { Checked, Page } from "./page.ts";
 import type {
@@ -134,7 +134,7 @@ export class StoredLog implements EventLog {
     const page = await this.#calmly(() => this.#open(session, range));
     while (!page.isWhole) {
       // A filter may skip a long history; other work runs in between.
-      await nextTurn();
+      await letOthersRun();
       await this.#calmly(() => page.readOn());
     }
     return page.events;

@@ -45,7 +45,10 @@ export interface EngineOptions {
   readonly logger?: Logger;
   /** How long idle agents live when this process is killed and no other server starts. 0, the default: no limit. */
   readonly orphanMs?: number;
-  /** Whether the engine resolves before the recovery of running sessions. A call to one waits for that one alone. */
+  /**
+   * Whether `createEngine` resolves before the running sessions are recovered. A call to such a session waits only for
+   * its own recovery.
+   */
   readonly recoversBeside?: boolean;
   /** Whether this is a caretaker: it picks up abandoned sessions, and starts nothing. */
   readonly caretakes?: boolean;

@@ -1,7 +1,7 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import { createHash, type Hash } from "node:crypto";
 import { close, fstatSync, open, readSync } from "node:fs";
-import { setImmediate as nextLoop } from "node:timers/promises";
+import { setImmediate as letOthersRun } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { SpoolLine } from "../contract/index.ts";
 import { demandLength } from "./shortened.ts";
@@ -76,7 +76,7 @@ class LineReader {
       if (this.#decode()) continue;
       if (!this.#fill()) return undefined;
       // A long line takes many reads, and other work runs in between.
-      if (this.#buffer.length > this.#limits.chunkBytes || this.#cut !== undefined) await nextLoop();
+      if (this.#buffer.length > this.#limits.chunkBytes || this.#cut !== undefined) await letOthersRun();
     }
   }
 

@@ -1,6 +1,5 @@
 import Database from "libsql";
 import BesideDatabase from "libsql/promise";
-import { SluiceError } from "../contract/index.ts";
 
 /** The part of SQLite that sluice uses, so that another binding can replace this one. */
 export interface Driver {
@@ -20,12 +19,6 @@ export interface Statement {
 export type Value = string | number | null;
 export type Row = Record<string, Value>;
 
-/** The name of an SQLite error's result code, such as `SQLITE_FULL`. */
-export function sqliteCode(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !("code" in error)) return undefined;
-  return typeof error.code === "string" && error.code.startsWith("SQLITE_") ? error.code : undefined;
-}
-
 export function createDriver(path: string): Driver {
   const database = new Database(path);
   return {
@@ -43,30 +36,4 @@ export function createDriver(path: string): Driver {
     },
     close: () => void database.close(),
   };
-}
-
-const FULL = new Set(["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"]);
-
-/** Maps a failure of the database or the file system to the error table. */
-export function toSluiceError(error: unknown, folder: string): unknown {
-  if (error instanceof SluiceError) return error;
-  const code = sqliteCode(error) ?? systemCode(error);
-  if (code === undefined) return error;
-  const cause = { cause: error };
-  if (FULL.has(code)) {
-    const detail = `The disk is full: free space on ${folder} and try again. Nothing was lost, and nothing of this request was stored.`;
-    return new SluiceError("storage_full", detail, { folder }, cause);
-  }
-  if (code === "SQLITE_BUSY" || code.startsWith("SQLITE_BUSY_")) {
-    const detail = `Another process has held the database in ${folder} for too long. Nothing was stored; try again.`;
-    return new SluiceError("timeout", detail, { folder }, cause);
-  }
-  const message = error instanceof Error ? error.message : String(error);
-  const detail = `The database in ${folder} failed: ${message} (${code}). Nothing of this request was stored; check the disk and the folder's permissions.`;
-  return new SluiceError("internal", detail, { folder, code }, cause);
-}
-
-function systemCode(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !("syscall" in error) || !("code" in error)) return undefined;
-  return typeof error.code === "string" ? error.code : undefined;
 }

@@ -1,6 +1,7 @@
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { createDriver, sqliteCode, toSluiceError, type Driver } from "./driver.ts";
+import { createDriver, type Driver } from "./driver.ts";
+import { sqliteCode, toSluiceError } from "./failure.ts";
 import { checkVersion, type Schema } from "./migrations.ts";
 
 interface DatabaseOptions {

@@ -1,4 +1,5 @@
-import { toSluiceError, type Driver } from "./driver.ts";
+import type { Driver } from "./driver.ts";
+import { toSluiceError } from "./failure.ts";
 
 /**
  * The queue of one connection. A commit waits for the disk, so it runs on another thread. Until it is over, callers wait

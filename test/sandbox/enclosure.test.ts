@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setImmediate as nextLoop } from "node:timers/promises";
+import { setImmediate as letOthersRun } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { Enclosure } from "../../src/sandbox/host/processes/enclosure.ts";
 import { SandboxFolder, type SandboxRecord } from "../../src/sandbox/host/folder.ts";
@@ -18,7 +18,7 @@ it("many concurrent starts get the same entry into the sandbox", async () => {
     // Some come while the first are being shown that it works, some behind them.
     for (let rounds = 0; rounds < 200; rounds++) {
       prefixes.push(enclosure.prefix());
-      await nextLoop();
+      await letOthersRun();
     }
     const [first, ...others] = await Promise.all(prefixes);
     expect(Array.isArray(first)).toBe(true);

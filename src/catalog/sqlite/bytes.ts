@@ -3,7 +3,7 @@ import { createReadStream, mkdirSync, readdirSync, rmSync, statSync } from "node
 import { mkdir, open, rename, rm, type FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
-import { toSluiceError } from "../../sqlite/driver.ts";
+import { toSluiceError } from "../../sqlite/failure.ts";
 import type { Transact, Transactions } from "../../sqlite/transactions.ts";
 import type { Bytes, HeldBytes, StoredBytes, WriteBytesOptions } from "../port.ts";
 import { bytesMissing, bytesTooLarge } from "../refusals.ts";

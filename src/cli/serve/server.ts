@@ -6,7 +6,7 @@ import {
   type CredentialBroker,
 } from "../../http/anthropic/vaults/credential-broker.ts";
 import { createMcpRelay, type McpRelay } from "../../http/anthropic/vaults/mcp-relay.ts";
-import { readWebhookKey, webhookKeyFile } from "../../http/anthropic/webhooks/endpoint.ts";
+import { readWebhookKey, webhookKeyFile } from "../../http/anthropic/webhooks/signature.ts";
 import type { Webhooks } from "../../http/anthropic/webhooks/webhooks.ts";
 import type { App } from "../../http/app.ts";
 import { stderrLogger } from "../../http/context.ts";

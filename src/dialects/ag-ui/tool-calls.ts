@@ -5,6 +5,10 @@ import type { AgUiProjection } from "./projection.ts";
 import { type Call, fromPayload } from "./state.ts";
 import { attribute, endSubagent, toSubagentFields } from "./subagents.ts";
 
+/**
+ * Shows a call of the agent's item. The request for an application's tool may have come first and have shown the call
+ * under its own id. The call is then not shown again: it is kept with that id as its alias, where its result appears.
+ */
 export function startCall(projection: AgUiProjection, item: Item): void {
   const part = item.content.find((part) => part.type === "tool_call");
   if (!part || Object.hasOwn(projection.state.calls, part.call_id)) return;
@@ -57,14 +61,11 @@ export const toolProjectors: Projectors<AgUiProjection> = {
     const callId = known?.alias ?? given ?? requestId;
     if (!known) {
       const { parent_id: parent } = projection.event;
-      const base = {
+      open(projection, callId, {
         itemId: requestId,
         name,
         isAnswered: false,
         ...(parent === undefined ? {} : { parent }),
-      };
-      open(projection, callId, {
-        ...base,
         arguments: "",
         isOpen: true,
         ...(given === undefined ? { isRequest: true } : {}),

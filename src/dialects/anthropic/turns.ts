@@ -58,7 +58,7 @@ export const turnProjectors: Projectors<AnthropicProjection> = {
       const error = data.error ?? { code: data.stop_reason, message: `the turn failed: ${data.stop_reason}` };
       projection.emit("session.error", { error: toSessionError(error, isEnding ? "terminal" : "exhausted") });
     }
-    // The session's end follows, so that the session is never idle.
+    // `session.ended` follows; the session must not look idle in between.
     if (!isEnding) projection.emit("session.status_idle", toStop(data), projection.idOf(sequence, 1));
     projection.change({ ...CLEAN, turn: null, isEnding });
   },
@@ -71,16 +71,21 @@ export const turnProjectors: Projectors<AnthropicProjection> = {
     projection.emit("session.status_terminated", {}, projection.idOf(sequence, 1));
   },
 
-  /** Keeps a failure: the turn's end may report it. If the turn continues, it is emitted. */
+  /**
+   * Emits a failure beside the turn at once. Keeps any other: the turn's end may report it; if the turn continues, it is
+   * emitted.
+   */
   error: (projection, { data, source, sequence }) => {
     const { code, message, details } = data;
-    if (isBesideRun(code)) {
+    if (isBesideTurn(code)) {
       const retry = code?.startsWith("repository_") ? "retrying" : "exhausted";
       return void projection.emit("session.error", {
         error: toSessionError({ code, message }, retry, details),
       });
     }
     const isOfRetry = typeof (details as { retrying?: unknown } | undefined)?.retrying === "boolean";
+    // An error of the engine is reported by the turn's end if it fails the turn, and is no event of this API otherwise.
+    // One of a retry is reported by `turn.retrying` or the turn's end.
     if (source === "daemon" || isOfRetry) return;
     const failure = { ...(code === undefined ? {} : { code }), message, sequence };
     projection.change({ failures: [...projection.state.failures, failure] });
@@ -157,8 +162,8 @@ function toSessionError(
   return common as SessionError;
 }
 
-/** Failures that do not stop the run; they appear at once. */
-function isBesideRun(code: string | undefined): boolean {
+/** Whether the failure leaves the turn as it is. */
+function isBesideTurn(code: string | undefined): boolean {
   return RUNNER_ERROR.test(code ?? "") || /^(mcp|repository|credential)_/.test(TYPES[code ?? ""] ?? "");
 }
 

@@ -23,8 +23,8 @@ export {
   StepLine,
 } from "./line.ts";
 export { MAX_LINE_BYTES } from "./line.ts";
-export { createNdjsonParser, type NdjsonParserOptions } from "./parser.ts";
+export { createNdjsonParser, type NdjsonParserOptions } from "./line-stream.ts";
 export { ndjson } from "./project.ts";
 export type { NdjsonState, NdjsonView } from "./projection.ts";
-export { createNdjsonTap, type NdjsonTap, RunError } from "./parser.ts";
+export { createNdjsonTap, type NdjsonTap, RunError } from "./tap.ts";
 export { DONE, ndjsonToSse, type NdjsonToSseOptions } from "./to-sse.ts";

@@ -7,7 +7,7 @@ import {
   type SplitLine,
   type StepLine,
 } from "./line.ts";
-import { createLineTransform, type NdjsonParserOptions } from "./parser.ts";
+import { createLineTransform, type NdjsonParserOptions } from "./line-stream.ts";
 
 export interface NdjsonToSseOptions extends NdjsonParserOptions {
   /** Called for each log line; browsers get none. */

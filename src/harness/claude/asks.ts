@@ -2,7 +2,7 @@ import { type Fields, pick, toFields, toList, toText } from "../fields.ts";
 import type { PermissionMetadata } from "../scribe.ts";
 import { own } from "../transcript.ts";
 import { toResponse } from "./encode.ts";
-import { approvePlan, EXIT_PLAN_MODE, PLANS_ARE_OFF, refusePlan, toPlanPrompt } from "./plan.ts";
+import { approvePlan, EXIT_PLAN_MODE, PLANS_ARE_OFF, refusePlan, toPlanPrompt } from "./plan-mode.ts";
 import { type AskedQuestion, isInTurn, isServing, nextPhase, type Reader, type Reading } from "./state.ts";
 import { keepInput } from "./tools.ts";
 import { endTurn } from "./turns.ts";

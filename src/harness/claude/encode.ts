@@ -4,7 +4,7 @@ import { fromPartText, imagePart, partText } from "../content-part.ts";
 import { type Fields, parseObject, toFields, toList, toText } from "../fields.ts";
 import type { HarnessCommand } from "../port.ts";
 import { findAsk, own, withoutAsk } from "../transcript.ts";
-import { answerPlan, fromPlanAnswer } from "./plan.ts";
+import { answerPlan, fromPlanAnswer } from "./plan-mode.ts";
 import {
   type Ask,
   type AskedQuestion,

@@ -2,7 +2,7 @@ import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode, greet, toCommand } from "./encode.ts";
 import { detect, launch, SKILLS_FOLDER } from "./launch.ts";
-import { planVerdict } from "./plan.ts";
+import { planVerdict } from "./plan-mode.ts";
 import { cloudOf, lendLogin, toModelHosts } from "./provider.ts";
 import { type ClaudeState, initialState } from "./state.ts";
 

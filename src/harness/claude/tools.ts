@@ -4,8 +4,9 @@ import { exitPart, imagePart } from "../content-part.ts";
 import { type Fields, toFields, toList, toText } from "../fields.ts";
 import type { PermissionMetadata, ToolOutcome } from "../scribe.ts";
 import { own, without } from "../transcript.ts";
-import { changePlan, EXIT_PLAN_MODE, isPlanTool } from "./plan.ts";
+import { EXIT_PLAN_MODE } from "./plan-mode.ts";
 import { type ClaudeState, type KeptInput, parentOf, type Reader, type Reading } from "./state.ts";
+import { changePlan, isPlanTool } from "./todo-list.ts";
 
 /** The model's input of a turn: tool results, and the CLI's own messages to the model. */
 export const readUser: Reader = (reading, line) => {

@@ -1,8 +1,9 @@
 import type { ContentPart, EventData, SpoolLine } from "../../contract/index.ts";
 import { exitPart, imagePart } from "../content-part.ts";
-import { defined, parseObject, parseRecord, unparsedFact } from "../fields.ts";
+import { defined, parseObject, parseRecord } from "../fields.ts";
 import type { Decoded, HarnessFact } from "../port.ts";
 import { own, planItem, resultItem, statusItem, without } from "../transcript.ts";
+import { unparsedFact } from "../unparsed.ts";
 import { type Checked, type CheckedType, isCheckedType, LINE_SCHEMAS } from "./schemas.ts";
 import {
   addWhole,

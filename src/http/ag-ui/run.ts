@@ -1,12 +1,12 @@
 import type { Context } from "hono";
 import { type ContentPart, isRecord, SluiceError } from "../../contract/index.ts";
 import { agUi, type AgUiState, type AgUiView } from "../../dialects/ag-ui/index.ts";
+import { toAnswers } from "../../dialects/ag-ui/answers.ts";
 import {
   type Attached,
   ForwardedProps,
   newestPrompt,
   type RunInput,
-  toAnswers,
   toCustomTools,
   toPrompt,
 } from "../../dialects/ag-ui/parse.ts";

@@ -9,7 +9,7 @@ import { idempotencyKeyOf } from "../operation.ts";
 import type { Conversation } from "./conversations.ts";
 import type { NdjsonServices } from "./dialect.ts";
 import { KIND, toDocumentId, type TurnBody } from "./documents.ts";
-import { issuePassword, sweepPasswords } from "./results.ts";
+import { findPasswordRemovals, issuePassword } from "./passwords.ts";
 
 export interface Dispatched {
   readonly conversation: string;
@@ -140,7 +140,7 @@ async function sweep(
   session: string,
 ): Promise<void> {
   try {
-    const removals = await sweepPasswords(catalog, tenant, settings.uploadTtlMs);
+    const removals = await findPasswordRemovals(catalog, tenant, settings.uploadTtlMs);
     if (removals.length > 0) await catalog.write(tenant, removals);
   } catch (error) {
     if (error instanceof SluiceError && error.code === "not_found") return;

@@ -1,18 +1,17 @@
-import { randomBytes } from "node:crypto";
 import type { Context } from "hono";
 import { z } from "zod";
-import type { Catalog, Change, Document, HeldBytes } from "../../catalog/port.ts";
+import type { Change, HeldBytes } from "../../catalog/port.ts";
 import { createId, SluiceError } from "../../contract/index.ts";
 import { MIME_TYPES } from "../../dialects/shared/mime.ts";
 import { bearerOf } from "../auth.ts";
 import { readParts } from "../body/multipart.ts";
 import { streamBody } from "../body/read.ts";
 import type { AppEnv } from "../context.ts";
-import { sha256 } from "../digest.ts";
 import { defineOperations, json, type Mount } from "../operation.ts";
 import type { Conversation } from "./conversations.ts";
 import { type NdjsonServices, RESULTS } from "./dialect.ts";
-import { type AssetBody, KIND, type PasswordBody, toDocumentId } from "./documents.ts";
+import { type AssetBody, KIND } from "./documents.ts";
+import { findPassword, passwordRefused, toSpentChange } from "./passwords.ts";
 
 /** Room for the headers and boundaries of a form around its files. */
 const FORM_BYTES = 1024 * 1024;
@@ -22,6 +21,8 @@ interface Taken {
   readonly name: string;
   readonly mime: string;
 }
+
+type AssetState = "staged" | "written";
 
 const ResultsQuery = z.object({
   conversation: z.string().optional(),
@@ -52,15 +53,15 @@ export function mountResults(mount: Mount, services: NdjsonServices): void {
     const row = await engine.log.find(scope.conversation);
     if (!row) throw passwordRefused();
     // Refuses the assets of a cancelled run before the body is read.
-    await conversations.with(tenant, row, () => assertWanted(services, tenant, scope.turn));
+    await conversations.with(tenant, row, () => assetState(services, tenant, scope.turn));
     const taken: Taken[] = [];
     try {
       for await (const one of readAssets(c, catalog)) taken.push(one);
       const assets = await conversations.with(tenant, row, async (found) => {
         const password = await findPassword(catalog, tenant, given, query);
-        const isOver = await assertWanted(services, tenant, scope.turn);
-        const changes = toChanges(found, { taken, turn: scope.turn, state: isOver ? "written" : "staged" });
-        await conversations.write(tenant, found, [spend(password), ...changes]);
+        const state = await assetState(services, tenant, scope.turn);
+        const changes = toChanges(found, { taken, turn: scope.turn, state });
+        await conversations.write(tenant, found, [toSpentChange(password), ...changes]);
         return changes;
       });
       const { conversation, turn } = scope;
@@ -75,14 +76,17 @@ export function mountResults(mount: Mount, services: NdjsonServices): void {
   });
 }
 
-/** Whether the run has ended; throws if it was cancelled. The password stays unused until it expires. */
-async function assertWanted(
+/**
+ * The state of assets that come now: staged until the run ends. Throws if the run was cancelled; its password then stays
+ * unused until it expires.
+ */
+async function assetState(
   { conversations }: NdjsonServices,
   tenant: string,
   turn: string,
-): Promise<boolean> {
+): Promise<AssetState> {
   const status = (await conversations.findTurn(tenant, turn))?.body.status;
-  if (status !== "interrupted") return status !== undefined;
+  if (status !== "interrupted") return status === undefined ? "staged" : "written";
   throw new SluiceError("precondition_failed", "The run was cancelled, so its assets are not written back.");
 }
 
@@ -108,7 +112,7 @@ async function* readAssets(c: Context<AppEnv>, catalog: NdjsonServices["catalog"
 
 function toChanges(
   { id: parent }: Conversation,
-  { taken, turn, state }: { taken: readonly Taken[]; turn: string; state: "staged" | "written" },
+  { taken, turn, state }: { taken: readonly Taken[]; turn: string; state: AssetState },
 ): Extract<Change, { op: "create" }>[] {
   return taken.map(({ held: { hash, size }, name, mime }) => {
     const body: AssetBody = { name, mime, size, hash, turn };
@@ -171,53 +175,4 @@ function toFreeName(name: string, taken: ReadonlySet<string>): string {
 function split(name: string): [stem: string, extension: string] {
   const dot = name.lastIndexOf(".");
   return dot < 0 ? [name, ""] : [name.slice(0, dot), name.slice(dot + 1)];
-}
-
-const SWEEP_LIMIT = 100;
-
-/** A new one-time password, and its document, which has only the hash. */
-export function issuePassword({ conversation, turn, expiresAt }: PasswordBody): {
-  password: string;
-  change: Change;
-} {
-  const password = `otp_${randomBytes(32).toString("base64url")}`;
-  const body: PasswordBody = { conversation, turn, expiresAt };
-  const parent = toDocumentId(conversation);
-  return { password, change: { op: "create", kind: KIND.password, id: sha256(password), parent, body } };
-}
-
-/** The document of a valid password. Every other password gets the same error, which reveals no reason. */
-async function findPassword(
-  catalog: Catalog,
-  tenant: string,
-  password: string | undefined,
-  scope: { conversation?: string | undefined; turn?: string | undefined } = {},
-): Promise<Document<PasswordBody>> {
-  // The time of a lookup by hash reveals nothing about the password.
-  const found = password && (await catalog.find(tenant, KIND.password, sha256(password)));
-  const document = (found || undefined) as Document<PasswordBody> | undefined;
-  const { usedAt, expiresAt = 0, conversation, turn } = document?.body ?? {};
-  const isInScope =
-    (scope.conversation === undefined || scope.conversation === conversation) &&
-    (scope.turn === undefined || scope.turn === turn);
-  if (document && isInScope && usedAt === undefined && expiresAt > Date.now()) return document;
-  throw passwordRefused();
-}
-
-function passwordRefused(): SluiceError {
-  const detail =
-    "The one-time password is missing, unknown, used, expired, or another run's. It is not given out again.";
-  return new SluiceError("token_invalid", detail);
-}
-
-/** Marks the password as used; the write fails if another request used it meanwhile. */
-function spend({ id, revision, body }: Document<PasswordBody>): Change {
-  return { op: "replace", kind: KIND.password, id, expect: revision, body: { ...body, usedAt: Date.now() } };
-}
-
-/** Removes a batch of passwords that expired long ago. */
-export async function sweepPasswords(catalog: Catalog, tenant: string, ttlMs: number): Promise<Change[]> {
-  const created = { lt: Date.now() - 2 * ttlMs - 60_000 };
-  const old = await catalog.list(tenant, { kind: KIND.password, created, limit: SWEEP_LIMIT });
-  return old.map(({ id }) => ({ op: "remove", kind: KIND.password, id }));
 }

@@ -1,4 +1,4 @@
-import { setImmediate as nextLoop } from "node:timers/promises";
+import { setImmediate as letOthersRun } from "node:timers/promises";
 import { SluiceError } from "../../contract/index.ts";
 import type { Dialect } from "../../dialects/port.ts";
 import type { EventLog, ReadRange, StoredEvent } from "../../log/port.ts";
@@ -144,7 +144,7 @@ export class Feed<State, View> {
     const events = await this.#log.read(this.#source.session, range);
     const chunk = this.#toChunk(events, from, state);
     // A backlog must not block other readers.
-    if (events.length === range.limit) await nextLoop();
+    if (events.length === range.limit) await letOthersRun();
     return chunk;
   }
 

@@ -1,4 +1,5 @@
-import { toSluiceError, type Driver } from "../../sqlite/driver.ts";
+import type { Driver } from "../../sqlite/driver.ts";
+import { toSluiceError } from "../../sqlite/failure.ts";
 import {
   createTransact,
   createTransactBeside,

@@ -32,8 +32,9 @@ const HOST_GRACE_MS = 5_000;
 const LINGER_MS = 3_000;
 
 /**
- * The one network of a sandbox, shared by all of its processes. A holder process keeps the namespace while a command
- * runs. The egress guest joins it when a host is allowed or a port is asked for.
+ * The one network of a sandbox, shared by all of its processes. A holder process keeps the namespace, and the egress
+ * guest joins it when a host is allowed or a port is asked for. Both live as long as a command holds the tie, a FIFO
+ * whose writing end every command has open: when the last end closes, the holder and the guest end.
  */
 export class Network {
   readonly #options: NetworkOptions;
@@ -146,13 +147,14 @@ export class Network {
     }
   }
 
-  /** Adds the egress guest to a running network. Without one, the next command makes both. */
+  /** Adds the egress guest to a running network. If no network runs, the next command makes it with its guest. */
   async #askForPorts(): Promise<void> {
     const known = await this.#read();
     if (known.ports) return;
     await this.#write({ ...known, ports: true });
     const tie = isHeld(known) ? await this.#tie.hold(known.waiting) : undefined;
     if (tie === undefined) return;
+    // It only showed that the network runs: `#ensure` opens an end of its own.
     closeSync(tie);
     const made = await this.#ensure([]);
     closeSync(made.tie);

@@ -82,7 +82,10 @@ export interface RestoreOptions extends LongTask {
   readonly roots: CheckpointRoots;
   /** For the id `latest`: the newest of this session instead of the newest of all. */
   readonly sessionId?: string | undefined;
-  /** The owner of new files. Root uses the owner of the root folder by default. */
+  /**
+   * The owner of new files. By default a server that runs as root takes the owner of each root's folder; any other is
+   * the owner itself.
+   */
   readonly owner?: Owner | undefined;
 }
 

@@ -11,7 +11,10 @@ export interface WatchWarning {
   readonly detail: string;
 }
 
-/** Changes that were not taken yet. One per path, so there are never more than the watched tree has entries. */
+/**
+ * Changes that were not taken yet. One per path, so there are never more than the entries that the tree had at the last
+ * `take` and has now, together.
+ */
 export class Backlog {
   #changes = new Map<string, FileChange>();
 

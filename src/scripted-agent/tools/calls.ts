@@ -81,7 +81,10 @@ export interface Tool {
   readonly input: unknown;
   /** Whether the call asks for permission. */
   readonly asks: boolean;
-  /** Whether the tool is disabled. It then asks at each call, even if the session allows it. */
+  /**
+   * Whether the session denies the tool. It then asks at each call, even after the reply `always`, and the session's
+   * policy rejects it.
+   */
   readonly disabled?: boolean;
   /** Whether the application runs the tool. The agent then reports no start. */
   readonly runsInApplication?: boolean;

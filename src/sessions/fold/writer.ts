@@ -3,7 +3,7 @@ import type { EventDraft, SessionInfo, SessionSpec } from "../../contract/index.
 import type { Batch, SessionRow } from "../../log/port.ts";
 import { withdrawnRequests } from "../actions/tool-requests.ts";
 import type { SessionDeps } from "../deps.ts";
-import { claimEpoch } from "../lifecycle/fence.ts";
+import { claimEpoch } from "../lifecycle/claim.ts";
 import type { HarnessProcess } from "../process/process.ts";
 import { Drafts } from "./drafts.ts";
 import { toSessionInfo } from "./info.ts";

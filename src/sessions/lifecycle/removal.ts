@@ -80,7 +80,7 @@ export class Removal {
     return found;
   }
 
-  /** The deleted sessions that are kept for readers of this server, or of one that is gone. */
+  /** The retired sessions of this process, and of processes that are gone. A living server removes its own. */
   async #retired(): Promise<SessionRow[]> {
     const { log, lease } = this.#deps;
     return (await log.retired()).filter(({ owner }) => lease.isFree(owner));

@@ -1,4 +1,4 @@
-import { unparsedFact } from "../../harness/fields.ts";
+import { unparsedFact } from "../../harness/unparsed.ts";
 import { createHash } from "node:crypto";
 import { findJsonExcess, type SpoolLine, type SpoolMark } from "../../contract/index.ts";
 import type { DecodeContext, Decoded, Harness, HarnessCommand } from "../../harness/port.ts";

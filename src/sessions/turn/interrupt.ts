@@ -5,7 +5,7 @@ import type { InterruptOptions } from "../port.ts";
 import { endWithdrawn } from "../process/ending.ts";
 import type { Runner } from "../process/runner.ts";
 import { toDue, type Due } from "../upkeep/alarms.ts";
-import { engineFailureEvents } from "./retry.ts";
+import { engineFailureEvents } from "./engine-failure.ts";
 import type { TurnEnds } from "./turn-end.ts";
 
 /** How often a kill is put off for unread output. */
@@ -60,7 +60,10 @@ export function escalationOf({ at }: { at: number }, { interruptMs }: { interrup
   return [toDue("signal", at, interruptMs), toDue("kill", at, 2 * interruptMs)];
 }
 
-/** Stops an agent that ignored the interrupt, unless its final output is only unread. */
+/**
+ * Stops an agent that ignored the interrupt. First waits a limited time for its unread output to be read, as the turn's
+ * end may be in it.
+ */
 export async function forceInterrupt(
   { deps, writer, isClosed }: SessionContext,
   runner: Runner,

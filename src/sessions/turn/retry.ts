@@ -1,5 +1,4 @@
-import { defined } from "../../contract/own-keys.ts";
-import type { EventDraft, RetryBudget, EventError, StopReason } from "../../contract/index.ts";
+import type { EventDraft, RetryBudget } from "../../contract/index.ts";
 import type { ModelFailed } from "../../harness/port.ts";
 import type { TurnFold } from "../fold/turn-fold.ts";
 import type { TurnOutcome } from "./turn-end.ts";
@@ -55,43 +54,4 @@ export function planRetry(turn: TurnFold, failure: ModelFailed, budget: RetryBud
       },
     ],
   };
-}
-
-/** The engine's own reasons to interrupt a turn, by the `by` of the interrupt. */
-const FAILURES: Readonly<Record<string, (turn: TurnFold) => { stopReason: StopReason; error: EventError }>> =
-  {
-    timeout: () => ({
-      stopReason: "timeout",
-      error: {
-        code: "timeout",
-        message: "the turn took longer than its limit; raise turnTimeoutMs or split the work",
-      },
-    }),
-    silence: () => ({
-      stopReason: "timeout",
-      error: {
-        code: "model_timeout",
-        message:
-          "the model said nothing for too long, and the agent told of no retry; raise silenceTimeoutMs or look at the model's side",
-        retryable: true,
-      },
-    }),
-    retries: ({ retry }) => ({
-      stopReason: "retries_exhausted",
-      error: retry?.error ?? { code: "server_error", message: "the model failed too often", retryable: true },
-    }),
-  };
-
-/** The failure of a turn that the engine interrupted; undefined where a client did. */
-export function engineFailure(turn: TurnFold): { stopReason: StopReason; error: EventError } | undefined {
-  const by = turn.interrupt?.by;
-  return by === undefined || !Object.hasOwn(FAILURES, by) ? undefined : FAILURES[by]?.(turn);
-}
-
-/** That failure as an error event, for dialects without turns. It precedes the end of the turn. */
-export function engineFailureEvents(turn: TurnFold, by: string | undefined): EventDraft[] {
-  const failure = engineFailure({ ...turn, interrupt: { at: 0, ...defined({ by }) } });
-  if (!failure) return [];
-  const { code, message } = failure.error;
-  return [{ type: "error", source: "daemon", data: { code, message } }];
 }

@@ -12,7 +12,8 @@ import type { HarnessFact } from "../../harness/port.ts";
 import { policyAnswer } from "../actions/policy.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import type { SessionFold } from "../fold/session-fold.ts";
-import { engineFailure, engineFailureEvents, DEFAULT_BUDGET, planRetry } from "./retry.ts";
+import { engineFailure, engineFailureEvents } from "./engine-failure.ts";
+import { DEFAULT_BUDGET, planRetry } from "./retry.ts";
 import { closeTurn, type TurnOutcome } from "./turn-end.ts";
 
 /** Turns a fact of the harness into events. The rules of a turn are applied here and nowhere else. */

@@ -1,3 +1,4 @@
+import type { EventError, StopReason } from "../../contract/index.ts";
 import { toDue, type Due } from "../upkeep/alarms.ts";
 
 /** The time in which a turn worked, in milliseconds, and the start of the current span; null while the clock is stopped. */
@@ -30,3 +31,29 @@ export function timeLimitsOf(
   const timeout = toDue("timeout", since, limits.turnTimeoutMs - spent);
   return turn.awaitsModel ? [timeout, toDue("silence", limits.lastTime, limits.silenceMs)] : [timeout];
 }
+
+/** The end of a turn that the engine interrupted. */
+export interface TurnFailure {
+  readonly stopReason: StopReason;
+  readonly error: EventError;
+}
+
+/** The ends of turns that reached a limit, by the `by` of the interrupt. */
+export const TIME_LIMIT_FAILURES: Readonly<Record<"timeout" | "silence", () => TurnFailure>> = {
+  timeout: () => ({
+    stopReason: "timeout",
+    error: {
+      code: "timeout",
+      message: "the turn took longer than its limit; raise turnTimeoutMs or split the work",
+    },
+  }),
+  silence: () => ({
+    stopReason: "timeout",
+    error: {
+      code: "model_timeout",
+      message:
+        "the model said nothing for too long, and the agent told of no retry; raise silenceTimeoutMs or look at the model's side",
+      retryable: true,
+    },
+  }),
+};

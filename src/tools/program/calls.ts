@@ -72,7 +72,10 @@ interface AskOptions {
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
 
-/** Sends a request to the tool server. Repeats it while no server answers, until the signal aborts. */
+/**
+ * Sends a request to the tool server. Repeats it while there is no usable answer (none, not JSON, or a 5xx), until the
+ * signal aborts.
+ */
 export async function ask(access: Access, method: string, path: string, options: AskOptions): Promise<Asked> {
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     const asked = await askOnce(access, method, path, options).catch(() => undefined);

@@ -108,7 +108,10 @@ export function createEnvironmentBody(given: CreateEnvironment): EnvironmentBody
   };
 }
 
-/** An absent field stays, at every level; null restores the default. */
+/**
+ * An absent field stays, at every level. Null leaves `name`, `config` and `metadata` as they are, empties the
+ * description, removes a key of the metadata, and restores the default of a field in `config`.
+ */
 export function updateEnvironmentBody(stored: EnvironmentBody, given: UpdateEnvironment): EnvironmentBody {
   if (stored.archived_at !== null)
     throw refuse("The environment is archived, so it cannot be updated.", "environment_archived");

@@ -3,8 +3,8 @@ import type { EventType } from "../../../contract/index.ts";
 import { WEBHOOK_EVENTS } from "../../../dialects/anthropic/webhook.ts";
 import type { EventLog } from "../../../log/port.ts";
 import { type Logger, stderrLogger } from "../../context.ts";
-import { Cursors, Delivery } from "./delivery.ts";
-import { Endpoint, PATIENCE, type Patience, type WebhookStats, withoutSecrets } from "./endpoint.ts";
+import { Cursors, CursorWalk } from "./cursors.ts";
+import { Endpoint, PATIENCE, type Patience, type WebhookStats, withoutSecrets } from "./delivery.ts";
 
 export interface WebhooksOptions {
   readonly log: EventLog;
@@ -73,7 +73,7 @@ class Dispatcher {
   readonly #logger: Logger;
   readonly #cursors: Cursors;
   readonly #endpoint: Endpoint;
-  readonly #delivery: Delivery;
+  readonly #walk: CursorWalk;
   readonly #moved = new Set<string>();
   #isBehind = true;
   #wake = (): void => {};
@@ -90,7 +90,7 @@ class Dispatcher {
     this.#cursors = new Cursors(catalog, url);
     const patience = { ...PATIENCE, ...options.patience };
     this.#endpoint = new Endpoint({ url, key, patience, stats, logger, signal });
-    this.#delivery = new Delivery({ log, cursors: this.#cursors, endpoint: this.#endpoint, signal });
+    this.#walk = new CursorWalk({ log, cursors: this.#cursors, endpoint: this.#endpoint, signal });
   }
 
   moved(session: string): void {
@@ -130,12 +130,12 @@ class Dispatcher {
     while (this.#isBehind || this.#moved.size > 0) {
       for (const session of this.#moved) {
         this.#moved.delete(session);
-        if (!(await this.#delivery.deliver(session))) return;
+        if (!(await this.#walk.deliver(session))) return;
       }
       if (!this.#isBehind) continue;
       this.#isBehind = false;
       for await (const session of this.#cursors.behind(this.#options.log))
-        if (!(await this.#delivery.deliver(session))) return;
+        if (!(await this.#walk.deliver(session))) return;
     }
   }
 

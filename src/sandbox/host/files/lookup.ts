@@ -200,7 +200,8 @@ class Lookup {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
       return parent.make(name, { owner });
     }
-    // An empty folder of ours in the sandbox's own folders: a server that made it was killed before it gave it away.
+    // A server that was killed right after it made a folder has left it empty and its own. `give` leaves every other
+    // folder as it is.
     if (this.#mount?.own === true) folder.give(owner);
     return folder;
   }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Catalog, createCatalog } from "../../../../src/catalog/index.ts";
-import { toSignedHeaders } from "../../../../src/http/anthropic/webhooks/endpoint.ts";
+import { toSignedHeaders } from "../../../../src/http/anthropic/webhooks/signature.ts";
 import { createWebhooks, type LogLine, type Webhooks } from "../../../../src/http/index.ts";
 import { openEngine, runTurn, SCRIPTED, script, type TestEngine } from "../../../support/engine.ts";
 import { startServer, type TestServer } from "../../../support/server.ts";
