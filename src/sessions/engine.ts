@@ -26,6 +26,7 @@ import type {
   EngineStats,
   InterruptOptions,
   SessionInput,
+  SessionPage,
   StartedCommand,
   SubmitOptions,
   Submitted,
@@ -148,7 +149,7 @@ class LocalEngine implements Engine {
     return this.#list.inbox(id);
   }
 
-  list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
+  list(page: SessionPage): Promise<{ sessions: SessionInfo[]; next?: string }> {
     return this.#list.page(page);
   }
 

@@ -6,6 +6,7 @@ import type {
   RunCommand,
   SessionInfo,
   SessionSpec,
+  SessionStatus,
   ToolReply,
   TurnOptions,
 } from "../contract/index.ts";
@@ -34,7 +35,7 @@ export interface Engine {
   /** The accepted inputs that wait for their turn, the oldest first. */
   inbox(id: string): Promise<readonly QueuedInput[]>;
   /** Newest first. */
-  list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }>;
+  list(page: SessionPage): Promise<{ sessions: SessionInfo[]; next?: string }>;
   /** Appends the differences only. Other settings hold from the agent's next turn on. */
   update(id: string, change: SessionChange): Promise<SessionInfo>;
   /** Appends an error from outside of the agent's work, such as a failed upload into its workspace. */
@@ -100,6 +101,16 @@ export interface Engine {
   drain(options: { graceMs: number }): Promise<void>;
   /** Closes at once, and ends nothing. */
   close(): Promise<void>;
+}
+
+export interface SessionPage {
+  /** `next` of the page before. */
+  readonly cursor?: string;
+  readonly limit: number;
+  /** Only sessions with this status. */
+  readonly status?: SessionStatus | undefined;
+  /** Only sessions of this agent. */
+  readonly agent?: string | undefined;
 }
 
 export interface SessionInput {
