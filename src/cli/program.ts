@@ -10,7 +10,8 @@ Examples:
   sluice run "list the files here and say what they are"
   sluice run --agent scripted '#script [{"say":"hello"}]'
   sluice serve
-  sluice tail ses_…
+  sluice tail my-session
+  sluice send my-session "and now the tests"
 
 Exit codes: 0 done · 1 failed · 2 bad usage · 130 interrupted
 `;
@@ -25,6 +26,16 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   cp: async () => (await import("./commands/cp.ts")).addCp,
   checkpoints: async () => (await import("./commands/checkpoints.ts")).addCheckpoints,
   restore: async () => (await import("./commands/restore.ts")).addRestore,
+  send: async () => (await import("./commands/session/send.ts")).addSend,
+  answer: async () => (await import("./commands/session/answer.ts")).addAnswer,
+  interrupt: async () => (await import("./commands/session/interrupt.ts")).addInterrupt,
+  exec: async () => (await import("./commands/session/exec.ts")).addExec,
+  port: async () => (await import("./commands/session/port.ts")).addPort,
+  pause: async () => (await import("./commands/session/pause.ts")).addPause,
+  resume: async () => (await import("./commands/session/resume.ts")).addResume,
+  open: async () => (await import("./commands/session/open.ts")).addOpen,
+  usage: async () => (await import("./commands/usage.ts")).addUsage,
+  rm: async () => (await import("./commands/session/rm.ts")).addRm,
   decode: async () => (await import("./commands/decode.ts")).addDecode,
   record: async () => (await import("./commands/record.ts")).addRecord,
   model: async () => (await import("./commands/model.ts")).addModel,

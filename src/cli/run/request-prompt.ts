@@ -1,41 +1,65 @@
 import { createInterface } from "node:readline/promises";
-import { type EventOf, SluiceError, type SluiceEvent } from "../../contract/index.ts";
-import type { Engine } from "../../sessions/port.ts";
+import type { EventOf, SluiceEvent } from "../../contract/index.ts";
+import type { Answer, Controls } from "../source/port.ts";
 import type { Screen } from "../terminal/screen.ts";
+import { toOneLine } from "../transcript/pen.ts";
 
 type Request = EventOf<"permission.requested"> | EventOf<"question.requested"> | EventOf<"tool.requested">;
 
+/** Asks a person. Fails with `InputEnded` at the end of the input. */
+export type Ask = (question: string, options: { signal: AbortSignal; valid: RegExp }) => Promise<string>;
+
+export interface RequestOptions {
+  readonly interrupt: () => void;
+  /** Without a person: refuse, or leave the request to another client of the server. */
+  readonly unattended: "refuse" | "wait";
+  /** Asks at the terminal (default: with a line of its own). */
+  readonly ask?: Ask;
+}
+
 /**
- * Answers an agent's requests during `sluice run`. It asks a person at the terminal; without a terminal it refuses.
- * Another client may answer first.
+ * Answers an agent's requests. It asks a person at the terminal; without a terminal it refuses or waits. Another client
+ * may answer first.
  */
 export class RequestPrompt {
-  readonly #engine: Engine;
+  readonly #controls: Controls;
   readonly #screen: Screen;
-  readonly #interrupt: () => void;
+  readonly #options: RequestOptions;
+  readonly #ask: Ask;
   readonly #open = new Map<string, AbortController>();
   readonly #isInteractive = Boolean(process.stdin.isTTY && process.stderr.isTTY);
   #queue: Promise<void> = Promise.resolve();
   #failure: unknown;
 
-  constructor(engine: Engine, screen: Screen, options: { interrupt: () => void }) {
-    this.#engine = engine;
+  constructor(controls: Controls, screen: Screen, options: RequestOptions) {
+    this.#controls = controls;
     this.#screen = screen;
-    this.#interrupt = options.interrupt;
+    this.#options = options;
+    this.#ask = options.ask ?? ((question, asking) => askAtTerminal(question, asking, options.interrupt));
   }
 
+  /** Whether a person is being asked. */
+  get isAsking(): boolean {
+    return this.#isInteractive && this.#open.size > 0;
+  }
+
+  /** Takes the requests. Call it after the event was printed, so that the question stands below its request. */
   observe(event: SluiceEvent): void {
     if (this.#failure) throw this.#failure;
-    if (isRequest(event)) {
-      const stop = new AbortController();
-      this.#open.set(idOf(event), stop);
-      this.#queue = this.#queue
-        .then(() => this.#answer(event, stop.signal))
-        .catch((error: unknown) => {
-          this.#failure = error;
-        });
-      return;
-    }
+    if (!isRequest(event)) return;
+    const stop = new AbortController();
+    const id = idOf(event);
+    this.#open.set(id, stop);
+    this.#queue = this.#queue
+      .then(() => this.#answer(event, stop.signal))
+      .catch((error: unknown) => {
+        this.#failure = error;
+      })
+      .finally(() => this.#open.delete(id));
+  }
+
+  /** Withdraws the question that the event answers. Call it before the event is printed. */
+  settle(event: SluiceEvent): void {
     if (event.type === "permission.resolved") this.#open.get(event.data.permission_id)?.abort();
     if (event.type === "question.resolved") this.#open.get(event.data.question_id)?.abort();
     if (event.type === "tool.resolved") this.#open.get(event.data.request_id)?.abort();
@@ -48,92 +72,124 @@ export class RequestPrompt {
 
   async #answer(request: Request, signal: AbortSignal): Promise<void> {
     // A policy may have answered already.
-    const { pendingActions } = await this.#engine.info(request.session_id);
+    const { pendingActions } = await this.#controls.info(request.session_id);
     if (signal.aborted || !pendingActions.some((action) => action.id === idOf(request))) return;
     try {
-      if (!this.#isInteractive) return await this.#refuse(request, "standard input is not a terminal");
-      await this.#askPerson(request, signal).catch((error: unknown) => {
-        if (!(error instanceof InputEnded)) throw error;
-        return this.#refuse(request, "standard input has ended");
+      if (!this.#isInteractive) return await this.#leave(request, "standard input is not a terminal");
+      const answer = await this.#askPerson(request, signal).catch((error: unknown) => {
+        if (error instanceof InputEnded) return undefined;
+        throw error;
       });
+      if (answer === undefined) return await this.#leave(request, "standard input has ended");
+      await this.#controls.answer(request.session_id, idOf(request), answer);
     } catch (error) {
-      const isLate =
-        error instanceof SluiceError && ["already_resolved", "action_not_found"].includes(error.code);
-      if (!isLate && !signal.aborted) throw error;
+      if (!isLate(error) && !signal.aborted) throw error;
     }
   }
 
-  async #askPerson(request: Request, signal: AbortSignal): Promise<void> {
-    const session = request.session_id;
+  async #askPerson(request: Request, signal: AbortSignal): Promise<Answer> {
+    const ask = (question: string, valid: RegExp): Promise<string> => {
+      this.#screen.status("");
+      return this.#ask(question, { signal, valid });
+    };
     if (request.type === "permission.requested") {
-      const answer = await this.#ask("  allow? [y]es, [a]lways, [n]o: ", signal, /^(y|yes|a|always|n|no)$/i);
-      const reply = { y: "once", a: "always", n: "reject" }[answer.charAt(0).toLowerCase()] as
-        | "once"
-        | "always"
-        | "reject";
-      return this.#engine.resolvePermission(session, request.data.permission_id, { reply, by: "cli" });
+      const answer = await ask("  allow? [y]es, [a]lways, [n]o: ", /^(y|yes|a|always|n|no)$/i);
+      const reply = ({ y: "once", a: "always" } as const)[answer.charAt(0).toLowerCase()] ?? "reject";
+      return { kind: "permission", reply };
     }
     if (request.type === "question.requested") {
-      const { options, question_id: id } = request.data;
+      const { options } = request.data;
       const hint = options.length > 0 ? `a number from 1 to ${options.length}, or words` : "answer";
-      const answer = await this.#ask(`  ${hint}: `, signal, /\S/);
-      const chosen = /^\d+$/.test(answer) ? options[Number(answer) - 1] : undefined;
-      return this.#engine.resolveQuestion(session, id, { answers: [[chosen ?? answer]], by: "cli" });
+      return { kind: "question", text: toChosen(await ask(`  ${hint}: `, /\S/), options) };
     }
-    const output = await this.#ask("  its output (empty: it failed): ", signal, /^/);
-    const reply = { output: output || "Nobody could run the tool.", isError: output === "", by: "cli" };
-    return this.#engine.resolveTool(session, request.data.request_id, reply);
+    const output = await ask("  its output (empty: it failed): ", /^/);
+    return { kind: "tool", output: output || "Nobody could run the tool.", isError: output === "" };
   }
 
-  async #refuse(request: Request, why: string): Promise<void> {
+  async #leave(request: Request, why: string): Promise<void> {
     const { session_id: session } = request;
-    const say = (what: string): void => this.#say(what, { why, session });
-    if (request.type === "permission.requested") {
-      const message = "Nobody was there to allow it.";
-      await this.#engine.resolvePermission(session, request.data.permission_id, {
-        reply: "reject",
-        message,
-        by: "cli",
-      });
-      return say(`permission for "${request.data.action}" was denied`);
+    if (this.#options.unattended === "wait") {
+      const how = `\`sluice answer ${session} ${idOf(request)} ${wordsFor(request)}\``;
+      return this.#screen.note(`sluice: ${toWords(request)} waits for an answer: ${how}`);
     }
-    if (request.type === "question.requested") {
-      await this.#engine.resolveQuestion(session, request.data.question_id, { rejected: true, by: "cli" });
-      return say(`the question "${request.data.prompt}" was not answered`);
-    }
-    const output = "No application is connected that could run this tool.";
-    await this.#engine.resolveTool(session, request.data.request_id, { output, isError: true, by: "cli" });
-    return say(`the tool "${request.data.name}" was not run`);
-  }
-
-  #say(what: string, { why, session }: { why: string; session: string }): void {
+    await this.#controls.answer(session, idOf(request), toRefusal(request));
     this.#screen.note(
-      `sluice: ${what}, because ${why}. To answer, run this in a terminal, ` +
-        `or start \`sluice serve\` and send the message there (POST /v1/sessions/${session}/messages).`,
+      `sluice: ${toWords(request)} ${OUTCOMES[request.type]}, because ${why}. To answer, run this in a terminal, ` +
+        `or use a server: \`sluice serve\`, \`sluice send\` and \`sluice answer\`.`,
     );
-  }
-
-  async #ask(question: string, signal: AbortSignal, valid: RegExp): Promise<string> {
-    const lines = createInterface({ input: process.stdin, output: process.stderr });
-    lines.on("SIGINT", this.#interrupt);
-    const stop = new AbortController();
-    lines.once("close", () => stop.abort());
-    try {
-      for (;;) {
-        const either = AbortSignal.any([signal, stop.signal]);
-        const answer = (await lines.question(question, { signal: either })).trim();
-        if (valid.test(answer)) return answer;
-      }
-    } catch (error) {
-      // Ctrl-D ends the input, and readline would then never settle the question.
-      throw stop.signal.aborted && !signal.aborted ? new InputEnded() : error;
-    } finally {
-      lines.close();
-    }
   }
 }
 
-class InputEnded extends Error {}
+/** Asks with a line editor of its own, on standard error. */
+async function askAtTerminal(
+  question: string,
+  { signal, valid }: { signal: AbortSignal; valid: RegExp },
+  interrupt: () => void,
+): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  lines.on("SIGINT", interrupt);
+  const stop = new AbortController();
+  lines.once("close", () => stop.abort());
+  signal.addEventListener("abort", endLine);
+  try {
+    for (;;) {
+      const either = AbortSignal.any([signal, stop.signal]);
+      const answer = (await lines.question(question, { signal: either })).trim();
+      if (valid.test(answer)) return answer;
+    }
+  } catch (error) {
+    // Ctrl-D ends the input, and readline would then never settle the question.
+    throw stop.signal.aborted && !signal.aborted ? new InputEnded() : error;
+  } finally {
+    signal.removeEventListener("abort", endLine);
+    lines.close();
+  }
+}
+
+/** Another client was faster: the transcript continues below the question. */
+function endLine(): void {
+  process.stderr.write("\n");
+}
+
+export class InputEnded extends Error {}
+
+/** A number chooses the option at that place, unless an option has that very text. */
+export function toChosen(answer: string, options: readonly string[]): string {
+  if (options.includes(answer) || !/^\d+$/.test(answer)) return answer;
+  return options[Number(answer) - 1] ?? answer;
+}
+
+/** What a refusal comes to. */
+const OUTCOMES = {
+  "permission.requested": "was denied",
+  "question.requested": "was not answered",
+  "tool.requested": "was not run",
+} as const;
+
+function toRefusal(request: Request): Answer {
+  if (request.type === "permission.requested")
+    return { kind: "permission", reply: "reject", message: "Nobody was there to allow it." };
+  if (request.type === "question.requested") return { kind: "question", text: undefined };
+  const output = "No application is connected that could run this tool.";
+  return { kind: "tool", output, isError: true };
+}
+
+function toWords(request: Request): string {
+  if (request.type === "permission.requested")
+    return `permission for "${toOneLine(request.data.action, 200)}"`;
+  if (request.type === "question.requested") return `the question "${toOneLine(request.data.prompt, 200)}"`;
+  return `the tool "${toOneLine(request.data.name, 80)}"`;
+}
+
+function wordsFor({ type }: Request): string {
+  return type === "permission.requested" ? "once|always|reject" : "TEXT";
+}
+
+/** Whether another client was faster, or the turn has ended. */
+function isLate(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return code === "already_resolved" || code === "action_not_found";
+}
 
 function isRequest(event: SluiceEvent): event is Request {
   return (

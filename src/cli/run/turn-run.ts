@@ -1,67 +1,98 @@
 import type { EventOf, SluiceEvent } from "../../contract/index.ts";
 import type { EngineOptions } from "../../sessions/index.ts";
-import type { Engine } from "../../sessions/port.ts";
-import { followLog } from "../source/folder.ts";
+import type { Controls } from "../source/port.ts";
+import { BusyLine } from "../terminal/busy-line.ts";
 import { EXIT } from "../terminal/failure.ts";
 import type { Screen } from "../terminal/screen.ts";
 import type { Print } from "../transcript/formats.ts";
 import { RequestPrompt } from "./request-prompt.ts";
 
-/** One turn of `sluice run`: sends the prompt, prints the events, answers the agent's requests. */
+export interface TurnRunOptions {
+  readonly session: string;
+  readonly screen: Screen;
+  readonly print: Print;
+  /** The agent's requests without a person: refused (default), or left to other clients of the server. */
+  readonly unattended?: "refuse" | "wait";
+  /** The second Ctrl-C: ends the session (default), or leaves the turn to the server. */
+  readonly second?: "terminate" | "leave";
+}
+
+/** One turn: sends the prompt, prints its events, answers the agent's requests. */
 export class TurnRun {
-  readonly #engine: Engine;
+  readonly #controls: Controls;
   readonly #session: string;
   readonly #screen: Screen;
   readonly #print: Print;
+  readonly #second: "terminate" | "leave";
   readonly #requests: RequestPrompt;
+  readonly #busy: BusyLine;
   readonly #stopped = new AbortController();
   #interrupts = 0;
+  #isStarted = false;
 
-  constructor(engine: Engine, options: { session: string; screen: Screen; print: Print }) {
-    this.#engine = engine;
+  constructor(controls: Controls, options: TurnRunOptions) {
+    this.#controls = controls;
     this.#session = options.session;
     this.#screen = options.screen;
     this.#print = options.print;
-    this.#requests = new RequestPrompt(engine, options.screen, { interrupt: () => this.interrupt() });
+    this.#second = options.second ?? "terminate";
+    const { unattended = "refuse" } = options;
+    this.#requests = new RequestPrompt(controls, options.screen, {
+      interrupt: () => this.interrupt(),
+      unattended,
+    });
+    this.#busy = new BusyLine(options.screen, { isTaken: () => this.#requests.isAsking });
   }
 
-  /** The first call ends the turn, the second the session, the third this process. */
+  /** The first call ends the turn, the second the session or this process, the third this process. */
   interrupt(): void {
     this.#interrupts += 1;
     if (this.#interrupts > 2) process.exit(EXIT.interrupted);
     const isFirst = this.#interrupts === 1;
-    this.#screen.note(
-      isFirst ? "\nInterrupting the turn. Ctrl-C again kills the session." : "\nKilling the session.",
-    );
+    if (this.#second === "leave") {
+      if (!isFirst) return this.#stopped.abort();
+      this.#screen.note("\nInterrupting the turn. Ctrl-C again leaves it to the server.");
+      // Another client's turn may run before this one.
+      if (!this.#isStarted) return;
+    } else {
+      const first = "\nInterrupting the turn. Ctrl-C again kills the session.";
+      this.#screen.note(isFirst ? first : "\nKilling the session.");
+    }
     this.#stop();
   }
 
   #stop(): void {
     const isFirst = this.#interrupts === 1;
-    const stop = isFirst
-      ? this.#engine.interrupt(this.#session, { by: "cli" })
-      : this.#engine.terminate(this.#session);
+    const stop = isFirst ? this.#controls.interrupt(this.#session) : this.#controls.terminate(this.#session);
     stop.catch((error: unknown) => this.#stopped.abort(error));
   }
 
   async run(prompt: string): Promise<number> {
-    const content = [{ type: "text" as const, text: prompt }];
-    const { turnId, after } = await this.#engine.send(this.#session, { content, via: "cli" });
+    const { turnId, after } = await this.#controls.send(this.#session, prompt);
     let end: EventOf<"turn.ended"> | undefined;
+    this.#busy.start();
     try {
       const signal = this.#stopped.signal;
-      for await (const stored of followLog(this.#engine.log, this.#session, { after, signal })) {
+      for await (const stored of this.#controls.follow(this.#session, { after, signal })) {
+        const event = JSON.parse(stored.body) as SluiceEvent;
+        // Turns of other clients may come first.
+        if (event.turn_id !== undefined && event.turn_id !== turnId) continue;
+        this.#busy.touch();
+        this.#requests.settle(event);
         // The turn continues when the reader of the output has gone, as with `| head`.
         await this.#screen.write(this.#print(stored));
-        const event = JSON.parse(stored.body) as SluiceEvent;
         // An interrupt before the turn's start had nothing to interrupt, so it is repeated.
-        if (event.type === "turn.started" && this.#interrupts === 1) this.#stop();
+        if (event.type === "turn.started") {
+          this.#isStarted = true;
+          if (this.#interrupts === 1) this.#stop();
+        }
         if (event.type === "turn.ended" && event.data.turn_id === turnId) end = event;
         if (end && !(await this.#isEnding(end))) break;
         this.#requests.observe(event);
       }
-      this.#stopped.signal.throwIfAborted();
+      if (signal.aborted && signal.reason instanceof Error && !isAbort(signal.reason)) throw signal.reason;
     } finally {
+      this.#busy.stop();
       await this.#requests.close();
     }
     return this.#exitCode(end);
@@ -69,18 +100,19 @@ export class TurnRun {
 
   /** Whether the session ends too. Its `session.ended`, which has the reason, comes after the agent's exit. */
   async #isEnding({ data }: EventOf<"turn.ended">): Promise<boolean> {
-    if (data.stop_reason === "terminated" || this.#interrupts > 1) return true;
-    if (data.status === "completed") return false;
-    const row = await this.#engine.log.find(this.#session);
-    if (data.stop_reason === "model_error") return row?.spec.lasting !== true;
-    const info = await this.#engine.info(this.#session);
-    return info.ended;
+    const isKilled = this.#interrupts > 1 && this.#second === "terminate";
+    return isKilled || this.#controls.isEnding(this.#session, data);
   }
 
   #exitCode(end: EventOf<"turn.ended"> | undefined): number {
     if (this.#interrupts > 0 || end?.data.status === "interrupted") return EXIT.interrupted;
     return end?.data.status === "completed" ? EXIT.ok : EXIT.failed;
   }
+}
+
+/** Whether the reason of an abort is no failure. */
+function isAbort(reason: Error): boolean {
+  return reason.name === "AbortError";
 }
 
 /** Prints errors that cannot become events, such as a full disk, each once. */

@@ -82,8 +82,9 @@ export function tokenOf(options: ServeOptions, dataDir: string): string | undefi
   if (options.token === false) return undefined;
   if (options.token === "")
     throw new CliFailure("The token is empty. Leave --token out to have one made.", EXIT.usage);
-  if (options.token === undefined) return ensureToken(dataDir);
-  if (isSendable(options.token)) return options.token;
+  const token = options.token ?? (process.env["SLUICE_TOKEN"] || undefined);
+  if (token === undefined) return ensureToken(dataDir);
+  if (isSendable(token)) return token;
   throw new CliFailure(
     "No client could send this token: it has to be one word of visible ASCII characters.",
     EXIT.usage,

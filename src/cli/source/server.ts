@@ -9,13 +9,8 @@ import type { Sandboxes, Source } from "./port.ts";
 export function createServerSource(client: SluiceClient, url: string): Source {
   return {
     where: url,
-    sessions: () => client.sessions.iterate(),
-    async info(session) {
-      return client.sessions.get(session).catch((error: unknown) => {
-        if (error instanceof SluiceClientError && error.status === 404) throw unknownSession(session, url);
-        throw error;
-      });
-    },
+    sessions: (filter) => client.sessions.iterate(filter),
+    info: (session) => named(session, url, client.sessions.get(session)),
     read: (session, { after }) =>
       toStored(client.events.iterate(session, { after, extensions: true, limit: 500 })),
     follow: (session, options) => toStored(client.subscribe(session, { ...options, extensions: true })),
@@ -30,10 +25,6 @@ async function* toStored(events: AsyncIterable<SluiceEvent>): AsyncGenerator<Sto
 }
 
 export function createServerSandboxes(client: SluiceClient, url: string): Sandboxes {
-  const named = <T>(session: string, answer: Promise<T>): Promise<T> =>
-    answer.catch((error: unknown) => {
-      throw isUnknown(error) ? unknownSession(session, url) : error;
-    });
   return {
     where: url,
     has: (session) =>
@@ -52,12 +43,19 @@ export function createServerSandboxes(client: SluiceClient, url: string): Sandbo
       mkdir: (path) => client.fs.mkdir(session, path),
     }),
     checkpoints: (session, { limit }) =>
-      named(session, client.checkpoints.list(session, limit === undefined ? {} : { limit })),
+      named(session, url, client.checkpoints.list(session, limit === undefined ? {} : { limit })),
     checkpoint: (session, { comment }) =>
-      named(session, client.checkpoints.create(session, comment === undefined ? {} : { comment })),
-    restore: (session, checkpoint) => named(session, client.checkpoints.restore(session, checkpoint)),
+      named(session, url, client.checkpoints.create(session, comment === undefined ? {} : { comment })),
+    restore: (session, checkpoint) => named(session, url, client.checkpoints.restore(session, checkpoint)),
     close: () => Promise.resolve(),
   };
+}
+
+/** Says where an unknown session was looked for. */
+export function named<T>(session: string, url: string, answer: Promise<T>): Promise<T> {
+  return answer.catch((error: unknown) => {
+    throw isUnknown(error) ? unknownSession(session, url) : error;
+  });
 }
 
 function isUnknown(error: unknown): boolean {
