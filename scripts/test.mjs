@@ -3,11 +3,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ensureAgents } from "./agents.mjs";
 import { ensureClients } from "./clients.mjs";
-import { endAs, ensureBuilt, ensureChromium, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
+import {
+  endAs,
+  ensureBuilt,
+  ensureChromium,
+  ensureInstalled,
+  ensureIsolation,
+  ensureTmux,
+  ROOT,
+  run,
+} from "./setup.mjs";
 
 await ensureInstalled();
 await ensureIsolation();
 await ensureChromium();
+await ensureTmux();
 await ensureBuilt();
 const env = { ...process.env, PATH: await ensureAgents(), SLUICE_TEST_CLIENTS: await ensureClients() };
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));

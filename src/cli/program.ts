@@ -19,6 +19,7 @@ Exit codes: 0 done · 1 failed · 2 bad usage · 130 interrupted
 /** Each command is loaded by name, so that it does not slow down the start of the others. */
 const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   run: async () => (await import("./commands/run.ts")).addRun,
+  chat: async () => (await import("./commands/chat.ts")).addChat,
   serve: async () => (await import("./commands/serve.ts")).addServe,
   sessions: async () => (await import("./commands/sessions.ts")).addSessions,
   tail: async () => (await import("./commands/tail.ts")).addTail,
@@ -27,6 +28,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   checkpoints: async () => (await import("./commands/checkpoints.ts")).addCheckpoints,
   restore: async () => (await import("./commands/restore.ts")).addRestore,
   send: async () => (await import("./commands/session/send.ts")).addSend,
+  attach: async () => (await import("./commands/session/attach.ts")).addAttach,
   answer: async () => (await import("./commands/session/answer.ts")).addAnswer,
   interrupt: async () => (await import("./commands/session/interrupt.ts")).addInterrupt,
   exec: async () => (await import("./commands/session/exec.ts")).addExec,

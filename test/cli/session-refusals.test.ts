@@ -27,6 +27,7 @@ describe("a command on a session, with bad input:", () => {
     ["resume", "ID"],
     ["port", "ID", "80"],
     ["rm", "ID", "--yes"],
+    ["attach", "ID"],
     ["open", "ID"],
     ["usage", "ID"],
   ];
@@ -57,13 +58,14 @@ describe("a command on a session, with bad input:", () => {
     ["exec", "ID", "--", "ls"],
     ["pause", "ID"],
     ["port", "ID", "80"],
+    ["attach", "ID"],
   ])("%s: an ended session", async (...args) => {
     const { code, out, err } = await bench.run(args.map((word) => (word === "ID" ? "over" : word)));
     expect({ code, out }).toEqual({ code: 1, out: "" });
     expect(err).toMatch(/ended/);
   });
 
-  it.each(["send", "answer", "exec", "port", "rm"])("%s: no arguments", async (name) => {
+  it.each(["send", "answer", "exec", "port", "rm", "attach"])("%s: no arguments", async (name) => {
     expect(await bench.run([name])).toMatchObject({ code: 2, out: "" });
   });
 });
