@@ -42,6 +42,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   record: async () => (await import("./commands/record.ts")).addRecord,
   model: async () => (await import("./commands/model.ts")).addModel,
   doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
+  completion: async () => (await import("./commands/completion.ts")).addCompletion,
 };
 
 type AddCommand = (program: Command, context: CommandContext) => void;
@@ -82,9 +83,9 @@ async function createProgram({ screen, exit, argv }: CommandContext): Promise<Co
   return program;
 }
 
-/** The loader of the named command; without a known name, all loaders, for the help. */
+/** The loader of the named command; without a known name, and for completion, all loaders. */
 function findLoaders([, , name = ""]: readonly string[]): (() => Promise<AddCommand>)[] {
   if (name === "-V" || name === "--version") return [];
   const named = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  return named === undefined ? Object.values(COMMANDS) : [named];
+  return named === undefined || name === "completion" ? Object.values(COMMANDS) : [named];
 }
