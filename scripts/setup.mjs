@@ -61,6 +61,14 @@ export async function ensureChromium() {
   if (!(await installDebian(["chromium"]))) say("apt-get could not install chromium");
 }
 
+/** Installs tmux, a terminal for tests, where apt-get can without a question. Without it its tests are skipped with the reason. */
+export async function ensureTmux() {
+  if (findProgram("tmux")) return;
+  if (process.getuid?.() !== 0 || !findProgram("apt-get")) return;
+  say("installing tmux for the tests (apt-get) …");
+  if (!(await installDebian(["tmux"]))) say("apt-get could not install tmux");
+}
+
 /** True when apt-get installed them. The package lists of a fresh machine are empty or old, so it may update them first. */
 export async function installDebian(packages) {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };

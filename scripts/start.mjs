@@ -18,6 +18,9 @@ async function demonstrate() {
   const ended = await run(process.execPath, [
     sluice,
     "run",
+    // Also where a key of a real agent is set: a first look costs nothing.
+    "--agent",
+    "scripted",
     "--cwd",
     folder,
     "--session",

@@ -3,7 +3,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ensureAgents } from "./agents.mjs";
 import { ensureClients } from "./clients.mjs";
-import { endAs, ensureBuilt, ensureChromium, ensureInstalled, ensureIsolation, ROOT, run } from "./setup.mjs";
+import {
+  endAs,
+  ensureBuilt,
+  ensureChromium,
+  ensureInstalled,
+  ensureIsolation,
+  ensureTmux,
+  ROOT,
+  run,
+} from "./setup.mjs";
 
 const given = process.argv.slice(2);
 const isAll = given.includes("--all");
@@ -14,6 +23,7 @@ const isQuick = !isAll && asked.length === 0;
 await ensureInstalled();
 await ensureIsolation();
 if (!isQuick) await ensureChromium();
+await ensureTmux();
 await ensureBuilt();
 const env = isQuick
   ? process.env

@@ -8,7 +8,8 @@ import type { SandboxProvider } from "../sandbox/port.ts";
 import { createDriver } from "../sqlite/driver.ts";
 import { dataDirOf, tokenFile } from "./source/data-folder.ts";
 import { openLog } from "./source/engine.ts";
-import { DEFAULT_URL, isHealthy, type WhereOptions } from "./source/locate.ts";
+import { DEFAULT_URL, isHealthy, namedServer, type WhereOptions } from "./source/locate.ts";
+import { readServer } from "./source/server-note.ts";
 import { readVersion } from "./terminal/invocation.ts";
 
 /** The state of sluice on this machine, with a remedy for each missing part. */
@@ -46,7 +47,7 @@ export async function diagnose(
     node: checkNode(process.versions.node),
     sqlite: checkSqlite(),
     data: await checkData(folder),
-    server: await checkServer(where.server ?? env["SLUICE_URL"] ?? DEFAULT_URL),
+    server: await checkServer((await namedServer(where, env))?.url ?? readServer(folder) ?? DEFAULT_URL),
     agents: await Promise.all(agents.map((harness) => checkAgent(harness, env))),
     sandboxes,
     defaultSandbox: sandboxes.find(({ ok, isolated }) => ok && isolated)?.id ?? null,
@@ -157,7 +158,7 @@ async function detect(harness: Harness): Promise<Detected> {
     .catch((error: Error) => ({ installed: false, hint: error.message }));
 }
 
-function findCredentials(
+export function findCredentials(
   credentials: readonly Credential[],
   env: NodeJS.ProcessEnv,
 ): NonNullable<AgentDiagnostics["credentials"]> {

@@ -9,7 +9,8 @@ Examples:
   sluice run "list the files here and say what they are"
   sluice run --agent scripted '#script [{"say":"hello"}]'
   sluice serve
-  sluice tail ses_…
+  sluice tail my-session
+  sluice send my-session "and now the tests"
 
 Exit codes: 0 done · 1 failed · 2 bad usage · 130 interrupted
 `;
@@ -17,6 +18,7 @@ Exit codes: 0 done · 1 failed · 2 bad usage · 130 interrupted
 /** Each command is loaded by name, so that it does not slow down the start of the others. */
 const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   run: async () => (await import("./commands/run.ts")).addRun,
+  chat: async () => (await import("./commands/chat.ts")).addChat,
   serve: async () => (await import("./commands/serve.ts")).addServe,
   sessions: async () => (await import("./commands/sessions.ts")).addSessions,
   tail: async () => (await import("./commands/tail.ts")).addTail,
@@ -24,10 +26,22 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   cp: async () => (await import("./commands/cp.ts")).addCp,
   checkpoints: async () => (await import("./commands/checkpoints.ts")).addCheckpoints,
   restore: async () => (await import("./commands/restore.ts")).addRestore,
+  send: async () => (await import("./commands/session/send.ts")).addSend,
+  attach: async () => (await import("./commands/session/attach.ts")).addAttach,
+  answer: async () => (await import("./commands/session/answer.ts")).addAnswer,
+  interrupt: async () => (await import("./commands/session/interrupt.ts")).addInterrupt,
+  exec: async () => (await import("./commands/session/exec.ts")).addExec,
+  port: async () => (await import("./commands/session/port.ts")).addPort,
+  pause: async () => (await import("./commands/session/pause.ts")).addPause,
+  resume: async () => (await import("./commands/session/resume.ts")).addResume,
+  open: async () => (await import("./commands/session/open.ts")).addOpen,
+  usage: async () => (await import("./commands/usage.ts")).addUsage,
+  rm: async () => (await import("./commands/session/rm.ts")).addRm,
   decode: async () => (await import("./commands/decode.ts")).addDecode,
   record: async () => (await import("./commands/record.ts")).addRecord,
   model: async () => (await import("./commands/model.ts")).addModel,
   doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
+  completion: async () => (await import("./commands/completion.ts")).addCompletion,
 };
 
 type AddCommand = (program: Command, context: CommandContext) => void;
@@ -68,9 +82,9 @@ async function createProgram({ screen, exit, argv }: CommandContext): Promise<Co
   return program;
 }
 
-/** The loader of the named command; without a known name, all loaders, for the help. */
+/** The loader of the named command; without a known name, and for completion, all loaders. */
 function findLoaders([, , name = ""]: readonly string[]): (() => Promise<AddCommand>)[] {
   if (name === "-V" || name === "--version") return [];
   const named = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  return named === undefined ? Object.values(COMMANDS) : [named];
+  return named === undefined || name === "completion" ? Object.values(COMMANDS) : [named];
 }

@@ -41,9 +41,9 @@ export interface SluiceClient {
   readonly sessions: {
     /** Newest first. */
     list(
-      page?: { cursor?: string; limit?: number } & CallOptions,
+      page?: SessionPageOptions & { cursor?: string } & CallOptions,
     ): Promise<{ sessions: SessionInfo[]; next?: string }>;
-    iterate(page?: { limit?: number } & CallOptions): AsyncGenerator<SessionInfo, void>;
+    iterate(page?: SessionPageOptions & CallOptions): AsyncGenerator<SessionInfo, void>;
     create(session: string, spec: CreateSession, options?: CallOptions): Promise<CreatedSession>;
     get(session: string, options?: CallOptions): Promise<SessionInfo>;
     delete(session: string, options?: CallOptions): Promise<void>;
@@ -92,6 +92,15 @@ export interface SluiceClient {
   /** A request to a program in the sandbox; resolves with any status. */
   fetchPort(session: string, port: number, path?: string, init?: RequestInit): Promise<Response>;
   readonly checkpoints: CheckpointsClient;
+}
+
+export interface SessionPageOptions {
+  /** The sessions of one page. */
+  readonly limit?: number;
+  /** Only sessions with this status. */
+  readonly status?: SessionInfo["status"] | undefined;
+  /** Only sessions of this agent. */
+  readonly agent?: string | undefined;
 }
 
 export interface AgentInfo {
@@ -161,14 +170,14 @@ export function createClient(options: ClientOptions): SluiceClient {
 }
 
 function createSessionsClient(transport: Transport): SluiceClient["sessions"] {
-  const list: SluiceClient["sessions"]["list"] = ({ cursor, limit, signal } = {}) =>
-    transport.json("/v1/sessions", { query: { cursor, limit }, signal });
+  const list: SluiceClient["sessions"]["list"] = ({ signal, cursor, limit, status, agent } = {}) =>
+    transport.json("/v1/sessions", { query: { cursor, limit, status, agent }, signal });
   return {
     list,
-    async *iterate({ limit, signal } = {}) {
+    async *iterate(options = {}) {
       let cursor: string | undefined;
       do {
-        const page = await list({ signal, ...(limit ? { limit } : {}), ...(cursor ? { cursor } : {}) });
+        const page = await list({ ...options, ...(cursor ? { cursor } : {}) });
         yield* page.sessions;
         cursor = page.next;
       } while (cursor);

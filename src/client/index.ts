@@ -1,6 +1,12 @@
 /** The package entry `sluice/client`: runs in browsers and in Node, needs nothing but fetch. */
 export type { Checkpoint, CheckpointsClient, FileEntry, FsClient } from "./sandbox.ts";
-export { type AgentInfo, createClient, type CreatedSession, type SluiceClient } from "./client.ts";
+export {
+  type AgentInfo,
+  createClient,
+  type CreatedSession,
+  type SessionPageOptions,
+  type SluiceClient,
+} from "./client.ts";
 export { type ClientErrorCode, SluiceClientError } from "./errors.ts";
 export type { MessageStreamOptions, SendOptions, SentMessage } from "./messages.ts";
 export type { CallOptions, ClientOptions, EventPage, EventPageOptions, EventView } from "./transport.ts";

@@ -6,6 +6,7 @@ import type {
   RunCommand,
   SessionInfo,
   SessionSpec,
+  SessionStatus,
   ToolReply,
   TurnOptions,
 } from "../contract/index.ts";
@@ -31,7 +32,7 @@ export interface Engine {
   /** The accepted inputs that wait for their turn, the oldest first. */
   inbox(id: string): Promise<readonly QueuedInput[]>;
   /** Newest first. */
-  list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }>;
+  list(page: SessionPage): Promise<{ sessions: SessionInfo[]; next?: string }>;
   /**
    * Appends the differences only. Other settings hold from the agent's next turn on. The log keeps the key, which has to
    * be new, with the event: `recall` finds it if there was a difference.
@@ -89,6 +90,16 @@ export interface Engine {
   drain(options: { graceMs: number }): Promise<void>;
   /** Closes at once, and ends nothing. */
   close(): Promise<void>;
+}
+
+export interface SessionPage {
+  /** `next` of the page before. */
+  readonly cursor?: string;
+  readonly limit: number;
+  /** Only sessions with this status. */
+  readonly status?: SessionStatus | undefined;
+  /** Only sessions of this agent. */
+  readonly agent?: string | undefined;
 }
 
 export interface SessionInput {

@@ -1,10 +1,11 @@
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { amp } from "../../src/harness/amp/harness.ts";
 import { findCli } from "../../src/harness/launch/cli.ts";
 import type { Harness } from "../../src/harness/port.ts";
 import { checkAgent, type Diagnostics } from "../../src/cli/diagnostics.ts";
+import { findRemedy } from "../../src/cli/fix.ts";
 import { Workbench } from "./workbench.ts";
 
 const VALUE = "sgamp_0123456789_value";
@@ -39,6 +40,41 @@ describe("sluice doctor", () => {
     for (const agent of (JSON.parse(ran.out) as Diagnostics).agents) {
       if (!agent.ok) expect(agent.hint, agent.id).toMatch(/install|npm|curl|command/);
     }
+  });
+});
+
+describe("sluice doctor --fix", () => {
+  let bench: Workbench;
+  beforeEach(() => {
+    bench = new Workbench();
+  });
+  afterEach(() => bench.close());
+
+  it("runs the one command that helps, with --yes", async () => {
+    await bench.run(["run", "--agent", "scripted", "hello"]);
+    chmodSync(bench.data, 0o755);
+    const refused = await bench.run(["doctor", "--fix"]);
+    expect(refused).toMatchObject({ code: 2, out: "" });
+    expect(refused.err).toContain(`say --yes to run \`chmod 700 ${bench.data}\``);
+    expect(statSync(bench.data).mode & 0o777).toBe(0o755);
+    const fixed = await bench.run(["doctor", "--fix", "--yes"]);
+    expect(fixed).toMatchObject({ code: 0, out: expect.stringContaining("✓ data") });
+    expect(fixed.err).toContain(`Running chmod 700 ${bench.data}`);
+    expect(statSync(bench.data).mode & 0o777).toBe(0o700);
+    expect((await bench.run(["doctor", "--fix"])).err).toContain("There is nothing to fix.");
+  });
+
+  it("chooses the remedy of a missing sandbox, and none that is only advice", () => {
+    const sandbox = { id: "bwrap", ok: false, isolated: true };
+    const diagnostics = (command: string) =>
+      ({
+        data: { ok: true },
+        sandboxes: [{ ...sandbox, command }],
+        defaultSandbox: null,
+      }) as unknown as Diagnostics;
+    expect(findRemedy(diagnostics("apt-get install bubblewrap"))).toBe("apt-get install bubblewrap");
+    expect(findRemedy(diagnostics("docker run --security-opt x …"))).toBeUndefined();
+    expect(findRemedy({ ...diagnostics("x"), defaultSandbox: "docker" })).toBeUndefined();
   });
 });
 

@@ -52,7 +52,13 @@ export async function startServer(
 
   const start = async (): Promise<void> => {
     const args = ["serve", "--port", String(port), "--data", data, ...(options.args ?? [])];
-    const env = { ...process.env, ...(user === undefined ? {} : { HOME: data }), ...options.env };
+    // A token of the environment would take the place of the folder's own.
+    const env = {
+      ...process.env,
+      SLUICE_TOKEN: "",
+      ...(user === undefined ? {} : { HOME: data }),
+      ...options.env,
+    };
     const [program = BIN, ...before] = [...(options.prefix ?? []), BIN];
     child = spawn(program, [...before, ...args], { ...user, stdio: ["ignore", "pipe", "pipe"], env });
     child.stderr?.on("data", (chunk: Buffer) => {

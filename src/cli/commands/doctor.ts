@@ -1,14 +1,18 @@
 import type { Command } from "commander";
 import { type AgentDiagnostics, type Diagnostics, diagnose, type Finding } from "../diagnostics.ts";
-import { addWhereOptions, type WhereOptions } from "../source/locate.ts";
+import { findRemedy, runRemedy } from "../fix.ts";
 import { EXIT } from "../terminal/failure.ts";
-import type { CommandContext } from "../terminal/screen.ts";
+import { addWhereOptions, type WhereOptions } from "../source/locate.ts";
+import { nameProgram } from "../terminal/invocation.ts";
+import type { CommandContext, Screen } from "../terminal/screen.ts";
 import type { Page } from "../transcript/pen.ts";
 
 const EXAMPLES = `
 Examples:
   sluice doctor
   sluice doctor --json | jq .agents
+  sluice doctor --fix
+  sluice doctor --fix --yes
 
 Exit codes: 0 sluice can run here · 1 it cannot: Node, SQLite, data folder, agents or isolation · 2 bad usage
 `;
@@ -17,16 +21,40 @@ export function addDoctor(program: Command, { screen, exit }: CommandContext): v
   const command = program
     .command("doctor")
     .description("Check this machine: agents, isolation, data folder, server.")
-    .option("--json", "as one JSON object");
+    .option("--json", "as one JSON object")
+    .option("--fix", "run the one command that helps, after a confirmation")
+    .option("-y, --yes", "run it without a confirmation");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
-    .action(async (options: WhereOptions & { json?: boolean }) => {
-      const diagnostics = await diagnose(options);
+    .action(async (options: DoctorOptions) => {
+      const diagnostics = options.fix ? await fix(options, screen) : await diagnose(options);
       await screen.line(
         options.json ? JSON.stringify(diagnostics, null, 2) : toReport(diagnostics, screen.page),
       );
       exit(canRun(diagnostics) ? EXIT.ok : EXIT.failed);
     });
+}
+
+interface DoctorOptions extends WhereOptions {
+  readonly json?: boolean;
+  readonly fix?: boolean;
+  readonly yes?: boolean;
+}
+
+/** Runs the remedy, if there is one, and looks again. */
+async function fix(options: DoctorOptions, screen: Screen): Promise<Diagnostics> {
+  const before = await diagnose(options);
+  const remedy = findRemedy(before);
+  if (remedy === undefined) {
+    screen.note(
+      canRun(before)
+        ? "There is nothing to fix."
+        : "No command of sluice's can fix this; the report says what to do.",
+    );
+    return before;
+  }
+  await runRemedy(remedy, { isSure: options.yes ?? false, screen });
+  return diagnose(options);
 }
 
 /** Whether sluice can run here. It needs no server for that. */
@@ -85,8 +113,8 @@ function toChoices({ ok, choices }: AgentDiagnostics): string[] {
   );
 }
 
-function toRow({ paint }: Page, { ok, hint }: Finding, name: string, what: string): string {
+function toRow({ paint, command }: Page, { ok, hint }: Finding, name: string, what: string): string {
   const mark = ok ? paint.green("✓") : paint.yellow("✗");
-  const facts = [what, hint && paint.dim(hint)].filter(Boolean).join(" · ");
+  const facts = [what, hint && paint.dim(nameProgram(hint, command))].filter(Boolean).join(" · ");
   return `${mark} ${name.padEnd(10)} ${facts}`.trimEnd();
 }

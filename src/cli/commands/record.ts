@@ -12,6 +12,7 @@ import {
   splitCommand,
   toSpec,
 } from "../run/agent-options.ts";
+import { createEngineControls } from "../source/controls.ts";
 import { createErrorPrinter, TurnRun } from "../run/turn-run.ts";
 import { dataDirOf } from "../source/data-folder.ts";
 import { openEngine } from "../source/engine.ts";
@@ -89,22 +90,20 @@ interface Run {
 
 /** Runs one turn in a new session; resolves after the process's exit, when all is recorded. */
 async function runTurn(prompt: string, { spec, recorder, screen, data }: Run): Promise<number> {
-  const engine = await openEngine(dataDirOf(data), () => ({
-    recorder,
-    logger: createErrorPrinter(screen),
-  }));
+  const folder = dataDirOf(data);
+  const makeOptions = () => ({ recorder, logger: createErrorPrinter(screen) });
+  const controls = createEngineControls(await openEngine(folder, makeOptions), folder);
   let turn: TurnRun | undefined;
   const unhook = onInterrupt(() => turn?.interrupt());
   try {
     const session = createId("session");
-    await engine.create(session, spec);
+    await controls.create(session, spec);
     const page = { ...screen.page, where: toWhereWords({ data }) };
-    turn = new TurnRun(engine, { session, screen, print: createPrint(undefined, page) });
+    turn = new TurnRun(controls, { session, screen, print: createPrint(undefined, page) });
     return await turn.run(prompt);
   } finally {
     unhook();
-    await engine.drain({ graceMs: 0 });
-    await engine.log.close();
+    await controls.close();
   }
 }
 

@@ -1,8 +1,8 @@
-import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
 import { addWhereOptions, locateSandboxes, type WhereOptions } from "../source/locate.ts";
 import type { Sandboxes } from "../source/port.ts";
 import { toSize } from "../terminal/amount.ts";
+import { confirm, isAtTerminal } from "../terminal/confirm.ts";
 import { CliFailure } from "../terminal/failure.ts";
 import type { CommandContext, Screen } from "../terminal/screen.ts";
 import { toOneLine } from "../transcript/pen.ts";
@@ -80,25 +80,4 @@ async function confirmCheckpoint(
   const question = `Overwrite the files of ${session} with ${chosen}${when}${comment}?`;
   if (await confirm(question, { signal: screen.closed })) return chosen;
   throw new CliFailure("Nothing was changed.");
-}
-
-/** Whether a person can be asked. */
-function isAtTerminal(): boolean {
-  return Boolean(process.stdin.isTTY && process.stderr.isTTY);
-}
-
-async function confirm(question: string, options: { signal: AbortSignal }): Promise<boolean> {
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
-  const stop = new AbortController();
-  lines.on("SIGINT", () => stop.abort());
-  lines.on("close", () => stop.abort());
-  try {
-    const signal = AbortSignal.any([stop.signal, options.signal]);
-    return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `, { signal })).trim());
-  } catch (error) {
-    if (stop.signal.aborted || options.signal.aborted) return false;
-    throw error;
-  } finally {
-    lines.close();
-  }
 }

@@ -1,41 +1,36 @@
 import type { Command } from "commander";
-import { createId, SluiceError } from "../../contract/index.ts";
-import type { Engine } from "../../sessions/port.ts";
-import {
-  addAgentOptions,
-  type AgentOptions,
-  readPrompt,
-  splitCommand,
-  toSpec,
-} from "../run/agent-options.ts";
-import { createErrorPrinter, TurnRun } from "../run/turn-run.ts";
-import { dataDirOf } from "../source/data-folder.ts";
-import { openEngine } from "../source/engine.ts";
-import { toWhereWords } from "../source/locate.ts";
-import { badUsage, EXIT } from "../terminal/failure.ts";
-import { type CommandContext, onInterrupt } from "../terminal/screen.ts";
+import { addAgentOptions, readPrompt, splitCommand } from "../run/agent-options.ts";
+import { type ChoiceOptions, ensureSession, openControls } from "../run/session-choice.ts";
+import { EXIT } from "../terminal/failure.ts";
 import { createPrint, FORMAT_NAMES, formatOf } from "../transcript/formats.ts";
+import { type CommandContext, onInterrupt } from "../terminal/screen.ts";
+import { TurnRun } from "../run/turn-run.ts";
+import { toWhereWords } from "../source/locate.ts";
 
 const EXAMPLES = `
 The prompt "-", or none while something is piped in, is read from standard input.
 Ctrl-C interrupts the turn; the session stays. A second Ctrl-C kills the session.
+
+Without --agent, a new session gets the agent of the config file, else the only one that is installed here with a key
+or login, else "scripted", which has no model. With --server, with SLUICE_URL or with "server" in the config file, the
+turn runs on that server.
 
 Examples:
   sluice run "list the files here and say what they are"
   sluice run --agent claude --permission-mode acceptEdits "fix the failing test"
   sluice run --agent acp "what is in this folder?" -- my-agent --acp
   sluice run --session notes "remember this" && sluice run --session notes "what did I say?"
+  sluice run -c "and now the tests"
+  sluice run --server http://127.0.0.1:7411 "what is running here?"
   sluice run --as universal '#script [{"say":"hello"}]' | jq -r .type
   echo "what is in this folder?" | sluice run --cwd /tmp
 
 Exit codes: 0 the turn ended normally · 1 it failed · 2 bad usage · 130 it was interrupted
 `;
 
-export interface RunOptions extends AgentOptions {
+export interface RunOptions extends ChoiceOptions {
   readonly as?: string;
   readonly json?: boolean;
-  readonly session?: string;
-  readonly data?: string;
 }
 
 export function addRun(program: Command, context: CommandContext): void {
@@ -47,6 +42,9 @@ export function addRun(program: Command, context: CommandContext): void {
     .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
     .option("--json", "the same as --as universal")
     .option("--session <id>", "continue this session, or create it")
+    .option("-c, --continue", "continue the last session")
+    .option("--server <url>", "run it on this server (default: $SLUICE_URL, then the config file, else here)")
+    .option("--token <token>", "the server's token (default: $SLUICE_TOKEN, then the data folder's own)")
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
     .addHelpText("after", EXAMPLES)
     .action(async (words: string[], options: RunOptions) => {
@@ -58,7 +56,7 @@ async function run(words: string[], options: RunOptions, { screen, argv }: Comma
   const { promptWords, command } = splitCommand(words, { agent: options.agent, argv });
   const print = createPrint(formatOf(options), { ...screen.page, where: toWhereWords(options) });
   const prompt = await readPrompt(promptWords);
-  const engine = await openEngine(dataDirOf(options.data), () => ({ logger: createErrorPrinter(screen) }));
+  const controls = await openControls(options, screen);
   let turn: TurnRun | undefined;
   let isStopped = false;
   const unhook = onInterrupt(() => {
@@ -66,41 +64,13 @@ async function run(words: string[], options: RunOptions, { screen, argv }: Comma
     turn?.interrupt();
   });
   try {
-    const session = await ensureSession(engine, options, command);
+    const session = await ensureSession(controls, options, { screen, command });
     if (isStopped) return EXIT.interrupted;
-    turn = new TurnRun(engine, { session, screen, print });
+    turn = new TurnRun(controls, { session, screen, print });
     return await turn.run(prompt);
   } finally {
     unhook();
     // Ends the idle agent too, so that no process outlives the command.
-    await engine.drain({ graceMs: 0 });
-    await engine.log.close();
+    await controls.close();
   }
-}
-
-async function ensureSession(
-  engine: Engine,
-  options: RunOptions,
-  command: readonly string[],
-): Promise<string> {
-  const id = options.session ?? createId("session");
-  const known = options.session === undefined ? undefined : await findSession(engine, id);
-  if (!known) {
-    await engine.create(id, toSpec(options, command));
-    return id;
-  }
-  if (options.agent !== undefined && options.agent !== known.agent) {
-    throw badUsage(
-      `Session "${id}" belongs to the agent "${known.agent}", not to "${options.agent}". ` +
-        "Leave --agent out to continue it, or choose another --session.",
-    );
-  }
-  return id;
-}
-
-async function findSession(engine: Engine, id: string): Promise<{ agent: string } | undefined> {
-  return engine.info(id).catch((error: unknown) => {
-    if (error instanceof SluiceError && error.code === "session_not_found") return undefined;
-    throw error;
-  });
 }

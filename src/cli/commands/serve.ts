@@ -33,6 +33,7 @@ after 20 failures in a row the endpoint is skipped until the next restart.
 Examples:
   sluice serve
   sluice serve --port 0 --data ./data
+  SLUICE_TOKEN="$(pass show sluice)" sluice serve
   curl -H "Authorization: Bearer $(cat ~/.local/share/sluice/token)" http://127.0.0.1:7411/v1/sessions
 
 Sessions run in bwrap, or in docker if bwrap does not work. If neither works, the server does not start, unless
@@ -48,7 +49,10 @@ export function addServe(program: Command, context: CommandContext): void {
     .option("--host <address>", "the address to listen on", parseHost, "127.0.0.1")
     .option("--port <port>", "the port to listen on; 0 picks a free one", parsePort, 7411)
     .option("--data <folder>", "the data folder (default: $XDG_DATA_HOME/sluice)")
-    .option("--token <token>", "this token instead of the data folder's own")
+    .option(
+      "--token <token>",
+      "this token instead of the data folder's own; $SLUICE_TOKEN keeps it out of the process list",
+    )
     .option("--no-token", "ask for no token")
     .option("--allow-origin <origin>", "allow pages of this origin; may be repeated", addOrigin)
     .option("--allow-host <name>", "answer to this name too, as behind a proxy; may be repeated", addHost)

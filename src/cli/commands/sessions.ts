@@ -1,5 +1,5 @@
-import type { Command } from "commander";
-import type { SessionInfo } from "../../contract/index.ts";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { type SessionInfo, SessionStatus } from "../../contract/index.ts";
 import { addWhereOptions, locateSource, type WhereOptions } from "../source/locate.ts";
 import type { CommandContext, Screen } from "../terminal/screen.ts";
 import { toOneLine } from "../transcript/pen.ts";
@@ -7,6 +7,8 @@ import { toOneLine } from "../transcript/pen.ts";
 const EXAMPLES = `
 Examples:
   sluice sessions
+  sluice sessions --status waiting
+  sluice sessions --agent claude --limit 10
   sluice sessions --json | jq -r .sessionId
   sluice sessions --server http://127.0.0.1:7411
 
@@ -17,26 +19,51 @@ export function addSessions(program: Command, { screen }: CommandContext): void 
   const command = program
     .command("sessions")
     .description("List the sessions, newest first.")
+    .addOption(
+      new Option("--status <status>", "only sessions with this status").choices(SessionStatus.options),
+    )
+    .option("--agent <agent>", "only sessions of this agent")
+    .option("--limit <n>", "at most this many", parseLimit)
     .option("--json", "one JSON object per line");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
-    .action((options: WhereOptions & { json?: boolean }) => listSessions(options, screen));
+    .action((options: SessionsOptions) => listSessions(options, screen));
 }
 
-async function listSessions(options: WhereOptions & { json?: boolean }, screen: Screen): Promise<void> {
+interface SessionsOptions extends WhereOptions {
+  readonly status?: SessionStatus;
+  readonly agent?: string;
+  readonly limit?: number;
+  readonly json?: boolean;
+}
+
+async function listSessions(options: SessionsOptions, screen: Screen): Promise<void> {
+  const { status, agent, limit = Infinity } = options;
   const source = await locateSource(options);
   try {
     let count = 0;
-    for await (const session of source.sessions()) {
+    for await (const session of source.sessions({ status, agent })) {
       if (screen.closed.aborted) return;
       if (count === 0 && !options.json) await screen.line(screen.page.paint.dim(HEADINGS));
       count += 1;
       await screen.line(options.json ? JSON.stringify(session) : toRow(session, screen));
+      if (count >= limit) return;
     }
-    if (count === 0) screen.note(`No sessions in ${source.where}. \`sluice run "…"\` makes one.`);
+    if (count === 0) screen.note(toNone(source.where, status !== undefined || agent !== undefined));
   } finally {
     await source.close();
   }
+}
+
+function toNone(where: string, isFiltered: boolean): string {
+  return isFiltered
+    ? `No such sessions in ${where}. \`sluice sessions\` without a filter lists all.`
+    : `No sessions in ${where}. \`sluice run "…"\` makes one.`;
+}
+
+function parseLimit(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("A limit is a whole number from 1.");
 }
 
 const HEADINGS = toColumns("SESSION", "AGENT", "STATUS", "EVENTS", "LAST EVENT", "TITLE");
@@ -44,8 +71,8 @@ const HEADINGS = toColumns("SESSION", "AGENT", "STATUS", "EVENTS", "LAST EVENT",
 function toRow(session: SessionInfo, screen: Screen): string {
   const updated = new Date(session.updatedAt).toISOString().slice(0, 19).replace("T", " ");
   const row = toColumns(
-    session.sessionId,
-    session.agent,
+    toOneLine(session.sessionId, 128),
+    toOneLine(session.agent, 40),
     session.status,
     String(session.eventCount),
     updated,

@@ -25,7 +25,7 @@ export interface AgentOptions {
 
 export function addAgentOptions(command: Command): Command {
   return command
-    .option("--agent <agent>", 'which agent (default: "scripted", or the session\'s own)')
+    .option("--agent <agent>", "which agent (default: the session's own, or the only one with a key here)")
     .option(
       "--sandbox <provider>",
       "where it runs: bwrap (default), docker (if bwrap does not work) or local (no isolation)",
@@ -43,19 +43,24 @@ export function addAgentOptions(command: Command): Command {
     .option("--fork <session>", "start as a copy of this session: its files and its agent's memory");
 }
 
-/** The session's spec. `command` has the words after `--`, which start an `acp` agent. */
-export function toSpec(options: AgentOptions, command: readonly string[] = []): SessionSpec {
+/**
+ * The session's spec. `command` has the words after `--`, which start an `acp` agent. The folders of another machine's
+ * server (`isHere`: false) are not known here.
+ */
+export function toSpec(
+  options: AgentOptions,
+  command: readonly string[] = [],
+  { isHere = true }: { isHere?: boolean } = {},
+): SessionSpec {
   const { model, variant, mode: agentMode, instructions, sandbox } = options;
   if (options.agent === "acp" && command.length === 0)
     throw new CliFailure(
-      'An ACP agent needs the command that starts it, behind --: sluice run --agent acp "…" -- my-agent --acp',
+      'An ACP agent needs the command that starts it, behind --: `sluice run --agent acp "…" -- my-agent --acp`',
     );
   const permissionMode = options.permissionMode === undefined ? undefined : toMode(options.permissionMode);
   const spec: { [K in keyof SessionSpec]: SessionSpec[K] | undefined } = {
     agent: options.agent ?? "scripted",
-    // A fork works in a folder of its own and leaves the original's folder alone.
-    directory:
-      options.fork !== undefined && options.cwd === undefined ? undefined : folderOf(options.cwd ?? "."),
+    directory: isHere ? directoryOf(options) : options.cwd,
     sandbox,
     model,
     variant,
@@ -81,6 +86,11 @@ export function splitCommand(
   if (agent !== "acp" || dashes < 0) return { promptWords: words, command: [] };
   const command = argv.slice(dashes + 1);
   return { promptWords: words.slice(0, words.length - command.length), command };
+}
+
+/** A fork works in a folder of its own and leaves the original's folder alone. */
+function directoryOf({ fork, cwd }: AgentOptions): string | undefined {
+  return fork !== undefined && cwd === undefined ? undefined : folderOf(cwd ?? ".");
 }
 
 function folderOf(path: string): string {
@@ -123,14 +133,20 @@ function readMcp(path: string): NonNullable<SessionSpec["mcp"]> {
   }
 }
 
+interface PromptOptions {
+  readonly stdin?: NodeJS.ReadStream;
+  /** A command with a prompt, for the message. */
+  readonly example?: string;
+}
+
 /** The prompt. `-`, or no prompt while input is piped in, means standard input. */
 export async function readPrompt(
   words: readonly string[],
-  stdin: NodeJS.ReadStream = process.stdin,
+  { stdin = process.stdin, example = 'sluice run "say hello"' }: PromptOptions = {},
 ): Promise<string> {
   const given = words.join(" ");
   const isPiped = !stdin.isTTY;
   const prompt = given === "-" || (given === "" && isPiped) ? await text(stdin) : given;
   if (prompt.trim() !== "") return prompt;
-  throw badUsage('There is no prompt. Give one, as in: sluice run "say hello", or pipe it in.');
+  throw badUsage(`There is no prompt. Give one, as in: \`${example}\`, or pipe it in.`);
 }

@@ -76,8 +76,9 @@ export async function demandIsolation(
 export function tokenOf(options: ServeOptions, dataDir: string): string | undefined {
   if (options.token === false) return undefined;
   if (options.token === "") throw badUsage("The token is empty. Leave --token out to have one made.");
-  if (options.token === undefined) return ensureToken(dataDir);
-  if (isSendable(options.token)) return options.token;
+  const token = options.token ?? (process.env["SLUICE_TOKEN"] || undefined);
+  if (token === undefined) return ensureToken(dataDir);
+  if (isSendable(token)) return token;
   throw badUsage("No client could send this token: it has to be one word of visible ASCII characters.");
 }
 

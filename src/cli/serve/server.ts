@@ -16,6 +16,7 @@ import { defaultProviders } from "../../sandbox/choose.ts";
 import { createSandboxDebug, type Engine, type EngineOptions } from "../../sessions/index.ts";
 import { dataDirOf, ensureDataDir, tokenFile } from "../source/data-folder.ts";
 import { openEngine } from "../source/engine.ts";
+import { noteServer } from "../source/server-note.ts";
 import { EXIT } from "../terminal/failure.ts";
 import { readVersion } from "../terminal/invocation.ts";
 import { type CommandContext, onInterrupt } from "../terminal/screen.ts";
@@ -43,6 +44,7 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
   let relay: McpRelay | undefined;
   let broker: CredentialBroker | undefined;
   let webhooks: Webhooks | undefined;
+  let forgetServer: (() => void) | undefined;
   const closeServices = async (): Promise<void> => {
     await webhooks?.close();
     await relay?.close();
@@ -92,17 +94,20 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
         await server.close();
         throw error;
       });
+    forgetServer = noteServer(dataDir, server.url);
     await screen.line(`sluice listening on ${server.url}`);
     screen.note(toHint(options, dataDir));
     if (options.sandbox === "local")
       screen.note("Sessions have no isolation (--sandbox local): an agent can do whatever this user can do.");
     if (webhooks) screen.note(`The webhook key is in ${webhookKeyFile(dataDir)}`);
     await stopped;
+    forgetServer();
     exitAfter(GRACE_MS + CLOSING_MS);
     await engine.drain({ graceMs: GRACE_MS });
     await server.close();
     exit(EXIT.ok);
   } finally {
+    forgetServer?.();
     await engine.close();
     await closeServices();
     await engine.log.close();
@@ -160,9 +165,9 @@ function startServer(engine: Engine, settings: ServerSettings): Promise<Listenin
 function toHint(options: ServeOptions, dataDir: string): string {
   if (options.token === false)
     return "No token is asked for: every program of this machine can use the server.";
-  return options.token === undefined
-    ? `The token is in ${tokenFile(dataDir)}`
-    : "The token is the one given by --token.";
+  if (options.token !== undefined) return "The token is the one given by --token.";
+  if (process.env["SLUICE_TOKEN"]) return "The token is the one in SLUICE_TOKEN.";
+  return `The token is in ${tokenFile(dataDir)}`;
 }
 
 /** Resolves at the first signal; the second one exits at once. */

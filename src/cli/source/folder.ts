@@ -8,7 +8,7 @@ import type { SandboxFiles } from "../../sandbox/port.ts";
 import { toSessionInfo } from "../../sessions/fold/info.ts";
 import { loadFold } from "../../sessions/fold/load.ts";
 import type { Engine } from "../../sessions/port.ts";
-import type { Sandboxes, Source } from "./port.ts";
+import type { Sandboxes, SessionFilter, Source } from "./port.ts";
 
 const PAGE = 500;
 
@@ -16,7 +16,7 @@ const PAGE = 500;
 export function createFolderSource(log: EventLog, folder: string): Source {
   return {
     where: folder,
-    sessions: () => readSessions(log),
+    sessions: (filter) => readSessions(log, filter),
     async info(session) {
       const row = await log.find(session);
       if (!row) throw unknownSession(session, folder);
@@ -75,11 +75,18 @@ async function* readEvents(
   }
 }
 
-async function* readSessions(log: EventLog): AsyncGenerator<SessionInfo, void> {
+async function* readSessions(
+  log: EventLog,
+  { status, agent }: SessionFilter = {},
+): AsyncGenerator<SessionInfo, void> {
   let before: number | undefined;
   for (;;) {
     const rows = await log.list({ limit: 100, ...(before === undefined ? {} : { before }) });
-    for (const row of rows) yield await toInfo(log, row);
+    for (const row of rows) {
+      if (agent !== undefined && row.spec.agent !== agent) continue;
+      const info = await toInfo(log, row);
+      if (status === undefined || info.status === status) yield info;
+    }
     before = rows.at(-1)?.ordinal;
     if (before === undefined) return;
   }

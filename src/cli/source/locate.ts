@@ -1,16 +1,21 @@
 import type { Command } from "commander";
 import { createClient, type SluiceClient, SluiceClientError } from "../../client/index.ts";
+import { readConfig } from "../config.ts";
 import { badUsage, CliFailure } from "../terminal/failure.ts";
 import { quoteWord } from "../terminal/invocation.ts";
 import { dataDirOf, isHidden, readToken } from "./data-folder.ts";
 import { hasLog, openEngine, openLog } from "./engine.ts";
 import { createFolderSandboxes, createFolderSource } from "./folder.ts";
-import type { Sandboxes, Source } from "./port.ts";
+import { createServerControls } from "./controls.ts";
 import { createServerSandboxes, createServerSource } from "./server.ts";
+import { readServer } from "./server-note.ts";
+import type { Controls, Sandboxes, Source } from "./port.ts";
 
 export const DEFAULT_URL = "http://127.0.0.1:7411";
 /** The time limit of a health check. */
 const ANSWER_MS = 500;
+/** The same for a server whose process is known to live. It may be busy. */
+const PATIENT_MS = 10_000;
 
 export interface WhereOptions {
   readonly server?: string;
@@ -18,7 +23,10 @@ export interface WhereOptions {
   readonly data?: string;
 }
 
-/** The source of sessions: `--server`, else `SLUICE_URL`, else a server on the default port, else the data folder. */
+/**
+ * The source of sessions: `--server`, else `SLUICE_URL`, else the config file, else the running server of the data
+ * folder, else the data folder.
+ */
 export async function locateSource(
   where: WhereOptions,
   env: NodeJS.ProcessEnv = process.env,
@@ -43,6 +51,31 @@ export async function locateSandboxes(
   return createFolderSandboxes(await openEngine(folder), folder);
 }
 
+/** A running server, for commands that change its sessions. */
+export async function demandServer(
+  where: WhereOptions,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Server> {
+  const refused: string[] = [];
+  const server = await locateServer(where, env, refused);
+  if (server) return server;
+  const folder = dataDirOf(where.data, env);
+  const [url] = refused;
+  if (url !== undefined)
+    throw new CliFailure(
+      `The server at ${url} refuses the token. Set SLUICE_TOKEN to the server's own token.`,
+    );
+  throw new CliFailure(
+    `No server is running for ${folder}. Start one with \`sluice serve\`, or name one with --server URL.`,
+  );
+}
+
+/** Commands on the sessions of a running server. */
+export async function locateControls(where: WhereOptions): Promise<Controls> {
+  const { client, url } = await demandServer(where);
+  return createServerControls(client, url);
+}
+
 function noData(folder: string): CliFailure {
   if (isHidden(folder)) {
     return new CliFailure(
@@ -56,26 +89,71 @@ function noData(folder: string): CliFailure {
   );
 }
 
-async function locateServer(
-  where: WhereOptions,
-  env: NodeJS.ProcessEnv = process.env,
-): Promise<{ client: SluiceClient; url: string } | undefined> {
-  const named = where.server ?? (env["SLUICE_URL"] || undefined);
-  const url = toServerUrl(named ?? DEFAULT_URL);
-  // With --data only the server of that folder counts; the folder's token identifies it.
-  const isAnyServer = named !== undefined || where.data === undefined;
-  const given = where.token ?? (isAnyServer ? env["SLUICE_TOKEN"] || undefined : undefined);
-  const token = given ?? readToken(dataDirOf(where.data, env));
-  const client = createClient({ url, ...(token ? { token } : {}) });
-  if (named) return { client, url };
-  if (!(await isHealthy(url))) return undefined;
-  // Another user's server on the default port must not hide this user's data folder.
-  return (await acceptsToken(client)) ? { client, url } : undefined;
+/** A server, and its client with a token. */
+export interface Server {
+  readonly client: SluiceClient;
+  readonly url: string;
 }
 
-export async function isHealthy(url: string): Promise<boolean> {
+/** The server that is named by an option, the environment or the config file, else the data folder's own. */
+export async function locateServer(
+  where: WhereOptions,
+  env: NodeJS.ProcessEnv = process.env,
+  refused: string[] = [],
+): Promise<Server | undefined> {
+  const named = await namedServer(where, env);
+  if (named) return named;
+  const folder = dataDirOf(where.data, env);
+  const own = readServer(folder);
+  const [ownToken, given] = [readToken(folder), where.token ?? (env["SLUICE_TOKEN"] || undefined)];
+  if (own !== undefined) {
+    const tokens = where.token === undefined ? [given, ownToken] : [given];
+    const server = await findAccepting(own, tokens, { refused, ms: PATIENT_MS });
+    if (server) return server;
+  }
+  // With --data only the server of that folder counts; the folder's token identifies it.
+  const token = where.data === undefined ? (given ?? ownToken) : (where.token ?? ownToken);
+  return own === DEFAULT_URL ? undefined : findAccepting(DEFAULT_URL, [token], { refused, ms: ANSWER_MS });
+}
+
+/** The server of `--server`, `SLUICE_URL` or the config file. It need not answer. */
+export async function namedServer(
+  where: WhereOptions,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Server | undefined> {
+  const named = where.server ?? (env["SLUICE_URL"] || undefined);
+  // --data names a folder, and so beats the file. The file's token is for the file's server alone.
+  const config = named === undefined && where.data === undefined ? await readConfig(env) : {};
+  const text = named ?? config.server;
+  if (text === undefined) return undefined;
+  const url = toServerUrl(text);
+  const token =
+    where.token ??
+    (env["SLUICE_TOKEN"] || undefined) ??
+    config.token ??
+    readToken(dataDirOf(where.data, env));
+  return { client: createClient({ url, ...(token ? { token } : {}) }), url };
+}
+
+/** The server, with the first token that it accepts. Another user's server must not hide this user's data folder. */
+async function findAccepting(
+  url: string,
+  tokens: readonly (string | undefined)[],
+  { refused, ms }: { refused: string[]; ms: number },
+): Promise<Server | undefined> {
+  if (!(await isHealthy(url, ms))) return undefined;
+  const known = new Set(tokens.filter((token) => token !== undefined));
+  for (const token of known.size === 0 ? [undefined] : known) {
+    const client = createClient({ url, ...(token === undefined ? {} : { token }) });
+    if (await acceptsToken(client)) return { client, url };
+  }
+  refused.push(url);
+  return undefined;
+}
+
+export async function isHealthy(url: string, ms = ANSWER_MS): Promise<boolean> {
   try {
-    const response = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(ANSWER_MS) });
+    const response = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(ms) });
     await response.arrayBuffer();
     return response.ok;
   } catch {
@@ -104,13 +182,27 @@ export function addWhereOptions(command: Command): Command {
   return command
     .option(
       "--server <url>",
-      "the server to ask (default: $SLUICE_URL, then http://127.0.0.1:7411 if it answers)",
+      "the server to ask (default: $SLUICE_URL, then the config file, then the running server of the data folder)",
     )
     .option("--token <token>", "its token (default: $SLUICE_TOKEN, then the token file of the data folder)")
     .option(
       "--data <folder>",
       "the data folder to read where no server is found (default: $XDG_DATA_HOME/sluice)",
     );
+}
+
+/** The options of commands that need a running server. */
+export function addServerOptions(command: Command): Command {
+  return command
+    .option(
+      "--server <url>",
+      "the server (default: $SLUICE_URL, then the config file, then the running server of the data folder)",
+    )
+    .option(
+      "--token <token>",
+      "its token; $SLUICE_TOKEN keeps it out of the process list (default: the data folder's own)",
+    )
+    .option("--data <folder>", "the data folder whose server is meant (default: $XDG_DATA_HOME/sluice)");
 }
 
 /** The options as they are written on a command line, for hints. */

@@ -1,5 +1,5 @@
 import type { Checkpoint } from "../../client/index.ts";
-import type { SessionInfo } from "../../contract/index.ts";
+import type { EventOf, SessionInfo, SessionSpec, SessionStatus } from "../../contract/index.ts";
 import type { StoredEventText } from "../../dialects/port.ts";
 import type { FileEntry } from "../../sandbox/port.ts";
 
@@ -7,7 +7,8 @@ import type { FileEntry } from "../../sandbox/port.ts";
 export interface Source {
   /** The URL or the folder, for messages. */
   readonly where: string;
-  sessions(): AsyncIterable<SessionInfo>;
+  /** Newest first. */
+  sessions(filter?: SessionFilter): AsyncIterable<SessionInfo>;
   info(session: string): Promise<SessionInfo>;
   /** The events so far. */
   read(session: string, options: { after: number }): AsyncIterable<StoredEventText>;
@@ -15,6 +16,42 @@ export interface Source {
   follow(session: string, options: { after: number; signal: AbortSignal }): AsyncIterable<StoredEventText>;
   close(): Promise<void>;
 }
+
+export interface SessionFilter {
+  readonly status?: SessionStatus | undefined;
+  readonly agent?: string | undefined;
+}
+
+/** Commands on sessions, through a server or through an engine of this process. */
+export interface Controls extends Pick<Source, "where" | "sessions" | "info" | "follow"> {
+  /** Whether a server has the sessions, so that they outlive this process. */
+  readonly isServer: boolean;
+  create(session: string, spec: SessionSpec): Promise<void>;
+  /** Returns the turn, and the sequence before its first event. */
+  send(session: string, prompt: string): Promise<{ turnId: string; after: number }>;
+  /** Returns what was interrupted: a turn or a command. */
+  interrupt(session: string): Promise<{ turnId?: string; commandId?: string }>;
+  terminate(session: string): Promise<void>;
+  answer(session: string, action: string, answer: Answer): Promise<void>;
+  /** The `turn.started` events after the sequence `after`. */
+  turnStarts(session: string, options: { after: number }): AsyncIterable<Pick<StoredEventText, "sequence">>;
+  /** Whether the session ends with this turn. Its `session.ended` comes after the agent's exit. */
+  isEnding(session: string, end: EventOf<"turn.ended">["data"]): Promise<boolean>;
+  /** Ends the engine, if one was started for this object. */
+  close(): Promise<void>;
+}
+
+/** The answer to a request of an agent. */
+export type Answer =
+  | {
+      readonly kind: "permission";
+      readonly reply: "once" | "always" | "reject";
+      /** For the agent, with a rejection. */
+      readonly message?: string | undefined;
+    }
+  /** Without a text the question is rejected. */
+  | { readonly kind: "question"; readonly text: string | undefined }
+  | { readonly kind: "tool"; readonly output: string; readonly isError: boolean };
 
 /** The sandboxes of sessions, through a server or through an engine on the data folder. */
 export interface Sandboxes {

@@ -1,21 +1,16 @@
 import { Readable } from "node:stream";
-import { type SluiceClient, SluiceClientError } from "../../client/index.ts";
+import type { SluiceClient } from "../../client/index.ts";
 import type { SluiceEvent } from "../../contract/index.ts";
 import type { StoredEventText } from "../../dialects/port.ts";
-import { isKnown, nameUnknown, unknownSession } from "./folder.ts";
+import { isKnown, nameUnknown } from "./folder.ts";
 import type { Sandboxes, Source } from "./port.ts";
 
 /** Reads sessions from a server, in its universal dialect. */
 export function createServerSource(client: SluiceClient, url: string): Source {
   return {
     where: url,
-    sessions: () => client.sessions.iterate(),
-    async info(session) {
-      return client.sessions.get(session).catch((error: unknown) => {
-        if (error instanceof SluiceClientError && error.status === 404) throw unknownSession(session, url);
-        throw error;
-      });
-    },
+    sessions: (filter) => client.sessions.iterate(filter),
+    info: (session) => named(session, url, client.sessions.get(session)),
     read: (session, { after }) =>
       toStored(client.events.iterate(session, { after, extensions: true, limit: 500 })),
     follow: (session, options) => toStored(client.subscribe(session, { ...options, extensions: true })),
@@ -30,7 +25,6 @@ async function* toStored(events: AsyncIterable<SluiceEvent>): AsyncGenerator<Sto
 }
 
 export function createServerSandboxes(client: SluiceClient, url: string): Sandboxes {
-  const named = nameUnknown(url);
   return {
     where: url,
     has: (session) => isKnown(client.sessions.get(session)),
@@ -42,12 +36,17 @@ export function createServerSandboxes(client: SluiceClient, url: string): Sandbo
       mkdir: (path) => client.fs.mkdir(session, path),
     }),
     checkpoints: (session, { limit }) =>
-      named(session, client.checkpoints.list(session, limit === undefined ? {} : { limit })),
+      named(session, url, client.checkpoints.list(session, limit === undefined ? {} : { limit })),
     checkpoint: (session, { comment }) =>
-      named(session, client.checkpoints.create(session, comment === undefined ? {} : { comment })),
-    restore: (session, checkpoint) => named(session, client.checkpoints.restore(session, checkpoint)),
+      named(session, url, client.checkpoints.create(session, comment === undefined ? {} : { comment })),
+    restore: (session, checkpoint) => named(session, url, client.checkpoints.restore(session, checkpoint)),
     close: () => Promise.resolve(),
   };
+}
+
+/** Says where an unknown session was looked for. */
+export function named<T>(session: string, url: string, answer: Promise<T>): Promise<T> {
+  return nameUnknown(url)(session, answer);
 }
 
 function toStream(content: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {

@@ -26,6 +26,7 @@ export function describeFailure(error: unknown): { message?: string; exitCode: n
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? EXIT.ok : EXIT.usage };
   if (error instanceof CliFailure) return { message: error.message, exitCode: error.exitCode };
   if (error instanceof SluiceError || error instanceof SluiceClientError) {
+    if (error.code === "token_invalid") return { message: toWrongToken(error), exitCode: EXIT.failed };
     if (error.code === "session_busy") return { message: toBusy(error), exitCode: EXIT.failed };
     return { message: toSentence(error), exitCode: EXIT.failed };
   }
@@ -33,6 +34,12 @@ export function describeFailure(error: unknown): { message?: string; exitCode: n
   const code = (error as NodeJS.ErrnoException).code;
   // A system error explains itself; any other error is a bug, which needs its stack.
   return { message: code ? error.message : (error.stack ?? error.message), exitCode: EXIT.failed };
+}
+
+/** The server speaks of headers; at a command line the token comes from elsewhere. */
+function toWrongToken({ message }: Error): string {
+  const what = message.split(". ")[0];
+  return `${what}. Set SLUICE_TOKEN to the server's own token: it is in the file \`token\` of its data folder.`;
 }
 
 /** The title and the detail; without the title if it says nothing new. */
@@ -46,6 +53,6 @@ function toBusy({ message, facts }: SluiceError | SluiceClientError): string {
   const isLeased = facts["holder"] !== undefined;
   const help = isLeased
     ? "If that is a server, name it with --server URL."
-    : "`sluice tail SESSION` shows the turn and ends with it.";
+    : "`sluice attach SESSION` shows the turn, `sluice interrupt SESSION` ends it.";
   return `The session is busy: ${message}. ${help}`;
 }

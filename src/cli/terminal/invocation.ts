@@ -34,6 +34,11 @@ export function quoteWord(word: string): string {
   return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
+/** Names this program in the hints of a text as the user called it. */
+export function nameProgram(text: string, command = "sluice"): string {
+  return text.replaceAll(/`sluice(?= )/g, () => `\`${command}`);
+}
+
 /** The package's version. The package's name finds its manifest from the sources and from the build alike. */
 export function readVersion(): string {
   const { version } = createRequire(import.meta.url)("sluice/package.json") as { version: string };

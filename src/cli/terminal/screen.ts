@@ -1,7 +1,7 @@
 import type { Writable } from "node:stream";
 import pc from "picocolors";
-import { cut, type Page } from "../transcript/pen.ts";
-import { toInvocation } from "./invocation.ts";
+import { cut, type Page, toPrintable } from "../transcript/pen.ts";
+import { nameProgram, toInvocation } from "./invocation.ts";
 
 /** Standard output and error. Writes wait for a slow reader and stop without one; colours are for terminals only. */
 export class Screen {
@@ -10,6 +10,7 @@ export class Screen {
   readonly #err: Writable & { isTTY?: boolean };
   readonly #closed = new AbortController();
   #hasStatus = false;
+  #isAtLineStart = true;
   #failure: Error | undefined;
 
   constructor(out: NodeJS.WriteStream = process.stdout, err: NodeJS.WriteStream = process.stderr) {
@@ -39,7 +40,12 @@ export class Screen {
 
   /** Waits for a slow reader, so that a long log does not fill the memory. */
   async write(text: string): Promise<void> {
-    if (text === "" || this.closed.aborted || this.#out.write(text)) return;
+    if (text === "" || this.closed.aborted) return;
+    this.status("");
+    this.#isAtLineStart = text.endsWith("\n");
+    // JSON leaves these control characters as they are, and a terminal obeys them.
+    const safe = this.#out.isTTY ? text.replaceAll(/[\u0080-\u009F]/g, "") : text;
+    if (this.#out.write(safe)) return;
     await new Promise<void>((resolve) => {
       const done = () => {
         this.#out.off("drain", done);
@@ -58,7 +64,17 @@ export class Screen {
   /** A message for people on standard error. */
   note(text: string): void {
     this.status("");
-    this.#err.write(`${text}\n`);
+    this.#err.write(`${nameProgram(text, this.page.command)}\n`);
+  }
+
+  /** Whether people watch the output itself, so that it may have a status line below it. */
+  get isLive(): boolean {
+    return this.isWatched && Boolean(this.#out.isTTY);
+  }
+
+  /** Whether the output ends with a whole line. A status line would overwrite any other. */
+  get isAtLineStart(): boolean {
+    return this.#isAtLineStart;
   }
 
   /** Whether standard error is a terminal. */
@@ -67,16 +83,16 @@ export class Screen {
   }
 
   /** A status line that each call replaces; "" removes it. Terminals only. */
-  status(text: string): void {
+  status(text: string, style: (text: string) => string = String): void {
     if (!this.isWatched || (text === "" && !this.#hasStatus)) return;
     this.#hasStatus = text !== "";
     const width = (this.#err as NodeJS.WriteStream).columns || 80;
-    this.#err.write(`\r\u001B[K${cut(text, width - 1)}`);
+    this.#err.write(`\r\u001B[K${style(cut(text, width - 1))}`);
   }
 
   fail(message: string): void {
     const paint = pc.createColors(hasColors(this.#err));
-    this.note(`${paint.red("sluice:")} ${message}`);
+    this.note(`${paint.red("sluice:")} ${toPrintable(message)}`);
   }
 }
 

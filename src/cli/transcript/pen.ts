@@ -1,4 +1,5 @@
 import type { Colors } from "picocolors/types.js";
+import { nameProgram } from "../terminal/invocation.ts";
 
 /** The position at the end of the transcript. */
 export interface Cursor {
@@ -21,6 +22,8 @@ export interface Page {
   readonly where?: string;
   /** The command that starts this program, for hints. */
   readonly command?: string;
+  /** Whether the reader knows the session, so that the end of a turn need not name it. */
+  readonly isChat?: boolean;
 }
 
 type Style = (text: string) => string;
@@ -29,6 +32,7 @@ type Style = (text: string) => string;
 export class Pen {
   readonly paint: Colors;
   readonly width: number;
+  readonly isChat: boolean;
   readonly #where: string;
   readonly #command: string;
   #text = "";
@@ -40,6 +44,7 @@ export class Pen {
   constructor(page: Page, cursor: Cursor) {
     this.paint = page.paint;
     this.width = page.width;
+    this.isChat = page.isChat ?? false;
     this.#where = page.where ?? "";
     this.#command = page.command ?? "sluice";
     this.#column = cursor.column;
@@ -50,6 +55,11 @@ export class Pen {
 
   get text(): string {
     return this.#text;
+  }
+
+  /** A hint with the program as the user called it. */
+  hint(text: string): string {
+    return nameProgram(text, this.#command);
   }
 
   /** The command that shows the session again. */

@@ -169,8 +169,8 @@ function writeTurnEnd(pen: Pen, event: EventOf<"turn.ended">, startedAt: string 
   pen.space();
   pen.line(`${toVerdict(pen, data)} ${pen.paint.dim(details.filter(Boolean).join(" · "))}`.trimEnd());
   const help = data.status === "failed" ? helpFor(data) : undefined;
-  if (help) pen.line(`  ${help}`);
-  pen.line(pen.paint.dim(`  session ${session} · replay it: ${pen.replayOf(session)}`));
+  if (help) pen.line(`  ${pen.hint(help)}`);
+  if (!pen.isChat) pen.line(pen.paint.dim(`  session ${session} · replay it: ${pen.replayOf(session)}`));
 }
 
 /** Prints how many unreadable lines of the turn were not noted. */

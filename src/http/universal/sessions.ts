@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CreateSession, SessionId, SessionInfo } from "../../contract/index.ts";
+import { CreateSession, SessionId, SessionInfo, SessionStatus } from "../../contract/index.ts";
 import { flag, parseWith, whole } from "../../dialects/universal/index.ts";
 import { defineOperations, done, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
@@ -8,6 +8,8 @@ import * as responses from "./responses.ts";
 const SessionQuery = z.object({
   cursor: z.string().optional().describe("`next` of the previous page"),
   limit: whole(1, 1000).default(100),
+  status: SessionStatus.optional().describe("only sessions with this status"),
+  agent: z.string().min(1).optional().describe("only sessions of this agent"),
 });
 
 export const sessionOperations = defineOperations({
@@ -74,8 +76,8 @@ export const sessionOperations = defineOperations({
 });
 
 export function mountSessions(mount: Mount, { engine }: Services): void {
-  mount(sessionOperations.listSessions, async ({ c, query: { cursor, limit } }) =>
-    c.json(await engine.list({ limit, ...(cursor && { cursor }) })),
+  mount(sessionOperations.listSessions, async ({ c, query: { cursor, ...page } }) =>
+    c.json(await engine.list({ ...page, ...(cursor && { cursor }) })),
   );
 
   mount(sessionOperations.createSession, async ({ c, body, param }) => {

@@ -4,6 +4,7 @@ import type { EventLog, SessionRow } from "../../log/port.ts";
 import { toOldest, toSessionInfo } from "../fold/info.ts";
 import { loadFold } from "../fold/load.ts";
 import type { QueuedInput } from "../fold/session-fold.ts";
+import type { SessionPage } from "../port.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import type { Recovery } from "./recovery.ts";
 
@@ -38,13 +39,25 @@ export class SessionList {
     return held?.inbox ?? (await loadFold(this.#log, row)).inbox;
   }
 
-  async page(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
-    const before = page.cursor === undefined ? undefined : parseCursor(page.cursor);
-    const rows = await this.#log.list({ limit: page.limit + 1, ...defined({ before }) });
-    const shown = rows.slice(0, page.limit);
-    const sessions = await Promise.all(shown.map((row) => this.infoOf(row)));
-    const last = shown.at(-1);
-    return rows.length > page.limit && last ? { sessions, next: String(last.ordinal) } : { sessions };
+  async page(page: SessionPage): Promise<{ sessions: SessionInfo[]; next?: string }> {
+    let before = page.cursor === undefined ? undefined : parseCursor(page.cursor);
+    const sessions: SessionInfo[] = [];
+    for (;;) {
+      const room = page.limit - sessions.length;
+      const rows = await this.#log.list({ limit: room + 1, ...defined({ before }) });
+      const shown = rows.slice(0, room);
+      sessions.push(...(await this.#matching(shown, page)));
+      before = shown.at(-1)?.ordinal;
+      if (rows.length <= room || before === undefined) return { sessions };
+      if (sessions.length === page.limit) return { sessions, next: String(before) };
+    }
+  }
+
+  /** The sessions of a page that its filter permits. The status of a session is asked for last: it folds the log. */
+  async #matching(rows: readonly SessionRow[], { status, agent }: SessionPage): Promise<SessionInfo[]> {
+    const chosen = rows.filter(({ spec }) => agent === undefined || spec.agent === agent);
+    const infos = await Promise.all(chosen.map((row) => this.infoOf(row)));
+    return infos.filter((info) => status === undefined || info.status === status);
   }
 }
 

@@ -103,6 +103,19 @@ describe("sessions", () => {
     expect((await bench.test.engine.list({ limit: 10 })).sessions).toEqual([]);
   });
 
+  it("are listed by status and agent, over pages with sessions of others", async () => {
+    for (const id of ["a", "b", "c", "d", "e"]) await create(id);
+    for (const id of ["b", "d"]) await bench.call("POST", `/v1/sessions/${id}/terminate`);
+    const list = async (query: string) => {
+      const page = SessionPage.parse(await (await bench.call("GET", `/v1/sessions?${query}`)).json());
+      return { ids: page.sessions.map(({ sessionId }) => sessionId), next: page.next };
+    };
+    const first = await list("status=idle&limit=2");
+    expect(first.ids).toEqual(["e", "c"]);
+    expect(await list(`status=idle&limit=2&cursor=${first.next}`)).toEqual({ ids: ["a"], next: undefined });
+    expect((await list("agent=scripted&status=ended")).ids).toEqual(["d", "b"]);
+  });
+
   it("are deleted with their data, and open streams end with session.deleted", async () => {
     await create("mine");
     await send("mine", script({ say: "x" }));
