@@ -65,11 +65,14 @@ const NEEDS_MORE = new Set(["support/agents.ts", "support/browser.ts", "support/
 
 /** The files of test/ that this one imports, at any depth. */
 function importsOf(path: string, seen = new Set<string>()): string[] {
-  const found = [...readFileSync(path, "utf8").matchAll(/from "(\.[^"]+\.ts)"/g)]
+  const imported = [...readFileSync(path, "utf8").matchAll(/from "(\.[^"]+\.ts)"/g)]
     .map((match) => join(dirname(path), match[1] ?? ""))
     .filter((target) => target.startsWith(join(ROOT, "test")) && existsSync(target) && !seen.has(target));
-  for (const target of found) seen.add(target);
-  return found.flatMap((target) => [target, ...importsOf(target, seen)]);
+  for (const target of imported) {
+    seen.add(target);
+    importsOf(target, seen);
+  }
+  return [...seen];
 }
 
 describe("AGENTS.md", () => {
