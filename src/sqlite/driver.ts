@@ -1,5 +1,6 @@
-import Database from "libsql";
-import BesideDatabase from "libsql/promise";
+import { createRequire } from "node:module";
+import type LibsqlDatabase from "libsql";
+import type LibsqlPromise from "libsql/promise";
 import { SluiceError } from "../contract/index.ts";
 
 /** The part of SQLite that sluice uses, so that another binding can replace this one. */
@@ -26,7 +27,15 @@ export function sqliteCode(error: unknown): string | undefined {
   return typeof error.code === "string" && error.code.startsWith("SQLITE_") ? error.code : undefined;
 }
 
+const require = createRequire(import.meta.url);
+
+/** Loads the binding, with its native code, for the first database: many programs open none. */
+function loadBinding(): { Database: typeof LibsqlDatabase; BesideDatabase: typeof LibsqlPromise } {
+  return { Database: require("libsql"), BesideDatabase: require("libsql/promise") };
+}
+
 export function createDriver(path: string): Driver {
+  const { Database, BesideDatabase } = loadBinding();
   const database = new Database(path);
   return {
     exec: (sql) => void database.exec(sql),
