@@ -24,7 +24,9 @@ afterAll(() => project?.remove());
 
 describe("the package, packed and installed into an empty project", () => {
   it("has its documentation, and no compiled code of one machine", () => {
-    expect(project.files).toEqual(expect.arrayContaining(["docs/sdk.md", "openapi.json", "bin/sluice"]));
+    expect(project.files).toEqual(
+      expect.arrayContaining(["docs/README.md", "dist/docs/index.html", "openapi.json", "bin/sluice"]),
+    );
     expect(project.files.filter((file) => file.startsWith("dist/cli/code"))).toEqual([]);
   });
 
@@ -88,6 +90,8 @@ describe("the package, packed and installed into an empty project", () => {
         if (said.includes("I ran a shell command")) program.kill();
       }
       expect(said).toContain("I ran a shell command");
+      const docs = await fetch(`${url}/docs/`);
+      expect(docs.status).toBe(200);
     } finally {
       const exit = once(server, "exit");
       server.kill("SIGTERM");
