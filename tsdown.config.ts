@@ -30,6 +30,7 @@ export default defineConfig([
       "dialects/ndjson/index": "src/dialects/ndjson/index.ts",
       "dialects/ag-ui/index": "src/dialects/ag-ui/index.ts",
       "dialects/anthropic/index": "src/dialects/anthropic/index.ts",
+      "dialects/sdk/index": "src/dialects/sdk/index.ts",
       "tanstack/index": "src/tanstack/index.ts",
       "tanstack/sandbox/index": "src/tanstack/sandbox/index.ts",
       "http/index": "src/http/index.ts",

@@ -9,6 +9,7 @@ export function readGenerated() {
   return [
     { file: "AGENTS.md", name: "direction", text: toDirection() },
     { file: "docs/architecture.md", name: "rooms", text: drawRooms(readEdges(), guide) },
+    { file: "docs/concepts.md", name: "rooms", text: drawRooms(readEdges(), guide) },
     { file: "docs/architecture.md", name: "walk", text: drawWalks(guide) },
     { file: "docs/adding-an-agent.md", name: "harness", text: quote("harness/port.ts", "Harness") },
     { file: "docs/adding-a-dialect.md", name: "dialect", text: quote("dialects/port.ts", "Dialect") },

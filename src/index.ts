@@ -1,11 +1,17 @@
-/** The package entry: the SDK and its parts, that is the engine, its logs, the server and the client. */
+/**
+ * The package entry: the SDK, the client, the contract and the logs. The engine and the HTTP server are loaded when one
+ * of their functions is called. `sluice/http` has the server's functions without the wait.
+ */
+import type { App, AppOptions, Listening, ListenOptions } from "./http/index.ts";
+import type { Engine, EngineOptions } from "./sessions/index.ts";
+
 export { createClient, SluiceClientError } from "./client/index.ts";
 export type { ClientOptions, SluiceClient, SubscribeOptions } from "./client/index.ts";
 export * from "./contract/index.ts";
-export { createApp, listen } from "./http/index.ts";
+export type { App, AppOptions, Listening, ListenOptions } from "./http/index.ts";
 export { createMemoryLog, createSqliteLog } from "./log/index.ts";
 export type { EventLog, SqliteLogOptions, StoredEvent } from "./log/index.ts";
-export { createEngine, createSandboxDebug } from "./sessions/index.ts";
+export { createSandboxDebug } from "./sessions/sandbox-debug.ts";
 export type {
   AcceptedInput,
   AgentInfo,
@@ -17,3 +23,23 @@ export type {
 export * from "./sdk/index.ts";
 // Of two of one name, a program means the SDK's.
 export type { PlanEntry, SessionStatus } from "./sdk/index.ts";
+
+/** Opens an engine on a log and a data folder. */
+export async function createEngine(options: EngineOptions): Promise<Engine> {
+  const sessions = await import("./sessions/index.ts");
+  return sessions.createEngine(options);
+}
+
+/** The HTTP app of an engine, for `listen()`. */
+export async function createApp(options: AppOptions): Promise<App> {
+  const http = await import("./http/index.ts");
+  return http.createApp(options);
+}
+
+/** Serves an app; `app` may be the promise of `createApp()`. */
+export async function listen(
+  options: Omit<ListenOptions, "app"> & { readonly app: ListenOptions["app"] | Promise<App> },
+): Promise<Listening> {
+  const http = await import("./http/index.ts");
+  return http.listen({ ...options, app: await options.app });
+}

@@ -59,6 +59,16 @@ export function createDialects(services: Services, options: DialectOptions): rea
         },
       }),
     },
+    {
+      prefix: "/docs",
+      // The documentation is public.
+      admits: () => true,
+      async mount(app) {
+        const { mountDocs } = await import("./docs/site.ts");
+        mountDocs(app);
+        return undefined;
+      },
+    },
     // The universal dialect has every other path. The app mounts it at once: most clients need it.
     { prefix: "", admits: isOpen },
   ] satisfies ServedDialect[];

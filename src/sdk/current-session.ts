@@ -230,7 +230,7 @@ export class CurrentSession {
 
   async #create(link: Link): Promise<string> {
     const id = createId("session");
-    await link.create(id, toSessionSpec(this.#settings, link));
+    await link.create(id, await toSessionSpec(this.#settings, link));
     return id;
   }
 

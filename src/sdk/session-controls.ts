@@ -2,8 +2,8 @@ import type { SluiceEvent } from "../contract/index.ts";
 import type { Emitted } from "../dialects/sdk/index.ts";
 import { type CheckpointInfo, refuse } from "./agent-response.ts";
 import { Connection } from "./backend/connection.ts";
-import { createEmbeddedBackend } from "./backend/embedded.ts";
-import type { Link } from "./backend/port.ts";
+import type { EmbeddedOptions } from "./backend/embedded.ts";
+import type { Backend, Link } from "./backend/port.ts";
 import { createRemoteBackend } from "./backend/remote.ts";
 import { Builder, type SluiceListeners } from "./builder.ts";
 import { CurrentSession } from "./current-session.ts";
@@ -206,7 +206,7 @@ export abstract class SessionControls extends Builder {
     this.#connection ??= new Connection(
       server
         ? createRemoteBackend({ ...server, sandbox })
-        : createEmbeddedBackend({ data, sandbox, checkpointStore }),
+        : toEmbeddedBackend({ data, sandbox, checkpointStore }),
       { onClosing: () => this.session.stopReading() },
     );
     return this.#connection;
@@ -262,4 +262,14 @@ export abstract class SessionControls extends Builder {
       return result;
     });
   }
+}
+
+/** The engine is loaded when it is used: a program that talks to a server needs none. */
+function toEmbeddedBackend(options: EmbeddedOptions): Backend {
+  return {
+    async open() {
+      const { createEmbeddedBackend } = await import("./backend/embedded.ts");
+      return createEmbeddedBackend(options).open();
+    },
+  };
 }

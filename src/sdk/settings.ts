@@ -1,6 +1,5 @@
 import { McpServer, type PermissionMode, type SessionSpec } from "../contract/index.ts";
 import { own } from "../contract/own-keys.ts";
-import { findHarness } from "../harness/registry.ts";
 import type { SandboxProvider } from "../sandbox/index.ts";
 import { refuse } from "./agent-response.ts";
 import { type ResultSchema, toResultInstructions } from "./files/output.ts";
@@ -45,17 +44,17 @@ export function initialSettings(): Settings {
 }
 
 /** The session's spec. `sandbox` is the provider's name in the backend. */
-export function toSessionSpec(
+export async function toSessionSpec(
   settings: Settings,
   { sandbox, isolated }: { sandbox: string | undefined; isolated: boolean },
-): SessionSpec {
+): Promise<SessionSpec> {
   const { systemPrompt, schema, checkpointStore } = settings;
   const instructions = [
     systemPrompt,
     innerFolder(settings.directory) && `Work in the folder ${innerFolder(settings.directory)}.`,
     schema && toResultInstructions(schema),
   ].filter((text) => text !== undefined && text !== "");
-  const { secrets, ...agent } = toAgentSpec(settings.agent, { isolated });
+  const { secrets, ...agent } = await toAgentSpec(settings.agent, { isolated });
   const directory = hostFolder(settings.directory);
   const mcp = Object.entries(settings.mcp).map(([name, server]) => [name, toMcpServer(name, server)]);
   return {
@@ -126,7 +125,7 @@ export interface AgentConfig {
 type AgentSpec = Pick<SessionSpec, "agent" | "env" | "secrets"> & Partial<SessionSpec>;
 
 /** The agent's part of a session's spec. */
-function toAgentSpec(config: AgentConfig, { isolated }: { isolated: boolean }): AgentSpec {
+async function toAgentSpec(config: AgentConfig, { isolated }: { isolated: boolean }): Promise<AgentSpec> {
   const { type, model, reasoningEffort, command } = config;
   const permissionMode = config.permissionMode ?? (isolated ? "bypass" : "default");
   const isUnattended = config.permissionMode === undefined || permissionMode === "bypass";
@@ -139,20 +138,22 @@ function toAgentSpec(config: AgentConfig, { isolated }: { isolated: boolean }): 
     // No client answers here, so an open question would block the run for ever.
     ...(isUnattended ? { unattended: true } : {}),
     env: toAddress(config),
-    secrets: toKeys(config),
+    secrets: await toKeys(config),
   };
 }
 
-function toKeys({ type, apiKey, providerApiKey, oauthToken }: AgentConfig): Record<string, string> {
+async function toKeys(config: AgentConfig): Promise<Record<string, string>> {
+  const { type, apiKey, providerApiKey, oauthToken } = config;
   const key = apiKey ?? providerApiKey;
   const keys: Record<string, string> = {};
-  if (key !== undefined) keys[keyVariable(type)] = `value:${key}`;
+  if (key !== undefined) keys[await keyVariable(type)] = `value:${key}`;
   if (oauthToken === undefined) return keys;
   if (type !== "claude") throw refuse(`${type} takes no oauthToken; give its apiKey, or log its CLI in`);
   return { ...keys, CLAUDE_CODE_OAUTH_TOKEN: `value:${oauthToken}` };
 }
 
-function keyVariable(type: AgentType): string {
+async function keyVariable(type: AgentType): Promise<string> {
+  const { findHarness } = await import("../harness/registry.ts");
   for (const credential of findHarness(type).credentials ?? [])
     if ("env" in credential) return credential.env;
   throw refuse(`${type} has no key of its own; name the variable that it reads with withSecrets()`);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import { SluiceError } from "../contract/index.ts";
-import { type CheckpointStorage, createFolderStorage, createS3Storage } from "../sandbox/index.ts";
+import type { CheckpointStorage } from "../sandbox/checkpoint/port.ts";
 import { type AgentResponse, refuse } from "./agent-response.ts";
 import type { Link } from "./backend/port.ts";
 import type { JobContext } from "./job-runner.ts";
@@ -35,8 +35,8 @@ export type StorageConfig = string | { path: string } | { s3: S3Config };
 export interface CheckpointStore {
   /** The store's name in an engine or a server; undefined for the default store. */
   readonly name: string | undefined;
-  /** Opens the storage in this process. */
-  open?(): CheckpointStorage;
+  /** Opens the storage in this process. Its code is loaded then. */
+  open?(): Promise<CheckpointStorage>;
 }
 
 /** Equal configurations get equal names, so that two programs share their checkpoints. */
@@ -49,7 +49,7 @@ export function toCheckpointStore(config: StorageConfig | undefined): Checkpoint
     return { name, open: () => openBucket(s3, endpoint) };
   }
   const path = resolve(typeof config === "string" ? config : config.path);
-  return { name: nameOf(["folder", path]), open: () => createFolderStorage(path) };
+  return { name: nameOf(["folder", path]), open: () => openFolder(path) };
 }
 
 /** The id of the checkpoint to start from; `latest` is the newest of the store. */
@@ -97,7 +97,13 @@ function regionOf(region: string | undefined): string {
   return region ?? (process.env["AWS_REGION"] || process.env["AWS_DEFAULT_REGION"] || "us-east-1");
 }
 
-function openBucket(s3: S3Config, endpoint: string): CheckpointStorage {
+async function openFolder(path: string): Promise<CheckpointStorage> {
+  const { createFolderStorage } = await import("../sandbox/checkpoint/storage/folder.ts");
+  return createFolderStorage(path);
+}
+
+async function openBucket(s3: S3Config, endpoint: string): Promise<CheckpointStorage> {
+  const { createS3Storage } = await import("../sandbox/checkpoint/storage/s3.ts");
   return createS3Storage({
     endpoint,
     bucket: s3.bucket,

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type SessionSpec, SluiceError, type EventDraft, toSandboxNote } from "../contract/index.ts";
+import { type SessionSpec, SluiceError, type EventDraft } from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness } from "../harness/registry.ts";
 import { type EventLog, DAMAGED_AGENT } from "../log/port.ts";
@@ -125,14 +125,4 @@ function specDamaged(): SluiceError {
 function toPrivateHosts(names: readonly string[] = []): readonly string[] {
   parsePrivateNames(names);
   return names;
-}
-
-/** For `onCommit`: logs the sandbox events at the level "debug". No client sees them. */
-export function createSandboxDebug(logger: Logger): NonNullable<EngineOptions["onCommit"]> {
-  return (session, events) => {
-    for (const { type, data } of events) {
-      const note = toSandboxNote(type, data);
-      if (note) logger({ ...note, level: "debug", message: type, session });
-    }
-  };
 }

@@ -1,5 +1,6 @@
-import Database from "libsql";
-import BesideDatabase from "libsql/promise";
+import { createRequire } from "node:module";
+import type LibsqlDatabase from "libsql";
+import type LibsqlPromise from "libsql/promise";
 
 /** The part of SQLite that sluice uses, so that another binding can replace this one. */
 export interface Driver {
@@ -19,7 +20,15 @@ export interface Statement {
 export type Value = string | number | null;
 export type Row = Record<string, Value>;
 
+const require = createRequire(import.meta.url);
+
+/** Loads the binding, with its native code, for the first database: many programs open none. */
+function loadBinding(): { Database: typeof LibsqlDatabase; BesideDatabase: typeof LibsqlPromise } {
+  return { Database: require("libsql"), BesideDatabase: require("libsql/promise") };
+}
+
 export function createDriver(path: string): Driver {
+  const { Database, BesideDatabase } = loadBinding();
   const database = new Database(path);
   return {
     exec: (sql) => void database.exec(sql),

@@ -2,6 +2,8 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { readGenerated, readWalk, withPart } from "../../scripts/architecture.mjs";
+import { CURES } from "../../scripts/docs/error-reference.mjs";
+import { readReference } from "../../scripts/docs/reference.mjs";
 import { listFiles, roomOf, SRC } from "../../scripts/source-graph.mjs";
 import { ERRORS } from "../../src/contract/index.ts";
 import { coverageOf, FEATURES, harnesses } from "../../src/harness/index.ts";
@@ -14,11 +16,21 @@ describe("the documents", () => {
     { file: "PROTOCOL.md", name: "errors", text: errorTable() },
     { file: "README.md", name: "agents", text: agentTable() },
     ...readGenerated(),
+    ...readReference(ERRORS),
+    ...harnesses.map((harness) => ({
+      file: `docs/agents/${harness.id}.md`,
+      name: "facts",
+      text: agentFacts(harness),
+    })),
   ])("$file has the true part of $name", (part) => {
     const path = resolve(ROOT, part.file);
     const wanted = withPart(readFileSync(path, "utf8"), part);
     if (process.env["UPDATE_DOCS"]) writeFileSync(path, wanted);
     expect(readFileSync(path, "utf8")).toBe(wanted);
+  });
+
+  it("have a cure for every error, and for no other", () => {
+    expect(Object.keys(CURES).toSorted()).toEqual(Object.keys(ERRORS).toSorted());
   });
 
   it("PROTOCOL.md names every event type", async () => {
@@ -32,7 +44,8 @@ describe("the documents", () => {
 });
 
 describe("the pages", () => {
-  const pages = ["README.md", "AGENTS.md", ...listFiles(join(ROOT, "docs")).map((file) => `docs/${file}`)];
+  const roots = ["README.md", "AGENTS.md", "CONTRIBUTING.md", "PROTOCOL.md", "SECURITY.md", "CHANGELOG.md"];
+  const pages = [...roots, ...listFiles(join(ROOT, "docs")).map((file) => `docs/${file}`)];
 
   it.each(pages.filter((page) => page.endsWith(".md")))("%s has no dead link", (page) => {
     const text = readFileSync(join(ROOT, page), "utf8").replaceAll(/```[\s\S]*?```/g, "");
@@ -79,6 +92,29 @@ function agentTable(): string {
     ...caveats,
     "",
   ].join("\n");
+}
+
+function agentFacts(harness: (typeof harnesses)[number]): string {
+  const { id, credentials = [], addresses = [], choices, skillsFolder, lacks = [] } = harness;
+  const keys = credentials
+    .filter((credential) => !("isCompanion" in credential))
+    .map((credential) => ("env" in credential ? credential.env : `~/${credential.file}`));
+  const rows = {
+    "`--agent`": list([id]),
+    "keys, the first that exists": list(keys),
+    "address of the model": list(addresses),
+    modes: list(choices?.modes),
+    "known models": list(choices?.models),
+    variants: list(choices?.variants),
+    "skills in its home": list(skillsFolder === undefined ? [] : [skillsFolder]),
+    "does not have": lacks.map(words).join(", "),
+  };
+  const told = Object.entries(rows).filter(([, text]) => text !== "");
+  return ["| | |", "|---|---|", ...told.map(([name, text]) => `| ${name} | ${text} |`), ""].join("\n");
+}
+
+function list(entries: readonly string[] = []): string {
+  return entries.map((entry) => `\`${entry}\``).join(", ");
 }
 
 function words(feature: string): string {

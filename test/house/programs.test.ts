@@ -46,32 +46,84 @@ describe("the programs of the documents, with a real server", () => {
     expect(stderr).toBe("");
   });
 
-  it("docs/tanstack.md: a server of one's own, with its tool, and the run once more from the log", async () => {
-    const { file } = await project.write(sampleOf("docs/tanstack.md", "sluiceText"));
-    const { POST, GET } = (await import(pathToFileURL(file).href)) as Record<"POST" | "GET", Handler>;
-    const prompt = script(
-      { custom: { name: "weather", input: { city: "Oslo" } } },
-      { write: { path: "made.txt", content: "by the agent" } },
-    );
-    const body = JSON.stringify({
-      threadId: "sample",
-      runId: "sample-run",
-      messages: [{ id: "u", role: "user", content: prompt }],
-      tools: [],
-      context: [],
-      state: {},
-      forwardedProps: {},
+  it.each([
+    { page: "docs/start.md", words: "createClient", says: "I ran a shell command" },
+    { page: "docs/universal.md", words: "replyPermission", says: "done" },
+    { page: "docs/anthropic.md", words: "new Anthropic", says: "I ran a shell command" },
+    { page: "docs/ndjson.md", words: "createNdjsonParser", says: "I ran a shell command" },
+    { page: "docs/agents/scripted.md", words: "new Sluice", says: "0" },
+    { page: "docs/sandboxes/bwrap.md", words: "limits", says: "" },
+  ])("$page: $words", async ({ page, words, says }) => {
+    const { folder, file } = await project.write(sampleOf(page, words));
+    const env = { ...process.env, XDG_DATA_HOME: folder };
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [file], { cwd: folder, env });
+    expect(stdout).toContain(says);
+    expect(stderr).toBe("");
+  });
+
+  describe("docs/tanstack.md: a server of one's own", () => {
+    let handlers: Record<"POST" | "GET", Handler>;
+    beforeAll(async () => {
+      vi.stubEnv("USERS", JSON.stringify({ "key-of-alice": "alice", "key-of-bob": "bob" }));
+      const { file } = await project.write(sampleOf("docs/tanstack.md", "sluiceText"));
+      handlers = (await import(pathToFileURL(file).href)) as typeof handlers;
     });
-    const headers = { "content-type": "application/json", "x-run-id": "sample-run" };
-    const first = await POST(new Request("http://x/chat", { method: "POST", headers, body }));
-    const told = await first.text();
-    expect(told).toContain("sunny in Oslo");
-    expect(told).toContain("RUN_FINISHED");
-    expect(await readFile(join(directory, "made.txt"), "utf8")).toBe("by the agent");
-    const again = await GET(new Request("http://x/chat?offset=-1&runId=sample-run"));
-    const replayed = await again.text();
-    expect(replayed).toContain("sunny in Oslo");
-    expect(replayed).toContain("RUN_FINISHED");
+
+    const post = (key: string | undefined, prompt: string): Response | Promise<Response> => {
+      const body = JSON.stringify({
+        threadId: "sample",
+        runId: "sample-run",
+        messages: [{ id: "u", role: "user", content: prompt }],
+        tools: [],
+        context: [],
+        state: {},
+        forwardedProps: {},
+      });
+      const headers = { "content-type": "application/json", "x-run-id": "sample-run", ...bearer(key) };
+      return handlers.POST(new Request("http://x/chat", { method: "POST", headers, body }));
+    };
+    const get = (key: string | undefined, runId: string): Response | Promise<Response> =>
+      handlers.GET(new Request(`http://x/chat?offset=-1&runId=${runId}`, { headers: bearer(key) }));
+
+    it("runs a turn with its tool, and reads the run once more from the log", async () => {
+      const prompt = script(
+        { custom: { name: "weather", input: { city: "Oslo" } } },
+        { write: { path: "made.txt", content: "by the agent" } },
+      );
+      const told = await (await post("key-of-alice", prompt)).text();
+      expect(told).toContain("sunny in Oslo");
+      expect(told).toContain("RUN_FINISHED");
+      expect(await readFile(join(directory, "made.txt"), "utf8")).toBe("by the agent");
+      for (const runId of ["sample-run", "alice:sample-run"]) {
+        const replayed = await (await get("key-of-alice", runId)).text();
+        expect(replayed).toContain("sunny in Oslo");
+        expect(replayed).toContain("RUN_FINISHED");
+      }
+    });
+
+    it("gives no user the run or the thread of another", async () => {
+      for (const runId of ["sample-run", "alice:sample-run", "alice%3Asample-run"]) {
+        const answer = await get("key-of-bob", runId);
+        expect(await answer.text().catch(String)).not.toContain("Oslo");
+      }
+      const told = await (
+        await post("key-of-bob", script({ say: "$history" }, { say: "bob was here", chunks: 1 }))
+      ).text();
+      expect(told).toContain("bob was here");
+      expect(told).not.toContain("Oslo");
+      const { sessions } = await server.client.sessions.list();
+      const threads = sessions.filter(({ directory: folder }) => folder === directory);
+      expect(threads).toHaveLength(2);
+      const events = await Promise.all(threads.map(({ sessionId }) => server.client.getEvents(sessionId)));
+      const texts = events.map((log) => JSON.stringify(log));
+      expect(texts.filter((text) => text.includes("bob was here"))).toHaveLength(1);
+      expect(texts.some((text) => text.includes("bob was here") && text.includes("Oslo"))).toBe(false);
+    });
+
+    it.each([undefined, "key-of-nobody", "__proto__"])("refuses the key %s", async (key) => {
+      expect((await post(key, "hello")).status).toBe(401);
+      expect((await get(key, "sample-run")).status).toBe(401);
+    });
   });
 
   it("docs/tanstack.md: the watcher, until it is interrupted", async () => {
@@ -100,6 +152,10 @@ async function runUntil(sample: Sample, words: string, signal: NodeJS.Signals): 
   }
   expect(said).toContain(words);
   return exit;
+}
+
+function bearer(key: string | undefined): Record<string, string> {
+  return key === undefined ? {} : { authorization: `Bearer ${key}` };
 }
 
 type Handler = (request: Request) => Response | Promise<Response>;

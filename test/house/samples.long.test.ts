@@ -1,11 +1,11 @@
-import { readdirSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { listPages } from "../../scripts/docs/pages.mjs";
 import { requireClient } from "../support/clients.ts";
 import { createSampleProject, readSamples, type Sample, type SampleProject } from "../support/samples.ts";
 
-const ROOT = resolve(import.meta.dirname, "../..");
-const PAGES = ["README.md", ...pagesIn("docs")];
+/** The protocol and the guide for contributors show texts of the wire and of the tree, no programs. */
+const PAGES = ["README.md", "CONTRIBUTING.md", ...listPages().filter((page) => page.startsWith("docs/"))];
 const SAMPLES = PAGES.flatMap(readSamples);
 const TYPESCRIPT = SAMPLES.filter(({ language }) => language === "ts");
 
@@ -24,7 +24,7 @@ async function problemsOf(samples: readonly Sample[], modules?: string): Promise
 describe("the samples of the documents", () => {
   it("are in a language that is looked at", () => {
     expect(TYPESCRIPT.length).toBeGreaterThan(0);
-    const known = new Set(["ts", "typescript", "sh", "text", "mermaid"]);
+    const known = new Set(["ts", "typescript", "sh", "json", "nginx", "caddy", "text", "mermaid"]);
     const unknown = SAMPLES.filter(({ language }) => !known.has(language));
     expect(unknown.map(({ name }) => name)).toEqual([]);
   });
@@ -48,9 +48,4 @@ describe("the samples of the documents", () => {
 
 function stackOf({ packages }: Sample): string | undefined {
   return Object.entries(STACKS).find(([name]) => packages.includes(name))?.[1];
-}
-
-function pagesIn(folder: string): string[] {
-  const names = readdirSync(join(ROOT, folder)).filter((name) => name.endsWith(".md"));
-  return names.map((name) => `${folder}/${name}`);
 }

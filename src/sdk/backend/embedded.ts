@@ -21,7 +21,7 @@ export function createEmbeddedBackend({ data, sandbox, checkpointStore }: Embedd
     async open() {
       const shared = await acquireEngine(data ?? defaultDataFolder());
       const { name, open } = checkpointStore ?? {};
-      if (name !== undefined && open !== undefined) shared.addStore(name, open);
+      if (name !== undefined && open !== undefined) await shared.addStore(name, open);
       const provider = typeof sandbox === "object" ? shared.register(sandbox) : sandbox;
       const isolated = typeof sandbox === "object" ? sandbox.isolated !== false : sandbox !== "local";
       return { ...toLink(shared), sandbox: provider, isolated };
@@ -109,7 +109,7 @@ export interface SharedEngine {
   readonly log: EventLog;
   /** Returns the provider's name for sessions. */
   register(provider: SandboxProvider): string;
-  addStore(name: string, open: () => CheckpointStorage): void;
+  addStore(name: string, open: () => Promise<CheckpointStorage>): Promise<void>;
   /** The last release closes the engine. */
   release(): Promise<void>;
 }
@@ -161,8 +161,10 @@ class FolderEngine {
         engine,
         log,
         register: (provider) => this.#register(provider),
-        addStore: (name, open) => {
-          if (!this.#stores.has(name)) this.#stores.set(name, open());
+        addStore: async (name, open) => {
+          const storage = this.#stores.get(name) ?? (await open());
+          // Another instance may have opened it meanwhile.
+          if (!this.#stores.has(name)) this.#stores.set(name, storage);
         },
         release: async () => {
           if (isReleased) return;

@@ -1,0 +1,1 @@
+export const CURES: Readonly<Record<string, string>>;
