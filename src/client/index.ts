@@ -2,6 +2,7 @@
 export type { Checkpoint, CheckpointsClient, FileEntry, FsClient } from "./sandbox.ts";
 export { type AgentInfo, createClient, type CreatedSession, type SluiceClient } from "./client.ts";
 export { type ClientErrorCode, SluiceClientError } from "./errors.ts";
+export { SluiceFailure } from "../contract/errors.ts";
 export type { MessageStreamOptions, SendOptions, SentMessage } from "./messages.ts";
 export type { CallOptions, ClientOptions, EventPage, EventPageOptions, EventView } from "./transport.ts";
 export { createResumingFetch, type ResumingFetchOptions } from "./resuming-fetch.ts";

@@ -1,6 +1,6 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { Backoff } from "./stream.ts";
-import { toStreamError } from "./errors.ts";
+import { fromResponse, toStreamError } from "./errors.ts";
 
 export interface ResumingFetchOptions {
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
@@ -64,18 +64,19 @@ async function* followFrames(
     await backoff.wait(signal);
     signal.throwIfAborted();
     response = await reconnect(last).catch(() => undefined);
-    if (response && !isEventStream(response) && !isTransient(response))
-      throw toStreamError(`The run cannot be resumed: the server answered ${response.status}.`, {
-        retryable: false,
-      });
+    if (!response || isEventStream(response)) continue;
+    const refusal = await fromResponse(response);
+    response = undefined;
+    if (refusal.retryable) continue;
+    const detail = `The run cannot be resumed: the server answered ${refusal.status}. ${refusal.message}`;
+    throw toStreamError(detail, { cause: refusal, retryable: false });
   }
   throw toStreamError("The connection was cut, and the server does not come back.");
 }
 
 /** Yields whole frames, and comments as strings. A partial frame is dropped: the server sends it again. */
 async function* readFrames(response: Response): AsyncGenerator<EventSourceMessage | string, void> {
-  if (!isEventStream(response)) return void (await response.body?.cancel());
-  const reader = response.body
+  const reader = (response.body as ReadableStream<Uint8Array>)
     .pipeThrough(new TextDecoderStream() as never)
     .getReader() as ReadableStreamDefaultReader<string>;
   let arrived: (EventSourceMessage | string)[] = [];
@@ -121,11 +122,6 @@ function toBody(frames: AsyncGenerator<string, void>): ReadableStream<Uint8Array
 function isEventStream(response: Response): response is Response & { body: ReadableStream<Uint8Array> } {
   const kind = response.headers.get("content-type") ?? "";
   return response.ok && response.body !== null && kind.startsWith("text/event-stream");
-}
-
-/** Whether a retry may succeed. */
-function isTransient({ status }: Response): boolean {
-  return status === 429 || status >= 500;
 }
 
 function isTerminal({ data }: EventSourceMessage): boolean {
