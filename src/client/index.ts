@@ -4,7 +4,14 @@ export { type AgentInfo, createClient, type CreatedSession, type SluiceClient } 
 export { type ClientErrorCode, SluiceClientError } from "./errors.ts";
 export { SluiceFailure } from "../contract/errors.ts";
 export type { MessageStreamOptions, SendOptions, SentMessage } from "./messages.ts";
-export type { CallOptions, ClientOptions, EventPage, EventPageOptions, EventView } from "./transport.ts";
+export type {
+  CallOptions,
+  ClientOptions,
+  EventPage,
+  EventPageOptions,
+  EventView,
+  KeyOptions,
+} from "./transport.ts";
 export { createResumingFetch, type ResumingFetchOptions } from "./resuming-fetch.ts";
 export type { SubscribeOptions } from "./subscribe.ts";
 export type {
@@ -16,8 +23,11 @@ export type {
   PendingAction,
   PermissionReply,
   SendMessage,
+  SessionFilter,
   SessionInfo,
+  ShownSpec,
   SluiceEvent,
   ToolReply,
+  UpdateSession,
   Usage,
 } from "../contract/index.ts";

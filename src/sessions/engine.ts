@@ -13,7 +13,6 @@ import type { SessionChange } from "./fold/change.ts";
 import type { SessionDeps } from "./deps.ts";
 import { createSessionDeps, type EngineOptions } from "./options.ts";
 import { messageOf } from "./failure.ts";
-import type { QueuedInput } from "./fold/session-fold.ts";
 import { Creation } from "./lifecycle/creation.ts";
 import { OpenSessions } from "./lifecycle/open-sessions.ts";
 import { Recovery } from "./lifecycle/recovery.ts";
@@ -22,9 +21,11 @@ import { SessionList } from "./lifecycle/session-list.ts";
 import type {
   AcceptedInput,
   AgentInfo,
+  CheckpointPage,
   Engine,
   EngineStats,
   InterruptOptions,
+  KeyOptions,
   SessionInput,
   StartedCommand,
   SubmitOptions,
@@ -136,21 +137,19 @@ class LocalEngine implements Engine {
     );
   }
 
-  create(id: string | undefined, spec: SessionSpec): Promise<SessionInfo> {
-    return this.#creation.create(id, spec);
+  create(id: string | undefined, spec: SessionSpec, options: KeyOptions = {}): Promise<SessionInfo> {
+    return this.#creation.create(id, spec, options);
   }
 
   info(id: string): Promise<SessionInfo> {
     return this.#list.info(id);
   }
 
-  inbox(id: string): Promise<readonly QueuedInput[]> {
-    return this.#list.inbox(id);
-  }
+  inbox: Engine["inbox"] = (id) => this.#list.inbox(id);
 
-  list(page: { cursor?: string; limit: number }): Promise<{ sessions: SessionInfo[]; next?: string }> {
-    return this.#list.page(page);
-  }
+  spec: Engine["spec"] = (id) => this.#list.spec(id);
+
+  list: Engine["list"] = (page) => this.#list.page(page);
 
   remove(id: string): Promise<void> {
     return this.#removal.remove(id);
@@ -190,37 +189,37 @@ class LocalEngine implements Engine {
     if (options.destroy) await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
   }
 
-  exec(id: string, command: RunCommand): Promise<StartedCommand> {
-    return this.#open.with(id, (session) => session.workspace.exec(command));
+  exec(id: string, command: RunCommand, options?: KeyOptions): Promise<StartedCommand> {
+    return this.#open.with(id, (session) => session.workspace.exec(command, options));
   }
 
-  resolvePermission: Engine["resolvePermission"] = (id, permissionId, reply) =>
-    this.#open.with(id, (session) => session.reply(permissionId, { kind: "permission", ...reply }));
+  resolvePermission: Engine["resolvePermission"] = (id, permissionId, reply, options) =>
+    this.#open.with(id, (session) => session.reply(permissionId, { kind: "permission", ...reply }, options));
 
-  resolveQuestion: Engine["resolveQuestion"] = (id, questionId, reply) =>
-    this.#open.with(id, (session) => session.reply(questionId, { kind: "question", ...reply }));
+  resolveQuestion: Engine["resolveQuestion"] = (id, questionId, reply, options) =>
+    this.#open.with(id, (session) => session.reply(questionId, { kind: "question", ...reply }, options));
 
-  resolveTool: Engine["resolveTool"] = (id, requestId, reply) =>
-    this.#open.with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }));
+  resolveTool: Engine["resolveTool"] = (id, requestId, reply, options) =>
+    this.#open.with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }, options));
 
-  checkpoint(id: string, options: { comment?: string | undefined } = {}): Promise<CheckpointInfo> {
-    return this.#open.with(id, (session) => session.workspace.checkpoint(options.comment));
+  checkpoint(
+    id: string,
+    { comment, ...options }: KeyOptions & { comment?: string | undefined } = {},
+  ): Promise<CheckpointInfo> {
+    return this.#open.with(id, (session) => session.workspace.checkpoint(comment, options));
   }
 
-  async checkpoints(id: string, options: { limit?: number } = {}): Promise<CheckpointInfo[]> {
+  async checkpoints(id: string, page: CheckpointPage = {}): Promise<CheckpointInfo[]> {
     const { shelf } = (await this.#open.row(id)).spec;
-    return this.#deps.checkpoints(shelf).list({ sessionId: id, limit: options.limit });
+    return this.#deps.checkpoints(shelf).list({ ...page, sessionId: id });
   }
 
-  async shelved(
-    shelf: string | undefined,
-    options: { limit?: number | undefined } = {},
-  ): Promise<CheckpointInfo[]> {
-    return this.#deps.checkpoints(shelf).list({ limit: options.limit });
+  async shelved(shelf: string | undefined, page: CheckpointPage = {}): Promise<CheckpointInfo[]> {
+    return this.#deps.checkpoints(shelf).list(page);
   }
 
-  restore(id: string, checkpoint: string): Promise<CheckpointInfo> {
-    return this.#open.with(id, (session) => session.workspace.restore(checkpoint));
+  restore(id: string, checkpoint: string, options?: KeyOptions): Promise<CheckpointInfo> {
+    return this.#open.with(id, (session) => session.workspace.restore(checkpoint, options));
   }
 
   pause(id: string): Promise<void> {

@@ -1,6 +1,8 @@
+import type { Context } from "hono";
 import { PermissionReply, QuestionReply, ToolReply } from "../../contract/index.ts";
 import { universal } from "../../dialects/universal/index.ts";
-import { defineOperation, done, type Mount } from "../operation.ts";
+import type { AppEnv } from "../context.ts";
+import { defineOperation, done, IDEMPOTENCY, idempotencyKeyOf, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 
 /** Recorded with every answer that came through this dialect. */
@@ -14,8 +16,15 @@ export const actionOperations = {
     tag: "answers",
     summary: "Grants or denies a permission request of the agent",
     body: { kind: "json", schema: PermissionReply },
+    headers: IDEMPOTENCY,
     answer: done("Answered"),
-    errors: ["invalid_request", "session_not_found", "action_not_found", "already_resolved"],
+    errors: [
+      "invalid_request",
+      "session_not_found",
+      "action_not_found",
+      "already_resolved",
+      "idempotency_conflict",
+    ],
   }),
   replyQuestion: defineOperation({
     id: "replyQuestion",
@@ -24,8 +33,15 @@ export const actionOperations = {
     tag: "answers",
     summary: "Answers a question of the agent",
     body: { kind: "json", schema: QuestionReply },
+    headers: IDEMPOTENCY,
     answer: done("Answered"),
-    errors: ["invalid_request", "session_not_found", "action_not_found", "already_resolved"],
+    errors: [
+      "invalid_request",
+      "session_not_found",
+      "action_not_found",
+      "already_resolved",
+      "idempotency_conflict",
+    ],
   }),
   rejectQuestion: defineOperation({
     id: "rejectQuestion",
@@ -33,8 +49,9 @@ export const actionOperations = {
     path: "/v1/sessions/{id}/questions/{qid}/reject",
     tag: "answers",
     summary: "Refuses to answer a question of the agent",
+    headers: IDEMPOTENCY,
     answer: done("Rejected"),
-    errors: ["session_not_found", "action_not_found", "already_resolved"],
+    errors: ["session_not_found", "action_not_found", "already_resolved", "idempotency_conflict"],
   }),
   replyTool: defineOperation({
     id: "replyTool",
@@ -43,30 +60,42 @@ export const actionOperations = {
     tag: "answers",
     summary: "Gives the result of a tool that the application ran (extension)",
     body: { kind: "json", schema: ToolReply },
+    headers: IDEMPOTENCY,
     answer: done("Answered"),
-    errors: ["invalid_request", "session_not_found", "action_not_found", "already_resolved", "too_large"],
+    errors: [
+      "invalid_request",
+      "session_not_found",
+      "action_not_found",
+      "already_resolved",
+      "idempotency_conflict",
+      "too_large",
+    ],
   }),
 } as const;
 
 /** Answers to the requests of an agent: permissions, questions, and tools that the application runs. */
 export function mountActions(mount: Mount, { engine }: Services): void {
   mount(actionOperations.replyPermission, async ({ c, body, param }) => {
-    await engine.resolvePermission(param("id"), param("pid"), { ...body, by });
+    await engine.resolvePermission(param("id"), param("pid"), { ...body, by }, keyOf(c));
     return c.body(null, 204);
   });
 
   mount(actionOperations.replyQuestion, async ({ c, body, param }) => {
-    await engine.resolveQuestion(param("id"), param("qid"), { ...body, by });
+    await engine.resolveQuestion(param("id"), param("qid"), { ...body, by }, keyOf(c));
     return c.body(null, 204);
   });
 
   mount(actionOperations.rejectQuestion, async ({ c, param }) => {
-    await engine.resolveQuestion(param("id"), param("qid"), { rejected: true, by });
+    await engine.resolveQuestion(param("id"), param("qid"), { rejected: true, by }, keyOf(c));
     return c.body(null, 204);
   });
 
   mount(actionOperations.replyTool, async ({ c, body, param }) => {
-    await engine.resolveTool(param("id"), param("rid"), { ...body, by });
+    await engine.resolveTool(param("id"), param("rid"), { ...body, by }, keyOf(c));
     return c.body(null, 204);
   });
+}
+
+function keyOf(c: Context<AppEnv>): { key: string | undefined } {
+  return { key: idempotencyKeyOf(c) };
 }

@@ -3,12 +3,11 @@ import { SendMessage } from "../../contract/index.ts";
 import { toContent, toView, universal, ViewQuery } from "../../dialects/universal/index.ts";
 import type { SessionInput } from "../../sessions/port.ts";
 import type { AppEnv } from "../context.ts";
-import { defineOperation, done, events, idempotencyKeyOf, type Mount } from "../operation.ts";
+import { defineOperation, done, events, IDEMPOTENCY, idempotencyKeyOf, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { readSession } from "../stream/cursor.ts";
 
 export const TURN_HEADER = { "sluice-turn-id": "the turn of the message" };
-const idempotency = { "Idempotency-Key": "a resend with the same key and content is a no-op" };
 const SEND_ERRORS = [
   "invalid_request",
   "session_not_found",
@@ -25,7 +24,7 @@ export const messageOperations = {
     path: "/v1/sessions/{id}/messages",
     tag: "messages",
     summary: "Sends a message; it waits in order while a turn runs",
-    headers: idempotency,
+    headers: IDEMPOTENCY,
     body: { kind: "json", schema: SendMessage },
     answer: done("Durably accepted", TURN_HEADER),
     errors: SEND_ERRORS,
@@ -37,7 +36,7 @@ export const messageOperations = {
     tag: "messages",
     summary: "Sends a message and streams the events of its turn",
     query: ViewQuery,
-    headers: idempotency,
+    headers: IDEMPOTENCY,
     body: { kind: "json", schema: SendMessage },
     answer: events("The events of the message's turn, to its end", TURN_HEADER),
     errors: SEND_ERRORS,

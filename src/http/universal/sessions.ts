@@ -1,7 +1,15 @@
 import { z } from "zod";
-import { CreateSession, SessionId, SessionInfo } from "../../contract/index.ts";
-import { flag, parseWith, whole } from "../../dialects/universal/index.ts";
-import { defineOperation, done, json, type Mount } from "../operation.ts";
+import {
+  CreateSession,
+  SessionId,
+  SessionInfo,
+  SessionStatus,
+  ShownSpec,
+  UpdateSession,
+} from "../../contract/index.ts";
+import { flag, listOf, parseWith, whole } from "../../dialects/universal/index.ts";
+import { defineOperation, done, IDEMPOTENCY, idempotencyKeyOf, json, type Mount } from "../operation.ts";
+import type { SessionChange } from "../../sessions/fold/change.ts";
 import type { Services } from "../services.ts";
 import { toTurnHeader, TURN_HEADER } from "./messages.ts";
 import * as responses from "./responses.ts";
@@ -9,6 +17,9 @@ import * as responses from "./responses.ts";
 const SessionQuery = z.object({
   cursor: z.string().optional().describe("`next` of the previous page"),
   limit: whole(1, 1000).default(100),
+  status: listOf(SessionStatus.options).optional().describe("repeated or separated by commas"),
+  agent: z.string().optional(),
+  text: z.string().min(1).optional().describe("a part of the id, the title or the directory, in any case"),
 });
 
 export const sessionOperations = {
@@ -17,7 +28,7 @@ export const sessionOperations = {
     method: "GET",
     path: "/v1/sessions",
     tag: "sessions",
-    summary: "The sessions, newest first",
+    summary: "The sessions, newest first; a filtered page may be short, or empty, and have a next",
     query: SessionQuery,
     answer: json("A page of sessions", responses.SessionPage),
     errors: ["invalid_request", "invalid_cursor"],
@@ -28,6 +39,7 @@ export const sessionOperations = {
     path: "/v1/sessions/{id}",
     tag: "sessions",
     summary: "Creates a session under an id that the client chooses",
+    headers: IDEMPOTENCY,
     body: { kind: "json", schema: CreateSession },
     answer: json("The created session", responses.CreatedSession),
     errors: [
@@ -36,6 +48,7 @@ export const sessionOperations = {
       "mode_not_supported",
       "agent_not_installed",
       "session_already_exists",
+      "idempotency_conflict",
     ],
   }),
   getSession: defineOperation({
@@ -46,6 +59,32 @@ export const sessionOperations = {
     summary: "The settings and the state of a session",
     answer: json("The session", SessionInfo),
     errors: ["session_not_found"],
+  }),
+  getSpec: defineOperation({
+    id: "getSpec",
+    method: "GET",
+    path: "/v1/sessions/{id}/spec",
+    tag: "sessions",
+    summary: "The settings of a session as they are now; secret values are hidden (extension)",
+    answer: json("The settings", ShownSpec),
+    errors: ["session_not_found"],
+  }),
+  updateSession: defineOperation({
+    id: "updateSession",
+    method: "PATCH",
+    path: "/v1/sessions/{id}",
+    tag: "sessions",
+    summary: "Changes a session; settings of its agent hold from the next turn on, and need an idle session",
+    body: { kind: "json", schema: UpdateSession },
+    answer: json("The changed session", SessionInfo),
+    errors: [
+      "invalid_request",
+      "mode_not_supported",
+      "session_not_found",
+      "session_ended",
+      "session_busy",
+      "too_large",
+    ],
   }),
   deleteSession: defineOperation({
     id: "deleteSession",
@@ -81,17 +120,21 @@ export const sessionOperations = {
 } as const;
 
 export function mountSessions(mount: Mount, { engine }: Services): void {
-  mount(sessionOperations.listSessions, async ({ c, query: { cursor, limit } }) =>
-    c.json(await engine.list({ limit, ...(cursor && { cursor }) })),
-  );
+  mount(sessionOperations.listSessions, async ({ c, query }) => c.json(await engine.list(query)));
 
   mount(sessionOperations.createSession, async ({ c, body, param }) => {
     const id = parseWith(SessionId, param("id"), "path");
-    const { nativeSessionId } = await engine.create(id, body);
+    const { nativeSessionId } = await engine.create(id, body, { key: idempotencyKeyOf(c) });
     return c.json({ healthy: true, ...(nativeSessionId !== null && { nativeSessionId }) });
   });
 
   mount(sessionOperations.getSession, async ({ c, param }) => c.json(await engine.info(param("id"))));
+
+  mount(sessionOperations.getSpec, async ({ c, param }) => c.json(await engine.spec(param("id"))));
+
+  mount(sessionOperations.updateSession, async ({ c, body, param }) =>
+    c.json(await engine.update(param("id"), toChange(body))),
+  );
 
   mount(sessionOperations.deleteSession, async ({ c, param }) => {
     await engine.remove(param("id"));
@@ -110,4 +153,14 @@ export function mountSessions(mount: Mount, { engine }: Services): void {
     await engine.terminate(param("id"), { destroy: query.destroy ?? false });
     return c.body(null, 204);
   });
+}
+
+function toChange({ title, metadata, ...settings }: UpdateSession): SessionChange {
+  return {
+    ...(title === undefined ? {} : { title }),
+    ...(metadata === undefined ? {} : { metadata }),
+    ...(Object.keys(settings).length === 0
+      ? {}
+      : { settings: settings as NonNullable<SessionChange["settings"]> }),
+  };
 }

@@ -7,8 +7,10 @@ import {
   type QuestionReply,
   type ToolReply,
 } from "../../contract/index.ts";
+import type { SessionContext } from "../context.ts";
 import type { SessionFold } from "../fold/session-fold.ts";
 import type { Pending } from "../fold/turn-fold.ts";
+import { type KeyOptions, recallAnswer, rememberAnswer } from "../inbox/idempotency.ts";
 import { toResponse } from "./question-response.ts";
 
 export type Reply =
@@ -26,6 +28,18 @@ export type Reply =
           readonly events?: readonly EventData<"custom">[] | undefined;
         }
     ));
+
+/** Appends a reply, once for its idempotency key. Call it under the lock. */
+export async function replyOnce(
+  { deps, writer, commit }: SessionContext,
+  { id, reply }: { id: string; reply: Reply },
+  { key }: KeyOptions = {},
+): Promise<void> {
+  const { by: _dialect, ...content } = reply;
+  const request = { key, kind: "reply", body: [id, content] };
+  if (await recallAnswer(deps.log, writer.row.id, request)) return;
+  await commit(writer.drafts(replyEvents(writer.fold, id, reply)), rememberAnswer(request, {}));
+}
 
 /** The events of a reply. The first reply wins; a later one fails and is told the first. Pure. */
 export function replyEvents(fold: SessionFold, id: string, reply: Reply): EventDraft[] {

@@ -8,6 +8,7 @@ import type { SessionContext } from "../context.ts";
 import { isKey, readCredentials } from "../secrets/credentials.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import { mustBeDamage, tellDamage } from "../process/recovery.ts";
+import { type KeyedRequest, rememberAnswer } from "../inbox/idempotency.ts";
 import type { StartedCommand } from "../port.ts";
 import { createRedactor, type Redactor, secretsOf } from "../secrets/redact.ts";
 import type { Runner } from "../process/runner.ts";
@@ -35,12 +36,12 @@ export class Commands {
   }
 
   /** Call it under the lock. */
-  async start(request: RunCommand, sandbox: Sandbox): Promise<StartedCommand> {
-    this.refuse(request);
+  async start(given: RunCommand, sandbox: Sandbox, request: KeyedRequest): Promise<StartedCommand> {
+    this.refuse(given);
     const { writer, commit } = this.#context;
     const id = createId("command");
     const after = writer.fold.head;
-    const { command, cwd, timeoutMs, background } = request;
+    const { command, cwd, timeoutMs, background } = given;
     const started: EventDraft = {
       type: "command.started",
       source: "daemon",
@@ -52,7 +53,8 @@ export class Commands {
         ...(background === undefined ? {} : { background }),
       },
     };
-    await commit(writer.drafts([started]));
+    const answer = { commandId: id, after };
+    await commit(writer.drafts([started]), rememberAnswer(request, answer));
     try {
       const spool = await createSpool(this.#folder(id));
       const { env } = await this.#secrets();
@@ -63,7 +65,7 @@ export class Commands {
       await commit(writer.drafts([commandEnded(id, "failed", { reason: "lost" })]));
       throw error;
     }
-    return { commandId: id, after };
+    return answer;
   }
 
   /** Picks up the command of an earlier server. Call it under the lock. */
