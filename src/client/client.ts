@@ -3,9 +3,12 @@ import type {
   PermissionReply,
   RunCommand,
   SendMessage,
+  SessionFilter,
   SessionInfo,
+  ShownSpec,
   SluiceEvent,
   ToolReply,
+  UpdateSession,
 } from "../contract/index.ts";
 import {
   type CheckpointsClient,
@@ -28,6 +31,7 @@ import {
   type ClientOptions,
   type EventPage,
   type EventPageOptions,
+  type KeyOptions,
   pathOf,
   toPageQuery,
   Transport,
@@ -41,11 +45,16 @@ export interface SluiceClient {
   readonly sessions: {
     /** Newest first. */
     list(
-      page?: SessionPageOptions & { cursor?: string } & CallOptions,
+      page?: SessionFilter & { cursor?: string; limit?: number } & CallOptions,
     ): Promise<{ sessions: SessionInfo[]; next?: string }>;
-    iterate(page?: SessionPageOptions & CallOptions): AsyncGenerator<SessionInfo, void>;
-    create(session: string, spec: CreateSession, options?: CallOptions): Promise<CreatedSession>;
+    /** All sessions that match, page by page. */
+    iterate(page?: SessionFilter & { limit?: number } & CallOptions): AsyncGenerator<SessionInfo, void>;
+    create(session: string, spec: CreateSession, options?: KeyOptions): Promise<CreatedSession>;
     get(session: string, options?: CallOptions): Promise<SessionInfo>;
+    /** The settings as they are now; secret values are hidden. */
+    spec(session: string, options?: CallOptions): Promise<ShownSpec>;
+    /** Changes the given fields. Settings of the agent need an idle session, and hold from its next turn on. */
+    update(session: string, change: UpdateSession, options?: CallOptions): Promise<SessionInfo>;
     delete(session: string, options?: CallOptions): Promise<void>;
   };
   readonly events: {
@@ -71,17 +80,17 @@ export interface SluiceClient {
   runCommand(
     session: string,
     command: RunCommand,
-    options?: CallOptions,
+    options?: KeyOptions,
   ): Promise<{ commandId: string; after: number }>;
   replyPermission(
     session: string,
     permission: string,
     reply: PermissionReply,
-    options?: CallOptions,
+    options?: KeyOptions,
   ): Promise<void>;
-  replyQuestion(session: string, question: string, answers: string[][], options?: CallOptions): Promise<void>;
-  rejectQuestion(session: string, question: string, options?: CallOptions): Promise<void>;
-  replyTool(session: string, request: string, reply: ToolReply, options?: CallOptions): Promise<void>;
+  replyQuestion(session: string, question: string, answers: string[][], options?: KeyOptions): Promise<void>;
+  rejectQuestion(session: string, question: string, options?: KeyOptions): Promise<void>;
+  replyTool(session: string, request: string, reply: ToolReply, options?: KeyOptions): Promise<void>;
   /** Suspends every process of the session; messages wait until `resume`. */
   pause(session: string, options?: CallOptions): Promise<void>;
   resume(session: string, options?: CallOptions): Promise<void>;
@@ -92,15 +101,6 @@ export interface SluiceClient {
   /** A request to a program in the sandbox; resolves with any status. */
   fetchPort(session: string, port: number, path?: string, init?: RequestInit): Promise<Response>;
   readonly checkpoints: CheckpointsClient;
-}
-
-export interface SessionPageOptions {
-  /** The sessions of one page. */
-  readonly limit?: number;
-  /** Only sessions with this status. */
-  readonly status?: SessionInfo["status"] | undefined;
-  /** Only sessions of this agent. */
-  readonly agent?: string | undefined;
 }
 
 export interface AgentInfo {
@@ -120,8 +120,8 @@ export interface CreatedSession {
 export function createClient(options: ClientOptions): SluiceClient {
   const transport = new Transport(options);
   const events = createEventsClient(transport);
-  const post = async (path: string, json: unknown, { signal }: CallOptions = {}) => {
-    await transport.done(path, { method: "POST", json, signal });
+  const post = async (path: string, json: unknown, options: KeyOptions = {}) => {
+    await transport.done(path, { ...options, method: "POST", json });
   };
 
   return {
@@ -150,8 +150,8 @@ export function createClient(options: ClientOptions): SluiceClient {
     async terminate(session, { destroy, signal } = {}) {
       await transport.done(pathOf(session, "terminate"), { method: "POST", query: { destroy }, signal });
     },
-    runCommand: (session, command, { signal } = {}) =>
-      transport.json(pathOf(session, "commands"), { method: "POST", json: command, signal }),
+    runCommand: (session, command, options = {}) =>
+      transport.json(pathOf(session, "commands"), { ...options, method: "POST", json: command }),
     replyPermission: (session, id, reply, options) =>
       post(pathOf(session, answerPath("permissions", id, "reply")), reply, options),
     replyQuestion: (session, id, answers, options) =>
@@ -170,8 +170,8 @@ export function createClient(options: ClientOptions): SluiceClient {
 }
 
 function createSessionsClient(transport: Transport): SluiceClient["sessions"] {
-  const list: SluiceClient["sessions"]["list"] = ({ signal, cursor, limit, status, agent } = {}) =>
-    transport.json("/v1/sessions", { query: { cursor, limit, status, agent }, signal });
+  const list: SluiceClient["sessions"]["list"] = ({ status, signal, ...query } = {}) =>
+    transport.json("/v1/sessions", { query: { ...query, status: status?.join(",") }, signal });
   return {
     list,
     async *iterate(options = {}) {
@@ -182,9 +182,12 @@ function createSessionsClient(transport: Transport): SluiceClient["sessions"] {
         cursor = page.next;
       } while (cursor);
     },
-    create: (session, spec, { signal } = {}) =>
-      transport.json(pathOf(session), { method: "POST", json: spec, signal }),
+    create: (session, spec, options = {}) =>
+      transport.json(pathOf(session), { ...options, method: "POST", json: spec }),
     get: (session, { signal } = {}) => transport.json(pathOf(session), { signal }),
+    spec: (session, { signal } = {}) => transport.json(pathOf(session, "spec"), { signal }),
+    update: (session, change, { signal } = {}) =>
+      transport.json(pathOf(session), { method: "PATCH", json: change, signal }),
     delete: async (session, { signal } = {}) => {
       await transport.done(pathOf(session), { method: "DELETE", signal });
     },

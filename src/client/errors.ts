@@ -1,32 +1,23 @@
-import type { ErrorCode, Problem } from "../contract/index.ts";
+import { type ErrorCode, type Problem, SluiceFailure } from "../contract/errors.ts";
 
 /** `unreachable` means that no answer came. Every other code is the server's. */
 export type ClientErrorCode = ErrorCode | "unreachable";
 
 /** The server's error with its fields, or a failure to reach the server. */
-export class SluiceClientError extends Error {
-  /** The HTTP status; 0 if no answer came. */
-  readonly status: number;
+export class SluiceClientError extends SluiceFailure {
   readonly code: ClientErrorCode;
-  readonly title: string;
-  readonly facts: Record<string, unknown>;
-  /** Whether the same request may succeed later. */
-  readonly retryable: boolean;
 
   constructor(problem: Problem, options: ErrorOptions & { retryable?: boolean } = {}) {
-    super(problem.detail || problem.title, options);
-    const { type, title, status, detail: _detail, ...facts } = problem;
+    const { type, title, status, detail, retryable = isTransient(status), ...facts } = problem;
+    super(detail || title, { status, title, retryable: options.retryable ?? retryable, facts }, options);
     this.name = "SluiceClientError";
-    this.status = status;
     this.code = type.replace(/^urn:sluice:error:/, "") as ClientErrorCode;
-    this.title = title;
-    this.facts = facts;
-    this.retryable = options.retryable ?? (status === 0 || status === 408 || status === 429 || status >= 500);
   }
+}
 
-  get detail(): string {
-    return this.message;
-  }
+/** Decides for answers that do not say it themselves, such as a proxy's page. */
+function isTransient(status: number): boolean {
+  return status === 0 || status === 408 || status === 429 || status >= 500;
 }
 
 export function toUnreachable(url: string, cause: unknown): SluiceClientError {
@@ -64,8 +55,10 @@ function parseProblem(text: string): Problem | undefined {
   try {
     const body = JSON.parse(text) as Partial<Problem> | null;
     if (typeof body?.type !== "string" || typeof body.status !== "number") return undefined;
+    const { retryable, ...rest } = body;
     return {
-      ...body,
+      ...rest,
+      ...(typeof retryable === "boolean" && { retryable }),
       type: body.type,
       status: body.status,
       title: body.title ?? "",
@@ -90,6 +83,7 @@ function codeOfStatus(status: number): ClientErrorCode {
   if (status === 401) return "token_invalid";
   if (status === 403) return "permission_denied";
   if (status === 404) return "not_found";
+  if (status === 405) return "method_not_allowed";
   if (status === 413) return "too_large";
   if (status >= 500) return "stream_error";
   return "invalid_request";

@@ -1,12 +1,9 @@
 import type { SendMessage, SluiceEvent } from "../contract/index.ts";
 import { SluiceClientError } from "./errors.ts";
 import { Backoff, IDLE_TIMEOUT_MS, readConnection, type SubscribeOptions } from "./subscribe.ts";
-import { type CallOptions, pathOf, toViewQuery, type Transport } from "./transport.ts";
+import { type KeyOptions, pathOf, toViewQuery, type Transport } from "./transport.ts";
 
-export interface SendOptions extends CallOptions {
-  /** A repeated request with the same key gets the first answer and does nothing else. */
-  readonly idempotencyKey?: string;
-}
+export type SendOptions = KeyOptions;
 
 export interface SentMessage {
   readonly turnId: string;
@@ -22,8 +19,7 @@ export async function sendMessage(
   const response = await transport.done(pathOf(session, "messages"), {
     method: "POST",
     json: toBody(message),
-    headers: { "idempotency-key": options.idempotencyKey },
-    signal: options.signal,
+    ...options,
   });
   return { turnId: response.headers.get("sluice-turn-id") ?? "" };
 }

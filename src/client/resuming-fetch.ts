@@ -1,5 +1,5 @@
 import type { EventSourceMessage } from "eventsource-parser";
-import { toStreamError } from "./errors.ts";
+import { fromResponse, toStreamError } from "./errors.ts";
 import { Backoff, readBatches } from "./subscribe.ts";
 
 export interface ResumingFetchOptions {
@@ -64,10 +64,12 @@ async function* followFrames(
     await backoff.wait(signal);
     signal.throwIfAborted();
     response = await reconnect(last).catch(() => undefined);
-    if (response && !isEventStream(response) && !isTransient(response))
-      throw toStreamError(`The run cannot be resumed: the server answered ${response.status}.`, {
-        retryable: false,
-      });
+    if (!response || isEventStream(response)) continue;
+    const refusal = await fromResponse(response);
+    response = undefined;
+    if (refusal.retryable) continue;
+    const detail = `The run cannot be resumed: the server answered ${refusal.status}. ${refusal.message}`;
+    throw toStreamError(detail, { cause: refusal, retryable: false });
   }
   throw toStreamError("The connection was cut, and the server does not come back.");
 }
@@ -104,11 +106,6 @@ function toBody(frames: AsyncGenerator<string, void>): ReadableStream<Uint8Array
 function isEventStream(response: Response): response is Response & { body: ReadableStream<Uint8Array> } {
   const kind = response.headers.get("content-type") ?? "";
   return response.ok && response.body !== null && kind.startsWith("text/event-stream");
-}
-
-/** Whether a retry may succeed. */
-function isTransient({ status }: Response): boolean {
-  return status === 429 || status >= 500;
 }
 
 function isTerminal({ data }: EventSourceMessage): boolean {

@@ -1,5 +1,5 @@
 import { fromResponse } from "./errors.ts";
-import { type CallOptions, pathOf, type Transport } from "./transport.ts";
+import { type CallOptions, type KeyOptions, pathOf, type Transport } from "./transport.ts";
 
 export interface FileEntry {
   readonly path: string;
@@ -96,19 +96,19 @@ export interface Checkpoint {
 /** The checkpoints of a session. `create` and `restore` need a session without a running turn. */
 export interface CheckpointsClient {
   /** Newest first. */
-  list(session: string, options?: CallOptions & { limit?: number }): Promise<Checkpoint[]>;
+  list(session: string, options?: CallOptions & { limit?: number; cursor?: string }): Promise<Checkpoint[]>;
   /** The checkpoints of all sessions, or of one checkpoint store; newest first. */
   shelved(store?: string, options?: CallOptions & { limit?: number | undefined }): Promise<Checkpoint[]>;
-  create(session: string, options?: CallOptions & { comment?: string }): Promise<Checkpoint>;
+  create(session: string, options?: KeyOptions & { comment?: string }): Promise<Checkpoint>;
   /** `checkpoint` is the id of a checkpoint of any session, or `latest`, the newest of this session. */
-  restore(session: string, checkpoint: string, options?: CallOptions): Promise<Checkpoint>;
+  restore(session: string, checkpoint: string, options?: KeyOptions): Promise<Checkpoint>;
 }
 
 export function createCheckpointsClient(transport: Transport): CheckpointsClient {
   return {
-    async list(session, { limit, signal } = {}) {
+    async list(session, { signal, ...query } = {}) {
       const path = pathOf(session, "checkpoints");
-      const body = await transport.json<{ checkpoints: Checkpoint[] }>(path, { query: { limit }, signal });
+      const body = await transport.json<{ checkpoints: Checkpoint[] }>(path, { query, signal });
       return body.checkpoints;
     },
     async shelved(store, { limit, signal } = {}) {
@@ -116,10 +116,10 @@ export function createCheckpointsClient(transport: Transport): CheckpointsClient
       const body = await transport.json<{ checkpoints: Checkpoint[] }>("/v1/checkpoints", { query, signal });
       return body.checkpoints;
     },
-    create: (session, { comment, signal } = {}) =>
-      transport.json(pathOf(session, "checkpoints"), { method: "POST", json: { comment }, signal }),
-    restore: (session, checkpoint, { signal } = {}) =>
-      transport.json(pathOf(session, "restore"), { method: "POST", json: { checkpoint }, signal }),
+    create: (session, { comment, ...options } = {}) =>
+      transport.json(pathOf(session, "checkpoints"), { ...options, method: "POST", json: { comment } }),
+    restore: (session, checkpoint, options = {}) =>
+      transport.json(pathOf(session, "restore"), { ...options, method: "POST", json: { checkpoint } }),
   };
 }
 

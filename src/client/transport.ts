@@ -12,7 +12,13 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface KeyOptions extends CallOptions {
+  /** A repeated request with the same key gets the first answer and does nothing else. */
+  readonly idempotencyKey?: string | undefined;
+}
+
 export interface Call extends CallOptions {
+  readonly idempotencyKey?: string | undefined;
   readonly method?: string;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly headers?: Readonly<Record<string, string | undefined>>;
@@ -76,6 +82,7 @@ function toInit(call: Call): RequestInit {
   const headers = new Headers();
   for (const [name, value] of Object.entries(call.headers ?? {}))
     if (value !== undefined) headers.set(name, value);
+  if (call.idempotencyKey !== undefined) headers.set("idempotency-key", call.idempotencyKey);
   const init: RequestInit = { method: call.method ?? "GET", headers };
   if (call.signal) init.signal = call.signal;
   if (call.body !== undefined) init.body = call.body;
@@ -114,6 +121,8 @@ export interface EventPageOptions extends EventView {
 export interface EventPage {
   readonly events: readonly SluiceEvent[];
   readonly hasMore: boolean;
+  /** The cursor of the next page; absent on the last one. */
+  readonly next?: string;
 }
 
 export function pathOf(session: string, rest = ""): string {

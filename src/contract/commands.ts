@@ -5,6 +5,30 @@ import { SessionSpec } from "./session.ts";
 export const CreateSession = SessionSpec;
 export type CreateSession = SessionSpec;
 
+/** The parts of a session that can change after its creation. What is left out stays as it is. */
+export const UpdateSession = z.strictObject({
+  title: z.string().nullable().optional(),
+  metadata: z.record(z.string(), z.unknown()).optional().describe("replaces the whole metadata"),
+  ...SessionSpec.pick({
+    agentMode: true,
+    permissionMode: true,
+    model: true,
+    variant: true,
+    mcp: true,
+    tools: true,
+    systemPrompt: true,
+    instructions: true,
+    env: true,
+    unattended: true,
+    autoCheckpoint: true,
+    lasting: true,
+    turnTimeoutMs: true,
+    silenceTimeoutMs: true,
+    retries: true,
+  }).shape,
+});
+export type UpdateSession = z.infer<typeof UpdateSession>;
+
 export const Attachment = z.strictObject({
   path: z.string().min(1),
   mime: z.string().optional(),

@@ -16,6 +16,7 @@ export const ERRORS = {
   action_not_found: { status: 404, title: "There is no such open request" },
   checkpoint_not_found: { status: 404, title: "There is no such checkpoint" },
   file_not_found: { status: 404, title: "There is no such file" },
+  method_not_allowed: { status: 405, title: "The path has no such method" },
   session_already_exists: { status: 409, title: "The session exists already" },
   session_ended: { status: 409, title: "The session has ended" },
   session_busy: { status: 409, title: "The session is busy" },
@@ -29,7 +30,7 @@ export const ERRORS = {
   rate_limited: { status: 429, title: "Too many requests", retryable: true },
   internal: { status: 500, title: "Something went wrong inside sluice" },
   agent_process_exited: { status: 500, title: "The agent's process exited" },
-  fenced: { status: 500, title: "Another writer has taken the session over" },
+  fenced: { status: 500, title: "Another writer has taken the session over", retryable: true },
   stream_error: { status: 502, title: "The stream broke", retryable: true },
   draining: { status: 503, title: "The server is shutting down", retryable: true },
   timeout: { status: 504, title: "It took too long", retryable: true },
@@ -39,24 +40,52 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** The one error class. Its message says what happened and what to do. */
-export class SluiceError extends Error {
-  readonly code: ErrorCode;
+/** The base of every error of sluice, in the server and in its clients. Its message says what happened and what to do. */
+export abstract class SluiceFailure extends Error {
+  abstract readonly code: string;
+  /** The HTTP status; 0 if no answer came. */
   readonly status: number;
   readonly title: string;
+  /** Whether the same request may succeed later. */
   readonly retryable: boolean;
   readonly facts: Record<string, unknown>;
 
-  constructor(code: ErrorCode, detail: string, facts: Record<string, unknown> = {}, options?: ErrorOptions) {
+  constructor(
+    detail: string,
+    row: { status: number; title: string; retryable: boolean; facts: Record<string, unknown> },
+    options?: ErrorOptions,
+  ) {
     super(detail, options);
-    this.name = "SluiceError";
-    this.code = code;
-    const row: { status: number; title: string; retryable?: boolean } = ERRORS[code];
     this.status = row.status;
     this.title = row.title;
-    this.retryable = row.retryable ?? false;
-    this.facts = facts;
+    this.retryable = row.retryable;
+    this.facts = row.facts;
   }
+
+  get detail(): string {
+    return this.message;
+  }
+}
+
+/** An error of the engine, the server or the SDK. */
+export class SluiceError extends SluiceFailure {
+  readonly code: ErrorCode;
+
+  /** `retryable` is that of the code, unless the thrower knows better. */
+  constructor(
+    code: ErrorCode,
+    detail: string,
+    facts: Record<string, unknown> = {},
+    options?: ErrorOptions & { retryable?: boolean },
+  ) {
+    super(detail, { retryable: false, ...ERRORS[code], ...toRetryable(options), facts }, options);
+    this.name = "SluiceError";
+    this.code = code;
+  }
+}
+
+function toRetryable({ retryable }: { retryable?: boolean } = {}): { retryable?: boolean } {
+  return retryable === undefined ? {} : { retryable };
 }
 
 /** An RFC 9457 problem document. */
@@ -65,6 +94,8 @@ export interface Problem {
   title: string;
   status: number;
   detail: string;
+  /** Whether the same request may succeed later. Other servers than sluice leave it out. */
+  retryable?: boolean;
   [fact: string]: unknown;
 }
 
@@ -75,5 +106,6 @@ export function toProblem(error: SluiceError): Problem {
     title: error.title,
     status: error.status,
     detail: error.message,
+    retryable: error.retryable,
   };
 }

@@ -199,3 +199,17 @@ export const SessionInfo = z.strictObject({
   updatedAt: z.int(),
 });
 export type SessionInfo = z.infer<typeof SessionInfo>;
+
+/** The settings of a session as they are now. Values that may be secret are hidden. */
+export const ShownSpec = SessionSpec.extend({
+  secrets: z.record(z.string(), z.string()).optional(),
+}).describe("the values of env, of secrets, and of an MCP server's env and headers are hidden");
+export type ShownSpec = z.infer<typeof ShownSpec>;
+
+/** Narrows a list of sessions. */
+export interface SessionFilter {
+  readonly status?: readonly SessionStatus[] | undefined;
+  readonly agent?: string | undefined;
+  /** A part of the id, the title or the directory, in any case. */
+  readonly text?: string | undefined;
+}

@@ -11,9 +11,10 @@ import { BODY_LIMITS, type BodyLimits } from "./body/read.ts";
 import { type AppEnv, type Logger, stderrLogger } from "./context.ts";
 import { createDialects, mountDialect, nameDialect } from "./dialects.ts";
 import { Meter } from "./meter.ts";
+import { answerUnrouted } from "./methods.ts";
 import type { NdjsonSettings } from "./ndjson/dialect.ts";
 import { requireHost, requireOrigin } from "./origin.ts";
-import { toNotFound, toProblemResponse } from "./problem.ts";
+import { toProblemResponse } from "./problem.ts";
 import type { Services } from "./services.ts";
 import type { FeedLimits } from "./stream/feed.ts";
 import { EventStreams } from "./stream/sse.ts";
@@ -70,7 +71,7 @@ export function createApp(options: AppOptions): App {
     return toFailure(error, c, logger);
   };
   app.onError(fail);
-  app.notFound((c) => fail(toNotFound(c), c));
+  app.notFound((c) => answerUnrouted(app, c, (error) => fail(error, c)));
   app.use(async (c, next) => {
     await next();
     meter.count(c.res.status);

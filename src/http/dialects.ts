@@ -3,8 +3,9 @@ import type { Catalog } from "../catalog/port.ts";
 import { isCallback, nameRequest, toEnvelopeResponse } from "./anthropic/dialect.ts";
 import type { RateLimit } from "./anthropic/mount.ts";
 import type { AppEnv, Logger, ServedDialect } from "./context.ts";
+import { answerUnrouted } from "./methods.ts";
 import { NDJSON_SETTINGS, type NdjsonSettings, Tickets } from "./ndjson/dialect.ts";
-import { toNotFound, toProblemResponse } from "./problem.ts";
+import { toProblemResponse } from "./problem.ts";
 import type { Services } from "./services.ts";
 import { isOpen } from "./universal/mount.ts";
 
@@ -99,7 +100,7 @@ export function mountDialect(
   const open = async (): Promise<{ app: Hono<AppEnv>; close: (() => void) | undefined }> => {
     const own = new Hono<AppEnv>();
     own.onError((error, c) => toFailure(error, c, logger));
-    own.notFound((c) => toFailure(toNotFound(c), c, logger));
+    own.notFound((c) => answerUnrouted(own, c, (error) => toFailure(error, c, logger)));
     own.use(async (c, next) => {
       for (const [name, value] of Object.entries(variables.get(c.req.raw) ?? {}))
         c.set(name as never, value as never);

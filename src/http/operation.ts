@@ -9,7 +9,7 @@ import type { AppEnv } from "./context.ts";
 /** One call of the API: the router mounts it, the OpenAPI document describes it. */
 export interface Operation<Query = unknown, Body = unknown> {
   readonly id: string;
-  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Parameters have the form `{name}`. */
   readonly path: string;
   readonly tag: string;
@@ -95,6 +95,11 @@ export function createMount(app: Hono<AppEnv>, limits: BodyLimits): Mount {
     });
   };
 }
+
+/** The header of operations that make or run something. */
+export const IDEMPOTENCY = {
+  "Idempotency-Key": "a resend with the same key and content does nothing and gets the same answer",
+};
 
 /** The key that makes a resend of a request a no-op. */
 export function idempotencyKeyOf(c: Context<AppEnv>): string | undefined {

@@ -53,7 +53,7 @@ export function requireOrigin(allowed: readonly string[]): MiddlewareHandler<App
 }
 
 const PREFLIGHT = {
-  "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
+  "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
   "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id, x-upload-otp",
   "access-control-max-age": "600",
 };

@@ -15,7 +15,14 @@ export function toProblemResponse(
   const headers: Record<string, string> = { "content-type": type };
   if (known.status === 401) headers["www-authenticate"] = 'Bearer realm="sluice"';
   if (known.retryable) headers["retry-after"] = "1";
+  Object.assign(headers, toAllowHeader(known));
   return new Response(JSON.stringify(toProblem(known)), { status: known.status, headers });
+}
+
+/** The methods of the path, which a 405 has to name. */
+export function toAllowHeader({ code, facts }: SluiceError): Record<string, string> {
+  const { allow } = facts;
+  return code === "method_not_allowed" && Array.isArray(allow) ? { allow: allow.join(", ") } : {};
 }
 
 /** The public form of an error, for any dialect. The cause of a server error goes to the server's log. */
@@ -44,7 +51,9 @@ function toSluiceError(error: unknown): SluiceError {
   if (error instanceof z.ZodError) return toInvalid(error, "body");
   if (isDiskFull(error))
     return new SluiceError("storage_full", "The server's disk is full. Free some space and try again.");
-  return new SluiceError("internal", "The server's log says what went wrong. It may help to try again.");
+  const detail = "The server's log says what went wrong. It may help to try again.";
+  // Unlike damage, which the engine reports with the same code, an unexpected error may pass.
+  return new SluiceError("internal", detail, {}, { retryable: true });
 }
 
 /** ENOSPC of the call `watch` means too many file watches, not a full disk. */

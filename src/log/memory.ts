@@ -227,6 +227,10 @@ class MemorySession {
     this.updatedAt = session.time;
     this.owner = session.owner;
     this.#spec = JSON.stringify(session.spec);
+    if (session.key) {
+      const { key, fingerprint, answer } = session.key;
+      this.keys.set(key, { fingerprint, answer });
+    }
   }
 
   mark(mark: SpoolMark, decoderState: string | undefined): void {

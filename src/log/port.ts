@@ -77,6 +77,8 @@ export interface NewSession {
   readonly spec: SessionSpec;
   readonly owner: string;
   readonly time: number;
+  /** Recalled as the answer to the request that created it. */
+  readonly key?: { readonly key: string } & Remembered;
 }
 
 export interface Claim {

@@ -22,6 +22,7 @@ import { SessionList } from "./lifecycle/session-list.ts";
 import type {
   AcceptedInput,
   AgentInfo,
+  CheckpointPage,
   Engine,
   EngineStats,
   InterruptOptions,
@@ -130,11 +131,13 @@ class LocalEngine implements Engine {
     );
   }
 
-  create: Engine["create"] = (id, spec) => this.#creation.create(id, spec);
+  create: Engine["create"] = (id, spec, options = {}) => this.#creation.create(id, spec, options);
 
   info: Engine["info"] = (id) => this.#list.info(id);
 
   inbox: Engine["inbox"] = (id) => this.#list.inbox(id);
+
+  spec: Engine["spec"] = (id) => this.#list.spec(id);
 
   list: Engine["list"] = (page) => this.#list.page(page);
 
@@ -170,29 +173,30 @@ class LocalEngine implements Engine {
     if (options.destroy) await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
   }
 
-  exec: Engine["exec"] = (id, command) => this.#open.with(id, (session) => session.workspace.exec(command));
+  exec: Engine["exec"] = (id, command, options) =>
+    this.#open.with(id, (session) => session.workspace.exec(command, options));
 
-  resolvePermission: Engine["resolvePermission"] = (id, permissionId, reply) =>
-    this.#open.with(id, (session) => session.reply(permissionId, { kind: "permission", ...reply }));
+  resolvePermission: Engine["resolvePermission"] = (id, permissionId, reply, options) =>
+    this.#open.with(id, (session) => session.reply(permissionId, { kind: "permission", ...reply }, options));
 
-  resolveQuestion: Engine["resolveQuestion"] = (id, questionId, reply) =>
-    this.#open.with(id, (session) => session.reply(questionId, { kind: "question", ...reply }));
+  resolveQuestion: Engine["resolveQuestion"] = (id, questionId, reply, options) =>
+    this.#open.with(id, (session) => session.reply(questionId, { kind: "question", ...reply }, options));
 
-  resolveTool: Engine["resolveTool"] = (id, requestId, reply) =>
-    this.#open.with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }));
+  resolveTool: Engine["resolveTool"] = (id, requestId, reply, options) =>
+    this.#open.with(id, (session) => session.reply(requestId, { kind: "tool", ...reply }, options));
 
-  checkpoint: Engine["checkpoint"] = (id, { comment } = {}) =>
-    this.#open.with(id, (session) => session.workspace.checkpoint(comment));
+  checkpoint: Engine["checkpoint"] = (id, { comment, ...options } = {}) =>
+    this.#open.with(id, (session) => session.workspace.checkpoint(comment, options));
 
-  async checkpoints(id: string, options: { limit?: number } = {}): Promise<CheckpointInfo[]> {
+  async checkpoints(id: string, page: CheckpointPage = {}): Promise<CheckpointInfo[]> {
     const { shelf } = (await this.#open.row(id)).spec;
-    return this.#deps.checkpoints(shelf).list({ sessionId: id, limit: options.limit });
+    return this.#deps.checkpoints(shelf).list({ ...page, sessionId: id });
   }
 
-  shelved: Engine["shelved"] = async (shelf, { limit } = {}) => this.#deps.checkpoints(shelf).list({ limit });
+  shelved: Engine["shelved"] = async (shelf, page = {}) => this.#deps.checkpoints(shelf).list(page);
 
-  restore: Engine["restore"] = (id, checkpoint) =>
-    this.#open.with(id, (session) => session.workspace.restore(checkpoint));
+  restore: Engine["restore"] = (id, checkpoint, options) =>
+    this.#open.with(id, (session) => session.workspace.restore(checkpoint, options));
 
   pause: Engine["pause"] = (id) => this.#open.with(id, (session) => session.workspace.pause());
 

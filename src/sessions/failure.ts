@@ -8,7 +8,7 @@ const PASSING = new Set("ENOSPC EDQUOT EMFILE ENFILE ENOMEM EAGAIN EBUSY EINTR E
  * time, so the session reports it in its log and goes on without the damaged part.
  */
 export function mayPass(error: unknown): boolean {
-  if (error instanceof SluiceError) return error.retryable || error.code === "fenced";
+  if (error instanceof SluiceError) return error.retryable;
   const { code } = error as NodeJS.ErrnoException;
   return typeof code === "string" && PASSING.has(code);
 }

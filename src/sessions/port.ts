@@ -4,9 +4,10 @@ import type {
   PermissionReply,
   QuestionReply,
   RunCommand,
+  SessionFilter,
   SessionInfo,
   SessionSpec,
-  SessionStatus,
+  ShownSpec,
   ToolReply,
   TurnOptions,
 } from "../contract/index.ts";
@@ -15,7 +16,10 @@ import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
 import type { SessionChange } from "./fold/change.ts";
 import type { QueuedInput } from "./fold/session-fold.ts";
+import type { KeyOptions } from "./inbox/idempotency.ts";
 import type { Submission } from "./inbox/submission.ts";
+
+export type { KeyOptions };
 
 /** The engine for routes, commands and the SDK. Every method fails with a `SluiceError` that says what to do. */
 export interface Engine {
@@ -27,11 +31,13 @@ export interface Engine {
   /** The folder of an agent's skills in its sandbox; undefined for an agent without skills. */
   skillsFolder(agent: string): string | undefined;
 
-  create(id: string | undefined, spec: SessionSpec): Promise<SessionInfo>;
+  create(id: string | undefined, spec: SessionSpec, options?: KeyOptions): Promise<SessionInfo>;
   info(id: string): Promise<SessionInfo>;
   /** The accepted inputs that wait for their turn, the oldest first. */
   inbox(id: string): Promise<readonly QueuedInput[]>;
-  /** Newest first. */
+  /** The settings as they are now, without secrets. */
+  spec(id: string): Promise<ShownSpec>;
+  /** Newest first. A page under a filter may be short, or empty, and have a `next`: its cost is bounded. */
   list(page: SessionPage): Promise<{ sessions: SessionInfo[]; next?: string }>;
   /**
    * Appends the differences only. Other settings hold from the agent's next turn on. The log keeps the key, which has to
@@ -53,19 +59,26 @@ export interface Engine {
   terminate(id: string, options?: { destroy?: boolean }): Promise<void>;
 
   /** Resolves when the shell command runs in the sandbox. Its output and end are events. It outlives the server. */
-  exec(id: string, command: RunCommand): Promise<StartedCommand>;
+  exec(id: string, command: RunCommand, options?: KeyOptions): Promise<StartedCommand>;
 
   resolvePermission(
     id: string,
     permissionId: string,
     reply: PermissionReply & { by?: string },
+    options?: KeyOptions,
   ): Promise<void>;
   resolveQuestion(
     id: string,
     questionId: string,
     reply: (QuestionReply | { rejected: true }) & { by?: string },
+    options?: KeyOptions,
   ): Promise<void>;
-  resolveTool(id: string, requestId: string, reply: ToolReply & { by?: string }): Promise<void>;
+  resolveTool(
+    id: string,
+    requestId: string,
+    reply: ToolReply & { by?: string },
+    options?: KeyOptions,
+  ): Promise<void>;
 
   /** Freezes every process of the session. Inputs wait meanwhile. */
   pause(id: string): Promise<void>;
@@ -74,13 +87,13 @@ export interface Engine {
   host(id: string, port: number): Promise<URL>;
 
   /** Makes a checkpoint of an idle session: its files, and its agent's memory. */
-  checkpoint(id: string, options?: { comment?: string | undefined }): Promise<CheckpointInfo>;
+  checkpoint(id: string, options?: KeyOptions & { comment?: string | undefined }): Promise<CheckpointInfo>;
   /** Newest first. */
-  checkpoints(id: string, options?: { limit?: number }): Promise<CheckpointInfo[]>;
+  checkpoints(id: string, options?: CheckpointPage): Promise<CheckpointInfo[]>;
   /** The checkpoints of all sessions with this shelf, newest first. */
-  shelved(shelf: string | undefined, options?: { limit?: number | undefined }): Promise<CheckpointInfo[]>;
+  shelved(shelf: string | undefined, options?: CheckpointPage): Promise<CheckpointInfo[]>;
   /** Restores the files of an idle session from a checkpoint. The next message resumes the agent from there. */
-  restore(id: string, checkpoint: string): Promise<CheckpointInfo>;
+  restore(id: string, checkpoint: string, options?: KeyOptions): Promise<CheckpointInfo>;
 
   /** The files of the session's sandbox, which is created where there is none. */
   files(id: string): Promise<SandboxFiles>;
@@ -92,14 +105,15 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-export interface SessionPage {
-  /** `next` of the page before. */
-  readonly cursor?: string;
+export interface SessionPage extends SessionFilter {
+  readonly cursor?: string | undefined;
   readonly limit: number;
-  /** Only sessions with this status. */
-  readonly status?: SessionStatus | undefined;
-  /** Only sessions of this agent. */
-  readonly agent?: string | undefined;
+}
+
+export interface CheckpointPage {
+  readonly limit?: number | undefined;
+  /** The last checkpoint of the page before. */
+  readonly before?: string | undefined;
 }
 
 export interface SessionInput {

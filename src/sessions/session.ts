@@ -14,10 +14,10 @@ import { isActive, isResting, type QueuedInput } from "./fold/session-fold.ts";
 import { Checkpointer } from "./sandbox/checkpoint.ts";
 import { Lock } from "./lock.ts";
 import { opening, SessionWriter, type CommitExtra } from "./fold/writer.ts";
-import type { InterruptOptions, SubmitOptions, Submitted } from "./port.ts";
+import type { InterruptOptions, KeyOptions, SubmitOptions, Submitted } from "./port.ts";
 import { loseProcess } from "./process/recovery.ts";
 import { refuseEnded, reopening } from "./refusals.ts";
-import { replyEvents, type Reply } from "./actions/replies.ts";
+import { replyOnce, type Reply } from "./actions/replies.ts";
 import { Runner } from "./process/runner.ts";
 import { SessionSandbox } from "./sandbox/session-sandbox.ts";
 import { Workspace } from "./sandbox/workspace.ts";
@@ -157,8 +157,8 @@ export class Session {
     return interrupt({ ...parts, sleep: () => this.sleep() }, options);
   }
 
-  reply(id: string, reply: Reply): Promise<void> {
-    return this.#exclusive(() => this.#append(replyEvents(this.#writer.fold, id, reply)));
+  reply(id: string, reply: Reply, options?: KeyOptions): Promise<void> {
+    return this.#exclusive(() => replyOnce(this.#context, { id, reply }, options));
   }
 
   /** Resolves when the end of the command is in the log. */
@@ -212,7 +212,8 @@ export class Session {
   report(data: EventData<"error">): Promise<void> {
     return this.#exclusive(async () => {
       refuseEnded(this.id, this.#writer.fold, this.#runner);
-      await this.#append([...opening(this.#writer), { type: "error", source: "daemon", data }]);
+      const error: EventDraft = { type: "error", source: "daemon", data };
+      await this.#commit(this.#writer.drafts([...opening(this.#writer), error]));
     });
   }
 
@@ -236,10 +237,6 @@ export class Session {
       if (this.#closed) throw this.#closed;
       return task();
     });
-  }
-
-  async #append(events: readonly EventDraft[]): Promise<void> {
-    await this.#commit(this.#writer.drafts(events));
   }
 
   /** Appends, then acts: wakes callers, sets alarms, delivers to the harness. */

@@ -96,7 +96,7 @@ function refuse(response: ServerResponse, error: unknown): void {
   // The answer for an ended run is the same as for one that never existed.
   const isGone = error.code === "token_invalid" || error.code === "session_not_found";
   if (isGone) return send(response, 401, {});
-  const isLater = error.retryable || error.code === "session_busy" || error.code === "fenced";
+  const isLater = error.retryable || error.code === "session_busy";
   send(response, isLater ? 503 : error.status, { error: error.message });
 }
 

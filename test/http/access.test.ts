@@ -109,7 +109,7 @@ describe("the Host", () => {
 describe("the Origin", () => {
   it.each([
     ["https://app.example", "GET", 200, true],
-    ["https://app.example", "POST", 404, true],
+    ["https://app.example", "POST", 405, true],
     ["http://app.example", "GET", 403, false],
     ["https://evil.example", "GET", 403, false],
     ["https://evil.example", "POST", 403, false],
@@ -166,7 +166,7 @@ describe("the server", () => {
   });
 
   it("refers to the OpenAPI document in a 404", async () => {
-    const response = await bench.call("PATCH", "/v1/sessions", { headers: { authorization } });
+    const response = await bench.call("PATCH", "/v1/nothing", { headers: { authorization } });
     const problem = await problemOf(response);
     expect(problem).toMatchObject({ status: 404, type: "urn:sluice:error:not_found" });
     expect(problem.detail).toContain("/openapi.json");

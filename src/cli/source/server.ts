@@ -9,7 +9,7 @@ import type { Sandboxes, Source } from "./port.ts";
 export function createServerSource(client: SluiceClient, url: string): Source {
   return {
     where: url,
-    sessions: (filter) => client.sessions.iterate(filter),
+    sessions: ({ status, agent } = {}) => client.sessions.iterate({ status: status && [status], agent }),
     info: (session) => named(session, url, client.sessions.get(session)),
     read: (session, { after }) =>
       toStored(client.events.iterate(session, { after, extensions: true, limit: 500 })),

@@ -1,5 +1,6 @@
 export {
   flag,
+  listOf,
   PageQuery,
   parseCursor,
   parseQuery,

@@ -4,7 +4,6 @@ import {
   type ContentPart,
   type ErrorCode,
   EVENT_TYPES,
-  type EventType,
   type SendMessage,
   SluiceError,
 } from "../../contract/index.ts";
@@ -34,9 +33,20 @@ export const whole = (min: number, max = Number.MAX_SAFE_INTEGER): z.ZodType<num
 export const flag = (): z.ZodType<boolean> =>
   z.preprocess(toFlag, z.boolean({ error: "expected true or false" })) as unknown as z.ZodType<boolean>;
 
+/** Words of a fixed set in a query, repeated or separated by commas. */
+export const listOf = <Word extends string>(
+  words: readonly Word[],
+  toError?: (issue: { input?: unknown }) => string,
+): z.ZodType<Word[]> =>
+  z.preprocess(
+    toList,
+    z.array(z.enum(words as readonly [Word, ...Word[]], toError && { error: toError })),
+  ) as unknown as z.ZodType<Word[]>;
+
 const cursor = {
-  offset: whole(0).optional().describe("the sequence to read after"),
-  after: whole(0).optional().describe("the same as offset"),
+  cursor: whole(0).optional().describe("the exclusive sequence to read from: `next` of the previous page"),
+  offset: whole(0).optional().describe("the same as cursor"),
+  after: whole(0).optional().describe("the same as cursor"),
 };
 
 export const ViewQuery = z.object({
@@ -51,12 +61,7 @@ export type StreamQuery = z.infer<typeof StreamQuery>;
 export const PageQuery = z.object({
   ...StreamQuery.shape,
   limit: whole(1, 1000).default(100),
-  types: (
-    z.preprocess(
-      toList,
-      z.array(z.enum(EVENT_TYPES as [EventType, ...EventType[]], { error: toUnknownType })),
-    ) as unknown as z.ZodType<EventType[]>
-  )
+  types: listOf(EVENT_TYPES, toUnknownType)
     .optional()
     .describe("only these types, repeated or separated by commas"),
 });
@@ -77,15 +82,16 @@ export function parseQuery<T>(schema: z.ZodType<T>, search: URLSearchParams): T 
  * browser reconnects with its first URL.
  */
 export function parseCursor(
-  query: { after?: number | undefined; offset?: number | undefined },
+  query: { cursor?: number | undefined; after?: number | undefined; offset?: number | undefined },
   lastEventId?: string,
 ): number | undefined {
-  const { after, offset } = query;
-  if (after !== undefined && offset !== undefined && after !== offset) {
-    const detail = `offset (${offset}) and after (${after}) are the same thing; give one of them.`;
-    throw new SluiceError("invalid_cursor", detail);
+  const { cursor, offset, after } = query;
+  const given = new Map(Object.entries({ cursor, offset, after }).filter(([, value]) => value !== undefined));
+  if (new Set(given.values()).size > 1) {
+    const named = [...given].map(([name, value]) => `${name} (${value})`).join(" and ");
+    throw new SluiceError("invalid_cursor", `${named} are the same thing; give one of them.`);
   }
-  if (lastEventId === undefined || lastEventId === "") return after ?? offset;
+  if (lastEventId === undefined || lastEventId === "") return cursor ?? after ?? offset;
   const id = toWhole(lastEventId);
   if (typeof id === "number" && Number.isSafeInteger(id)) return id;
   const detail = `Last-Event-ID: expected the id of an event, a whole number, got ${JSON.stringify(lastEventId.slice(0, 80))}.`;
@@ -125,7 +131,8 @@ export function parseWith<T>(schema: z.ZodType<T>, value: unknown, where: "body"
 
 export function toInvalid(error: z.ZodError, where: "body" | "query" | "path"): SluiceError {
   const errors = error.issues.map((issue) => ({ field: toField(issue.path), message: toMessage(issue) }));
-  const isCursor = where === "query" && errors.every(({ field }) => field === "after" || field === "offset");
+  const isCursor =
+    where === "query" && errors.every(({ field }) => ["cursor", "after", "offset"].includes(field));
   const code: ErrorCode = isCursor ? "invalid_cursor" : "invalid_request";
   const shown = errors.slice(0, MAX_SHOWN).map(({ field, message }) => {
     const text = message.replace(/\.$/, "");

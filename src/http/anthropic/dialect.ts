@@ -1,7 +1,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import type { SluiceError } from "../../contract/index.ts";
 import type { AppEnv, Logger } from "../context.ts";
-import { toKnownError } from "../problem.ts";
+import { toAllowHeader, toKnownError } from "../problem.ts";
 
 /** The light part of the dialect, loaded with the server. A client's `baseURL` ends before `/v1`. */
 export const PREFIX = "/anthropic/v1";
@@ -38,6 +38,7 @@ export function toEnvelopeResponse(error: unknown, c: Context<AppEnv>, logger: L
   const headers: Record<string, string> = { "content-type": "application/json" };
   if (status === 401) headers["www-authenticate"] = 'Bearer realm="sluice"';
   if (known.retryable) headers["retry-after"] = toSeconds(known.facts["retryAfterMs"]);
+  Object.assign(headers, toAllowHeader(known));
   // The SDK retries every 409, but a retry cannot resolve ours.
   if (status === 409) headers["x-should-retry"] = "false";
   return new Response(JSON.stringify(toEnvelope(known, c.get("requestId"))), { status, headers });

@@ -3,6 +3,7 @@ import { SluiceError } from "../../contract/index.ts";
 import { refuse } from "../../dialects/anthropic/resources/resource.ts";
 import type { AppEnv } from "../context.ts";
 import { KeyedLock } from "../keyed-lock.ts";
+import { methodsOf } from "../methods.ts";
 import { createCollections } from "./collections.ts";
 import { CALLBACKS, isCallback, PREFIX } from "./dialect.ts";
 import { mountEvents, mountThreads } from "./events/events.ts";
@@ -31,7 +32,7 @@ export function mountAnthropic(
   const collections = createCollections(given.catalog);
   const services: AnthropicServices = { ...given, collections, locks: new KeyedLock(), defaultAgent };
   if (rateLimit) app.use(`${PREFIX}/*`, limitRate(rateLimit));
-  app.use(`${PREFIX}/*`, requireBeta);
+  app.use(`${PREFIX}/*`, requireBeta(app));
   const route = createRoute(app, services);
   mountAgents(route, services);
   mountEnvironments(route, services);
@@ -82,14 +83,18 @@ export const MANAGED_AGENTS_BETA = "managed-agents-2026-04-01";
 const BETA_RESOURCES = /^(sessions|agents|environments|vaults)(\/|$)/;
 
 /** The beta header is a list, as the SDK adds to the caller's value. Any `anthropic-version` is accepted. */
-const requireBeta: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const { path } = c.req;
-  if (!BETA_RESOURCES.test(path.slice(PREFIX.length + 1)) || CALLBACKS.test(path)) return next();
-  const given = (c.req.header("anthropic-beta") ?? "").split(",").map((beta) => beta.trim().toLowerCase());
-  if (given.includes(MANAGED_AGENTS_BETA)) return next();
-  const detail = `This is a beta: send the header "anthropic-beta: ${MANAGED_AGENTS_BETA}".`;
-  throw new SluiceError("invalid_request", detail);
-};
+function requireBeta(app: Hono<AppEnv>): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    const { path, method } = c.req;
+    if (!BETA_RESOURCES.test(path.slice(PREFIX.length + 1)) || CALLBACKS.test(path)) return next();
+    const given = (c.req.header("anthropic-beta") ?? "").split(",").map((beta) => beta.trim().toLowerCase());
+    if (given.includes(MANAGED_AGENTS_BETA)) return next();
+    // The header could not help a request without a route.
+    if (method === "OPTIONS" || !methodsOf(app, path).includes(method)) return next();
+    const detail = `This is a beta: send the header "anthropic-beta: ${MANAGED_AGENTS_BETA}".`;
+    throw new SluiceError("invalid_request", detail);
+  };
+}
 
 const UNSUPPORTED = {
   memory_stores: "Memory stores",

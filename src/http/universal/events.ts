@@ -50,7 +50,8 @@ export function mountEvents(mount: Mount, { engine, streams }: Services): void {
       ...(types && { types }),
     });
     const texts = page.events.map((event) => toUniversalText(event, view));
-    const body = `{"events":[${texts.join(",")}],"hasMore":${page.hasMore}}`;
+    const next = page.hasMore ? `,"next":"${page.events.at(-1)?.sequence}"` : "";
+    const body = `{"events":[${texts.join(",")}],"hasMore":${page.hasMore}${next}}`;
     return c.body(body, 200, { "content-type": "application/json", ...toOldestHeader(row) });
   });
 

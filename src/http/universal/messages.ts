@@ -3,12 +3,11 @@ import { PermissionReply, QuestionReply, SendMessage, ToolReply } from "../../co
 import { toContent, toView, universal, ViewQuery } from "../../dialects/universal/index.ts";
 import type { SessionInput } from "../../sessions/port.ts";
 import type { AppEnv } from "../context.ts";
-import { defineOperations, done, events, idempotencyKeyOf, type Mount } from "../operation.ts";
+import { defineOperations, done, events, IDEMPOTENCY, idempotencyKeyOf, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { readSession } from "../stream/cursor.ts";
 
 const TURN_HEADER = { "sluice-turn-id": "the turn of the message" };
-const idempotency = { "Idempotency-Key": "a resend with the same key and content is a no-op" };
 const SEND_ERRORS = [
   "invalid_request",
   "session_not_found",
@@ -24,7 +23,7 @@ export const messageOperations = defineOperations({
     path: "/v1/sessions/{id}/messages",
     tag: "messages",
     summary: "Sends a message; it waits in order while a turn runs",
-    headers: idempotency,
+    headers: IDEMPOTENCY,
     body: { kind: "json", schema: SendMessage },
     answer: done("Durably accepted", TURN_HEADER),
     errors: SEND_ERRORS,
@@ -35,7 +34,7 @@ export const messageOperations = defineOperations({
     tag: "messages",
     summary: "Sends a message and streams the events of its turn",
     query: ViewQuery,
-    headers: idempotency,
+    headers: IDEMPOTENCY,
     body: { kind: "json", schema: SendMessage },
     answer: events("The events of the message's turn, to its end", TURN_HEADER),
     errors: SEND_ERRORS,
@@ -53,6 +52,7 @@ export const actionOperations = defineOperations({
     tag: "answers",
     summary: "Grants or denies a permission request of the agent",
     body: { kind: "json", schema: PermissionReply },
+    headers: IDEMPOTENCY,
     answer: done("Answered"),
     errors: ["invalid_request", ...ANSWER_ERRORS],
   },
@@ -62,6 +62,7 @@ export const actionOperations = defineOperations({
     tag: "answers",
     summary: "Answers a question of the agent",
     body: { kind: "json", schema: QuestionReply },
+    headers: IDEMPOTENCY,
     answer: done("Answered"),
     errors: ["invalid_request", ...ANSWER_ERRORS],
   },
@@ -70,6 +71,7 @@ export const actionOperations = defineOperations({
     path: "/v1/sessions/{id}/questions/{qid}/reject",
     tag: "answers",
     summary: "Refuses to answer a question of the agent",
+    headers: IDEMPOTENCY,
     answer: done("Rejected"),
     errors: ANSWER_ERRORS,
   },
@@ -79,6 +81,7 @@ export const actionOperations = defineOperations({
     tag: "answers",
     summary: "Gives the result of a tool that the application ran (extension)",
     body: { kind: "json", schema: ToolReply },
+    headers: IDEMPOTENCY,
     answer: done("Answered"),
     errors: ["invalid_request", ...ANSWER_ERRORS, "too_large"],
   },
@@ -106,20 +109,20 @@ export function mountMessages(mount: Mount, { engine, streams }: Services): void
     });
   });
 
-  mount(actionOperations.replyPermission, ({ body, param }) =>
-    engine.resolvePermission(param("id"), param("pid"), { ...body, by }),
+  mount(actionOperations.replyPermission, ({ c, body, param }) =>
+    engine.resolvePermission(param("id"), param("pid"), { ...body, by }, keyOf(c)),
   );
 
-  mount(actionOperations.replyQuestion, ({ body, param }) =>
-    engine.resolveQuestion(param("id"), param("qid"), { ...body, by }),
+  mount(actionOperations.replyQuestion, ({ c, body, param }) =>
+    engine.resolveQuestion(param("id"), param("qid"), { ...body, by }, keyOf(c)),
   );
 
-  mount(actionOperations.rejectQuestion, ({ param }) =>
-    engine.resolveQuestion(param("id"), param("qid"), { rejected: true, by }),
+  mount(actionOperations.rejectQuestion, ({ c, param }) =>
+    engine.resolveQuestion(param("id"), param("qid"), { rejected: true, by }, keyOf(c)),
   );
 
-  mount(actionOperations.replyTool, ({ body, param }) =>
-    engine.resolveTool(param("id"), param("rid"), { ...body, by }),
+  mount(actionOperations.replyTool, ({ c, body, param }) =>
+    engine.resolveTool(param("id"), param("rid"), { ...body, by }, keyOf(c)),
   );
 }
 
@@ -138,4 +141,8 @@ function toInput(c: Context<AppEnv>, message: SendMessage): SessionInput {
     ...(options && { options }),
     ...(instructions !== undefined && { instructions }),
   };
+}
+
+function keyOf(c: Context<AppEnv>): { key: string | undefined } {
+  return { key: idempotencyKeyOf(c) };
 }

@@ -3,6 +3,8 @@ import { SessionInfo, SluiceEvent } from "../../contract/index.ts";
 
 /** Schemas of requests and responses that the contract does not define. */
 
+const next = z.string().optional().describe("the cursor of the next page; absent on the last one");
+
 export const Health = z.strictObject({ status: z.literal("ok"), version: z.string().optional() });
 
 export const Agent = z.strictObject({
@@ -32,10 +34,10 @@ export const CreatedSession = z.strictObject({
 
 export const SessionPage = z.strictObject({
   sessions: z.array(SessionInfo),
-  next: z.string().optional().describe("the cursor of the next page; absent on the last one"),
+  next,
 });
 
-export const EventPage = z.strictObject({ events: z.array(SluiceEvent), hasMore: z.boolean() });
+export const EventPage = z.strictObject({ events: z.array(SluiceEvent), hasMore: z.boolean(), next });
 
 export const FileEntry = z.strictObject({
   path: z.string(),
@@ -64,6 +66,7 @@ export const Problem = z.looseObject({
   title: z.string(),
   status: z.int(),
   detail: z.string().describe("what happened and what to do now"),
+  retryable: z.boolean().describe("whether the same request may succeed later"),
   holder: z
     .int()
     .optional()
@@ -89,7 +92,7 @@ export const Checkpoint = z.strictObject({
   sessionId: z.string().optional(),
   nativeSessionId: z.string().optional(),
 });
-export const CheckpointList = z.strictObject({ checkpoints: z.array(Checkpoint) });
+export const CheckpointList = z.strictObject({ checkpoints: z.array(Checkpoint), next });
 export const CreateCheckpoint = z.strictObject({ comment: z.string().optional() });
 export const RestoreCheckpoint = z.strictObject({
   checkpoint: z.string().min(1).describe("its id, or `latest`"),

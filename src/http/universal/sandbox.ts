@@ -1,10 +1,20 @@
 import { z } from "zod";
 import { RunCommand } from "../../contract/index.ts";
 import { parseWith, whole } from "../../dialects/universal/index.ts";
-import { defineOperations, done, json, type Mount } from "../operation.ts";
+import type { CheckpointPage } from "../../sessions/port.ts";
+import { defineOperations, done, IDEMPOTENCY, idempotencyKeyOf, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { PortNumber } from "./ports.ts";
 import * as responses from "./responses.ts";
+
+const page = {
+  cursor: z
+    .string()
+    .regex(/^ckpt_\w{1,64}$/, "expected the `next` of a page")
+    .optional()
+    .describe("`next` of the previous page"),
+  limit: whole(1, 500).default(100),
+};
 
 export const sandboxOperations = defineOperations({
   pauseSession: {
@@ -28,18 +38,26 @@ export const sandboxOperations = defineOperations({
     path: "/v1/sessions/{id}/commands",
     tag: "sandbox",
     summary: "Runs a shell command in the sandbox; its output and its end are events (extension)",
+    headers: IDEMPOTENCY,
     body: { kind: "json", schema: RunCommand },
     answer: json("The started command", responses.StartedCommand),
-    errors: ["invalid_request", "session_not_found", "session_ended", "session_busy", "too_large"],
+    errors: [
+      "invalid_request",
+      "session_not_found",
+      "session_ended",
+      "session_busy",
+      "idempotency_conflict",
+      "too_large",
+    ],
   },
   listShelf: {
     method: "GET",
     path: "/v1/checkpoints",
     tag: "sandbox",
     summary: "The checkpoints of all sessions, or of one checkpoint store, newest first (extension)",
-    query: z.object({ shelf: z.string().optional(), limit: whole(1, 500).default(100) }),
+    query: z.object({ shelf: z.string().optional(), ...page }),
     answer: json("The checkpoints", responses.CheckpointList),
-    errors: ["invalid_request"],
+    errors: ["invalid_request", "invalid_cursor"],
   },
   getHost: {
     method: "GET",
@@ -54,24 +72,33 @@ export const sandboxOperations = defineOperations({
     path: "/v1/sessions/{id}/checkpoints",
     tag: "sandbox",
     summary: "The checkpoints of a session, newest first (extension)",
-    query: z.object({ limit: whole(1, 500).default(100) }),
+    query: z.object(page),
     answer: json("The checkpoints", responses.CheckpointList),
-    errors: ["invalid_request", "session_not_found"],
+    errors: ["invalid_request", "invalid_cursor", "session_not_found"],
   },
   createCheckpoint: {
     method: "POST",
     path: "/v1/sessions/{id}/checkpoints",
     tag: "sandbox",
     summary: "Creates a checkpoint of an idle session: its files and its agent's memory (extension)",
+    headers: IDEMPOTENCY,
     body: { kind: "json", schema: responses.CreateCheckpoint },
     answer: json("The checkpoint", responses.Checkpoint),
-    errors: ["invalid_request", "session_not_found", "session_busy", "capability_missing", "storage_full"],
+    errors: [
+      "invalid_request",
+      "session_not_found",
+      "session_busy",
+      "idempotency_conflict",
+      "capability_missing",
+      "storage_full",
+    ],
   },
   restoreCheckpoint: {
     method: "POST",
     path: "/v1/sessions/{id}/restore",
     tag: "sandbox",
     summary: "Restores an idle session from a checkpoint, of this session or another (extension)",
+    headers: IDEMPOTENCY,
     body: { kind: "json", schema: responses.RestoreCheckpoint },
     answer: json("The restored checkpoint", responses.Checkpoint),
     errors: [
@@ -79,6 +106,7 @@ export const sandboxOperations = defineOperations({
       "session_not_found",
       "session_ended",
       "session_busy",
+      "idempotency_conflict",
       "checkpoint_not_found",
       "capability_missing",
     ],
@@ -92,11 +120,11 @@ export function mountSandbox(mount: Mount, { engine }: Services): void {
   mount(sandboxOperations.resumeSession, ({ param }) => engine.resume(param("id")));
 
   mount(sandboxOperations.runCommand, async ({ c, body, param }) =>
-    c.json(await engine.exec(param("id"), body)),
+    c.json(await engine.exec(param("id"), body, { key: idempotencyKeyOf(c) })),
   );
 
-  mount(sandboxOperations.listShelf, async ({ c, query: { shelf, limit } }) =>
-    c.json({ checkpoints: await engine.shelved(shelf, { limit }) }),
+  mount(sandboxOperations.listShelf, async ({ c, query: { shelf, ...query } }) =>
+    c.json(await readPage(query, (page) => engine.shelved(shelf, page))),
   );
 
   mount(sandboxOperations.getHost, async ({ c, param }) => {
@@ -104,15 +132,26 @@ export function mountSandbox(mount: Mount, { engine }: Services): void {
     return c.json({ url: url.href });
   });
 
-  mount(sandboxOperations.listCheckpoints, async ({ c, query: { limit }, param }) =>
-    c.json({ checkpoints: await engine.checkpoints(param("id"), { limit }) }),
+  mount(sandboxOperations.listCheckpoints, async ({ c, query, param }) =>
+    c.json(await readPage(query, (page) => engine.checkpoints(param("id"), page))),
   );
 
   mount(sandboxOperations.createCheckpoint, async ({ c, body, param }) =>
-    c.json(await engine.checkpoint(param("id"), body)),
+    c.json(await engine.checkpoint(param("id"), { ...body, key: idempotencyKeyOf(c) })),
   );
 
   mount(sandboxOperations.restoreCheckpoint, async ({ c, body, param }) =>
-    c.json(await engine.restore(param("id"), body.checkpoint)),
+    c.json(await engine.restore(param("id"), body.checkpoint, { key: idempotencyKeyOf(c) })),
   );
+}
+
+/** A page of checkpoints; one more is read, to know whether more follow. */
+async function readPage<Checkpoint extends { readonly id: string }>(
+  { cursor, limit }: { cursor?: string | undefined; limit: number },
+  read: (page: CheckpointPage) => Promise<Checkpoint[]>,
+): Promise<{ checkpoints: Checkpoint[]; next?: string }> {
+  const found = await read({ limit: limit + 1, before: cursor });
+  const checkpoints = found.slice(0, limit);
+  const last = checkpoints.at(-1);
+  return found.length > limit && last ? { checkpoints, next: last.id } : { checkpoints };
 }

@@ -1,15 +1,24 @@
 import { z } from "zod";
-import { CreateSession, SessionId, SessionInfo, SessionStatus } from "../../contract/index.ts";
-import { flag, parseWith, whole } from "../../dialects/universal/index.ts";
-import { defineOperations, done, json, type Mount } from "../operation.ts";
+import {
+  CreateSession,
+  SessionId,
+  SessionInfo,
+  SessionStatus,
+  ShownSpec,
+  UpdateSession,
+} from "../../contract/index.ts";
+import { flag, listOf, parseWith, whole } from "../../dialects/universal/index.ts";
+import { defineOperations, done, IDEMPOTENCY, idempotencyKeyOf, json, type Mount } from "../operation.ts";
+import type { SessionChange } from "../../sessions/fold/change.ts";
 import type { Services } from "../services.ts";
 import * as responses from "./responses.ts";
 
 const SessionQuery = z.object({
   cursor: z.string().optional().describe("`next` of the previous page"),
   limit: whole(1, 1000).default(100),
-  status: SessionStatus.optional().describe("only sessions with this status"),
-  agent: z.string().min(1).optional().describe("only sessions of this agent"),
+  status: listOf(SessionStatus.options).optional().describe("repeated or separated by commas"),
+  agent: z.string().optional(),
+  text: z.string().min(1).optional().describe("a part of the id, the title or the directory, in any case"),
 });
 
 export const sessionOperations = defineOperations({
@@ -17,7 +26,7 @@ export const sessionOperations = defineOperations({
     method: "GET",
     path: "/v1/sessions",
     tag: "sessions",
-    summary: "The sessions, newest first",
+    summary: "The sessions, newest first; a filtered page may be short, or empty, and have a next",
     query: SessionQuery,
     answer: json("A page of sessions", responses.SessionPage),
     errors: ["invalid_request", "invalid_cursor"],
@@ -27,6 +36,7 @@ export const sessionOperations = defineOperations({
     path: "/v1/sessions/{id}",
     tag: "sessions",
     summary: "Creates a session under an id that the client chooses",
+    headers: IDEMPOTENCY,
     body: { kind: "json", schema: CreateSession },
     answer: json("The created session", responses.CreatedSession),
     errors: [
@@ -35,6 +45,7 @@ export const sessionOperations = defineOperations({
       "mode_not_supported",
       "agent_not_installed",
       "session_already_exists",
+      "idempotency_conflict",
     ],
   },
   getSession: {
@@ -44,6 +55,30 @@ export const sessionOperations = defineOperations({
     summary: "The settings and the state of a session",
     answer: json("The session", SessionInfo),
     errors: ["session_not_found"],
+  },
+  getSpec: {
+    method: "GET",
+    path: "/v1/sessions/{id}/spec",
+    tag: "sessions",
+    summary: "The settings of a session as they are now; secret values are hidden (extension)",
+    answer: json("The settings", ShownSpec),
+    errors: ["session_not_found"],
+  },
+  updateSession: {
+    method: "PATCH",
+    path: "/v1/sessions/{id}",
+    tag: "sessions",
+    summary: "Changes a session; settings of its agent hold from the next turn on, and need an idle session",
+    body: { kind: "json", schema: UpdateSession },
+    answer: json("The changed session", SessionInfo),
+    errors: [
+      "invalid_request",
+      "mode_not_supported",
+      "session_not_found",
+      "session_ended",
+      "session_busy",
+      "too_large",
+    ],
   },
   deleteSession: {
     method: "DELETE",
@@ -76,17 +111,21 @@ export const sessionOperations = defineOperations({
 });
 
 export function mountSessions(mount: Mount, { engine }: Services): void {
-  mount(sessionOperations.listSessions, async ({ c, query: { cursor, ...page } }) =>
-    c.json(await engine.list({ ...page, ...(cursor && { cursor }) })),
-  );
+  mount(sessionOperations.listSessions, async ({ c, query }) => c.json(await engine.list(query)));
 
   mount(sessionOperations.createSession, async ({ c, body, param }) => {
     const id = parseWith(SessionId, param("id"), "path");
-    const { nativeSessionId } = await engine.create(id, body);
+    const { nativeSessionId } = await engine.create(id, body, { key: idempotencyKeyOf(c) });
     return c.json({ healthy: true, ...(nativeSessionId !== null && { nativeSessionId }) });
   });
 
   mount(sessionOperations.getSession, async ({ c, param }) => c.json(await engine.info(param("id"))));
+
+  mount(sessionOperations.getSpec, async ({ c, param }) => c.json(await engine.spec(param("id"))));
+
+  mount(sessionOperations.updateSession, async ({ c, body, param }) =>
+    c.json(await engine.update(param("id"), toChange(body))),
+  );
 
   mount(sessionOperations.deleteSession, ({ param }) => engine.remove(param("id")));
 
@@ -101,4 +140,14 @@ export function mountSessions(mount: Mount, { engine }: Services): void {
   mount(sessionOperations.terminateSession, ({ query, param }) =>
     engine.terminate(param("id"), { destroy: query.destroy ?? false }),
   );
+}
+
+function toChange({ title, metadata, ...settings }: UpdateSession): SessionChange {
+  return {
+    ...(title === undefined ? {} : { title }),
+    ...(metadata === undefined ? {} : { metadata }),
+    ...(Object.keys(settings).length === 0
+      ? {}
+      : { settings: settings as NonNullable<SessionChange["settings"]> }),
+  };
 }

@@ -55,10 +55,12 @@ export class SqliteStore implements SegmentStore {
   create(sessions: readonly NewSession[]): (SessionRow | undefined)[] {
     return this.#attempt(() =>
       this.#transact(() =>
-        sessions.map(({ id, time, spec, owner }) => {
+        sessions.map(({ id, time, spec, owner, key }) => {
           if (this.#sql.addSession.run(id, time, JSON.stringify(spec)).changes === 0) return undefined;
           this.#sql.addPosition.run(owner, id);
-          return this.#mustFind(id);
+          const row = this.#mustFind(id);
+          if (key) this.#sql.addKey.run(row.ordinal, key.key, key.fingerprint, key.answer);
+          return row;
         }),
       ),
     );

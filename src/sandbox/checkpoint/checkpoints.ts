@@ -35,8 +35,8 @@ export function createCheckpoints(options: CheckpointsOptions): Checkpoints {
       gate.together(async () =>
         restoreCheckpoint(store, await demandCheckpoint(store, id, request.sessionId), request),
       ),
-    list: async ({ limit = LIST_DEFAULT, sessionId } = {}) =>
-      records.list({ limit: demandLimit(limit), sessionId }),
+    list: async ({ limit = LIST_DEFAULT, ...query } = {}) =>
+      records.list({ limit: demandLimit(limit), ...query }),
     get: async (id, { sessionId } = {}) => (id === "latest" ? records.latest(sessionId) : records.get(id)),
     lineage: (id) => readLineage(records, id),
     remove: (id) => records.remove(id),

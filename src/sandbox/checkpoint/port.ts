@@ -33,6 +33,13 @@ export interface CheckpointInfo {
   readonly nativeSessionId?: string | undefined;
 }
 
+export interface CheckpointQuery {
+  readonly limit?: number | undefined;
+  readonly sessionId?: string | undefined;
+  /** The last checkpoint of the page before. */
+  readonly before?: string | undefined;
+}
+
 /** Host folders by name; `workspace` and `home` have excludes and credentials of their own. */
 export type CheckpointRoots = Readonly<Record<string, string>>;
 
@@ -106,7 +113,7 @@ export interface Checkpoints {
   /** Restores the folders by difference. No other process may write to them meanwhile. */
   restore(id: string, options: RestoreOptions): Promise<CheckpointRestored>;
   /** Newest first; 100 unless a limit is given. */
-  list(options?: { limit?: number | undefined; sessionId?: string | undefined }): Promise<CheckpointInfo[]>;
+  list(options?: CheckpointQuery): Promise<CheckpointInfo[]>;
   /** `latest` is the newest of the session, or of all. */
   get(id: string, options?: { sessionId?: string | undefined }): Promise<CheckpointInfo | undefined>;
   /** A checkpoint and its ancestors, newest first. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { createId, SessionId, SluiceError } from "../../contract/index.ts";
-import type { CheckpointInfo, CheckpointStorage } from "./port.ts";
+import type { CheckpointInfo, CheckpointQuery, CheckpointStorage } from "./port.ts";
 import type { ContentIndex } from "./storage/content-index.ts";
 import { corrupt } from "./storage/pack.ts";
 
@@ -65,9 +65,11 @@ export class CheckpointRecords {
     return (await this.list({ limit: 1, sessionId }))[0];
   }
 
-  async list(options: { limit?: number; sessionId?: string | undefined }): Promise<CheckpointInfo[]> {
-    const { limit = Number.POSITIVE_INFINITY, sessionId } = options;
-    const ids = (await this.#ids(sessionId)).sort().toReversed();
+  /** Newest first: ids sort by their time. */
+  async list({ limit = Number.POSITIVE_INFINITY, ...query }: CheckpointQuery): Promise<CheckpointInfo[]> {
+    const { sessionId, before } = query;
+    const all = await this.#ids(sessionId);
+    const ids = (before === undefined ? all : all.filter((id) => id < before)).sort().toReversed();
     const found: CheckpointInfo[] = [];
     for (let n = 0; n < ids.length && found.length < limit; n += AT_ONCE) {
       const batch = await Promise.all(ids.slice(n, n + AT_ONCE).map((id) => this.#read(id)));

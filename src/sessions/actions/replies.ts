@@ -8,9 +8,11 @@ import {
   type QuestionReply,
   type ToolReply,
 } from "../../contract/index.ts";
+import type { SessionContext } from "../context.ts";
 import type { SessionFold } from "../fold/session-fold.ts";
 import type { Pending } from "../fold/turn-fold.ts";
 import { permissionResolved, questionResolved, toolResolved, toResponse } from "./resolutions.ts";
+import { type KeyOptions, recallAnswer, rememberAnswer } from "../inbox/idempotency.ts";
 
 export type Reply =
   | ({ readonly kind: "permission"; readonly by?: string; readonly payload?: unknown } & PermissionReply)
@@ -27,6 +29,18 @@ export type Reply =
           readonly events?: readonly EventData<"custom">[] | undefined;
         }
     ));
+
+/** Appends a reply, once for its idempotency key. Call it under the lock. */
+export async function replyOnce(
+  { deps, writer, commit }: SessionContext,
+  { id, reply }: { id: string; reply: Reply },
+  { key }: KeyOptions = {},
+): Promise<void> {
+  const { by: _dialect, ...content } = reply;
+  const request = { key, kind: "reply", body: [id, content] };
+  if (await recallAnswer(deps.log, writer.row.id, request)) return;
+  await commit(writer.drafts(replyEvents(writer.fold, id, reply)), rememberAnswer(request, {}));
+}
 
 /** The events of a reply. The first reply wins; a later one fails with the first answer. Pure. */
 export function replyEvents(fold: SessionFold, id: string, reply: Reply): EventDraft[] {

@@ -1,8 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import type { EventData, SessionSpec } from "../../contract/index.ts";
+import type { Harness } from "../../harness/port.ts";
 import { refuseUnreachableTools } from "../actions/tool-server.ts";
 import type { SessionContext } from "../context.ts";
+import { refuseUnknownHosts } from "../hosts.ts";
 import { refuseEnded, refuseTurn } from "../refusals.ts";
+import { refuseUnknownChoices } from "../spec.ts";
 import { opening, type SessionWriter } from "./writer.ts";
 
 /** A change of a session after its creation. */
@@ -20,7 +23,7 @@ export interface SessionChange {
 
 /** Appends the change as an event; true where the agent has to be started again. Call it under the lock. */
 export async function changeSession(
-  { writer, commit }: SessionContext,
+  { deps, writer, commit }: SessionContext,
   runner: { readonly isEnding: boolean; readonly isBooting: boolean },
   change: SessionChange,
   key?: string,
@@ -30,7 +33,7 @@ export async function changeSession(
   const data = changeOf(writer, change);
   if (data.settings !== undefined) {
     refuseTurn("be changed", fold, runner);
-    refuseUnreachableTools({ ...writer.spec, ...(data.settings as Partial<SessionSpec>) });
+    refuseSettings(deps.harness(writer.spec), writer.spec, data.settings as Partial<SessionSpec>);
   }
   if (data.native_session_id === null) refuseTurn("forget", fold, runner);
   if (Object.keys(data).length === 0) return false;
@@ -38,6 +41,15 @@ export async function changeSession(
   const kept = key === undefined ? {} : { key: { key, fingerprint: "", answer: "" } };
   await commit(writer.drafts([...opening(writer), event]), kept);
   return data.settings !== undefined;
+}
+
+/** Refuses settings that the agent could not be started with. */
+function refuseSettings(harness: Harness, spec: SessionSpec, settings: Partial<SessionSpec>): void {
+  const changed = { ...spec, ...settings };
+  refuseUnknownChoices(harness, { ...settings, agent: spec.agent });
+  refuseUnreachableTools(changed);
+  refuseUnknownHosts(changed);
+  harness.check?.(changed);
 }
 
 /** The parts of a change that differ from the session's state. Pure. */

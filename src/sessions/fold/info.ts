@@ -1,21 +1,22 @@
 import { defined } from "../../contract/own-keys.ts";
-import type { PendingAction, SessionInfo } from "../../contract/index.ts";
+import type { McpServer, PendingAction, SessionInfo, SessionSpec, ShownSpec } from "../../contract/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import { statusOf, type SessionFold } from "./session-fold.ts";
 import type { Pending } from "./turn-fold.ts";
 
 /** A session as clients see it: from its spec and its fold, without secrets. Pure. */
 export function toSessionInfo(row: SessionRow, fold: SessionFold): SessionInfo {
-  const { spec } = row;
+  const { changes } = fold;
+  const spec = specOf(row, fold);
   return {
     sessionId: row.id,
     agent: spec.agent,
     agentMode: spec.agentMode ?? "default",
     permissionMode: spec.permissionMode ?? "default",
-    model: fold.changes.model ?? spec.model ?? null,
-    variant: fold.changes.variant ?? spec.variant ?? null,
+    model: changes.model ?? spec.model ?? null,
+    variant: changes.variant ?? spec.variant ?? null,
     directory: spec.directory ?? null,
-    title: fold.changes.title ?? spec.title ?? null,
+    title: changes.title === undefined ? (spec.title ?? null) : changes.title,
     sandbox: fold.sandbox?.provider ?? spec.sandbox ?? "default",
     nativeSessionId: fold.nativeSessionId,
     status: statusOf(fold),
@@ -30,6 +31,45 @@ export function toSessionInfo(row: SessionRow, fold: SessionFold): SessionInfo {
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   };
+}
+
+/** The spec with all later changes. */
+export function specOf({ spec }: SessionRow, { changes }: SessionFold): SessionSpec {
+  return { ...spec, ...changes.settings };
+}
+
+/** The settings of a session for a reader who may not know its secrets. Pure. */
+export function toShownSpec(row: SessionRow, fold: SessionFold): ShownSpec {
+  const { title: _title, metadata: _metadata, ...spec } = specOf(row, fold);
+  const { title = row.spec.title, metadata = row.spec.metadata } = fold.changes;
+  return {
+    ...spec,
+    ...(typeof title === "string" && { title }),
+    ...(metadata === undefined ? {} : { metadata: metadata as Record<string, unknown> }),
+    ...hide(spec, "env"),
+    ...hide(spec, "secrets"),
+    ...(spec.mcp && { mcp: Object.fromEntries(Object.entries(spec.mcp).map(toHiddenServer)) }),
+  };
+}
+
+const HIDDEN = "(hidden)";
+
+function toHiddenServer([name, server]: [string, McpServer]): [string, McpServer] {
+  return [
+    name,
+    "url" in server ? { ...server, ...hide(server, "headers") } : { ...server, ...hide(server, "env") },
+  ];
+}
+
+/** The field with its names and without its values. */
+function hide<Key extends string>(
+  from: { readonly [K in Key]?: Readonly<Record<string, string>> | undefined },
+  key: Key,
+): { [K in Key]?: Record<string, string> } {
+  const values = from[key];
+  if (values === undefined) return {};
+  const hidden = Object.fromEntries(Object.keys(values).map((name) => [name, HIDDEN]));
+  return { [key]: hidden } as { [K in Key]?: Record<string, string> };
 }
 
 /** The first sequence of a trimmed log. */

@@ -149,8 +149,7 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       if (model !== undefined) fold.changes.model = model;
       if (variant !== undefined) fold.changes.variant = variant;
       if (metadata !== undefined) fold.changes.metadata = metadata;
-      if (settings !== undefined)
-        fold.changes.settings = { ...fold.changes.settings, ...(settings as object) };
+      if (settings !== undefined) applySettings(fold, settings as Partial<SessionSpec>);
       if (native !== undefined) fold.nativeSessionId = native;
       for (const input of fold.inbox) if (input.inputId === input_id) delete input.instructions;
       return;
@@ -273,4 +272,11 @@ export function addUsage(total: Usage, delta: Usage): void {
   for (const [kind, amount] of Object.entries(delta) as [keyof Usage, number | undefined][]) {
     if (amount !== undefined) total[kind] = (total[kind] ?? 0) + amount;
   }
+}
+
+/** A model that a client chooses replaces the one that the agent reported before. */
+function applySettings({ changes }: SessionFold, settings: Partial<SessionSpec>): void {
+  changes.settings = { ...changes.settings, ...settings };
+  if (settings.model !== undefined) delete changes.model;
+  if (settings.variant !== undefined) delete changes.variant;
 }

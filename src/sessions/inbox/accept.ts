@@ -1,6 +1,4 @@
-import { createHash } from "node:crypto";
 import { SluiceError, type EventDraft } from "../../contract/index.ts";
-import type { Remembered } from "../../log/port.ts";
 import type { SessionContext } from "../context.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import type { SessionFold } from "../fold/session-fold.ts";
@@ -8,6 +6,7 @@ import { opening } from "../fold/writer.ts";
 import type { Accepted, SubmitOptions, Submitted } from "../port.ts";
 import type { Runner } from "../process/runner.ts";
 import { startTurn, userItem } from "../turn/turn-start.ts";
+import { digest, fromRemembered } from "./idempotency.ts";
 import { inlineInstructions } from "./instructions.ts";
 import { refuseEnded, refuseWork } from "../refusals.ts";
 import { allSubmissionEvents, type Submission } from "./submission.ts";
@@ -20,9 +19,9 @@ export async function accept(
   { via, key }: SubmitOptions,
 ): Promise<Submitted> {
   const { row, fold } = writer;
-  const fingerprint = key === undefined ? "" : fingerprintOf(via, submissions);
+  const fingerprint = key === undefined ? "" : digest([via, submissions]);
   const known = key === undefined ? undefined : await deps.log.recall(row.id, key);
-  if (known) return recalled(known, fingerprint);
+  if (known) return { ...fromRemembered<Submitted>(known, fingerprint), duplicate: true };
   refuseEnded(row.id, fold, runner);
   if (deps.draining())
     throw new SluiceError("draining", "send it again in a moment: the server is restarting");
@@ -68,20 +67,4 @@ function steers(runner: Runner, submission: Submission): boolean {
   // An agent is started with instructions, so they need a turn of their own.
   if (submission.instructions !== undefined) return false;
   return runner.canSteer({ type: "steer", inputId: "", content: submission.content });
-}
-
-function recalled(known: Remembered, fingerprint: string): Submitted {
-  if (known.fingerprint === fingerprint)
-    return { ...(JSON.parse(known.answer) as Submitted), duplicate: true };
-  throw new SluiceError(
-    "idempotency_conflict",
-    "this Idempotency-Key came with another message before; use a new key for a new message",
-  );
-}
-
-/** A digest of the request: an idempotency key must not be used for another request. */
-export function fingerprintOf(via: string, submissions: readonly Submission[]): string {
-  return createHash("sha256")
-    .update(JSON.stringify([via, submissions]))
-    .digest("base64url");
 }

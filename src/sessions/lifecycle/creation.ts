@@ -7,8 +7,10 @@ import {
 } from "../../contract/index.ts";
 import type { Harness } from "../../harness/port.ts";
 import { findHarness } from "../../harness/registry.ts";
-import type { SessionRow } from "../../log/port.ts";
+import type { NewSession, SessionRow } from "../../log/port.ts";
 import type { SessionDeps } from "../deps.ts";
+import { type KeyedRequest, recallAnswer, rememberAnswer } from "../inbox/idempotency.ts";
+import type { KeyOptions } from "../port.ts";
 import { forgetSecrets, keepSecrets } from "../secrets/credentials.ts";
 import { refuseSpec } from "../spec.ts";
 import { Forks, type ForkOptions } from "./fork.ts";
@@ -30,6 +32,8 @@ export interface CreationParts {
 export class Creation {
   readonly #parts: CreationParts;
   readonly #forks: Forks;
+  /** The creations under way that have an idempotency key. */
+  readonly #making = new Map<string, Promise<unknown>>();
 
   constructor(parts: CreationParts) {
     this.#parts = parts;
@@ -42,9 +46,40 @@ export class Creation {
     return this.#forks.removeUnfinished();
   }
 
-  async create(wanted: string | undefined, asked: SessionSpec): Promise<SessionInfo> {
-    const { deps, list, checkpoint } = this.#parts;
+  async create(wanted: string | undefined, asked: SessionSpec, options: KeyOptions): Promise<SessionInfo> {
     const id = wanted ?? createId("session");
+    const request = { key: options.key, kind: "create", body: asked };
+    const making = options.key === undefined ? undefined : `${id}\n${options.key}`;
+    // A resend may come while the first request still copies the files of a fork.
+    if (making !== undefined) await this.#making.get(making)?.catch(() => {});
+    const known = await this.#recall(id, request);
+    if (known) return known;
+    const created = this.#create(id, asked, request);
+    if (making === undefined) return created;
+    this.#making.set(making, created);
+    try {
+      return await created;
+    } catch (error) {
+      const first = isTaken(error) ? await this.#recall(id, request) : undefined;
+      if (first) return first;
+      throw error;
+    } finally {
+      if (this.#making.get(making) === created) this.#making.delete(making);
+    }
+  }
+
+  /** The session that an earlier request with this key created. */
+  async #recall(id: string, request: KeyedRequest): Promise<SessionInfo | undefined> {
+    const { deps, list } = this.#parts;
+    const answer = await recallAnswer<{ isFork: boolean }>(deps.log, id, request);
+    if (!answer) return undefined;
+    const info = await list.info(id);
+    // The answer of the first request: only a fork has a native session from the start.
+    return answer.isFork ? info : { ...info, nativeSessionId: null };
+  }
+
+  async #create(id: string, asked: SessionSpec, request: KeyedRequest): Promise<SessionInfo> {
+    const { deps, list, checkpoint } = this.#parts;
     const valid = SessionId.safeParse(id);
     if (!valid.success)
       throw new SluiceError("invalid_request", valid.error.issues[0]?.message ?? "bad session id");
@@ -56,16 +91,18 @@ export class Creation {
     await refuseSpec(spec, harness, deps.provider(spec.sandbox));
     const { fork } = spec;
     const origin = fork && (fork.checkpoint ?? (await checkpoint(fork.session)));
-    if (origin === undefined) return list.infoOf(await this.#store(id, spec));
-    await this.#forks.make(id, origin, () => this.#store(id, spec));
+    const store = (): Promise<SessionRow> =>
+      this.#store(id, spec, rememberAnswer(request, { isFork: origin !== undefined }));
+    if (origin === undefined) return list.infoOf(await store());
+    await this.#forks.make(id, origin, store);
     return list.info(id);
   }
 
-  async #store(id: string, given: SessionSpec): Promise<SessionRow> {
+  async #store(id: string, given: SessionSpec, key: Pick<NewSession, "key">): Promise<SessionRow> {
     const { deps, dataDir, onCreated } = this.#parts;
     const spec = await keepSecrets(given, dataDir);
     try {
-      const row = await deps.log.create({ id, spec, owner: deps.owner, time: Date.now() });
+      const row = await deps.log.create({ id, spec, owner: deps.owner, time: Date.now(), ...key });
       onCreated(row);
       return row;
     } catch (error) {
@@ -73,4 +110,8 @@ export class Creation {
       throw error;
     }
   }
+}
+
+function isTaken(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === "session_already_exists";
 }

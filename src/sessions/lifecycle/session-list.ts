@@ -1,7 +1,7 @@
 import { defined } from "../../contract/own-keys.ts";
-import { SluiceError, type SessionInfo } from "../../contract/index.ts";
+import { SluiceError, type SessionFilter, type SessionInfo, type ShownSpec } from "../../contract/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
-import { toOldest, toSessionInfo } from "../fold/info.ts";
+import { toOldest, toSessionInfo, toShownSpec } from "../fold/info.ts";
 import { loadFold } from "../fold/load.ts";
 import type { QueuedInput } from "../fold/session-fold.ts";
 import type { SessionPage } from "../port.ts";
@@ -39,26 +39,53 @@ export class SessionList {
     return held?.inbox ?? (await loadFold(this.#log, row)).inbox;
   }
 
-  async page(page: SessionPage): Promise<{ sessions: SessionInfo[]; next?: string }> {
-    let before = page.cursor === undefined ? undefined : parseCursor(page.cursor);
-    const sessions: SessionInfo[] = [];
-    for (;;) {
-      const room = page.limit - sessions.length;
-      const rows = await this.#log.list({ limit: room + 1, ...defined({ before }) });
-      const shown = rows.slice(0, room);
-      sessions.push(...(await this.#matching(shown, page)));
-      before = shown.at(-1)?.ordinal;
-      if (rows.length <= room || before === undefined) return { sessions };
-      if (sessions.length === page.limit) return { sessions, next: String(before) };
-    }
+  async spec(id: string): Promise<ShownSpec> {
+    await this.#recovery.of(id);
+    const row = await this.#open.row(id);
+    return toShownSpec(row, await loadFold(this.#log, row));
   }
 
-  /** The sessions of a page that its filter permits. The status of a session is asked for last: it folds the log. */
-  async #matching(rows: readonly SessionRow[], { status, agent }: SessionPage): Promise<SessionInfo[]> {
-    const chosen = rows.filter(({ spec }) => agent === undefined || spec.agent === agent);
-    const infos = await Promise.all(chosen.map((row) => this.infoOf(row)));
-    return infos.filter((info) => status === undefined || info.status === status);
+  /** A page under a filter examines a bounded number of sessions, so it may be short, or empty, and have a `next`. */
+  async page(page: SessionPage): Promise<{ sessions: SessionInfo[]; next?: string }> {
+    const { limit, cursor, ...filter } = page;
+    const isFiltered = Object.values(filter).some((wanted) => wanted !== undefined);
+    const sessions: SessionInfo[] = [];
+    let before = cursor === undefined ? undefined : parseCursor(cursor);
+    for (let left = isFiltered ? MAX_EXAMINED : limit; left > 0;) {
+      const wanted = Math.min(left, isFiltered ? STRIDE : limit);
+      const rows = await this.#log.list({ limit: wanted + 1, ...defined({ before }) });
+      const examined = rows.slice(0, wanted);
+      const infos = await Promise.all(
+        examined.map((row) => (isOfAgent(row, filter) ? this.infoOf(row) : undefined)),
+      );
+      for (const [index, row] of examined.entries()) {
+        before = row.ordinal;
+        const info = infos[index];
+        if (info && matches(info, filter)) sessions.push(info);
+        if (sessions.length < limit) continue;
+        return index === rows.length - 1 ? { sessions } : { sessions, next: String(before) };
+      }
+      if (rows.length <= wanted) return { sessions };
+      left -= examined.length;
+    }
+    return before === undefined ? { sessions } : { sessions, next: String(before) };
   }
+}
+
+/** How many sessions one page under a filter examines, and how many at once. */
+const MAX_EXAMINED = 500;
+const STRIDE = 50;
+
+function isOfAgent({ spec }: SessionRow, { agent }: SessionFilter): boolean {
+  return agent === undefined || spec.agent === agent;
+}
+
+function matches({ status, sessionId, title, directory }: SessionInfo, filter: SessionFilter): boolean {
+  if (filter.status && !filter.status.includes(status)) return false;
+  const text = filter.text?.toLowerCase();
+  return (
+    text === undefined || [sessionId, title, directory].some((part) => part?.toLowerCase().includes(text))
+  );
 }
 
 function parseCursor(cursor: string): number {

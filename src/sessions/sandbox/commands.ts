@@ -1,7 +1,7 @@
 import { join, relative } from "node:path";
 import { setImmediate as immediate } from "node:timers/promises";
 import { defined } from "../../contract/own-keys.ts";
-import { createId, SluiceError, type RunCommand } from "../../contract/index.ts";
+import { createId, type EventDraft, SluiceError, type RunCommand } from "../../contract/index.ts";
 import { isInside, PINNED } from "../../sandbox/host/files/paths.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
 import { createSpool, openSpool, type OutputBatch, type Spool } from "../../spool/index.ts";
@@ -9,6 +9,7 @@ import type { SessionContext } from "../context.ts";
 import { isKey, readCredentials } from "../secrets/credentials.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import { mustBeDamage, tellDamage } from "../process/recovery.ts";
+import { type KeyedRequest, rememberAnswer } from "../inbox/idempotency.ts";
 import type { StartedCommand } from "../port.ts";
 import { createRedactor, type Redactor, secretsOf } from "../secrets/redact.ts";
 import type { Runner } from "../process/runner.ts";
@@ -36,14 +37,16 @@ export class Commands {
   }
 
   /** Call it under the lock. */
-  async start(request: RunCommand, sandbox: Sandbox): Promise<StartedCommand> {
-    this.refuse(request);
+  async start(given: RunCommand, sandbox: Sandbox, request: KeyedRequest): Promise<StartedCommand> {
+    this.refuse(given);
     const { writer, commit } = this.#context;
     const id = createId("command");
     const after = writer.fold.head;
-    const { command, cwd, timeoutMs: timeout_ms = HOUR_MS, background } = request;
+    const { command, cwd, timeoutMs: timeout_ms = HOUR_MS, background } = given;
     const data = { command_id: id, command, ...defined({ cwd, timeout_ms, background }) };
-    await commit(writer.drafts([{ type: "command.started", source: "daemon", data }]));
+    const started: EventDraft = { type: "command.started", source: "daemon", data };
+    const answer = { commandId: id, after };
+    await commit(writer.drafts([started]), rememberAnswer(request, answer));
     try {
       const spool = await createSpool(this.#folder(id));
       const { env } = await this.#secrets();
@@ -54,7 +57,7 @@ export class Commands {
       await commit(writer.drafts([commandEnded(id, "failed", { reason: "lost" })]));
       throw error;
     }
-    return { commandId: id, after };
+    return answer;
   }
 
   /** Picks up the command of an earlier server. Call it under the lock. */

@@ -4,7 +4,8 @@ import type { Sandbox, SandboxFiles } from "../../sandbox/port.ts";
 import type { SessionContext } from "../context.ts";
 import { opening } from "../fold/writer.ts";
 import { refuseEnded, refuseTurn } from "../refusals.ts";
-import type { StartedCommand } from "../port.ts";
+import { type KeyedRequest, recallAnswer, rememberAnswer } from "../inbox/idempotency.ts";
+import type { KeyOptions, StartedCommand } from "../port.ts";
 import type { Runner } from "../process/runner.ts";
 import type { Commands } from "./commands.ts";
 import { pauseSandbox } from "./pause.ts";
@@ -42,8 +43,11 @@ export class Workspace {
     return this.#parts.sandbox.host(port);
   }
 
-  async exec(command: RunCommand): Promise<StartedCommand> {
+  async exec(command: RunCommand, { key }: KeyOptions = {}): Promise<StartedCommand> {
     const { runner, commands } = this.#parts;
+    const request = { key, kind: "command", body: command };
+    const known = await this.#recall<StartedCommand>(request);
+    if (known) return known;
     const sandbox = await this.#sandbox(() => {
       this.#refuseEnded();
       commands.refuse(command);
@@ -52,36 +56,48 @@ export class Workspace {
       // The end of an idle agent ends every process of the sandbox.
       await runner.cleared();
       const started = await this.#context.exclusive(async () => {
+        const known = await this.#recall<StartedCommand>(request);
+        if (known) return known;
         this.#refuseEnded();
-        return runner.isClearing ? undefined : commands.start(command, sandbox);
+        return runner.isClearing ? undefined : commands.start(command, sandbox, request);
       });
       if (started) return started;
     }
   }
 
-  async checkpoint(comment: string | undefined): Promise<CheckpointInfo> {
+  async checkpoint(comment: string | undefined, { key }: KeyOptions = {}): Promise<CheckpointInfo> {
     const { checkpointer, writer, exclusive, commit } = this.#context;
+    const request = { key, kind: "checkpoint", body: comment };
+    const known = await this.#recall<CheckpointInfo>(request);
+    if (known) return known;
     const refuse = (): void => this.#refuseTurn("be checkpointed");
     const sandbox = await this.#sandbox(refuse);
     return exclusive(async () => {
+      const known = await this.#recall<CheckpointInfo>(request);
+      if (known) return known;
       refuse();
       const { info, event } = await checkpointer.create(sandbox, comment);
-      await commit(writer.drafts([event]));
+      await commit(writer.drafts([event]), rememberAnswer(request, info));
       return info;
     });
   }
 
   /** Ends the agent's process first. The next message starts it again with the restored memory. */
-  async restore(checkpoint: string): Promise<CheckpointInfo> {
+  async restore(checkpoint: string, { key }: KeyOptions = {}): Promise<CheckpointInfo> {
     const { checkpointer, writer, exclusive, commit } = this.#context;
+    const request = { key, kind: "restore", body: checkpoint };
+    const known = await this.#recall<CheckpointInfo>(request);
+    if (known) return known;
     this.#refuseEnded();
     this.#refuseTurn("be restored");
     await this.#parts.sleep();
     const sandbox = await this.#sandbox();
     return exclusive(async () => {
+      const known = await this.#recall<CheckpointInfo>(request);
+      if (known) return known;
       this.#refuseTurn("be restored");
       const { info, events } = await checkpointer.restore(sandbox, checkpoint);
-      await commit(writer.drafts(events));
+      await commit(writer.drafts(events), rememberAnswer(request, info));
       return info;
     });
   }
@@ -109,6 +125,11 @@ export class Workspace {
       return undefined;
     });
     return kept ?? sandbox.made();
+  }
+
+  #recall<Answer>(request: KeyedRequest): Promise<Answer | undefined> {
+    const { deps, writer } = this.#context;
+    return recallAnswer<Answer>(deps.log, writer.row.id, request);
   }
 
   #refuseEnded(): void {
