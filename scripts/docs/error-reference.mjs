@@ -37,6 +37,7 @@ export const CURES = {
   name_taken: "Choose another name, or use the resource that has it.",
   cursor_gone:
     "Read from `oldest` on, which the answer names: older events were trimmed. A cursor beyond `head` belongs to another log.",
+  method_not_allowed: "Use a method of the header `Allow`. The path is right, the method is not.",
   precondition_failed: "Read the current state and decide again: it is not what the request assumed.",
   too_large: "Send less: at most 32 MB of JSON. Files go through `PUT /v1/fs/file`, which has no such limit.",
   rate_limited: "Wait for the seconds in `retry-after`. The operator sets the limit with `--rate-limit`.",

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import Dockerode, { type HostConfig } from "dockerode";
+import type Dockerode from "dockerode";
+import type { HostConfig } from "dockerode";
 import { SluiceError } from "../../contract/index.ts";
 import { homeFolder } from "../data-folder.ts";
 import { parseGroups } from "../host/processes/cgroup.ts";
