@@ -1,8 +1,8 @@
-import { readFileSync, statSync } from "node:fs";
-import { homedir } from "node:os";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { PermissionMode } from "../contract/index.ts";
+import { homeFolder } from "../sandbox/data-folder.ts";
 import { CliFailure, EXIT } from "./terminal/failure.ts";
 
 const word = z.string().min(1);
@@ -29,7 +29,7 @@ export const CONFIG_KEYS: string = Object.keys(Config.shape).join(", ");
 
 /** Reads `config.json` or `config.toml` in `$XDG_CONFIG_HOME/sluice`; an absent file has no defaults. */
 export async function readConfig(env: NodeJS.ProcessEnv = process.env): Promise<Config> {
-  const folder = join(env["XDG_CONFIG_HOME"] || join(env["HOME"] || homedir(), ".config"), "sluice");
+  const folder = join(env["XDG_CONFIG_HOME"] || join(homeFolder(env), ".config"), "sluice");
   const [json, toml] = [join(folder, "config.json"), join(folder, "config.toml")];
   const [asJson, asToml] = [readText(json), readText(toml)];
   if (asJson !== undefined && asToml !== undefined)
@@ -42,8 +42,9 @@ function readText(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8").replace(/^\uFEFF/, "");
   } catch (error) {
+    // A home that this user may not enter has no file for this user.
+    if (!existsSync(file)) return undefined;
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     throw new CliFailure(`The config file ${file} cannot be read (${code}).`, EXIT.usage);
   }
 }

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
+import { homeFolder } from "../../sandbox/data-folder.ts";
 import { Chat } from "../chat/chat.ts";
 import type { CommandContext } from "../terminal/screen.ts";
 import { addAgentOptions } from "../run/agent-options.ts";
@@ -81,7 +81,7 @@ async function demandSession(id: string, info: () => Promise<{ ended: boolean }>
 const KEPT_LINES = 500;
 
 function historyFile(env: NodeJS.ProcessEnv = process.env): string {
-  const state = env["XDG_STATE_HOME"] || join(env["HOME"] || homedir(), ".local", "state");
+  const state = env["XDG_STATE_HOME"] || join(homeFolder(env), ".local", "state");
   return join(state, "sluice", "chat-history");
 }
 
