@@ -87,10 +87,10 @@ export function say(text) {
 }
 
 /** Runs a child on our terminal and returns its end. Ctrl-C reaches it by itself; other signals are passed on. */
-export function run(command, args, { quiet = false, env = process.env } = {}) {
+export function run(command, args, { quiet = false, env = process.env, cwd = ROOT } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
-      cwd: ROOT,
+      cwd,
       env,
       stdio: ["inherit", quiet ? "pipe" : "inherit", quiet ? "pipe" : "inherit"],
     });

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ensureAgents } from "./agents.mjs";
 import { ensureClients } from "./clients.mjs";
+import { ensureProxies } from "./proxies.mjs";
 import {
   endAs,
   ensureBuilt,
@@ -27,7 +28,11 @@ await ensureTmux();
 await ensureBuilt();
 const env = isQuick
   ? process.env
-  : { ...process.env, PATH: await ensureAgents(), SLUICE_TEST_CLIENTS: await ensureClients() };
+  : {
+      ...process.env,
+      PATH: await ensureProxies(await ensureAgents()),
+      SLUICE_TEST_CLIENTS: await ensureClients(),
+    };
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
 const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
 const reporter = process.env.CI === "true" ? "verbose" : "default";
