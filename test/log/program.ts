@@ -1,9 +1,7 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { rolldown } from "rolldown";
@@ -24,17 +22,15 @@ export interface RunningProgram {
 }
 
 export async function buildProgram(name: string): Promise<Program> {
-  const folder = await mkdtemp(join(tmpdir(), "sluice-program-"));
+  // Below node_modules, so that the program finds its native package.
+  const cache = resolve(import.meta.dirname, "../../node_modules/.cache");
+  await mkdir(cache, { recursive: true });
+  const folder = await mkdtemp(join(cache, "sluice-program-"));
   const file = join(folder, "program.mjs");
   const build = await rolldown({
     input: resolve(import.meta.dirname, "programs", `${name}.ts`),
     platform: "node",
-    plugins: [
-      {
-        name: "native",
-        resolveId: (id) => (/^libsql\b/.test(id) ? { id: NATIVE.resolve(id), external: true } : null),
-      },
-    ],
+    external: /^libsql\b/,
   });
   await build.write({ file, format: "esm" });
   await build.close();
@@ -55,8 +51,6 @@ export async function buildProgram(name: string): Promise<Program> {
     },
   };
 }
-
-const NATIVE = createRequire(import.meta.url);
 
 function follow(child: ChildProcess): RunningProgram {
   const lines: string[] = [];
