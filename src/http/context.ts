@@ -1,5 +1,6 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono, MiddlewareHandler } from "hono";
+import type { Access } from "./access/access.ts";
 
 /** The context of a route. Node's bindings are absent where the app is called in process. */
 export interface AppEnv {
@@ -9,6 +10,8 @@ export interface AppEnv {
     cors: Readonly<Record<string, string>>;
     /** Absent before the request is assigned to a dialect. */
     dialect?: ServedDialect;
+    /** What the sender may do. */
+    access: Access;
     /** The tenant whose documents the key opens. */
     tenant: string;
     /** The id of a response of the Anthropic dialect. Its header and its error body have it. */
@@ -26,11 +29,11 @@ export interface ServedDialect {
   readonly mount?: (app: Hono<AppEnv>) => Promise<(() => void) | undefined>;
   /** The form of its errors; problem details if absent. */
   readonly toFailure?: (error: unknown, c: Context<AppEnv>, logger: Logger) => Response;
-  /** Admits a request without the server's token. */
-  readonly admits?: (c: Context<AppEnv>) => boolean;
+  /** The access of a request without a token; undefined where it needs one. */
+  readonly admits?: (c: Context<AppEnv>) => Access | undefined | Promise<Access | undefined>;
   /** Runs around every request below the prefix, including refused ones. */
   readonly around?: MiddlewareHandler<AppEnv>;
-  /** Accepts `X-Api-Key` beside the bearer token, and the keys of workspaces. */
+  /** Accepts `X-Api-Key` beside the bearer token. */
   readonly takesApiKeys?: true;
   /** A preflight allows every header: clients of this dialect add headers with each version. */
   readonly allowsAnyHeader?: true;

@@ -1,4 +1,4 @@
-import type { Batch, Claim, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
+import type { Batch, Claim, ListPage, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
 import type { Blob, NewSegment, Segment } from "./segment.ts";
 
 /**
@@ -8,7 +8,7 @@ export interface SegmentStore {
   /** Creates all in one transaction; the result is undefined for each that exists already. */
   create(sessions: readonly NewSession[]): (SessionRow | undefined)[];
   find(session: string): SessionRow | undefined;
-  list(page: { before?: number; limit: number }): SessionRow[];
+  list(page: ListPage): SessionRow[];
   resting(page: RestingPage): SessionRow[];
   size(): number;
   active(): SessionRow[];

@@ -6,7 +6,7 @@ import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
 import type { EventLog } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import { defaultProviders } from "../sandbox/choose.ts";
-import type { SandboxFiles, SandboxProvider } from "../sandbox/port.ts";
+import type { SandboxProvider } from "../sandbox/port.ts";
 import { PINNED } from "../sandbox/host/files/paths.ts";
 import { Caretaker } from "./upkeep/caretaker.ts";
 import type { SessionChange } from "./fold/change.ts";
@@ -22,6 +22,7 @@ import type {
   AcceptedInput,
   AgentInfo,
   CheckpointPage,
+  CreateOptions,
   Engine,
   EngineStats,
   InterruptOptions,
@@ -137,7 +138,7 @@ class LocalEngine implements Engine {
     );
   }
 
-  create(id: string | undefined, spec: SessionSpec, options: KeyOptions = {}): Promise<SessionInfo> {
+  create(id: string | undefined, spec: SessionSpec, options: CreateOptions = {}): Promise<SessionInfo> {
     return this.#creation.create(id, spec, options);
   }
 
@@ -214,6 +215,11 @@ class LocalEngine implements Engine {
     return this.#deps.checkpoints(shelf).list({ ...page, sessionId: id });
   }
 
+  async findCheckpoint(id: string, checkpoint: string): Promise<CheckpointInfo | undefined> {
+    const { shelf } = (await this.#open.row(id)).spec;
+    return this.#deps.checkpoints(shelf).get(checkpoint);
+  }
+
   async shelved(shelf: string | undefined, page: CheckpointPage = {}): Promise<CheckpointInfo[]> {
     return this.#deps.checkpoints(shelf).list(page);
   }
@@ -234,9 +240,8 @@ class LocalEngine implements Engine {
     return this.#open.with(id, (session) => session.workspace.host(port));
   }
 
-  files(id: string): Promise<SandboxFiles> {
-    return this.#open.with(id, (session) => session.workspace.files());
-  }
+  files: Engine["files"] = (id, options) =>
+    this.#open.with(id, (session) => session.workspace.files(options));
 
   stats(): EngineStats {
     return this.#counters.stats([...this.#open], this.#deps);

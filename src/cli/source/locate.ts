@@ -56,7 +56,8 @@ function noData(folder: string): CliFailure {
   );
 }
 
-async function locateServer(
+/** A named server, or the one on the default port if it takes the token of the data folder. */
+export async function locateServer(
   where: WhereOptions,
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<{ client: SluiceClient; url: string } | undefined> {

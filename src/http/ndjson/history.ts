@@ -19,6 +19,7 @@ const historyOperations = {
     id: "ndjsonConversation",
     method: "GET",
     path: CONVERSATION,
+    scope: "read",
     tag: "ndjson",
     summary: "The messages of a conversation, the oldest first",
     query: PageQuery,
@@ -29,6 +30,7 @@ const historyOperations = {
     id: "ndjsonDeleteConversation",
     method: "DELETE",
     path: CONVERSATION,
+    scope: "control",
     tag: "ndjson",
     summary: "Removes a conversation with its messages and assets",
     answer: done("The conversation is removed"),
@@ -38,6 +40,7 @@ const historyOperations = {
     id: "ndjsonAssets",
     method: "GET",
     path: `${CONVERSATION}/assets`,
+    scope: "read",
     tag: "ndjson",
     summary: "The assets that the runs of a conversation wrote back, the oldest first",
     query: PageQuery,
@@ -48,6 +51,7 @@ const historyOperations = {
     id: "ndjsonAsset",
     method: "GET",
     path: `${CONVERSATION}/assets/{asset}`,
+    scope: "read",
     tag: "ndjson",
     summary: "The content of one asset",
     answer: { status: 200, description: "The bytes", mime: "application/octet-stream" },
@@ -57,11 +61,11 @@ const historyOperations = {
 
 /** The messages of conversations and the assets of their runs. */
 export function mountHistory(mount: Mount, services: NdjsonServices): void {
-  const { catalog, conversations, engine } = services;
+  const { catalog, conversations } = services;
 
-  mount(historyOperations.conversation, async ({ c, query, param }) => {
+  mount(historyOperations.conversation, async ({ engine, c, query, param }) => {
     const tenant = c.get("tenant");
-    const row = await readRow(services, tenant, param("id"));
+    const row = await readRow({ ...services, engine }, tenant, param("id"));
     const page = { after: query.cursor, limit: query.limit + 1 };
     const found = await conversations.with(tenant, row, (conversation) =>
       conversations.readMessages(tenant, conversation, page),
@@ -73,16 +77,16 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
     });
   });
 
-  mount(historyOperations.deleteConversation, async ({ c, param }) => {
-    const row = await readRow(services, c.get("tenant"), param("id"));
+  mount(historyOperations.deleteConversation, async ({ engine, c, param }) => {
+    const row = await readRow({ ...services, engine }, c.get("tenant"), param("id"));
     await engine.remove(row.id);
     await conversations.forget(c.get("tenant"), row.id);
     return c.body(null, 204);
   });
 
-  mount(historyOperations.assets, async ({ c, query, param }) => {
+  mount(historyOperations.assets, async ({ engine, c, query, param }) => {
     const tenant = c.get("tenant");
-    const row = await readRow(services, tenant, param("id"));
+    const row = await readRow({ ...services, engine }, tenant, param("id"));
     const found = await conversations.with(tenant, row, ({ id: parent }) =>
       catalog.list(tenant, {
         kind: KIND.asset,
@@ -96,9 +100,9 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
     return c.json({ conversation: row.id, assets, ...next(found, query) });
   });
 
-  mount(historyOperations.asset, async ({ c, param }) => {
+  mount(historyOperations.asset, async ({ engine, c, param }) => {
     const tenant = c.get("tenant");
-    const row = await readRow(services, tenant, param("id"));
+    const row = await readRow({ ...services, engine }, tenant, param("id"));
     const found = await conversations.with(tenant, row, () =>
       catalog.find(tenant, KIND.asset, param("asset")),
     );

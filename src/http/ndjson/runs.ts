@@ -38,6 +38,7 @@ const runOperations = {
     id: "ndjsonStream",
     method: "POST",
     path: STREAM,
+    scope: "control",
     tag: "ndjson",
     summary: "Runs one turn and streams it, one JSON object per line",
     headers: idempotency,
@@ -49,6 +50,7 @@ const runOperations = {
     id: "ndjsonChat",
     method: "POST",
     path: CHAT,
+    scope: "control",
     tag: "ndjson",
     summary: "Starts one turn and returns the address of its events for a browser",
     headers: idempotency,
@@ -60,6 +62,7 @@ const runOperations = {
     id: "ndjsonChatStream",
     method: "GET",
     path: CHAT_STREAM,
+    scope: "read",
     tag: "ndjson",
     summary: "A turn as server-sent events: step, then result or error, then done",
     query: ChatStreamQuery,
@@ -70,10 +73,10 @@ const runOperations = {
 } as const;
 
 export function mountRuns(mount: Mount, services: NdjsonServices): void {
-  const { engine, streams, readers, conversations, settings, tickets } = services;
+  const { streams, readers, conversations, settings, tickets } = services;
 
-  mount(runOperations.stream, async ({ c, body }) => {
-    const run = await dispatch(services, c, body);
+  mount(runOperations.stream, async ({ engine, c, body }) => {
+    const run = await dispatch({ ...services, engine }, c, body);
     const { conversation, turn, after, row, cancelOnDisconnect } = run;
     // A stream of lines cannot be resumed, so a client that leaves it leaves the run.
     const enter = (): Leave => readers.enter(conversation, turn, { graceMs: 0 });
@@ -89,10 +92,10 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
     });
   });
 
-  mount(runOperations.chat, async ({ c, body }) => {
-    const run = await dispatch(services, c, body);
+  mount(runOperations.chat, async ({ engine, c, body }) => {
+    const run = await dispatch({ ...services, engine }, c, body);
     const { conversation, turn, cancelOnDisconnect, upload } = run;
-    const ticket = tickets.issue({ conversation, turn });
+    const ticket = tickets.issue({ conversation, turn }, c.get("access"));
     const query = new URLSearchParams({
       conversation,
       turn,
@@ -103,7 +106,7 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
     return c.json(answer, 200, toHeaders(run));
   });
 
-  mount(runOperations.chatStream, async ({ c, query }) => {
+  mount(runOperations.chatStream, async ({ engine, c, query }) => {
     const { conversation, turn } = query;
     const { row, until } = await readSession(engine, conversation);
     const dispatched = (await conversations.findTurn(c.get("tenant"), turn))?.body;

@@ -3,7 +3,6 @@ import { PermissionReply, QuestionReply, ToolReply } from "../../contract/index.
 import { universal } from "../../dialects/universal/index.ts";
 import type { AppEnv } from "../context.ts";
 import { defineOperation, done, IDEMPOTENCY, idempotencyKeyOf, type Mount } from "../operation.ts";
-import type { Services } from "../services.ts";
 
 /** Recorded with every answer that came through this dialect. */
 const by = universal.id;
@@ -13,6 +12,7 @@ export const actionOperations = {
     id: "replyPermission",
     method: "POST",
     path: "/v1/sessions/{id}/permissions/{pid}/reply",
+    scope: "answer",
     tag: "answers",
     summary: "Grants or denies a permission request of the agent",
     body: { kind: "json", schema: PermissionReply },
@@ -30,6 +30,7 @@ export const actionOperations = {
     id: "replyQuestion",
     method: "POST",
     path: "/v1/sessions/{id}/questions/{qid}/reply",
+    scope: "answer",
     tag: "answers",
     summary: "Answers a question of the agent",
     body: { kind: "json", schema: QuestionReply },
@@ -47,6 +48,7 @@ export const actionOperations = {
     id: "rejectQuestion",
     method: "POST",
     path: "/v1/sessions/{id}/questions/{qid}/reject",
+    scope: "answer",
     tag: "answers",
     summary: "Refuses to answer a question of the agent",
     headers: IDEMPOTENCY,
@@ -57,6 +59,7 @@ export const actionOperations = {
     id: "replyTool",
     method: "POST",
     path: "/v1/sessions/{id}/tools/{rid}/reply",
+    scope: "answer",
     tag: "answers",
     summary: "Gives the result of a tool that the application ran (extension)",
     body: { kind: "json", schema: ToolReply },
@@ -74,23 +77,23 @@ export const actionOperations = {
 } as const;
 
 /** Answers to the requests of an agent: permissions, questions, and tools that the application runs. */
-export function mountActions(mount: Mount, { engine }: Services): void {
-  mount(actionOperations.replyPermission, async ({ c, body, param }) => {
+export function mountActions(mount: Mount): void {
+  mount(actionOperations.replyPermission, async ({ engine, c, body, param }) => {
     await engine.resolvePermission(param("id"), param("pid"), { ...body, by }, keyOf(c));
     return c.body(null, 204);
   });
 
-  mount(actionOperations.replyQuestion, async ({ c, body, param }) => {
+  mount(actionOperations.replyQuestion, async ({ engine, c, body, param }) => {
     await engine.resolveQuestion(param("id"), param("qid"), { ...body, by }, keyOf(c));
     return c.body(null, 204);
   });
 
-  mount(actionOperations.rejectQuestion, async ({ c, param }) => {
+  mount(actionOperations.rejectQuestion, async ({ engine, c, param }) => {
     await engine.resolveQuestion(param("id"), param("qid"), { rejected: true, by }, keyOf(c));
     return c.body(null, 204);
   });
 
-  mount(actionOperations.replyTool, async ({ c, body, param }) => {
+  mount(actionOperations.replyTool, async ({ engine, c, body, param }) => {
     await engine.resolveTool(param("id"), param("rid"), { ...body, by }, keyOf(c));
     return c.body(null, 204);
   });

@@ -17,6 +17,7 @@ export const fsOperations = {
     id: "listEntries",
     method: "GET",
     path: "/v1/fs/entries",
+    scope: "read",
     tag: "fs",
     summary: "The entries of a folder in the sandbox",
     query: FolderQuery,
@@ -27,6 +28,7 @@ export const fsOperations = {
     id: "readFile",
     method: "GET",
     path: "/v1/fs/file",
+    scope: "read",
     tag: "fs",
     summary: "A file's bytes",
     query: PathQuery,
@@ -37,6 +39,7 @@ export const fsOperations = {
     id: "writeFile",
     method: "PUT",
     path: "/v1/fs/file",
+    scope: "control",
     tag: "fs",
     summary: "Writes a file and creates its parent folders",
     query: PathQuery,
@@ -48,6 +51,7 @@ export const fsOperations = {
     id: "deleteEntry",
     method: "DELETE",
     path: "/v1/fs/entry",
+    scope: "control",
     tag: "fs",
     summary: "Removes a file, or a folder with its contents",
     query: z.object({ ...PathQuery.shape, recursive: flag().optional() }),
@@ -58,6 +62,7 @@ export const fsOperations = {
     id: "makeFolder",
     method: "POST",
     path: "/v1/fs/mkdir",
+    scope: "control",
     tag: "fs",
     summary: "Creates a folder and its parents",
     query: PathQuery,
@@ -68,6 +73,7 @@ export const fsOperations = {
     id: "moveFile",
     method: "POST",
     path: "/v1/fs/move",
+    scope: "control",
     tag: "fs",
     summary: "Moves or renames",
     query: z.object({ session: inSession }),
@@ -79,6 +85,7 @@ export const fsOperations = {
     id: "statFile",
     method: "GET",
     path: "/v1/fs/stat",
+    scope: "read",
     tag: "fs",
     summary: "What a path is",
     query: PathQuery,
@@ -89,6 +96,7 @@ export const fsOperations = {
     id: "uploadBatch",
     method: "POST",
     path: "/v1/fs/upload-batch",
+    scope: "control",
     tag: "fs",
     summary: "Unpacks a tar archive into a folder; refused as a whole if any entry would leave it",
     query: FolderQuery,
@@ -99,18 +107,18 @@ export const fsOperations = {
 } as const;
 
 /** The files of a session's sandbox. The sandbox itself confines paths. */
-export function mountFiles(mount: Mount, { engine, limits, uploads }: Services): void {
-  mount(fsOperations.listEntries, async ({ c, query: { session, path } }) => {
+export function mountFiles(mount: Mount, { limits, uploads }: Services): void {
+  mount(fsOperations.listEntries, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     return c.json(await files.list(path));
   });
 
-  mount(fsOperations.statFile, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.statFile, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     return c.json(await files.stat(path));
   });
 
-  mount(fsOperations.readFile, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.readFile, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     const { size, content } = await files.open(path);
     return c.body(Readable.toWeb(content) as ReadableStream<Uint8Array>, 200, {
@@ -122,7 +130,7 @@ export function mountFiles(mount: Mount, { engine, limits, uploads }: Services):
     });
   });
 
-  mount(fsOperations.writeFile, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.writeFile, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     return uploads.with(streamBody(c, limits.file), async (upload) => {
       await files.write(path, createReadStream(upload.path));
@@ -130,25 +138,25 @@ export function mountFiles(mount: Mount, { engine, limits, uploads }: Services):
     });
   });
 
-  mount(fsOperations.deleteEntry, async ({ c, query: { session, path, recursive } }) => {
+  mount(fsOperations.deleteEntry, async ({ engine, c, query: { session, path, recursive } }) => {
     const files = await engine.files(session);
     await files.remove(path, { recursive: recursive ?? false });
     return c.json({ path });
   });
 
-  mount(fsOperations.makeFolder, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.makeFolder, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     await files.mkdir(path);
     return c.json({ path });
   });
 
-  mount(fsOperations.moveFile, async ({ c, query: { session }, body: { from, to, overwrite } }) => {
+  mount(fsOperations.moveFile, async ({ engine, c, query: { session }, body: { from, to, overwrite } }) => {
     const files = await engine.files(session);
     await files.move(from, to, { overwrite: overwrite ?? false });
     return c.json({ from, to });
   });
 
-  mount(fsOperations.uploadBatch, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.uploadBatch, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     const root = path.replace(/\/+$/, "") || "/";
     const paths: string[] = [];

@@ -22,6 +22,7 @@ export const messageOperations = {
     id: "sendMessage",
     method: "POST",
     path: "/v1/sessions/{id}/messages",
+    scope: "control",
     tag: "messages",
     summary: "Sends a message; it waits in order while a turn runs",
     headers: IDEMPOTENCY,
@@ -33,6 +34,7 @@ export const messageOperations = {
     id: "streamMessage",
     method: "POST",
     path: "/v1/sessions/{id}/messages/stream",
+    scope: "control",
     tag: "messages",
     summary: "Sends a message and streams the events of its turn",
     query: ViewQuery,
@@ -43,13 +45,13 @@ export const messageOperations = {
   }),
 } as const;
 
-export function mountMessages(mount: Mount, { engine, streams }: Services): void {
-  mount(messageOperations.sendMessage, async ({ c, body, param }) => {
+export function mountMessages(mount: Mount, { streams }: Services): void {
+  mount(messageOperations.sendMessage, async ({ engine, c, body, param }) => {
     const { turnId } = await engine.send(param("id"), toInput(c, body));
     return c.body(null, 204, toTurnHeader(turnId));
   });
 
-  mount(messageOperations.streamMessage, async ({ c, body, query, param }) => {
+  mount(messageOperations.streamMessage, async ({ engine, c, body, query, param }) => {
     const session = param("id");
     const { turnId, after } = await engine.send(session, toInput(c, body));
     const { row, until } = await readSession(engine, session);

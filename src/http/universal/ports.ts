@@ -6,6 +6,7 @@ import type { z } from "zod";
 import { SluiceError } from "../../contract/index.ts";
 import { parseWith, whole } from "../../dialects/universal/index.ts";
 import type { AppEnv } from "../context.ts";
+import { mountRoute } from "../operation.ts";
 import type { Services } from "../services.ts";
 
 export const PortNumber: z.ZodType<number> = whole(1, 65_535);
@@ -36,9 +37,10 @@ const SANDBOXED = "sandbox allow-scripts allow-forms allow-popups allow-modals a
  * `/v1/sessions/{id}/ports/{port}/…`: a program that listens inside the sandbox, behind the server's token.
  * It takes any method and any path, so it is no operation.
  */
-export function mountPorts(app: Hono<AppEnv>, { engine }: Services): void {
-  app.all("/v1/sessions/:id/ports/:port/*", async (c) => {
-    const { id } = c.req.param();
+export function mountPorts(app: Hono<AppEnv>, services: Services): void {
+  const row = { method: "ALL", path: "/v1/sessions/:id/ports/:port/*", scope: "control" } as const;
+  mountRoute(app, services, row, async (c, engine) => {
+    const id = c.req.param("id") ?? "";
     const port = parseWith(PortNumber, c.req.param("port"), "path");
     const target = await engine.host(id, port);
     const answer = await pass(c, target).catch((error: unknown) => {

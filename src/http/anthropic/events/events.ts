@@ -14,6 +14,7 @@ import { digestOf } from "../../digest.ts";
 import { readSession, readStateAt } from "../../stream/cursor.ts";
 import * as params from "../query.ts";
 import { isResend } from "../idempotency.ts";
+import { demandScope } from "../../access/demand.ts";
 import type { AnthropicServices, Route } from "../route.ts";
 import { readOpenRecord, readRecord, type SessionRecord } from "../sessions/record.ts";
 import { queueWork } from "../work/queue.ts";
@@ -31,34 +32,57 @@ const ListEvents = z.object({
 const StreamEvents = z.object({ event_deltas: params.listOf(z.enum(DELTA_TYPES)) });
 type StreamEvents = z.infer<typeof StreamEvents>;
 
+/** The events that answer a request of the agent. */
+const ANSWERS: ReadonlySet<string> = new Set([
+  "user.tool_confirmation",
+  "user.custom_tool_result",
+  "user.tool_result",
+]);
+
 export function mountEvents(route: Route, services: AnthropicServices): void {
   const { engine } = services;
 
-  route("POST", "/sessions/:id/events", { body: SendEvents }, async ({ c, tenant, body, param }) => {
-    const record = await readOpenRecord(services, tenant, param("id"));
-    const request = { digest: digestOf(tenant, body), resent: isResend(c) };
-    const data = await send(services, tenant, { record, events: body.events, request });
-    const { environment_id: environment, config } = record.body;
-    if (record.document && config.type === "self_hosted")
-      await queueWork(services, tenant, { session: record.session, environment });
-    return { data };
-  });
+  route(
+    "POST",
+    "/sessions/:id/events",
+    { scope: "answer", body: SendEvents },
+    async ({ c, tenant, body, param }) => {
+      // Messages and interrupts demand more than the scope of the route.
+      if (body.events.some(({ type }) => !ANSWERS.has(type))) demandScope(c, "control");
+      const record = await readOpenRecord(services, tenant, param("id"));
+      const request = { digest: digestOf(tenant, body), resent: isResend(c) };
+      const data = await send(services, tenant, { record, events: body.events, request });
+      const { environment_id: environment, config } = record.body;
+      if (record.document && config.type === "self_hosted")
+        await queueWork(services, tenant, { session: record.session, environment });
+      return { data };
+    },
+  );
 
-  route("GET", "/sessions/:id/events", { query: ListEvents }, async ({ tenant, query, param }) => {
-    const { session } = await readRecord(services, tenant, param("id"));
-    const page = await readEventPage(engine, session, {
-      list: `events ${session}`,
-      order: query.order ?? "asc",
-      limit: query.limit,
-      page: query.page,
-      types: query.types && new Set(query.types),
-      created: params.toTimeRange(query),
-    });
-    return toPageResponse(page);
-  });
+  route(
+    "GET",
+    "/sessions/:id/events",
+    { scope: "read", query: ListEvents },
+    async ({ tenant, query, param }) => {
+      const { session } = await readRecord(services, tenant, param("id"));
+      const page = await readEventPage(engine, session, {
+        list: `events ${session}`,
+        order: query.order ?? "asc",
+        limit: query.limit,
+        page: query.page,
+        types: query.types && new Set(query.types),
+        created: params.toTimeRange(query),
+      });
+      return toPageResponse(page);
+    },
+  );
 
-  route("GET", "/sessions/:id/events/stream", { query: StreamEvents }, async ({ c, tenant, query, param }) =>
-    stream(services, { c, record: await readRecord(services, tenant, param("id")), query }),
+  route(
+    "GET",
+    "/sessions/:id/events/stream",
+    { scope: "read", query: StreamEvents },
+    async ({ c, tenant, query, param }) =>
+      stream(services, { c, record: await readRecord(services, tenant, param("id")), query }),
   );
 }
 
@@ -116,18 +140,23 @@ export function mountThreads(route: Route, services: AnthropicServices): void {
     throw new SluiceError("not_found", `There is no thread ${param("thread")} in this session.`);
   };
 
-  route("GET", "/sessions/:id/threads", { query: ListThreads }, async ({ tenant, query, param }) => {
-    const { body, info } = await readRecord(services, tenant, param("id"));
-    const isShown = query.statuses === undefined || query.statuses.includes(toStatus(info));
-    return { data: isShown ? [toThread(body, info)] : [], next_page: null };
-  });
+  route(
+    "GET",
+    "/sessions/:id/threads",
+    { scope: "read", query: ListThreads },
+    async ({ tenant, query, param }) => {
+      const { body, info } = await readRecord(services, tenant, param("id"));
+      const isShown = query.statuses === undefined || query.statuses.includes(toStatus(info));
+      return { data: isShown ? [toThread(body, info)] : [], next_page: null };
+    },
+  );
 
-  route("GET", "/sessions/:id/threads/:thread", {}, async ({ tenant, param }) => {
+  route("GET", "/sessions/:id/threads/:thread", { scope: "read" }, async ({ tenant, param }) => {
     const { body, info } = await read(tenant, param);
     return toThread(body, info);
   });
 
-  route("POST", "/sessions/:id/threads/:thread/archive", {}, async ({ tenant, param }) => {
+  route("POST", "/sessions/:id/threads/:thread/archive", { scope: "control" }, async ({ tenant, param }) => {
     await read(tenant, param);
     throw refuse("The primary thread cannot be archived; archive its session.");
   });
@@ -135,7 +164,7 @@ export function mountThreads(route: Route, services: AnthropicServices): void {
   route(
     "GET",
     "/sessions/:id/threads/:thread/events",
-    { query: ListThreadEvents },
+    { scope: "read", query: ListThreadEvents },
     async ({ tenant, query, param }) => {
       const { session } = await read(tenant, param);
       const request = { list: `thread ${session}`, order: "asc", ...query } as const;
@@ -146,7 +175,7 @@ export function mountThreads(route: Route, services: AnthropicServices): void {
   route(
     "GET",
     "/sessions/:id/threads/:thread/stream",
-    { query: StreamEvents },
+    { scope: "read", query: StreamEvents },
     async ({ c, tenant, query, param }) => stream(services, { c, record: await read(tenant, param), query }),
   );
 }

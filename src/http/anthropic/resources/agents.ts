@@ -39,7 +39,7 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
   const { catalog, collections } = services;
   const { agents, agentVersions: versions } = collections;
 
-  route("POST", "/agents", { body: CreateAgent }, (call) => {
+  route("POST", "/agents", { scope: "control", body: CreateAgent }, (call) => {
     const { tenant, body: input } = call;
     const create = async (labels: Labels): Promise<Agent> => {
       const body = createAgentBody(input);
@@ -55,17 +55,20 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
     return createOnce(services, call, { collection: agents, input, create, toAnswer: toAgent });
   });
 
-  route("GET", "/agents", { query: ListAgents }, async ({ tenant, query }) => {
+  route("GET", "/agents", { scope: "read", query: ListAgents }, async ({ tenant, query }) => {
     const filter = { archived: query.include_archived, created: params.toTimeRange(query) };
     return toList(await agents.page(tenant, query, filter), toAgent);
   });
 
-  route("GET", "/agents/:id", { query: z.object({ version: Version }) }, ({ tenant, query, param }) =>
-    readAgent(collections, tenant, { id: param("id"), version: query.version }),
+  route(
+    "GET",
+    "/agents/:id",
+    { scope: "read", query: z.object({ version: Version }) },
+    ({ tenant, query, param }) => readAgent(collections, tenant, { id: param("id"), version: query.version }),
   );
 
   // An update creates a version. Without `createOnce`, a resend would be refused, as the version is no longer the same.
-  route("POST", "/agents/:id", { body: UpdateAgent }, (call) => {
+  route("POST", "/agents/:id", { scope: "control", body: UpdateAgent }, (call) => {
     const { tenant, body: input, param } = call;
     const id = param("id");
     const create = async (labels: Labels): Promise<Agent> => {
@@ -82,7 +85,7 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
     return createOnce(services, call, { collection: versions, input, create, toAnswer });
   });
 
-  route("POST", "/agents/:id/archive", {}, async ({ tenant, param }) => {
+  route("POST", "/agents/:id/archive", { scope: "control" }, async ({ tenant, param }) => {
     const archived = await agents.update(tenant, param("id"), ({ body }) => {
       if (body.archived_at !== null) return undefined;
       return { replace: { body: { ...body, archived_at: toTimestamp(Date.now()) }, archived: true } };
@@ -90,11 +93,16 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
     return toAgent(archived);
   });
 
-  route("GET", "/agents/:id/versions", { query: ListVersions }, async ({ tenant, query, param }) => {
-    const agent = await agents.get(tenant, param("id"));
-    const page = await versions.page(tenant, query, { parent: agent.id });
-    return toList(page, (version) => toAgentOf(agent, version));
-  });
+  route(
+    "GET",
+    "/agents/:id/versions",
+    { scope: "read", query: ListVersions },
+    async ({ tenant, query, param }) => {
+      const agent = await agents.get(tenant, param("id"));
+      const page = await versions.page(tenant, query, { parent: agent.id });
+      return toList(page, (version) => toAgentOf(agent, version));
+    },
+  );
 }
 
 /** The current agent, or one of its versions. */

@@ -32,7 +32,7 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
   const { environments } = collections;
   const { kind } = environments;
 
-  route("POST", "/environments", { body: CreateEnvironment }, (call) => {
+  route("POST", "/environments", { scope: "control", body: CreateEnvironment }, (call) => {
     const { tenant, body: input } = call;
     const create = async (labels: Labels): Promise<Environment> => {
       const body = createEnvironmentBody(input);
@@ -46,24 +46,29 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
     return createOnce(services, call, { collection: environments, input, create, toAnswer: toEnvironment });
   });
 
-  route("GET", "/environments", { query: ListEnvironments }, async ({ tenant, query }) =>
+  route("GET", "/environments", { scope: "read", query: ListEnvironments }, async ({ tenant, query }) =>
     toList(await environments.page(tenant, query, { archived: query.include_archived }), toEnvironment),
   );
 
-  route("GET", "/environments/:id", {}, async ({ tenant, param }) =>
+  route("GET", "/environments/:id", { scope: "read" }, async ({ tenant, param }) =>
     toEnvironment(await environments.get(tenant, param("id"))),
   );
 
-  route("POST", "/environments/:id", { body: UpdateEnvironment }, async ({ tenant, body: given, param }) => {
-    const updated = await environments.update(tenant, param("id"), ({ body: stored }) => {
-      const body = updateEnvironmentBody(stored, given);
-      if (given.config) assertHosts(tenant, body);
-      return { replace: { body, uniqueKey: body.name } };
-    });
-    return toEnvironment(updated);
-  });
+  route(
+    "POST",
+    "/environments/:id",
+    { scope: "control", body: UpdateEnvironment },
+    async ({ tenant, body: given, param }) => {
+      const updated = await environments.update(tenant, param("id"), ({ body: stored }) => {
+        const body = updateEnvironmentBody(stored, given);
+        if (given.config) assertHosts(tenant, body);
+        return { replace: { body, uniqueKey: body.name } };
+      });
+      return toEnvironment(updated);
+    },
+  );
 
-  route("POST", "/environments/:id/archive", {}, async ({ tenant, param }) => {
+  route("POST", "/environments/:id/archive", { scope: "control" }, async ({ tenant, param }) => {
     const archived = await environments.update(tenant, param("id"), ({ body }) => {
       if (body.archived_at !== null) return undefined;
       const archived_at = toTimestamp(Date.now());
@@ -72,7 +77,7 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
     return toEnvironment(archived);
   });
 
-  route("DELETE", "/environments/:id", {}, ({ c, tenant, param }) =>
+  route("DELETE", "/environments/:id", { scope: "control" }, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "environment_deleted" }, async () => {
       const { id } = await environments.get(tenant, param("id"));
       const session = await findSessionIn(services, tenant, id);

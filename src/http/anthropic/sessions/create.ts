@@ -34,7 +34,7 @@ export function createSession(
     const document = { body: { ...body, making: true }, labels: { ...references, ...labels } };
     await catalog.write(tenant, [{ op: "create", kind: collections.sessions.kind, id, ...document }]);
     return orDiscard(services, tenant, id, async () => {
-      await engine.create(id, spec);
+      await engine.create(id, spec, { tenant });
       return complete(services, tenant, { id, input });
     });
   };

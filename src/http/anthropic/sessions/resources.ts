@@ -24,7 +24,7 @@ const UpdateResource = z.object({ authorization_token: z.string().min(1) });
 export function mountSessionResources(route: Route, services: AnthropicServices): void {
   const { engine, collections } = services;
 
-  route("POST", "/sessions/:id/resources", { body: FileResourceParams }, (call) => {
+  route("POST", "/sessions/:id/resources", { scope: "control", body: FileResourceParams }, (call) => {
     const { tenant, body: input, param } = call;
     const create = async (labels: Labels): Promise<SessionResource> => {
       const { session } = await readOpenRecord(services, tenant, param("id"));
@@ -40,23 +40,28 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
     return createOnce(services, call, { collection: collections.files, input, create, toAnswer });
   });
 
-  route("GET", "/sessions/:id/resources", { query: ListResources }, async ({ tenant, query, param }) => {
-    const { session, body } = await readRecord(services, tenant, param("id"));
-    const placed = body.resources.map((resource, at) => ({ resource, at }));
-    const page = await readPage(
-      { list: `resources ${session}`, order: "asc", ...query },
-      async ({ order, after, limit }) => {
-        const inOrder = order === "asc" ? placed : placed.toReversed();
-        const isAfterCursor = (at: number): boolean =>
-          after === undefined || (order === "asc" ? at > after : at < after);
-        return inOrder.filter(({ at }) => isAfterCursor(at)).slice(0, limit);
-      },
-      ({ at }) => at,
-    );
-    return { data: page.items.map(({ resource }) => resource), next_page: page.next_page };
-  });
+  route(
+    "GET",
+    "/sessions/:id/resources",
+    { scope: "read", query: ListResources },
+    async ({ tenant, query, param }) => {
+      const { session, body } = await readRecord(services, tenant, param("id"));
+      const placed = body.resources.map((resource, at) => ({ resource, at }));
+      const page = await readPage(
+        { list: `resources ${session}`, order: "asc", ...query },
+        async ({ order, after, limit }) => {
+          const inOrder = order === "asc" ? placed : placed.toReversed();
+          const isAfterCursor = (at: number): boolean =>
+            after === undefined || (order === "asc" ? at > after : at < after);
+          return inOrder.filter(({ at }) => isAfterCursor(at)).slice(0, limit);
+        },
+        ({ at }) => at,
+      );
+      return { data: page.items.map(({ resource }) => resource), next_page: page.next_page };
+    },
+  );
 
-  route("GET", "/sessions/:id/resources/:resource", {}, async ({ tenant, param }) => {
+  route("GET", "/sessions/:id/resources/:resource", { scope: "read" }, async ({ tenant, param }) => {
     const { body } = await readRecord(services, tenant, param("id"));
     return find(body.resources, param("resource"));
   });
@@ -64,7 +69,7 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
   route(
     "POST",
     "/sessions/:id/resources/:resource",
-    { body: UpdateResource },
+    { scope: "control", body: UpdateResource },
     async ({ tenant, body: given, param }) => {
       const { session, body } = await readOpenRecord(services, tenant, param("id"));
       const resource = find(body.resources, param("resource"));
@@ -79,7 +84,7 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
     },
   );
 
-  route("DELETE", "/sessions/:id/resources/:resource", {}, ({ c, tenant, param }) =>
+  route("DELETE", "/sessions/:id/resources/:resource", { scope: "control" }, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("resource"), type: "session_resource_deleted" }, async () => {
       const { session, body } = await readOpenRecord(services, tenant, param("id"));
       const resource = find(body.resources, param("resource"));

@@ -49,11 +49,11 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
   const { engine, locks, collections } = services;
   const { sessions } = collections;
 
-  route("POST", "/sessions", { body: CreateSession }, async (call) =>
+  route("POST", "/sessions", { scope: "control", body: CreateSession }, async (call) =>
     toWire(await createSession(services, call)),
   );
 
-  route("GET", "/sessions", { query: ListSessions }, async ({ tenant, query }) => {
+  route("GET", "/sessions", { scope: "read", query: ListSessions }, async ({ tenant, query }) => {
     const { order = "desc", limit, page, statuses } = query;
     const matchesNone = query.deployment_id !== undefined || query.memory_store_id !== undefined;
     const labels = {
@@ -82,26 +82,30 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
     return { data: items.map(toWire), next_page, prev_page };
   });
 
-  route("GET", "/sessions/:id", {}, async ({ tenant, param }) =>
+  route("GET", "/sessions/:id", { scope: "read" }, async ({ tenant, param }) =>
     toWire(await readRecord(services, tenant, param("id"))),
   );
 
-  route("POST", "/sessions/:id", { body: UpdateSession }, async ({ tenant, body: given, param }) =>
-    // Locked: a patch applies to the result of the one before.
-    locks.run(`update ${param("id")}`, async () => {
-      const record = await readOpenRecord(services, tenant, param("id"));
-      return toWire(await updateSession(services, tenant, { record, given }));
-    }),
+  route(
+    "POST",
+    "/sessions/:id",
+    { scope: "control", body: UpdateSession },
+    async ({ tenant, body: given, param }) =>
+      // Locked: a patch applies to the result of the one before.
+      locks.run(`update ${param("id")}`, async () => {
+        const record = await readOpenRecord(services, tenant, param("id"));
+        return toWire(await updateSession(services, tenant, { record, given }));
+      }),
   );
 
-  route("POST", "/sessions/:id/archive", {}, async ({ tenant, param }) =>
+  route("POST", "/sessions/:id/archive", { scope: "control" }, async ({ tenant, param }) =>
     locks.run(`update ${param("id")}`, async () => {
       const record = await readRecord(services, tenant, param("id"));
       return toWire(record.document?.archived ? record : await archiveSession(services, tenant, record));
     }),
   );
 
-  route("DELETE", "/sessions/:id", {}, async ({ c, tenant, param }) =>
+  route("DELETE", "/sessions/:id", { scope: "control" }, async ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "session_deleted" }, async () => {
       const record = await readRecord(services, tenant, param("id"));
       assertNotRunning(record, "deleted");

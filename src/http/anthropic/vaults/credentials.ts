@@ -49,7 +49,7 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
     throw new SluiceError("not_found", `There is no credential ${id} in the vault ${vault}.`);
   };
 
-  route("POST", path, { body: CreateCredential }, (call) => {
+  route("POST", path, { scope: "admin", body: CreateCredential }, (call) => {
     const { tenant, body: input, param } = call;
     const create = async (labels: Labels): Promise<Credential> => {
       const vault = await vaults.get(tenant, param("vault"));
@@ -68,28 +68,33 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
     return createOnce(services, call, { collection: credentials, input, create, toAnswer: toCredential });
   });
 
-  route("GET", path, { query: ListCredentials }, async ({ tenant, query, param }) => {
+  route("GET", path, { scope: "read", query: ListCredentials }, async ({ tenant, query, param }) => {
     const { id } = await vaults.get(tenant, param("vault"));
     const filter = { parent: id, archived: query.include_archived };
     return toList(await credentials.page(tenant, query, filter), toCredential);
   });
 
-  route("GET", `${path}/:id`, {}, async ({ tenant, param }) =>
+  route("GET", `${path}/:id`, { scope: "read" }, async ({ tenant, param }) =>
     toCredential(await get(tenant, param("vault"), param("id"))),
   );
 
-  route("POST", `${path}/:id`, { body: UpdateCredential }, async ({ tenant, body: given, param }) => {
-    const { id } = await get(tenant, param("vault"), param("id"));
-    const updated = await credentials.update(tenant, id, async ({ body: stored }) => {
-      const before = await openCredential(catalog, tenant, id);
-      const { body, secrets } = updateCredential(stored, before, given, Date.now());
-      assertReachable.credential(tenant, body.auth);
-      return { replace: { body, secret: JSON.stringify(secrets) } };
-    });
-    return toCredential(updated);
-  });
+  route(
+    "POST",
+    `${path}/:id`,
+    { scope: "admin", body: UpdateCredential },
+    async ({ tenant, body: given, param }) => {
+      const { id } = await get(tenant, param("vault"), param("id"));
+      const updated = await credentials.update(tenant, id, async ({ body: stored }) => {
+        const before = await openCredential(catalog, tenant, id);
+        const { body, secrets } = updateCredential(stored, before, given, Date.now());
+        assertReachable.credential(tenant, body.auth);
+        return { replace: { body, secret: JSON.stringify(secrets) } };
+      });
+      return toCredential(updated);
+    },
+  );
 
-  route("POST", `${path}/:id/archive`, {}, async ({ tenant, param }) => {
+  route("POST", `${path}/:id/archive`, { scope: "admin" }, async ({ tenant, param }) => {
     const { id } = await get(tenant, param("vault"), param("id"));
     const archived = await credentials.update(tenant, id, ({ body }) => {
       if (body.archived_at !== null) return undefined;
@@ -99,14 +104,14 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
     return toCredential(archived);
   });
 
-  route("DELETE", `${path}/:id`, {}, ({ c, tenant, param }) =>
+  route("DELETE", `${path}/:id`, { scope: "admin" }, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "vault_credential_deleted" }, async () => {
       const { id } = await get(tenant, param("vault"), param("id"));
       await catalog.write(tenant, [{ op: "remove", kind, id }]);
     }),
   );
 
-  route("POST", `${path}/:id/mcp_oauth_validate`, {}, async ({ tenant, param, c }) => {
+  route("POST", `${path}/:id/mcp_oauth_validate`, { scope: "admin" }, async ({ tenant, param, c }) => {
     const found = await get(tenant, param("vault"), param("id"));
     const { id, body } = found;
     if (body.auth.type !== "mcp_oauth")

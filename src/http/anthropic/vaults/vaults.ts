@@ -25,7 +25,7 @@ export function mountVaults(route: Route, services: AnthropicServices): void {
   const { vaults, credentials } = collections;
   const { kind } = vaults;
 
-  route("POST", "/vaults", { body: CreateVault }, (call) => {
+  route("POST", "/vaults", { scope: "admin", body: CreateVault }, (call) => {
     const { tenant, body: input } = call;
     const create = async (labels: Labels): Promise<Vault> => {
       const body = createVaultBody(input);
@@ -37,23 +37,28 @@ export function mountVaults(route: Route, services: AnthropicServices): void {
     return createOnce(services, call, { collection: vaults, input, create, toAnswer: toVault });
   });
 
-  route("GET", "/vaults", { query: ListVaults }, async ({ tenant, query }) =>
+  route("GET", "/vaults", { scope: "read", query: ListVaults }, async ({ tenant, query }) =>
     toList(await vaults.page(tenant, query, { archived: query.include_archived }), toVault),
   );
 
-  route("GET", "/vaults/:id", {}, async ({ tenant, param }) =>
+  route("GET", "/vaults/:id", { scope: "read" }, async ({ tenant, param }) =>
     toVault(await vaults.get(tenant, param("id"))),
   );
 
-  route("POST", "/vaults/:id", { body: UpdateVault }, async ({ tenant, body: given, param }) => {
-    const updated = await vaults.update(tenant, param("id"), ({ body }) => ({
-      replace: { body: updateVaultBody(body, given) },
-    }));
-    return toVault(updated);
-  });
+  route(
+    "POST",
+    "/vaults/:id",
+    { scope: "admin", body: UpdateVault },
+    async ({ tenant, body: given, param }) => {
+      const updated = await vaults.update(tenant, param("id"), ({ body }) => ({
+        replace: { body: updateVaultBody(body, given) },
+      }));
+      return toVault(updated);
+    },
+  );
 
   // A vault's credentials are archived with it, and their secrets are removed.
-  route("POST", "/vaults/:id/archive", {}, async ({ tenant, param }) => {
+  route("POST", "/vaults/:id/archive", { scope: "admin" }, async ({ tenant, param }) => {
     const archived = await vaults.update(tenant, param("id"), async ({ id, body }) => {
       if (body.archived_at !== null) return undefined;
       const archived_at = toTimestamp(Date.now());
@@ -64,7 +69,7 @@ export function mountVaults(route: Route, services: AnthropicServices): void {
     return toVault(archived);
   });
 
-  route("DELETE", "/vaults/:id", {}, ({ c, tenant, param }) =>
+  route("DELETE", "/vaults/:id", { scope: "admin" }, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "vault_deleted" }, async () => {
       const { id } = await vaults.get(tenant, param("id"));
       await catalog.write(tenant, [{ op: "remove", kind, id, children: true }]);

@@ -43,19 +43,24 @@ export function mountWork(route: Route, services: AnthropicServices): void {
     throw new SluiceError("not_found", `There is no work ${work.id} in this environment.`);
   };
 
-  route("GET", "/environments/:id/work/poll", { query: Poll }, async ({ c, tenant, query, param }) => {
-    const { id: environment } = await collections.environments.get(tenant, param("id"));
-    polled.set(`${environment} ${c.req.header("anthropic-worker-id") ?? ""}`, Date.now());
-    const work = await claimWork(services, tenant, {
-      environment,
-      blockMs: query.block_ms ?? 0,
-      reclaimMs: query.reclaim_older_than_ms ?? 5000,
-      signal: c.req.raw.signal,
-    });
-    return c.json(work ? toWork(work, toSecret(c)) : null);
-  });
+  route(
+    "GET",
+    "/environments/:id/work/poll",
+    { scope: "control", query: Poll },
+    async ({ c, tenant, query, param }) => {
+      const { id: environment } = await collections.environments.get(tenant, param("id"));
+      polled.set(`${environment} ${c.req.header("anthropic-worker-id") ?? ""}`, Date.now());
+      const work = await claimWork(services, tenant, {
+        environment,
+        blockMs: query.block_ms ?? 0,
+        reclaimMs: query.reclaim_older_than_ms ?? 5000,
+        signal: c.req.raw.signal,
+      });
+      return c.json(work ? toWork(work, toSecret(c)) : null);
+    },
+  );
 
-  route("GET", "/environments/:id/work/stats", {}, async ({ tenant, param }) => {
+  route("GET", "/environments/:id/work/stats", { scope: "read" }, async ({ tenant, param }) => {
     const { id: environment } = await collections.environments.get(tenant, param("id"));
     const queued = await collections.work.list(tenant, {
       parent: environment,
@@ -75,19 +80,24 @@ export function mountWork(route: Route, services: AnthropicServices): void {
     };
   });
 
-  route("GET", "/environments/:id/work", { query: ListWork }, async ({ tenant, query, param }) => {
-    const { id: parent } = await collections.environments.get(tenant, param("id"));
-    return toList(await collections.work.page(tenant, query, { parent }), (work) => toWork(work));
-  });
+  route(
+    "GET",
+    "/environments/:id/work",
+    { scope: "read", query: ListWork },
+    async ({ tenant, query, param }) => {
+      const { id: parent } = await collections.environments.get(tenant, param("id"));
+      return toList(await collections.work.page(tenant, query, { parent }), (work) => toWork(work));
+    },
+  );
 
-  route("GET", "/environments/:id/work/:work", {}, async ({ tenant, param }) =>
+  route("GET", "/environments/:id/work/:work", { scope: "read" }, async ({ tenant, param }) =>
     toWork(await find(tenant, param)),
   );
 
   route(
     "POST",
     "/environments/:id/work/:work",
-    { body: UpdateWork },
+    { scope: "control", body: UpdateWork },
     async ({ tenant, body: given, param }) => {
       const { id } = await find(tenant, param);
       const change = ({ metadata }: { metadata: Record<string, string> }) => ({
@@ -97,7 +107,7 @@ export function mountWork(route: Route, services: AnthropicServices): void {
     },
   );
 
-  route("POST", "/environments/:id/work/:work/ack", {}, async ({ tenant, param }) => {
+  route("POST", "/environments/:id/work/:work/ack", { scope: "control" }, async ({ tenant, param }) => {
     const { id } = await find(tenant, param);
     const acknowledged = await changeWork(services, tenant, id, ({ state, acknowledged_at }) => {
       if (acknowledged_at !== null) return undefined;
@@ -111,7 +121,7 @@ export function mountWork(route: Route, services: AnthropicServices): void {
   route(
     "POST",
     "/environments/:id/work/:work/heartbeat",
-    { query: Beat },
+    { scope: "control", query: Beat },
     async ({ c, tenant, query, param }) => {
       const { id } = await find(tenant, param);
       const ttlSeconds = query.desired_ttl_seconds ?? DEFAULT_TTL_SECONDS;
@@ -135,7 +145,7 @@ export function mountWork(route: Route, services: AnthropicServices): void {
   route(
     "POST",
     "/environments/:id/work/:work/stop",
-    { body: StopWork },
+    { scope: "control", body: StopWork },
     async ({ c, tenant, body: given, param }) => {
       const { id, parent: environment = "" } = await find(tenant, param);
       const stopped = await changeWork(services, tenant, id, ({ state }) => {
