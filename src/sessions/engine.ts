@@ -156,8 +156,8 @@ class LocalEngine implements Engine {
     return this.#removal.remove(id);
   }
 
-  async send(id: string, { via, key, ...message }: SessionInput): Promise<AcceptedInput> {
-    const options = { via, ...(key === undefined ? {} : { key }) };
+  async send(id: string, { via, key, by, ...message }: SessionInput): Promise<AcceptedInput> {
+    const options = { via, by, ...(key === undefined ? {} : { key }) };
     const { after, accepted, duplicate } = await this.submit(id, [{ kind: "message", ...message }], options);
     const { inputId = "", turnId = "" } = accepted[0] ?? {};
     return { inputId, turnId, after, duplicate };

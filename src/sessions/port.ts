@@ -152,6 +152,8 @@ export interface SessionInput {
   readonly instructions?: string;
   /** A repetition with the same key and content appends nothing and gets the same answer. */
   readonly key?: string;
+  /** The author of the input in its event: the id of a token. */
+  readonly by?: string | undefined;
 }
 
 export interface InterruptOptions {
@@ -167,6 +169,8 @@ export interface SubmitOptions {
   readonly via: string;
   /** A repetition with the same key and content appends nothing and gets the same answer. */
   readonly key?: string;
+  /** The author of all submissions in their events: the id of a token. It is no part of their content. */
+  readonly by?: string | undefined;
 }
 
 export interface Submitted {

@@ -22,6 +22,8 @@ export function guardEngine(engine: Engine, catalog: Catalog | undefined, access
     await guard.permit(session);
     return work();
   };
+  // The author of inputs, answers and interrupts, by the id of the token (docs/decisions/0065).
+  const author = access.token === undefined ? {} : { by: access.token };
   const assertOwnCheckpoint = async (session: string, checkpoint: string): Promise<void> => {
     if (checkpoint === "latest") return;
     const found = await engine.findCheckpoint(session, checkpoint);
@@ -77,17 +79,18 @@ export function guardEngine(engine: Engine, catalog: Catalog | undefined, access
       }),
     report: (id, error) => own(id, () => engine.report(id, error)),
     remove: (id) => own(id, () => engine.remove(id)),
-    send: (id, input) => own(id, () => engine.send(id, input)),
-    submit: (id, submissions, options) => own(id, () => engine.submit(id, submissions, options)),
-    interrupt: (id, options) => own(id, () => engine.interrupt(id, options)),
+    send: (id, input) => own(id, () => engine.send(id, { ...input, ...author })),
+    submit: (id, submissions, options) =>
+      own(id, () => engine.submit(id, submissions, { ...options, ...author })),
+    interrupt: (id, options) => own(id, () => engine.interrupt(id, { ...options, ...author })),
     terminate: (id, options) => own(id, () => engine.terminate(id, options)),
     exec: (id, command, options) => own(id, () => engine.exec(id, command, options)),
     resolvePermission: (id, request, reply, options) =>
-      own(id, () => engine.resolvePermission(id, request, reply, options)),
+      own(id, () => engine.resolvePermission(id, request, reply, { ...options, ...author })),
     resolveQuestion: (id, request, reply, options) =>
-      own(id, () => engine.resolveQuestion(id, request, reply, options)),
+      own(id, () => engine.resolveQuestion(id, request, reply, { ...options, ...author })),
     resolveTool: (id, request, reply, options) =>
-      own(id, () => engine.resolveTool(id, request, reply, options)),
+      own(id, () => engine.resolveTool(id, request, reply, { ...options, ...author })),
     pause: (id) => own(id, () => engine.pause(id)),
     resume: (id) => own(id, () => engine.resume(id)),
     host: (id, port) => own(id, () => engine.host(id, port)),

@@ -1,4 +1,5 @@
 import {
+  AUTHOR_EVENT,
   SluiceError,
   type ContentPart,
   type EventData,
@@ -33,18 +34,22 @@ export type Reply =
 export async function replyOnce(
   { deps, writer, commit }: SessionContext,
   { id, reply }: { id: string; reply: Reply },
-  { key }: KeyOptions = {},
+  { key, by }: KeyOptions = {},
 ): Promise<void> {
   const { by: _dialect, ...content } = reply;
   const request = { key, kind: "reply", body: [id, content] };
   if (await recallAnswer(deps.log, writer.row.id, request)) return;
-  await commit(writer.drafts(replyEvents(writer.fold, id, reply)), rememberAnswer(request, {}));
+  await commit(writer.drafts(replyEvents(writer.fold, id, reply, by)), rememberAnswer(request, {}));
 }
 
-/** The events of a reply. The first reply wins; a later one fails and is told the first. Pure. */
-export function replyEvents(fold: SessionFold, id: string, reply: Reply): EventDraft[] {
+/**
+ * The events of a reply. The first reply wins; a later one fails and is told the first. `author` is the token that gave
+ * it, in place of the dialect. Pure.
+ */
+export function replyEvents(fold: SessionFold, id: string, reply: Reply, author?: string): EventDraft[] {
   const pending = fold.turn?.pending.find((pending) => pending.id === id && pending.kind === reply.kind);
-  if (pending) return [...ownEvents(pending, reply), toEvent(pending, reply)];
+  if (pending)
+    return [...authorEvents(pending, author), ...ownEvents(pending, reply), toEvent(pending, reply, author)];
   const known = fold.answered.find((answer) => answer.id === id);
   if (!known) {
     throw new SluiceError(
@@ -63,12 +68,20 @@ export function replyEvents(fold: SessionFold, id: string, reply: Reply): EventD
   );
 }
 
+/** The schema of a question's answer is closed, so that an event of its own names the author. */
+function authorEvents({ kind, id, parentId }: Pending, author: string | undefined): EventDraft[] {
+  if (kind !== "question" || author === undefined) return [];
+  const data = { name: AUTHOR_EVENT, value: { question_id: id, by: author } };
+  return [{ type: "custom", source: "daemon", parent_id: parentId, data }];
+}
+
 function ownEvents({ parentId }: Pending, reply: Reply): EventDraft[] {
   const events = reply.kind === "permission" ? [] : (reply.events ?? []);
   return events.map((data) => ({ type: "custom", source: "daemon", parent_id: parentId, data }));
 }
 
-function toEvent(pending: Pending, reply: Reply): EventDraft {
+function toEvent(pending: Pending, reply: Reply, author: string | undefined): EventDraft {
+  const by = author ?? reply.by;
   if (reply.kind === "permission") {
     const { kind: _, ...decision } = reply;
     return {
@@ -78,7 +91,11 @@ function toEvent(pending: Pending, reply: Reply): EventDraft {
         permission_id: pending.id,
         action: pending.prompt,
         status: reply.reply === "reject" ? "denied" : "approved",
-        metadata: { ...(pending.metadata as object | undefined), ...decision },
+        metadata: {
+          ...(pending.metadata as object | undefined),
+          ...decision,
+          ...(by === undefined ? {} : { by }),
+        },
       },
     };
   }
@@ -90,7 +107,12 @@ function toEvent(pending: Pending, reply: Reply): EventDraft {
     return {
       type: "question.resolved",
       source: "daemon",
-      data: { question_id: pending.id, prompt: pending.prompt, options: pending.options ?? [], ...answer },
+      data: {
+        question_id: pending.id,
+        prompt: pending.prompt,
+        options: pending.options ?? [],
+        ...answer,
+      },
     };
   }
   return {
@@ -101,7 +123,7 @@ function toEvent(pending: Pending, reply: Reply): EventDraft {
       name: pending.prompt,
       status: reply.isError === true ? "failed" : "completed",
       content: "content" in reply ? [...reply.content] : [{ type: "text", text: reply.output }],
-      ...(reply.by === undefined ? {} : { by: reply.by }),
+      ...(by === undefined ? {} : { by }),
       ...(reply.payload === undefined ? {} : { payload: reply.payload }),
     },
   };

@@ -46,12 +46,12 @@ export function mountEvents(route: Route, services: AnthropicServices): void {
     "POST",
     "/sessions/:id/events",
     { scope: "answer", body: SendEvents },
-    async ({ c, tenant, body, param }) => {
+    async ({ c, engine: own, tenant, body, param }) => {
       // Messages and interrupts demand more than the scope of the route.
       if (body.events.some(({ type }) => !ANSWERS.has(type))) demandScope(c, "control");
       const record = await readOpenRecord(services, tenant, param("id"));
       const request = { digest: digestOf(tenant, body), resent: isResend(c) };
-      const data = await send(services, tenant, { record, events: body.events, request });
+      const data = await send({ ...services, engine: own }, tenant, { record, events: body.events, request });
       const { environment_id: environment, config } = record.body;
       if (record.document && config.type === "self_hosted")
         await queueWork(services, tenant, { session: record.session, environment });
