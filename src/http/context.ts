@@ -1,10 +1,14 @@
+import type { Duplex } from "node:stream";
 import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono, MiddlewareHandler } from "hono";
 import type { Access } from "./access/access.ts";
 
 /** The context of a route. Node's bindings are absent where the app is called in process. */
 export interface AppEnv {
-  Bindings: Partial<HttpBindings>;
+  Bindings: Partial<HttpBindings> & {
+    /** The connection of a request for a WebSocket. */
+    upgrade?: Upgrade;
+  };
   Variables: {
     /** The CORS headers of the response. Streams read them here, as they write their own head. */
     cors: Readonly<Record<string, string>>;
@@ -17,6 +21,12 @@ export interface AppEnv {
     /** The id of a response of the Anthropic dialect. Its header and its error body have it. */
     requestId: string;
   };
+}
+
+/** A connection whose client wants to speak another protocol, and the first bytes of it. */
+export interface Upgrade {
+  readonly socket: Duplex;
+  readonly head: Buffer;
 }
 
 /** A client's language, served below one prefix. */

@@ -1,13 +1,16 @@
 import { request, type IncomingMessage } from "node:http";
-import { Readable } from "node:stream";
+import { type Duplex, Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context, Hono } from "hono";
 import type { z } from "zod";
 import { SluiceError } from "../../contract/index.ts";
 import { parseWith, whole } from "../../dialects/universal/index.ts";
-import type { AppEnv } from "../context.ts";
+import type { TokenWatch } from "../access/token-watch.ts";
+import type { AppEnv, Upgrade } from "../context.ts";
 import { mountRoute } from "../operation.ts";
 import type { Services } from "../services.ts";
+import { toHead } from "./upgrades.ts";
 
 export const PortNumber: z.ZodType<number> = whole(1, 65_535);
 const PREFIX = /^\/v1\/sessions\/[^/]+\/ports\/[^/?]+/;
@@ -27,6 +30,9 @@ const CONNECTION_HEADERS = [
 /** Headers for this server alone: its token and its checks of host and origin. */
 const SERVER_HEADERS = ["authorization", "host", "origin"];
 
+/** Cookies belong to the server's origin, whose pages and programs are others. */
+const COOKIES = ["cookie", "set-cookie"];
+
 /** The start of the proxy's response where no program listens in an isolated sandbox. */
 const REFUSED = "sluice: nothing answers";
 
@@ -43,7 +49,7 @@ export function mountPorts(app: Hono<AppEnv>, services: Services): void {
     const id = c.req.param("id") ?? "";
     const port = parseWith(PortNumber, c.req.param("port"), "path");
     const target = await engine.host(id, port);
-    const answer = await pass(c, target).catch((error: unknown) => {
+    const answer = await pass(c, { target, port, watch: services.watch }).catch((error: unknown) => {
       throw new SluiceError(
         "stream_error",
         `nothing answers on port ${port} of session ${id}; is the program listening on 127.0.0.1, and on that port?`,
@@ -51,10 +57,13 @@ export function mountPorts(app: Hono<AppEnv>, services: Services): void {
         { cause: error },
       );
     });
+    if (answer === "upgraded") return RESPONSE_ALREADY_SENT;
     const headers = passedOn(toPairs(answer.headersDistinct), CONNECTION_HEADERS);
     headers.append("content-security-policy", SANDBOXED);
     headers.set("sluice-port", String(port));
     const status = answer.statusCode as number;
+    const release = services.watch.hold(c.get("access"), () => answer.destroy());
+    answer.once("close", release);
     if (c.req.method === "HEAD" || [204, 205, 304].includes(status)) {
       answer.resume();
       return new Response(null, { status, headers });
@@ -64,18 +73,33 @@ export function mountPorts(app: Hono<AppEnv>, services: Services): void {
 }
 
 // Uses `request`: `fetch` refuses some ports, ends a silent stream after five minutes, and decompresses bodies.
-function pass(c: Context<AppEnv>, target: URL): Promise<IncomingMessage> {
+function pass(
+  c: Context<AppEnv>,
+  { target, port, watch }: { target: URL; port: number; watch: TokenWatch },
+): Promise<IncomingMessage | "upgraded"> {
   const { pathname, search } = new URL(c.req.url);
   const { signal, headers } = c.req.raw;
+  const upgrade = c.env?.upgrade;
+  const dropped = [...CONNECTION_HEADERS, ...SERVER_HEADERS, ...(upgrade ? COOKIES : [])];
   return new Promise((resolve, reject) => {
     const outgoing = request({
       host: target.hostname.replaceAll(/[[\]]/g, ""),
       port: target.port || 80,
       method: c.req.method,
       path: `${pathname.replace(PREFIX, "") || "/"}${search}`,
-      headers: Object.fromEntries(passedOn([...headers], [...CONNECTION_HEADERS, ...SERVER_HEADERS])),
+      headers: {
+        ...Object.fromEntries(passedOn([...headers], dropped)),
+        ...(upgrade && { connection: "Upgrade", upgrade: "websocket" }),
+      },
       agent: false,
       signal,
+    });
+    outgoing.once("upgrade", (answer, socket, head) => {
+      if (!upgrade) return socket.destroy();
+      join(upgrade, { answer, socket, head, port: String(port) });
+      const release = watch.hold(c.get("access"), () => socket.destroy());
+      socket.once("close", release);
+      resolve("upgraded");
     });
     outgoing.on("error", reject).once("response", (answer) => {
       const { statusCode = 0 } = answer;
@@ -89,11 +113,33 @@ function pass(c: Context<AppEnv>, target: URL): Promise<IncomingMessage> {
         reject(new Error(refusal));
       });
     });
-    const body = bodyOf(c);
+    const body = upgrade ? undefined : bodyOf(c);
     if (!body) return outgoing.end();
     // A program may respond before it has read the whole body. Its response counts then, not the broken pipe.
     body.on("error", (error) => outgoing.destroy(error)).pipe(outgoing);
   });
+}
+
+/** Answers the client as the program has answered, and connects the two. The proxy reads no frame. */
+function join(
+  client: Upgrade,
+  program: { answer: IncomingMessage; socket: Duplex; head: Buffer; port: string },
+): void {
+  const { answer, socket, head } = program;
+  const headers = passedOn(toPairs(answer.headersDistinct), [
+    ...CONNECTION_HEADERS,
+    ...SERVER_HEADERS,
+    ...COOKIES,
+  ]);
+  const upgraded = [["connection", "Upgrade"] as const, ["upgrade", "websocket"] as const];
+  client.socket.write(toHead(101, [...headers, ...upgraded, ["sluice-port", program.port]]));
+  client.socket.write(head);
+  socket.write(client.head);
+  for (const [one, other] of [[socket, client.socket] as const, [client.socket, socket] as const]) {
+    one.on("error", () => other.destroy());
+    one.once("close", () => other.destroy());
+    one.pipe(other);
+  }
 }
 
 /** The text of the proxy's refusal; undefined for the response of a program, which stays unread. */
