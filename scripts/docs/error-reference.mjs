@@ -16,12 +16,13 @@ export const CURES = {
   foreign_origin:
     "Start the server with `--allow-origin https://your.page`. A page of the server's own host needs none.",
   token_invalid:
-    "Send `Authorization: Bearer TOKEN`. The token is in the file `token` of the data folder; `sluice doctor` names the folder.",
+    "Send `Authorization: Bearer TOKEN`. The token is in the file `token` of the data folder; `sluice doctor` names the folder. A token of `sluice token create` may be revoked or expired: `sluice token list` shows those that are valid.",
   permission_denied:
-    "The path leads out of the sandbox, or the key may not do this. Use a path in the workspace, or the server's own token.",
+    "The path leads out of the sandbox, or the token may not do this: `detail` names the scope that is needed. Use a path in the workspace, or another token (`sluice token create`).",
   agent_not_installed:
     "Install the agent's CLI for the user who runs the server, and on that user's PATH. `sluice doctor` prints the command.",
   not_found: "Check the path and the method against the [HTTP reference](http.md).",
+  method_not_allowed: "Use a method of the header `Allow`, or of the [HTTP reference](http.md).",
   session_not_found:
     "List the sessions with `sluice sessions`. A session may have been deleted, by `--keep` or its `ttl` too.",
   action_not_found: "Read `pendingActions` of the session: it lists what waits for an answer.",
@@ -37,7 +38,6 @@ export const CURES = {
   name_taken: "Choose another name, or use the resource that has it.",
   cursor_gone:
     "Read from `oldest` on, which the answer names: older events were trimmed. A cursor beyond `head` belongs to another log.",
-  method_not_allowed: "Use a method of the header `Allow`. The path is right, the method is not.",
   precondition_failed: "Read the current state and decide again: it is not what the request assumed.",
   too_large: "Send less: at most 32 MB of JSON. Files go through `PUT /v1/fs/file`, which has no such limit.",
   rate_limited: "Wait for the seconds in `retry-after`. The operator sets the limit with `--rate-limit`.",

@@ -40,6 +40,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   decode: async () => (await import("./commands/decode.ts")).addDecode,
   record: async () => (await import("./commands/record.ts")).addRecord,
   model: async () => (await import("./commands/model.ts")).addModel,
+  token: async () => (await import("./commands/token.ts")).addToken,
   doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
   completion: async () => (await import("./commands/completion.ts")).addCompletion,
 };

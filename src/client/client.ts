@@ -36,6 +36,7 @@ import {
   toPageQuery,
   Transport,
 } from "./transport.ts";
+import { createTokensClient, type TokensClient } from "./tokens.ts";
 import { subscribe, type SubscribeOptions } from "./subscribe.ts";
 
 /** Every route of the universal dialect. Failures are thrown as `SluiceClientError`. */
@@ -101,6 +102,8 @@ export interface SluiceClient {
   /** A request to a program in the sandbox; resolves with any status. */
   fetchPort(session: string, port: number, path?: string, init?: RequestInit): Promise<Response>;
   readonly checkpoints: CheckpointsClient;
+  /** Tokens with a scope; these calls need the server's own token or one of the scope `admin`. */
+  readonly tokens: TokensClient;
 }
 
 export interface AgentInfo {
@@ -166,6 +169,7 @@ export function createClient(options: ClientOptions): SluiceClient {
     portUrl: (session, port, path = "/") => `${transport.url}${portPath(session, port, path)}`,
     fetchPort: (session, port, path = "/", init) => fetchPort(transport, portPath(session, port, path), init),
     checkpoints: createCheckpointsClient(transport),
+    tokens: createTokensClient(transport),
   };
 }
 

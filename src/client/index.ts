@@ -13,9 +13,12 @@ export type {
   KeyOptions,
 } from "./transport.ts";
 export { createResumingFetch, type ResumingFetchOptions } from "./resuming-fetch.ts";
+export type { TokensClient } from "./tokens.ts";
 export type { SubscribeOptions } from "./subscribe.ts";
 export type {
+  CreatedToken,
   CreateSession,
+  CreateToken,
   EventData,
   EventOf,
   EventType,
@@ -26,7 +29,9 @@ export type {
   SessionFilter,
   SessionInfo,
   ShownSpec,
+  Scope,
   SluiceEvent,
+  TokenInfo,
   ToolReply,
   UpdateSession,
   Usage,

@@ -134,6 +134,7 @@ const EXTENSION_DATA = {
     input_id: z.string(),
     turn_id: z.string(),
     via: z.string().describe("the client's dialect"),
+    by: z.string().optional().describe("the token of its author, by its id"),
     content: z.array(ContentPart),
     payload: z
       .unknown()
@@ -264,6 +265,9 @@ const EXTENSION_DATA = {
   "checkpoint.restored": z.strictObject({ checkpoint_id: z.string(), hash: z.string() }),
   custom: z.strictObject({ name: z.string(), value: z.unknown() }),
 };
+
+/** The name of the `custom` event before the answer to a question: it names the author, which the answer itself cannot. */
+export const AUTHOR_EVENT = "sluice.author";
 
 /** The data of each event type. */
 export const EVENT_DATA = { ...PLAIN_DATA, ...EXTENSION_DATA };

@@ -14,6 +14,7 @@ export const ID_PREFIX = {
   command: "cmd",
   sandbox: "sbx",
   checkpoint: "ckpt",
+  token: "tok",
 } as const;
 
 export type IdKind = keyof typeof ID_PREFIX;

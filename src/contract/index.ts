@@ -9,4 +9,5 @@ export * from "./launch.ts";
 export { own, setOwn, without } from "./own-keys.ts";
 export * from "./session.ts";
 export * from "./spool.ts";
+export * from "./token.ts";
 export * from "./tool-names.ts";

@@ -1,8 +1,11 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Context, Hono } from "hono";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
 import type { Catalog } from "../catalog/port.ts";
 import type { Engine } from "../sessions/port.ts";
+import { closeUnlisted, RouteTable } from "./access/route-table.ts";
+import { TokenWatch } from "./access/token-watch.ts";
+import { Tokens } from "./access/tokens.ts";
 import type { RateLimit } from "./anthropic/mount.ts";
 import type { Webhooks } from "./anthropic/webhooks/webhooks.ts";
 import { assertKeys, requireToken } from "./auth.ts";
@@ -37,9 +40,9 @@ export interface AppOptions {
   readonly drafts?: string;
   readonly pingMs?: number;
   readonly feed?: Partial<FeedLimits>;
-  /** Stores the resources of the Anthropic and NDJSON dialects; neither is served without it. */
+  /** Stores tokens, and the resources of the Anthropic and NDJSON dialects; neither is served without it. */
   readonly catalog?: Catalog;
-  /** Further keys of the Anthropic dialect, each with the tenant whose resources it opens. */
+  /** Further keys, each with the tenant whose sessions and resources it opens. */
   readonly workspaces?: Readonly<Record<string, string>>;
   /** The agent of sessions whose model belongs to no known agent. */
   readonly defaultAgent?: string;
@@ -55,6 +58,8 @@ export interface App extends Hono<AppEnv> {
   cutStreams(): void;
   /** For dialects that an application mounts on this app itself. */
   readonly streams: EventStreams;
+  /** The scope of every route; those of a dialect are there after its first request. */
+  readonly scopes: RouteTable;
 }
 
 export function createApp(options: AppOptions): App {
@@ -62,7 +67,7 @@ export function createApp(options: AppOptions): App {
   if (token === "") throw new TypeError("An empty token protects nothing: give one, or `token: false`.");
   assertKeys({ token, workspaces });
   const services = createServices(options, logger);
-  const { meter, streams } = services;
+  const { meter, streams, routes } = services;
   const dialects = createDialects(services, { ...options, logger });
   const app = new Hono<AppEnv>();
 
@@ -83,24 +88,34 @@ export function createApp(options: AppOptions): App {
   app.use(nameDialect(dialects));
   app.use(requireHost(options.allowedHosts ?? []));
   app.use(requireOrigin(options.allowedOrigins ?? []));
-  app.use(requireToken({ token, workspaces }));
+  app.use(requireToken({ token, workspaces }, services.tokens));
+  app.use(closeUniversal(services.routes));
 
   mountUniversal(app, services);
-  const closers = dialects.map((dialect) => mountDialect(app, dialect, logger));
+  const closers = dialects.map((dialect) => mountDialect(app, dialect, { logger, routes }));
   const cutStreams = (): void => {
     for (const close of closers) close();
     streams.cutAll();
   };
-  return Object.assign(app, { cutStreams, streams });
+  return Object.assign(app, { cutStreams, streams, scopes: routes });
+}
+
+/** Other dialects check their routes when these are loaded. */
+function closeUniversal(routes: RouteTable): MiddlewareHandler<AppEnv> {
+  const close = closeUnlisted(routes);
+  return (c, next) => (c.get("dialect")?.prefix ? next() : close(c, next));
 }
 
 function createServices(options: AppOptions, logger: Logger): Services {
-  const { engine, version, webhooks, pingMs, feed } = options;
+  const { engine, version, webhooks, pingMs, feed, catalog } = options;
+  const tokens = catalog && new Tokens(catalog);
+  const watch = new TokenWatch(tokens);
   const meter = new Meter();
   const streams = new EventStreams({
     log: engine.log,
     meter,
     logger,
+    watch,
     ...(pingMs !== undefined && { pingMs }),
     ...(feed && { limits: feed }),
   });
@@ -112,5 +127,7 @@ function createServices(options: AppOptions, logger: Logger): Services {
     const message = "Uploads of a killed server could not be removed";
     logger({ level: "warn", message, error: String(error) });
   });
-  return { engine, streams, meter, limits, uploads, version, webhooks: webhooks?.stats };
+  const routes = new RouteTable();
+  const access = { routes, watch, tokens, catalog };
+  return { engine, streams, meter, limits, uploads, version, ...access, webhooks: webhooks?.stats };
 }

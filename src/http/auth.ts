@@ -1,26 +1,16 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Context, MiddlewareHandler } from "hono";
 import { SluiceError } from "../contract/index.ts";
+import { type Access, DEFAULT_TENANT, NOBODY, OPERATOR, RESERVED_TENANTS } from "./access/access.ts";
+import type { Tokens } from "./access/tokens.ts";
 import type { AppEnv } from "./context.ts";
 
-/** The tenant of the server's own token. */
-export const DEFAULT_TENANT = "default";
-
-/** The tenant of the server's own documents; no key opens them. */
-export const SYSTEM_TENANT = "sluice";
-
-/** Names that no workspace may have: they stand for the server's operator and for the server itself. */
-export const RESERVED_TENANTS: ReadonlySet<string> = new Set([DEFAULT_TENANT, SYSTEM_TENANT]);
-
-/** A workspace is a tenant of the keys file. For a workspace, the server connects only to public hosts. */
-export function isWorkspace(tenant: string): boolean {
-  return tenant !== DEFAULT_TENANT;
-}
+export { DEFAULT_TENANT, isWorkspace, RESERVED_TENANTS, SYSTEM_TENANT } from "./access/access.ts";
 
 export interface Keys {
   /** Opens everything; `false` admits every client. */
   readonly token: string | false;
-  /** Further keys of the Anthropic dialect, each with the tenant whose resources it opens. */
+  /** Further keys, each with the tenant whose sessions and resources it opens. */
   readonly workspaces?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -36,18 +26,30 @@ export function assertKeys({ token, workspaces = {} }: Keys): void {
 }
 
 /** Reads tokens only from headers: URLs end up in browser histories and logs. */
-export function requireToken({ token, workspaces = {} }: Keys): MiddlewareHandler<AppEnv> {
+export function requireToken({ token, workspaces = {} }: Keys, tokens?: Tokens): MiddlewareHandler<AppEnv> {
   const expected = token === false ? undefined : digest(token);
   const known = Object.entries(workspaces).map(([key, tenant]) => ({ key: digest(key), tenant }));
-  return async (c, next) => {
-    const dialect = c.get("dialect");
+  const identify = async (c: Context<AppEnv>): Promise<Access | undefined> => {
+    if (!expected) return OPERATOR;
     const given = givenTokens(c);
     const isGiven = (key: Buffer): boolean => given.some((text) => timingSafeEqual(digest(text), key));
-    const workspace = dialect?.takesApiKeys ? known.find(({ key }) => isGiven(key)) : undefined;
-    c.set("tenant", workspace?.tenant ?? DEFAULT_TENANT);
-    if (!expected || workspace || isGiven(expected) || dialect?.admits?.(c)) return next();
-    const what = given.length === 0 ? "The token is missing" : "The token is wrong";
-    const or = dialect?.takesApiKeys ? ' or "X-Api-Key: <token>"' : "";
+    const workspace = known.find(({ key }) => isGiven(key));
+    if (workspace) return { tenant: workspace.tenant, scope: "admin" };
+    if (isGiven(expected)) return OPERATOR;
+    for (const text of given) {
+      const access = await tokens?.open(text);
+      if (access) return access;
+    }
+    return c.get("dialect")?.admits?.(c);
+  };
+  return async (c, next) => {
+    const access = await identify(c);
+    c.set("access", access ?? NOBODY);
+    c.set("tenant", access?.tenant ?? DEFAULT_TENANT);
+    if (access) return next();
+    const what =
+      givenTokens(c).length === 0 ? "The token is missing" : "The token is wrong, revoked or expired";
+    const or = c.get("dialect")?.takesApiKeys ? ' or "X-Api-Key: <token>"' : "";
     throw new SluiceError("token_invalid", `${what}. Send the header "Authorization: Bearer <token>"${or}.`);
   };
 }

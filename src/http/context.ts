@@ -1,19 +1,32 @@
+import type { Duplex } from "node:stream";
 import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono, MiddlewareHandler } from "hono";
+import type { Access } from "./access/access.ts";
 
 /** The context of a route. Node's bindings are absent if the app is called in process. */
 export interface AppEnv {
-  Bindings: Partial<HttpBindings>;
+  Bindings: Partial<HttpBindings> & {
+    /** The connection of a request for a WebSocket. */
+    upgrade?: Upgrade;
+  };
   Variables: {
     /** The CORS headers of the response. Streams read them here, as they write their own head. */
     cors: Readonly<Record<string, string>>;
     /** Absent before the request is assigned to a dialect. */
     dialect?: ServedDialect;
+    /** What the sender may do. */
+    access: Access;
     /** The tenant whose documents the key opens. */
     tenant: string;
     /** The id of a response of the Anthropic dialect. Its header and its error body have it. */
     requestId: string;
   };
+}
+
+/** A connection whose client wants to speak another protocol, and the first bytes of it. */
+export interface Upgrade {
+  readonly socket: Duplex;
+  readonly head: Buffer;
 }
 
 /** A client's language, served below one prefix. */
@@ -26,11 +39,11 @@ export interface ServedDialect {
   readonly mount?: (app: Hono<AppEnv>) => Promise<(() => void) | undefined>;
   /** The form of its errors; problem details if absent. */
   readonly toFailure?: (error: unknown, c: Context<AppEnv>, logger: Logger) => Response;
-  /** Admits a request without the server's token. */
-  readonly admits?: (c: Context<AppEnv>) => boolean;
+  /** The access of a request without a token; undefined where it needs one. */
+  readonly admits?: (c: Context<AppEnv>) => Access | undefined | Promise<Access | undefined>;
   /** Runs around every request below the prefix, including refused ones. */
   readonly around?: MiddlewareHandler<AppEnv>;
-  /** Accepts `X-Api-Key` beside the bearer token, and the keys of workspaces. */
+  /** Accepts `X-Api-Key` beside the bearer token. */
   readonly takesApiKeys?: true;
   /** A preflight allows every header: clients of this dialect add headers with each version. */
   readonly allowsAnyHeader?: true;

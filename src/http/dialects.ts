@@ -1,5 +1,7 @@
 import { Hono, type MiddlewareHandler } from "hono";
 import type { Catalog } from "../catalog/port.ts";
+import { NOBODY } from "./access/access.ts";
+import { closeUnlisted, type RouteTable } from "./access/route-table.ts";
 import { isCallback, nameRequest, toEnvelopeResponse } from "./anthropic/dialect.ts";
 import type { RateLimit } from "./anthropic/mount.ts";
 import type { AppEnv, Logger, ServedDialect } from "./context.ts";
@@ -7,7 +9,7 @@ import { answerUnrouted } from "./methods.ts";
 import { NDJSON_SETTINGS, type NdjsonSettings, Tickets } from "./ndjson/dialect.ts";
 import { toProblemResponse } from "./problem.ts";
 import type { Services } from "./services.ts";
-import { isOpen } from "./universal/mount.ts";
+import { admitOpen } from "./universal/mount.ts";
 
 export interface DialectOptions {
   readonly token: string | false;
@@ -22,7 +24,7 @@ export interface DialectOptions {
 export function createDialects(services: Services, options: DialectOptions): readonly ServedDialect[] {
   const { token, logger, catalog, defaultAgent } = options;
   const settings = { ...NDJSON_SETTINGS, ...options.ndjson };
-  const tickets = new Tickets(token, settings.ticketTtlMs);
+  const tickets = new Tickets(token, settings.ticketTtlMs, services.tokens);
   return [
     {
       prefix: "/ag-ui",
@@ -41,7 +43,8 @@ export function createDialects(services: Services, options: DialectOptions): rea
       takesApiKeys: true,
       ...(catalog && {
         toFailure: toEnvelopeResponse,
-        admits: isCallback,
+        // Signed by their own secret.
+        admits: (c) => (isCallback(c) ? NOBODY : undefined),
         around: nameRequest,
         async mount(app) {
           const { mountAnthropic } = await import("./anthropic/mount.ts");
@@ -53,7 +56,7 @@ export function createDialects(services: Services, options: DialectOptions): rea
     {
       prefix: "/ndjson",
       ...(catalog && {
-        admits: (c) => tickets.admits(c),
+        admits: (c) => tickets.admit(c),
         async mount(app) {
           const { mountNdjson } = await import("./ndjson/mount.ts");
           return mountNdjson(app, services, { catalog, tickets, settings, logger, defaultAgent });
@@ -63,15 +66,15 @@ export function createDialects(services: Services, options: DialectOptions): rea
     {
       prefix: "/docs",
       // The documentation is public.
-      admits: () => true,
+      admits: () => NOBODY,
       async mount(app) {
         const { mountDocs } = await import("./docs/site.ts");
-        mountDocs(app);
+        mountDocs(app, services);
         return undefined;
       },
     },
     // The universal dialect has every other path. The app mounts it at once: most clients need it.
-    { prefix: "", admits: isOpen },
+    { prefix: "", admits: admitOpen },
   ] satisfies ServedDialect[];
 }
 
@@ -93,7 +96,7 @@ export function nameDialect(dialects: readonly ServedDialect[]): MiddlewareHandl
 export function mountDialect(
   app: Hono<AppEnv>,
   { prefix, mount, toFailure = toProblemResponse }: ServedDialect,
-  logger: Logger,
+  { logger, routes }: { logger: Logger; routes: RouteTable },
 ): () => void {
   if (!mount) return () => {};
   const variables = new WeakMap<Request, Readonly<AppEnv["Variables"]>>();
@@ -108,6 +111,7 @@ export function mountDialect(
       // No client reads the body of a HEAD response, so the source of the body is released here.
       if (c.req.method === "HEAD") await c.res.body?.cancel();
     });
+    own.use(closeUnlisted(routes));
     return { app: own, close: await mount(own) };
   };
   let opened: ReturnType<typeof open> | undefined;

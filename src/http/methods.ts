@@ -35,7 +35,7 @@ function escape(text: string): string {
 const patterns = new Map<string, RegExp>();
 
 /** The paths of a route, such as `/v1/sessions/:id`. */
-function toPattern(path: string): RegExp {
+export function toPattern(path: string): RegExp {
   const known = patterns.get(path);
   if (known) return known;
   const source = path

@@ -2,9 +2,14 @@ import type { Context, Hono } from "hono";
 import type { z } from "zod";
 import { type ErrorCode, SluiceError } from "../contract/index.ts";
 import { parseQuery } from "../dialects/universal/index.ts";
+import type { Engine } from "../sessions/port.ts";
+import type { RouteScope } from "./access/access.ts";
+import { demandScope } from "./access/demand.ts";
+import { guardEngine } from "./access/guarded-engine.ts";
+import type { RouteRow } from "./access/route-table.ts";
 import { readJson } from "./body/json.ts";
-import type { BodyLimits } from "./body/read.ts";
 import type { AppEnv } from "./context.ts";
+import type { Services } from "./services.ts";
 
 /** One call of the API: the router mounts it, the OpenAPI document describes it. */
 export interface Operation<Query = unknown, Body = unknown> {
@@ -12,6 +17,7 @@ export interface Operation<Query = unknown, Body = unknown> {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Parameters have the form `{name}`. */
   readonly path: string;
+  readonly scope: RouteScope;
   readonly tag: string;
   readonly summary: string;
   readonly query?: z.ZodType<Query>;
@@ -19,8 +25,6 @@ export interface Operation<Query = unknown, Body = unknown> {
   readonly body?: BodySpec<Body>;
   readonly answer: Answer;
   readonly errors?: readonly ErrorCode[];
-  /** Needs no token. */
-  readonly open?: true;
 }
 
 export type BodySpec<Body> =
@@ -68,6 +72,8 @@ export const events = (description: string, headers?: Answer["headers"]): Answer
 /** A parsed call. */
 export interface Call<Query, Body> {
   readonly c: Context<AppEnv>;
+  /** The engine as this request may use it. */
+  readonly engine: Engine;
   readonly query: Query;
   readonly body: Body;
   /** A parameter of the path, decoded. */
@@ -79,14 +85,34 @@ export type Mount = <Query, Body>(
   handle: (call: Call<Query, Body>) => Response | void | Promise<Response | void>,
 ) => void;
 
+export type RouteServices = Pick<Services, "engine" | "catalog" | "routes" | "limits">;
+
+/** Mounts a handler behind the scope of its route. It gets the engine as its request may use it. */
+export function mountRoute(
+  app: Hono<AppEnv>,
+  services: RouteServices,
+  row: RouteRow,
+  handle: (c: Context<AppEnv>, engine: Engine) => Response | Promise<Response>,
+): void {
+  const { engine, catalog, routes } = services;
+  const answer = (c: Context<AppEnv>): Response | Promise<Response> =>
+    handle(c, guardEngine(engine, catalog, demandScope(c, row.scope)));
+  routes.add(row);
+  if (row.method === "ALL") app.all(row.path, answer);
+  else app.on(row.method, row.path, answer);
+}
+
 /** Mounts operations on an app; queries and bodies are parsed by their schemas. Without a response, the answer is 204. */
-export function createMount(app: Hono<AppEnv>, limits: BodyLimits): Mount {
+export function createMount(app: Hono<AppEnv>, services: RouteServices): Mount {
+  const { limits } = services;
   return (operation, handle) => {
+    const { method, scope } = operation;
     const path = operation.path.replaceAll(/\{(\w+)\}/g, ":$1");
-    app.on(operation.method, path, async (c) => {
+    mountRoute(app, services, { method, path, scope }, async (c, engine) => {
       const { query, body } = operation;
       const response = await handle({
         c,
+        engine,
         query: (query && parseQuery(query, new URL(c.req.url).searchParams)) as never,
         body: (body?.kind === "json" ? await readJson(c, body.schema, limits.json) : undefined) as never,
         param: (name) => c.req.param(name) ?? "",

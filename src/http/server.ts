@@ -4,6 +4,7 @@ import { SluiceError } from "../contract/index.ts";
 import type { App } from "./app.ts";
 import { isLoopback } from "./origin.ts";
 import { toHealth } from "./universal/health.ts";
+import { acceptUpgrades } from "./universal/upgrades.ts";
 
 export interface ListenOptions {
   readonly app: App | LateApp;
@@ -49,6 +50,7 @@ export async function listen({ app, host, port }: ListenOptions): Promise<Listen
       () => outgoing.writeHead(503, { "retry-after": "1" }).end(),
     );
   });
+  const endUpgraded = acceptUpgrades(server, async () => (await open()).app);
   if (!("load" in app)) await open();
   // No limit: a large upload may take long. Headers have a timeout of their own.
   server.requestTimeout = 0;
@@ -63,7 +65,11 @@ export async function listen({ app, host, port }: ListenOptions): Promise<Listen
     url: `http://${name}:${bound}`,
     port: bound,
     load: async () => void (await open()),
-    close: async () => close(server, (await opened?.catch(() => undefined))?.app, closeUnused),
+    close: async () => {
+      const current = (await opened?.catch(() => undefined))?.app;
+      endUpgraded();
+      await close(server, current, closeUnused);
+    },
   };
 }
 

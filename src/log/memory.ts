@@ -1,5 +1,5 @@
 import type { SpoolMark } from "../contract/index.ts";
-import type { Claim, EventLog, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
+import type { Claim, EventLog, ListPage, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
 import { fenced, keyTaken, sessionNotFound } from "./refusals.ts";
 import { isRetired } from "./removed-sessions.ts";
 import { blobsOf, type NewSegment, type Segment } from "./segment.ts";
@@ -35,10 +35,11 @@ class MemoryStore implements SegmentStore {
     return this.#sessions.get(session)?.row();
   }
 
-  list(page: { before?: number; limit: number }): SessionRow[] {
+  list(page: ListPage): SessionRow[] {
     return [...this.#sessions.values()]
       .filter((session) => !isRetired(session.id))
       .filter((session) => page.before === undefined || session.ordinal < page.before)
+      .filter((session) => page.tenant === undefined || session.tenant === page.tenant)
       .sort((a, b) => b.ordinal - a.ordinal)
       .slice(0, page.limit)
       .map((session) => session.row());
@@ -206,6 +207,7 @@ class MemorySession {
   id: string;
   readonly ordinal: number;
   readonly createdAt: number;
+  readonly tenant: string | undefined;
   readonly #spec: string;
   readonly segments: NewSegment[] = [];
   readonly keys = new Map<string, Remembered>();
@@ -226,6 +228,7 @@ class MemorySession {
     this.createdAt = session.time;
     this.updatedAt = session.time;
     this.owner = session.owner;
+    this.tenant = session.tenant;
     this.#spec = JSON.stringify(session.spec);
     if (session.key) {
       const { key, fingerprint, answer } = session.key;
@@ -250,6 +253,7 @@ class MemorySession {
     return {
       ...fields,
       spec: JSON.parse(this.#spec),
+      ...(this.tenant !== undefined && { tenant: this.tenant }),
       ...(this.#spool && { spool: { ...this.#spool, ...decoderState } }),
       ...(this.snapshot && { snapshot: { at: this.snapshot.at, state: JSON.parse(this.snapshot.state) } }),
     };

@@ -14,8 +14,8 @@ export interface EventLog {
   /** Fails with `session_already_exists`, also when two callers race. */
   create(session: NewSession): Promise<SessionRow>;
   find(session: string): Promise<SessionRow | undefined>;
-  /** Newest first. `before` is the `ordinal` of the last row of the page before. */
-  list(page: { before?: number; limit: number }): Promise<SessionRow[]>;
+  /** Newest first. */
+  list(page: ListPage): Promise<SessionRow[]>;
   /**
    * The sessions whose last event is older than `before`, longest resting first; with `byTtl` only those whose `ttl` is
    * over at that time. `after` is the last row of the previous page.
@@ -65,6 +65,14 @@ export interface EventLog {
   close(): Promise<void>;
 }
 
+export interface ListPage {
+  /** The `ordinal` of the last row of the page before. */
+  readonly before?: number;
+  readonly limit: number;
+  /** Only the sessions of this tenant. The cost is that of the page, however many others there are. */
+  readonly tenant?: string;
+}
+
 export interface RestingPage {
   readonly before: number;
   readonly byTtl: boolean;
@@ -77,6 +85,8 @@ export interface NewSession {
   readonly spec: SessionSpec;
   readonly owner: string;
   readonly time: number;
+  /** Whose session it is; absent for the engine's own user. */
+  readonly tenant?: string | undefined;
   /** Recalled as the answer to the request that created it. */
   readonly key?: { readonly key: string } & Remembered;
 }
@@ -93,6 +103,8 @@ export const DAMAGED_AGENT = "damaged";
 export interface SessionRow {
   readonly id: string;
   readonly ordinal: number;
+  /** Whose session it is. Absent where its creator named none, and in sessions of older versions. */
+  readonly tenant?: string;
   readonly spec: SessionSpec;
   readonly createdAt: number;
   readonly updatedAt: number;

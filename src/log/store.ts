@@ -1,4 +1,4 @@
-import type { Batch, Claim, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
+import type { Batch, Claim, ListPage, NewSession, Remembered, RestingPage, SessionRow } from "./port.ts";
 import type { NewSegment, Segment } from "./segment.ts";
 
 /** The rows of a log. Its methods are synchronous, except for a long commit. Each write is one transaction. */
@@ -6,7 +6,7 @@ export interface SegmentStore {
   /** Creates all in one transaction; the row is undefined for a session that exists already. */
   create(sessions: readonly NewSession[]): (SessionRow | undefined)[];
   find(session: string): SessionRow | undefined;
-  list(page: { before?: number; limit: number }): SessionRow[];
+  list(page: ListPage): SessionRow[];
   resting(page: RestingPage): SessionRow[];
   size(): number;
   active(): SessionRow[];

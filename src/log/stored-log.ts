@@ -6,6 +6,7 @@ import type {
   Batch,
   Claim,
   EventLog,
+  ListPage,
   NewSession,
   ReadRange,
   Remembered,
@@ -83,7 +84,7 @@ export class StoredLog implements EventLog {
     return this.#calmly(() => (isRetired(session) ? undefined : this.#store.find(session)));
   }
 
-  list(page: { before?: number; limit: number }): Promise<SessionRow[]> {
+  list(page: ListPage): Promise<SessionRow[]> {
     return this.#calmly(() => this.#store.list(page));
   }
 

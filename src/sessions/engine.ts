@@ -143,8 +143,8 @@ class LocalEngine implements Engine {
 
   remove: Engine["remove"] = (id) => this.#removal.remove(id);
 
-  async send(id: string, { via, key, ...message }: SessionInput): Promise<AcceptedInput> {
-    const options = { via, ...defined({ key }) };
+  async send(id: string, { via, key, by, ...message }: SessionInput): Promise<AcceptedInput> {
+    const options = { via, by, ...defined({ key }) };
     const { after, accepted, duplicate } = await this.submit(id, [{ kind: "message", ...message }], options);
     const { inputId = "", turnId = "" } = accepted[0] ?? {};
     return { inputId, turnId, after, duplicate };
@@ -193,6 +193,11 @@ class LocalEngine implements Engine {
     return this.#deps.checkpoints(shelf).list({ ...page, sessionId: id });
   }
 
+  findCheckpoint: Engine["findCheckpoint"] = async (id, checkpoint) => {
+    const { shelf } = (await this.#open.row(id)).spec;
+    return this.#deps.checkpoints(shelf).get(checkpoint);
+  };
+
   shelved: Engine["shelved"] = async (shelf, page = {}) => this.#deps.checkpoints(shelf).list(page);
 
   restore: Engine["restore"] = (id, checkpoint, options) =>
@@ -204,7 +209,8 @@ class LocalEngine implements Engine {
 
   host: Engine["host"] = (id, port) => this.#open.with(id, (session) => session.workspace.host(port));
 
-  files: Engine["files"] = (id) => this.#open.with(id, (session) => session.workspace.files());
+  files: Engine["files"] = (id, options) =>
+    this.#open.with(id, (session) => session.workspace.files(options));
 
   stats(): EngineStats {
     return this.#counters.stats([...this.#open], this.#deps);

@@ -11,6 +11,35 @@ export function refuseUnknownHosts({ network }: Pick<SessionSpec, "network">): v
   parsePrivateNames(network.private);
 }
 
+/**
+ * The private hosts of a spec: this machine, addresses of private networks, names that may resolve into them, and the
+ * machine's whole network. The sandbox refuses every other name that resolves to such a host.
+ */
+export function listPrivateHosts(spec: Pick<SessionSpec, "network" | "mcp" | "env">): string[] {
+  const { network, mcp = {}, env = {} } = spec;
+  const lists = typeof network === "object" ? network : { allow: [] };
+  const urls = [
+    ...Object.values(mcp).flatMap((server) => ("url" in server ? [server.url] : [])),
+    // The address of a model is a variable, with another name for each agent.
+    ...Object.values(env),
+  ];
+  return [
+    ...(network === "full" ? ["network: full"] : []),
+    ...lists.allow.filter((text) => isPrivateAddress(parseHostPattern(text).host)),
+    ...(lists.private ?? []),
+    ...urls.filter((url) => isPrivateAddress(hostOf(url))),
+  ];
+}
+
+function isPrivateAddress(host: string): boolean {
+  return isLoopbackHost(host) || (isIP(host) !== 0 && toAddressKind(host) !== "public");
+}
+
+function hostOf(text: string): string {
+  if (!/^[a-z][a-z0-9+.-]*:/i.test(text) || !URL.canParse(text)) return "";
+  return parseHostPort(new URL(text).hostname)?.host ?? "";
+}
+
 const EVERY_PUBLIC_HOST = [parseHostPattern("*")];
 
 /**

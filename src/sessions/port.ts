@@ -11,7 +11,7 @@ import type {
   ToolReply,
   TurnOptions,
 } from "../contract/index.ts";
-import type { EventLog } from "../log/port.ts";
+import type { EventLog, SessionRow } from "../log/port.ts";
 import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
 import type { SessionChange } from "./fold/change.ts";
@@ -31,7 +31,7 @@ export interface Engine {
   /** The folder of an agent's skills in its sandbox; undefined for an agent without skills. */
   skillsFolder(agent: string): string | undefined;
 
-  create(id: string | undefined, spec: SessionSpec, options?: KeyOptions): Promise<SessionInfo>;
+  create(id: string | undefined, spec: SessionSpec, options?: CreateOptions): Promise<SessionInfo>;
   info(id: string): Promise<SessionInfo>;
   /** The accepted inputs that wait for their turn, the oldest first. */
   inbox(id: string): Promise<readonly QueuedInput[]>;
@@ -90,13 +90,15 @@ export interface Engine {
   checkpoint(id: string, options?: KeyOptions & { comment?: string | undefined }): Promise<CheckpointInfo>;
   /** Newest first. */
   checkpoints(id: string, options?: CheckpointPage): Promise<CheckpointInfo[]>;
+  /** A checkpoint on the shelf of the session, of any session. */
+  findCheckpoint(id: string, checkpoint: string): Promise<CheckpointInfo | undefined>;
   /** The checkpoints of all sessions with this shelf, newest first. */
   shelved(shelf: string | undefined, options?: CheckpointPage): Promise<CheckpointInfo[]>;
   /** Restores the files of an idle session from a checkpoint. The next message resumes the agent from there. */
   restore(id: string, checkpoint: string, options?: KeyOptions): Promise<CheckpointInfo>;
 
-  /** The files of the session's sandbox, which is created where there is none. */
-  files(id: string): Promise<SandboxFiles>;
+  /** The files of the session's sandbox, which is created where there is none, unless only an existing one is wanted. */
+  files(id: string, options?: { onlyExisting?: boolean | undefined }): Promise<SandboxFiles>;
 
   stats(): EngineStats;
   /** Refuses new work, gives running turns `graceMs` to end, then closes. The next start picks up running processes. */
@@ -105,9 +107,17 @@ export interface Engine {
   close(): Promise<void>;
 }
 
+export interface CreateOptions extends KeyOptions {
+  /** Whose session it is. */
+  readonly tenant?: string | undefined;
+}
+
 export interface SessionPage extends SessionFilter {
   readonly cursor?: string | undefined;
   readonly limit: number;
+  readonly tenant?: string | undefined;
+  /** Leaves out the sessions that the caller must not see. */
+  readonly isOwn?: ((row: SessionRow) => Promise<boolean>) | undefined;
 }
 
 export interface CheckpointPage {
@@ -131,6 +141,8 @@ export interface SessionInput {
   readonly instructions?: string;
   /** A repetition with the same key and content appends nothing and gets the same answer. */
   readonly key?: string;
+  /** The author of the input in its event: the id of a token. */
+  readonly by?: string | undefined;
 }
 
 export interface InterruptOptions {
@@ -146,6 +158,8 @@ export interface SubmitOptions {
   readonly via: string;
   /** A repetition with the same key and content appends nothing and gets the same answer. */
   readonly key?: string;
+  /** The author of all submissions in their events: the id of a token. It is no part of their content. */
+  readonly by?: string | undefined;
 }
 
 export interface Submitted {

@@ -190,7 +190,7 @@ describe("A10: sluice serve --keys", () => {
     return file;
   }
 
-  it("gives each workspace its own resources and no access beside /anthropic", async () => {
+  it("gives each workspace its own resources and sessions, in every dialect", async () => {
     const file = keep('{"sk-a": "team-a", "sk-b": "team-b"}');
     const { child, url, token } = await serve(["--keys", file, "--rate-limit", "600"]);
     const betaOf = (apiKey: string) => new Anthropic({ apiKey, baseURL: `${url}/anthropic` }).beta;
@@ -198,9 +198,16 @@ describe("A10: sluice serve --keys", () => {
     expect((await betaOf("sk-a").agents.retrieve(agent.id)).name).toBe("ours");
     await expect(betaOf("sk-b").agents.retrieve(agent.id)).rejects.toThrow(NotFoundError);
     await expect(betaOf("sk-c").agents.retrieve(agent.id)).rejects.toThrow(AuthenticationError);
-    const statusOf = async (key: string): Promise<number> =>
-      (await fetch(`${url}/v1/sessions`, { headers: { authorization: `Bearer ${key}` } })).status;
-    expect([await statusOf("sk-a"), await statusOf(token)]).toEqual([401, 200]);
+    const clientOf = (key: string) => createClient({ url, token: key });
+    await clientOf("sk-a").sessions.create("ours", { agent: "scripted" });
+    const seenBy = async (key: string): Promise<string[]> =>
+      (await clientOf(key).sessions.list()).sessions.map(({ sessionId }) => sessionId);
+    expect([await seenBy("sk-a"), await seenBy("sk-b"), await seenBy(token)]).toEqual([
+      ["ours"],
+      [],
+      ["ours"],
+    ]);
+    await expect(seenBy("sk-c")).rejects.toMatchObject({ status: 401 });
     expect((await stop(child)).code).toBe(0);
   });
 

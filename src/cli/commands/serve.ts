@@ -17,8 +17,8 @@ With a --host other than loopback, the server answers only to known names: local
 --allow-host.
 
 With --keys, teams share a server. The file, private to you (chmod 600), is a JSON object of keys and workspaces,
-{"sk-team-a": "team-a"}. A key opens only /anthropic, and there only its workspace. The server's own token opens all
-sessions. Sessions of a workspace reach only public hosts: no address of this machine or its network, by any name.
+{"sk-team-a": "team-a"}. A key opens its workspace alone, in every dialect. The server's own token opens all sessions;
+\`sluice token create\` makes tokens that may do less. Sessions of a workspace reach only public hosts: no address of this machine or its network, by any name.
 --keys needs a token and a sandbox other than local.
 
 --keep deletes sessions whose last event is older, as DELETE does, and trims older events of the other sessions: whole
@@ -64,7 +64,7 @@ export function addServe(program: Command, context: CommandContext): void {
         "local",
       ]),
     )
-    .option("--keys <file>", "further API keys of /anthropic, each for a workspace of its own", readKeysFile)
+    .option("--keys <file>", "further keys, each for a workspace of its own", readKeysFile)
     .option("--rate-limit <n>", "requests a minute for each key of /anthropic", parseRate)
     .option(
       "--orphan-minutes <n>",

@@ -126,7 +126,7 @@ interface ServerSettings {
   readonly catalog: Catalog;
   readonly defaultAgent?: string | undefined;
   readonly webhooks?: Webhooks | undefined;
-  /** Further keys of the Anthropic dialect with their workspaces. */
+  /** Further keys with their workspaces. */
   readonly workspaces?: Readonly<Record<string, string>> | undefined;
   /** Requests a minute for each key of the Anthropic dialect. */
   readonly rateLimit?: number | undefined;

@@ -1,4 +1,4 @@
-import { type Item, parseJsonOr, type SluiceEvent } from "../../contract/index.ts";
+import { AUTHOR_EVENT, type Item, parseJsonOr, type SluiceEvent } from "../../contract/index.ts";
 import { SENT_EVENT } from "../anthropic/projection.ts";
 import type { Dialect, StoredEventText } from "../port.ts";
 import { endsSession, findProjector, NO_FRAMES, type Projectors } from "../shared/projection.ts";
@@ -91,6 +91,7 @@ const PROJECTORS: Projectors<AgUiProjection> = {
   },
   "workspace.diffed": (projection, { data: { path, diff } }) => projection.change({ diff: { path, diff } }),
   custom: (projection, { data }) => {
+    if (data.name === AUTHOR_EVENT) return;
     if (data.name === RUN_EVENT)
       return isRun(data.value) ? projectNextRun(projection, data.value) : undefined;
     // The next event, the answer itself, shows the same.

@@ -5,9 +5,11 @@ import { RunInput } from "../../dialects/ag-ui/parse.ts";
 import { toAgentId } from "../../dialects/ag-ui/projection.ts";
 import { parseQuery } from "../../dialects/universal/index.ts";
 import type { AgentInfo } from "../../sessions/port.ts";
+import type { RouteRow } from "../access/route-table.ts";
 import { readJson } from "../body/json.ts";
 import type { AppEnv, Logger } from "../context.ts";
 import { KeyedLock } from "../keyed-lock.ts";
+import { mountRoute } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { hydrate } from "./history.ts";
 import { readRun, readThread } from "./read.ts";
@@ -22,22 +24,25 @@ export function mountAgUi(
   services: Services,
   { catalog, logger }: { catalog: Catalog | undefined; logger: Logger },
 ): void {
-  const own: AgUiServices = {
-    ...services,
-    logger,
-    runs: new SessionIndex("ag-ui.run", catalog),
-    aliases: new SessionIndex("ag-ui.thread", catalog),
-    threads: new KeyedLock(),
-  };
+  const runs = new SessionIndex("ag-ui.run", catalog);
+  const aliases = new SessionIndex("ag-ui.thread", catalog);
+  const threads = new KeyedLock();
   const path = "/ag-ui/:agent";
+  const route = (row: RouteRow, handle: (c: Context<AppEnv>, own: AgUiServices) => Promise<Response>): void =>
+    mountRoute(app, services, row, (c, engine) => {
+      const tenant = c.get("tenant");
+      const names = { runs: runs.of(tenant), aliases: aliases.of(tenant) };
+      return handle(c, { ...services, ...names, engine, threads, logger });
+    });
 
-  app.post(path, async (c) => {
+  // Messages demand more than the scope of the route, which is that of answers.
+  route({ method: "POST", path, scope: "answer" }, async (c, own) => {
     const query = queryOf(c, RunQuery);
     const input = await readJson(c, RunInput, own.limits.json);
     return postRun(own, { c, agent: agentOf(c), query, input });
   });
 
-  app.get(path, async (c) => {
+  route({ method: "GET", path, scope: "read" }, async (c, own) => {
     const query = queryOf(c, ReadQuery);
     const { threadId, runId } = query;
     const seen = c.req.header("last-event-id") ?? query.offset;
@@ -48,13 +53,13 @@ export function mountAgUi(
     return c.json(await hydrate(own, agentOf(c), { ...query, threadId }));
   });
 
-  app.delete(path, async (c) => {
+  route({ method: "DELETE", path, scope: "control" }, async (c, own) => {
     const { threadId, runId } = queryOf(c, ReadQuery);
     await stopNamedRun(own, { agent: agentOf(c), threadId, runId });
     return c.body(null, 204);
   });
 
-  app.get(`${path}/capabilities`, async (c) => {
+  route({ method: "GET", path: `${path}/capabilities`, scope: "read" }, async (c, own) => {
     const agent = await findAgent(own, c);
     const isSandboxed = (await own.engine.defaultSandbox()) !== "local";
     return c.json(toCapabilities(agent, { isSandboxed, speaksProto: await speaksProto() }));

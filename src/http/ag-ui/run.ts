@@ -15,13 +15,14 @@ import { parseWith } from "../../dialects/universal/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { Submission } from "../../sessions/inbox/submission.ts";
 import type { Engine } from "../../sessions/port.ts";
+import { demandScope } from "../access/demand.ts";
 import type { AppEnv } from "../context.ts";
 import { digestOf } from "../digest.ts";
 import { readStateAt } from "../stream/cursor.ts";
 import type { StreamFormat } from "../stream/sse.ts";
 import { readRun, respondRun } from "./read.ts";
 import { findRunStart, keyOf } from "./run-position.ts";
-import { type AgUiServices, openThread, readRow } from "./thread.ts";
+import { type AgUiServices, findSession, openThread, readRow } from "./thread.ts";
 import { chooseFormat, type RunQuery, toView } from "./view.ts";
 
 interface RunCall {
@@ -59,9 +60,11 @@ const REPORTED_AS_RUN: ReadonlySet<string> = new Set(["agent_not_installed", "se
 
 async function begin(
   services: AgUiServices,
-  { agent, input, query }: RunCall,
+  { c, agent, input, query }: RunCall,
 ): Promise<{ row: SessionRow; after: number }> {
   const { engine, runs } = services;
+  // Only an open question can be answered, so a new thread needs the scope of a message.
+  if (!(await engine.log.find(await findSession(services, input.threadId)))) demandScope(c, "control");
   const forwarded = parseWith(
     ForwardedProps,
     isRecord(input.forwardedProps) ? input.forwardedProps : {},
@@ -76,7 +79,7 @@ async function begin(
     row.head,
   );
   const run = toRunPayload(input, query, toView(query, input.protocolVersion));
-  const submissions = await resolveSubmissions(services, row, { input, run, state });
+  const submissions = await resolveSubmissions(services, row, { c, input, run, state });
   await runs.remember(input.runId, row.id);
   const { after } = await engine.submit(row.id, submissions, { via: agUi.id, key: keyOf(input.runId) });
   return { row: await readRow(engine, row.id), after };
@@ -85,10 +88,11 @@ async function begin(
 async function resolveSubmissions(
   { engine }: AgUiServices,
   row: SessionRow,
-  { input, run, state }: { input: RunInput; run: RunPayload; state: AgUiState },
+  { c, input, run, state }: { c: Context<AppEnv>; input: RunInput; run: RunPayload; state: AgUiState },
 ): Promise<Submission[]> {
   const answers = toAnswers(input, state.asks, run);
   if (answers.length > 0) return [{ kind: "custom", name: RUN_EVENT, value: run }, ...answers];
+  demandScope(c, "control");
   const open = Object.entries(state.asks);
   if (open.length > 0) {
     const pending = open.map(([id, { kind, prompt }]) => ({ id, kind, prompt }));

@@ -8,7 +8,6 @@ import {
 } from "../../dialects/ag-ui/parse.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { Engine } from "../../sessions/port.ts";
-import { DEFAULT_TENANT } from "../auth.ts";
 import type { Logger } from "../context.ts";
 import { digestOf } from "../digest.ts";
 import type { KeyedLock } from "../keyed-lock.ts";
@@ -16,9 +15,9 @@ import type { Services } from "../services.ts";
 
 export interface AgUiServices extends Services {
   /** The sessions of runs: a returning client may know only its run. */
-  readonly runs: SessionIndex;
+  readonly runs: SessionNames;
   /** The sessions of threads whose id differs from their session's. */
-  readonly aliases: SessionIndex;
+  readonly aliases: SessionNames;
   /** Only one run of a thread begins at a time. */
   readonly threads: KeyedLock;
   readonly logger: Logger;
@@ -124,6 +123,12 @@ function unknownNative(sessionId: string): SluiceError {
 
 const MAX_CACHED = 10_000;
 
+/** The sessions of names that clients give. */
+export interface SessionNames {
+  find(name: string): Promise<string | undefined>;
+  remember(name: string, session: string): Promise<void>;
+}
+
 /** Maps a client's names to sessions; durable if there is a catalog. */
 export class SessionIndex {
   readonly #catalog: Catalog | undefined;
@@ -135,31 +140,44 @@ export class SessionIndex {
     this.#catalog = catalog;
   }
 
-  async remember(name: string, session: string): Promise<void> {
-    this.#keep(name, session);
-    const known = await this.#catalog?.find(DEFAULT_TENANT, this.#kind, name);
+  /** The names that clients of one tenant have given. */
+  of(tenant: string): SessionNames {
+    return {
+      find: (name) => this.#find(tenant, name),
+      remember: (name, session) => this.#remember(tenant, name, session),
+    };
+  }
+
+  async #remember(tenant: string, name: string, session: string): Promise<void> {
+    this.#keep(tenant, name, session);
+    const known = await this.#catalog?.find(tenant, this.#kind, name);
     const kind = this.#kind;
     const body = { session };
     const change = known
       ? ({ op: "replace", kind, id: name, expect: known.revision, body } as const)
       : ({ op: "create", kind, id: name, body } as const);
     if ((known?.body as { session?: string } | undefined)?.session !== session)
-      await this.#catalog?.write(DEFAULT_TENANT, [change]);
+      await this.#catalog?.write(tenant, [change]);
   }
 
-  async find(name: string): Promise<string | undefined> {
-    const near = this.#sessions.get(name);
+  async #find(tenant: string, name: string): Promise<string | undefined> {
+    const near = this.#sessions.get(toKey(tenant, name));
     if (near !== undefined) return near;
-    const known = await this.#catalog?.find(DEFAULT_TENANT, this.#kind, name);
+    const known = await this.#catalog?.find(tenant, this.#kind, name);
     const session = (known?.body as { session?: string } | undefined)?.session;
-    if (session !== undefined) this.#keep(name, session);
+    if (session !== undefined) this.#keep(tenant, name, session);
     return session;
   }
 
-  #keep(name: string, session: string): void {
-    this.#sessions.delete(name);
-    this.#sessions.set(name, session);
+  #keep(tenant: string, name: string, session: string): void {
+    const key = toKey(tenant, name);
+    this.#sessions.delete(key);
+    this.#sessions.set(key, session);
     const [oldest] = this.#sessions.size > MAX_CACHED ? this.#sessions.keys() : [];
     if (oldest !== undefined) this.#sessions.delete(oldest);
   }
+}
+
+function toKey(tenant: string, name: string): string {
+  return `${tenant}\n${name}`;
 }

@@ -4,6 +4,7 @@ import { refuse } from "../../dialects/anthropic/resources/resource.ts";
 import type { AppEnv } from "../context.ts";
 import { KeyedLock } from "../keyed-lock.ts";
 import { methodsOf } from "../methods.ts";
+import { mountRoute } from "../operation.ts";
 import { createCollections } from "./collections.ts";
 import { CALLBACKS, isCallback, PREFIX } from "./dialect.ts";
 import { mountEvents, mountThreads } from "./events/events.ts";
@@ -46,7 +47,7 @@ export function mountAnthropic(
   mountSessionResources(route, services);
   mountWork(route, services);
   mountCallbacks(route, services);
-  mountUnsupported(app);
+  mountUnsupported(app, services);
 }
 
 export interface RateLimit {
@@ -106,12 +107,12 @@ const UNSUPPORTED = {
 };
 
 /** Refuses resources of the official service that are absent here, with an error that no SDK retries. */
-function mountUnsupported(app: Hono<AppEnv>): void {
+function mountUnsupported(app: Hono<AppEnv>, services: AnthropicServices): void {
   for (const [group, name] of Object.entries(UNSUPPORTED)) {
     const refuseAll = (): never => {
       throw refuse(`${name} are not supported here.`);
     };
-    app.all(`${PREFIX}/${group}`, refuseAll);
-    app.all(`${PREFIX}/${group}/*`, refuseAll);
+    for (const path of [`${PREFIX}/${group}`, `${PREFIX}/${group}/*`])
+      mountRoute(app, services, { method: "ALL", path, scope: "read" }, refuseAll);
   }
 }

@@ -6,6 +6,7 @@ import { dirname, extname, join, relative, sep } from "node:path";
 import type { Context, Hono } from "hono";
 import { SluiceError } from "../../contract/index.ts";
 import type { AppEnv } from "../context.ts";
+import { mountRoute, type RouteServices } from "../operation.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
@@ -29,7 +30,8 @@ interface SiteFile {
 }
 
 /** Serves the built documentation. Its files are read once, and a path is only a key among them. */
-export function mountDocs(app: Hono<AppEnv>, folder: string = docsFolder()): void {
+export function mountDocs(app: Hono<AppEnv>, services: RouteServices): void {
+  const folder = docsFolder();
   let site: Promise<ReadonlyMap<string, SiteFile>> | undefined;
   const read = (): Promise<ReadonlyMap<string, SiteFile>> => {
     site ??= readSite(folder).catch((error: unknown) => {
@@ -39,9 +41,17 @@ export function mountDocs(app: Hono<AppEnv>, folder: string = docsFolder()): voi
     });
     return site;
   };
-  app.get("/docs", (c) => c.redirect("/docs/", 308));
-  app.get("/docs/*", async (c) => toResponse(c, (await read()).get(toKey(c.req.path))));
-  app.all("/docs/*", () => new Response(null, { status: 405, headers: { allow: "GET, HEAD" } }));
+  const scope = "open";
+  mountRoute(app, services, { method: "GET", path: "/docs", scope }, (c) => c.redirect("/docs/", 308));
+  mountRoute(app, services, { method: "GET", path: "/docs/*", scope }, async (c) =>
+    toResponse(c, (await read()).get(toKey(c.req.path))),
+  );
+  mountRoute(
+    app,
+    services,
+    { method: "ALL", path: "/docs/*", scope },
+    () => new Response(null, { status: 405, headers: { allow: "GET, HEAD" } }),
+  );
 }
 
 function toResponse(c: Context<AppEnv>, file: SiteFile | undefined): Response {

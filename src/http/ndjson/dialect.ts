@@ -2,6 +2,8 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Context } from "hono";
 import type { Catalog } from "../../catalog/port.ts";
 import { REPLAY_TURN_LIMIT } from "../../dialects/ndjson/index.ts";
+import { type Access, DEFAULT_TENANT, NOBODY, OPERATOR } from "../access/access.ts";
+import type { Tokens } from "../access/tokens.ts";
 import type { AppEnv, Logger } from "../context.ts";
 import type { Services } from "../services.ts";
 import type { Conversations } from "./conversations.ts";
@@ -33,7 +35,7 @@ export const NDJSON_SETTINGS: NdjsonSettings = {
   reconnectMs: 2_500,
 };
 
-interface Scope {
+interface TurnName {
   readonly conversation: string;
   readonly turn: string;
 }
@@ -46,37 +48,52 @@ interface Scope {
 export class Tickets {
   readonly #key: Buffer | undefined;
   readonly #ttlMs: number;
+  readonly #tokens: Tokens | undefined;
 
-  constructor(token: string | false, ttlMs: number) {
+  constructor(token: string | false, ttlMs: number, tokens?: Tokens) {
+    this.#tokens = tokens;
     this.#key = token === false ? undefined : createHmac("sha256", token).update("ndjson ticket").digest();
     this.#ttlMs = ttlMs;
   }
 
   /** Undefined if the server has no token. */
-  issue(scope: Scope, now = Date.now()): string | undefined {
+  issue(name: TurnName, { tenant, token }: Owner = OPERATOR, now = Date.now()): string | undefined {
     if (!this.#key) return undefined;
     const until = (now + this.#ttlMs).toString(36);
-    return `${until}.${sign(this.#key, scope, until)}`;
+    const isOwn = tenant === DEFAULT_TENANT && token === undefined;
+    const owner = isOwn ? "" : Buffer.from(JSON.stringify({ tenant, token })).toString("base64url");
+    const signature = sign(this.#key, name, until + owner);
+    return owner === "" ? `${until}.${signature}` : `${until}.${signature}.${owner}`;
   }
 
-  isValid(ticket: string, scope: Scope, now = Date.now()): boolean {
-    const [until = "", signature = ""] = ticket.split(".");
-    if (!this.#key || !(Number.parseInt(until, 36) > now)) return false;
-    const expected = Buffer.from(sign(this.#key, scope, until));
+  /** What the ticket opens: the conversation of its turn, for reading. Undefined for an invalid one. */
+  open(ticket: string, name: TurnName, now = Date.now()): Access | undefined {
+    const [until = "", signature = "", owner = ""] = ticket.split(".");
+    if (!this.#key || !(Number.parseInt(until, 36) > now)) return undefined;
+    const expected = Buffer.from(sign(this.#key, name, until + owner));
     const given = Buffer.from(signature);
-    return given.length === expected.length && timingSafeEqual(given, expected);
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
+    if (owner === "") return { tenant: DEFAULT_TENANT, scope: "read", session: name.conversation };
+    const { tenant, token } = JSON.parse(Buffer.from(owner, "base64url").toString()) as Owner;
+    return { tenant, scope: "read", session: name.conversation, token };
   }
 
   /** Admits a browser with its ticket. Also admits the assets of a run, whose route checks a password. */
-  admits(c: Context<AppEnv>): boolean {
-    if (c.req.path === RESULTS) return c.req.method === "POST";
-    if (c.req.path !== CHAT_STREAM || c.req.method !== "GET") return false;
+  async admit(c: Context<AppEnv>): Promise<Access | undefined> {
+    if (c.req.path === RESULTS) return c.req.method === "POST" ? NOBODY : undefined;
+    if (c.req.path !== CHAT_STREAM || c.req.method !== "GET") return undefined;
     const { ticket, conversation = "", turn = "" } = c.req.query();
-    return ticket !== undefined && this.isValid(ticket, { conversation, turn });
+    const access = ticket === undefined ? undefined : this.open(ticket, { conversation, turn });
+    // A ticket ends with the token of its dispatch.
+    const isLive = access?.token === undefined || (await this.#tokens?.isLive(access.token));
+    return isLive ? access : undefined;
   }
 }
 
-function sign(key: Buffer, { conversation, turn }: Scope, until: string): string {
+/** The sender of a dispatch. */
+type Owner = Pick<Access, "tenant" | "token">;
+
+function sign(key: Buffer, { conversation, turn }: TurnName, until: string): string {
   return createHmac("sha256", key)
     .update(JSON.stringify([conversation, turn, until]))
     .digest("base64url");

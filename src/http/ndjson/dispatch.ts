@@ -3,6 +3,7 @@ import { type ContentPart, createId, SluiceError } from "../../contract/index.ts
 import { type Asked, type Dispatch, toAsked, toReplay, toTurns } from "../../dialects/ndjson/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { AcceptedInput } from "../../sessions/port.ts";
+import { isWorkspace } from "../access/access.ts";
 import type { AppEnv } from "../context.ts";
 import { sha256 } from "../digest.ts";
 import { idempotencyKeyOf } from "../operation.ts";
@@ -30,7 +31,7 @@ export async function dispatch(
   const tenant = c.get("tenant");
   const key = idempotencyKeyOf(c);
   const asked = toAsked(given);
-  const row = await ensureSession(services, asked, key);
+  const row = await ensureSession(services, asked, { key, tenant });
   const digest = sha256(JSON.stringify(given));
   const attempt = async (found: Conversation): Promise<Dispatched | "later"> => {
     const resent = key === undefined ? undefined : await recall(services, tenant, { row, key, digest });
@@ -60,9 +61,9 @@ export async function dispatch(
 async function ensureSession(
   { engine, defaultAgent }: NdjsonServices,
   asked: Asked,
-  key: string | undefined,
+  { key, tenant }: { key: string | undefined; tenant: string },
 ): Promise<SessionRow> {
-  const id = asked.conversation ?? (key === undefined ? createId("session") : toKeyedId(key));
+  const id = asked.conversation ?? (key === undefined ? createId("session") : toKeyedId(tenant, key));
   const known = await engine.log.find(id);
   if (!known) {
     try {
@@ -168,6 +169,6 @@ async function recall(
 }
 
 /** The id of a new conversation, from the key of its request: a resend finds the same conversation. */
-function toKeyedId(key: string): string {
-  return `ses_${sha256(key).slice(0, 32)}`;
+function toKeyedId(tenant: string, key: string): string {
+  return `ses_${sha256(isWorkspace(tenant) ? `${tenant}\n${key}` : key).slice(0, 32)}`;
 }

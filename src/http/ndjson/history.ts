@@ -17,6 +17,7 @@ const historyOperations = defineOperations({
   ndjsonConversation: {
     method: "GET",
     path: CONVERSATION,
+    scope: "read",
     tag: "ndjson",
     summary: "The messages of a conversation, the oldest first",
     query: PageQuery,
@@ -26,6 +27,7 @@ const historyOperations = defineOperations({
   ndjsonDeleteConversation: {
     method: "DELETE",
     path: CONVERSATION,
+    scope: "control",
     tag: "ndjson",
     summary: "Removes a conversation with its messages and assets",
     answer: done("The conversation is removed"),
@@ -34,6 +36,7 @@ const historyOperations = defineOperations({
   ndjsonAssets: {
     method: "GET",
     path: `${CONVERSATION}/assets`,
+    scope: "read",
     tag: "ndjson",
     summary: "The assets that the runs of a conversation wrote back, the oldest first",
     query: PageQuery,
@@ -43,6 +46,7 @@ const historyOperations = defineOperations({
   ndjsonAsset: {
     method: "GET",
     path: `${CONVERSATION}/assets/{asset}`,
+    scope: "read",
     tag: "ndjson",
     summary: "The content of one asset",
     answer: { status: 200, description: "The bytes", mime: "application/octet-stream" },
@@ -52,11 +56,11 @@ const historyOperations = defineOperations({
 
 /** The messages of conversations and the assets of their runs. */
 export function mountHistory(mount: Mount, services: NdjsonServices): void {
-  const { catalog, conversations, engine } = services;
+  const { catalog, conversations } = services;
 
-  mount(historyOperations.ndjsonConversation, async ({ c, query, param }) => {
+  mount(historyOperations.ndjsonConversation, async ({ engine, c, query, param }) => {
     const tenant = c.get("tenant");
-    const row = await readRow(services, tenant, param("id"));
+    const row = await readRow({ ...services, engine }, tenant, param("id"));
     const page = { after: query.cursor, limit: query.limit + 1 };
     const found = await conversations.with(tenant, row, (conversation) =>
       conversations.readMessages(tenant, conversation, page),
@@ -68,15 +72,15 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
     });
   });
 
-  mount(historyOperations.ndjsonDeleteConversation, async ({ c, param }) => {
-    const row = await readRow(services, c.get("tenant"), param("id"));
+  mount(historyOperations.ndjsonDeleteConversation, async ({ engine, c, param }) => {
+    const row = await readRow({ ...services, engine }, c.get("tenant"), param("id"));
     await engine.remove(row.id);
     await conversations.forget(c.get("tenant"), row.id);
   });
 
-  mount(historyOperations.ndjsonAssets, async ({ c, query, param }) => {
+  mount(historyOperations.ndjsonAssets, async ({ engine, c, query, param }) => {
     const tenant = c.get("tenant");
-    const row = await readRow(services, tenant, param("id"));
+    const row = await readRow({ ...services, engine }, tenant, param("id"));
     const found = await conversations.with(tenant, row, ({ id: parent }) =>
       catalog.list(tenant, {
         kind: KIND.asset,
@@ -90,9 +94,9 @@ export function mountHistory(mount: Mount, services: NdjsonServices): void {
     return c.json({ conversation: row.id, assets, ...next(found, query) });
   });
 
-  mount(historyOperations.ndjsonAsset, async ({ c, param }) => {
+  mount(historyOperations.ndjsonAsset, async ({ engine, c, param }) => {
     const tenant = c.get("tenant");
-    const row = await readRow(services, tenant, param("id"));
+    const row = await readRow({ ...services, engine }, tenant, param("id"));
     const found = await conversations.with(tenant, row, () =>
       catalog.find(tenant, KIND.asset, param("asset")),
     );

@@ -28,7 +28,7 @@ export function mountNdjson(app: Hono<AppEnv>, given: Services, options: NdjsonO
   const conversations = new Conversations(catalog, given.engine.log);
   const own = { catalog, conversations, readers, tickets, settings, logger, defaultAgent };
   const services: NdjsonServices = { ...given, ...own };
-  const mount = createMount(app, given.limits);
+  const mount = createMount(app, given);
   mountRuns(mount, services);
   mountResults(mount, services);
   mountHistory(mount, services);

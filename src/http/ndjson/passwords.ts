@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Catalog, Change, Document } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
 import { sha256 } from "../digest.ts";
+import { DEFAULT_TENANT } from "../access/access.ts";
 import { KIND, type PasswordBody, toDocumentId } from "./documents.ts";
 
 const SWEEP_LIMIT = 100;
@@ -15,6 +16,12 @@ export function issuePassword({ conversation, turn, expiresAt }: PasswordBody): 
   const body: PasswordBody = { conversation, turn, expiresAt };
   const parent = toDocumentId(conversation);
   return { password, change: { op: "create", kind: KIND.password, id: sha256(password), parent, body } };
+}
+
+/** The tenant of the run that a password belongs to; the default one for an unknown password. */
+export async function findTenant(catalog: Catalog, password: string | undefined): Promise<string> {
+  const [tenant] = password ? await catalog.tenantsOf(KIND.password, sha256(password)) : [];
+  return tenant ?? DEFAULT_TENANT;
 }
 
 /** The document of a valid password. Every other password gets the same error, which reveals no reason. */

@@ -11,7 +11,7 @@ import { defineOperations, json, type Mount } from "../operation.ts";
 import type { Conversation } from "./conversations.ts";
 import { type NdjsonServices, RESULTS } from "./dialect.ts";
 import { type AssetBody, KIND } from "./documents.ts";
-import { findPassword, passwordRefused, toSpentChange } from "./passwords.ts";
+import { findPassword, findTenant, passwordRefused, toSpentChange } from "./passwords.ts";
 
 /** Room for the headers and boundaries of a form around its files. */
 const FORM_BYTES = 1024 * 1024;
@@ -33,6 +33,7 @@ const resultOperations = defineOperations({
   ndjsonResults: {
     method: "POST",
     path: RESULTS,
+    scope: "open",
     tag: "ndjson",
     summary: "Takes the assets of a run, once, with the one-time password of its dispatch",
     query: ResultsQuery,
@@ -47,8 +48,9 @@ export function mountResults(mount: Mount, services: NdjsonServices): void {
   const { catalog, conversations, engine } = services;
 
   mount(resultOperations.ndjsonResults, async ({ c, query }) => {
-    const tenant = c.get("tenant");
     const given = passwordOf(c);
+    // The sender has no token: the password itself says whose run it is.
+    const tenant = await findTenant(catalog, given);
     const { body: scope } = await findPassword(catalog, tenant, given, query);
     const row = await engine.log.find(scope.conversation);
     if (!row) throw passwordRefused();

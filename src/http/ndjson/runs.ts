@@ -36,6 +36,7 @@ const runOperations = defineOperations({
   ndjsonStream: {
     method: "POST",
     path: STREAM,
+    scope: "control",
     tag: "ndjson",
     summary: "Runs one turn and streams it, one JSON object per line",
     headers: idempotency,
@@ -46,6 +47,7 @@ const runOperations = defineOperations({
   ndjsonChat: {
     method: "POST",
     path: CHAT,
+    scope: "control",
     tag: "ndjson",
     summary: "Starts one turn and returns the address of its events for a browser",
     headers: idempotency,
@@ -56,6 +58,7 @@ const runOperations = defineOperations({
   ndjsonChatStream: {
     method: "GET",
     path: CHAT_STREAM,
+    scope: "read",
     tag: "ndjson",
     summary: "A turn as server-sent events: step, then result or error, then done",
     query: ChatStreamQuery,
@@ -66,10 +69,10 @@ const runOperations = defineOperations({
 });
 
 export function mountRuns(mount: Mount, services: NdjsonServices): void {
-  const { engine, streams, readers, conversations, settings, tickets } = services;
+  const { streams, readers, conversations, settings, tickets } = services;
 
-  mount(runOperations.ndjsonStream, async ({ c, body }) => {
-    const run = await dispatch(services, c, body);
+  mount(runOperations.ndjsonStream, async ({ engine, c, body }) => {
+    const run = await dispatch({ ...services, engine }, c, body);
     const { conversation, turn, after, row, cancelOnDisconnect } = run;
     // A stream of lines cannot be resumed, so a client that leaves it leaves the run.
     const enter = (): Leave => readers.enter(conversation, turn, { graceMs: 0 });
@@ -85,10 +88,10 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
     });
   });
 
-  mount(runOperations.ndjsonChat, async ({ c, body }) => {
-    const run = await dispatch(services, c, body);
+  mount(runOperations.ndjsonChat, async ({ engine, c, body }) => {
+    const run = await dispatch({ ...services, engine }, c, body);
     const { conversation, turn, cancelOnDisconnect, upload } = run;
-    const ticket = tickets.issue({ conversation, turn });
+    const ticket = tickets.issue({ conversation, turn }, c.get("access"));
     const query = new URLSearchParams({
       conversation,
       turn,
@@ -99,7 +102,7 @@ export function mountRuns(mount: Mount, services: NdjsonServices): void {
     return c.json(answer, 200, toHeaders(run));
   });
 
-  mount(runOperations.ndjsonChatStream, async ({ c, query }) => {
+  mount(runOperations.ndjsonChatStream, async ({ engine, c, query }) => {
     const { conversation, turn } = query;
     const { row, until } = await readSession(engine, conversation);
     const dispatched = (await conversations.findTurn(c.get("tenant"), turn))?.body;

@@ -3,6 +3,8 @@ import type { Context } from "hono";
 import { SluiceError } from "../../contract/index.ts";
 import type { Dialect, Frame } from "../../dialects/port.ts";
 import type { EventLog } from "../../log/port.ts";
+import type { Access } from "../access/access.ts";
+import type { TokenWatch } from "../access/token-watch.ts";
 import type { AppEnv, Logger } from "../context.ts";
 import type { Meter } from "../meter.ts";
 import type { Framing } from "./chunk.ts";
@@ -51,6 +53,7 @@ export class EventStreams {
   readonly #meter: Meter;
   readonly #logger: Logger;
   readonly #pingMs: number;
+  readonly #watch: TokenWatch | undefined;
   readonly #open = new Map<Sink, OpenStream>();
   #pulse: NodeJS.Timeout | undefined;
 
@@ -59,12 +62,14 @@ export class EventStreams {
     meter: Meter;
     logger: Logger;
     pingMs?: number;
+    watch?: TokenWatch;
     limits?: Partial<FeedLimits>;
   }) {
     this.#feeds = new Feeds(options.log, options.limits);
     this.#meter = options.meter;
     this.#logger = options.logger;
     this.#pingMs = options.pingMs ?? PING_MS;
+    this.#watch = options.watch;
   }
 
   get feeds(): number {
@@ -79,12 +84,12 @@ export class EventStreams {
     const outgoing = c.env?.outgoing;
     if (!outgoing) {
       const { sink, body } = createBodySink();
-      this.#start(sink, request);
+      this.#start(sink, request, c.get("access"));
       return new Response(body, { headers });
     }
     outgoing.writeHead(200, headers);
     outgoing.flushHeaders();
-    this.#start(createSocketSink(outgoing), request);
+    this.#start(createSocketSink(outgoing), request, c.get("access"));
     return RESPONSE_ALREADY_SENT;
   }
 
@@ -93,7 +98,7 @@ export class EventStreams {
     for (const sink of this.#open.keys()) this.#cut(sink);
   }
 
-  #start<State, View>(sink: Sink, request: StreamRequest<State, View>): void {
+  #start<State, View>(sink: Sink, request: StreamRequest<State, View>, access?: Access): void {
     const onClose = request.onOpen?.();
     if (sink.closed) return onClose?.("gone");
     const { framing, prelude, ping } = request.format ?? SSE_FORMAT;
@@ -102,8 +107,10 @@ export class EventStreams {
     this.#open.set(sink, stream);
     this.#meter.readers += 1;
     this.#pulse ??= this.#beat();
+    const release = access && this.#watch?.hold(access, () => this.#cut(sink));
     sink.onClose(() => {
       reader.close();
+      release?.();
       this.#open.delete(sink);
       this.#meter.readers -= 1;
       onClose?.(stream.end);

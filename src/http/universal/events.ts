@@ -17,6 +17,7 @@ export const eventOperations = defineOperations({
   listEvents: {
     method: "GET",
     path: "/v1/sessions/{id}/events",
+    scope: "read",
     tag: "events",
     summary: "A page of a session's events",
     query: PageQuery,
@@ -26,6 +27,7 @@ export const eventOperations = defineOperations({
   streamEvents: {
     method: "GET",
     path: "/v1/sessions/{id}/events/sse",
+    scope: "read",
     tag: "events",
     summary: "A session's events from a cursor on, then live, until the session ends",
     query: StreamQuery,
@@ -35,8 +37,8 @@ export const eventOperations = defineOperations({
   },
 });
 
-export function mountEvents(mount: Mount, { engine, streams }: Services): void {
-  mount(eventOperations.listEvents, async ({ c, query, param }) => {
+export function mountEvents(mount: Mount, { streams }: Services): void {
+  mount(eventOperations.listEvents, async ({ engine, c, query, param }) => {
     const session = param("id");
     const cursor = parseCursor(query);
     const { row } = await readSession(engine, session);
@@ -55,7 +57,7 @@ export function mountEvents(mount: Mount, { engine, streams }: Services): void {
     return c.body(body, 200, { "content-type": "application/json", ...toOldestHeader(row) });
   });
 
-  mount(eventOperations.streamEvents, async ({ c, query, param }) => {
+  mount(eventOperations.streamEvents, async ({ engine, c, query, param }) => {
     const session = param("id");
     const cursor = parseCursor(query, c.req.header("last-event-id"));
     const { row, until } = await readSession(engine, session);

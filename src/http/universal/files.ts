@@ -16,6 +16,7 @@ export const fsOperations = defineOperations({
   listEntries: {
     method: "GET",
     path: "/v1/fs/entries",
+    scope: "read",
     tag: "fs",
     summary: "The entries of a folder in the sandbox",
     query: FolderQuery,
@@ -25,6 +26,7 @@ export const fsOperations = defineOperations({
   readFile: {
     method: "GET",
     path: "/v1/fs/file",
+    scope: "read",
     tag: "fs",
     summary: "A file's bytes",
     query: PathQuery,
@@ -34,6 +36,7 @@ export const fsOperations = defineOperations({
   writeFile: {
     method: "PUT",
     path: "/v1/fs/file",
+    scope: "control",
     tag: "fs",
     summary: "Writes a file and creates its parent folders",
     query: PathQuery,
@@ -44,6 +47,7 @@ export const fsOperations = defineOperations({
   deleteEntry: {
     method: "DELETE",
     path: "/v1/fs/entry",
+    scope: "control",
     tag: "fs",
     summary: "Removes a file, or a folder with its contents",
     query: z.object({ ...PathQuery.shape, recursive: flag().optional() }),
@@ -53,6 +57,7 @@ export const fsOperations = defineOperations({
   makeFolder: {
     method: "POST",
     path: "/v1/fs/mkdir",
+    scope: "control",
     tag: "fs",
     summary: "Creates a folder and its parents",
     query: PathQuery,
@@ -62,6 +67,7 @@ export const fsOperations = defineOperations({
   moveFile: {
     method: "POST",
     path: "/v1/fs/move",
+    scope: "control",
     tag: "fs",
     summary: "Moves or renames a file or folder",
     query: z.object({ session: inSession }),
@@ -72,6 +78,7 @@ export const fsOperations = defineOperations({
   statFile: {
     method: "GET",
     path: "/v1/fs/stat",
+    scope: "read",
     tag: "fs",
     summary: "The kind, size and time of a path",
     query: PathQuery,
@@ -81,6 +88,7 @@ export const fsOperations = defineOperations({
   uploadBatch: {
     method: "POST",
     path: "/v1/fs/upload-batch",
+    scope: "control",
     tag: "fs",
     summary: "Unpacks a tar archive into a folder; refused as a whole if any entry would leave it",
     query: FolderQuery,
@@ -91,18 +99,18 @@ export const fsOperations = defineOperations({
 });
 
 /** The files of a session's sandbox. The sandbox itself confines paths. */
-export function mountFiles(mount: Mount, { engine, limits, uploads }: Services): void {
-  mount(fsOperations.listEntries, async ({ c, query: { session, path } }) => {
+export function mountFiles(mount: Mount, { limits, uploads }: Services): void {
+  mount(fsOperations.listEntries, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     return c.json(await files.list(path));
   });
 
-  mount(fsOperations.statFile, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.statFile, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     return c.json(await files.stat(path));
   });
 
-  mount(fsOperations.readFile, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.readFile, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     const { size, content } = await files.open(path);
     return c.body(Readable.toWeb(content) as ReadableStream<Uint8Array>, 200, {
@@ -114,7 +122,7 @@ export function mountFiles(mount: Mount, { engine, limits, uploads }: Services):
     });
   });
 
-  mount(fsOperations.writeFile, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.writeFile, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     return uploads.with(streamBody(c, limits.file), async (upload) => {
       await files.write(path, createReadStream(upload.path));
@@ -122,25 +130,25 @@ export function mountFiles(mount: Mount, { engine, limits, uploads }: Services):
     });
   });
 
-  mount(fsOperations.deleteEntry, async ({ c, query: { session, path, recursive } }) => {
+  mount(fsOperations.deleteEntry, async ({ engine, c, query: { session, path, recursive } }) => {
     const files = await engine.files(session);
     await files.remove(path, { recursive: recursive ?? false });
     return c.json({ path });
   });
 
-  mount(fsOperations.makeFolder, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.makeFolder, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     await files.mkdir(path);
     return c.json({ path });
   });
 
-  mount(fsOperations.moveFile, async ({ c, query: { session }, body: { from, to, overwrite } }) => {
+  mount(fsOperations.moveFile, async ({ engine, c, query: { session }, body: { from, to, overwrite } }) => {
     const files = await engine.files(session);
     await files.move(from, to, { overwrite: overwrite ?? false });
     return c.json({ from, to });
   });
 
-  mount(fsOperations.uploadBatch, async ({ c, query: { session, path } }) => {
+  mount(fsOperations.uploadBatch, async ({ engine, c, query: { session, path } }) => {
     const files = await engine.files(session);
     const root = path.replace(/\/+$/, "") || "/";
     const paths: string[] = [];

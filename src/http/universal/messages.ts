@@ -21,6 +21,7 @@ export const messageOperations = defineOperations({
   sendMessage: {
     method: "POST",
     path: "/v1/sessions/{id}/messages",
+    scope: "control",
     tag: "messages",
     summary: "Sends a message; it waits in order while a turn runs",
     headers: IDEMPOTENCY,
@@ -31,6 +32,7 @@ export const messageOperations = defineOperations({
   streamMessage: {
     method: "POST",
     path: "/v1/sessions/{id}/messages/stream",
+    scope: "control",
     tag: "messages",
     summary: "Sends a message and streams the events of its turn",
     query: ViewQuery,
@@ -43,12 +45,18 @@ export const messageOperations = defineOperations({
 
 /** Recorded with every answer that came through this dialect. */
 const by = universal.id;
-const ANSWER_ERRORS = ["session_not_found", "action_not_found", "already_resolved"] as const;
+const ANSWER_ERRORS = [
+  "session_not_found",
+  "action_not_found",
+  "already_resolved",
+  "idempotency_conflict",
+] as const;
 
 export const actionOperations = defineOperations({
   replyPermission: {
     method: "POST",
     path: "/v1/sessions/{id}/permissions/{pid}/reply",
+    scope: "answer",
     tag: "answers",
     summary: "Grants or denies a permission request of the agent",
     body: { kind: "json", schema: PermissionReply },
@@ -59,6 +67,7 @@ export const actionOperations = defineOperations({
   replyQuestion: {
     method: "POST",
     path: "/v1/sessions/{id}/questions/{qid}/reply",
+    scope: "answer",
     tag: "answers",
     summary: "Answers a question of the agent",
     body: { kind: "json", schema: QuestionReply },
@@ -69,6 +78,7 @@ export const actionOperations = defineOperations({
   rejectQuestion: {
     method: "POST",
     path: "/v1/sessions/{id}/questions/{qid}/reject",
+    scope: "answer",
     tag: "answers",
     summary: "Refuses to answer a question of the agent",
     headers: IDEMPOTENCY,
@@ -78,6 +88,7 @@ export const actionOperations = defineOperations({
   replyTool: {
     method: "POST",
     path: "/v1/sessions/{id}/tools/{rid}/reply",
+    scope: "answer",
     tag: "answers",
     summary: "Gives the result of a tool that the application ran (extension)",
     body: { kind: "json", schema: ToolReply },
@@ -88,13 +99,13 @@ export const actionOperations = defineOperations({
 });
 
 /** Messages to an agent, and answers to its requests: permissions, questions, and tools that the application runs. */
-export function mountMessages(mount: Mount, { engine, streams }: Services): void {
-  mount(messageOperations.sendMessage, async ({ c, body, param }) => {
+export function mountMessages(mount: Mount, { streams }: Services): void {
+  mount(messageOperations.sendMessage, async ({ engine, c, body, param }) => {
     const { turnId } = await engine.send(param("id"), toInput(c, body));
     return c.body(null, 204, toTurnHeader(turnId));
   });
 
-  mount(messageOperations.streamMessage, async ({ c, body, query, param }) => {
+  mount(messageOperations.streamMessage, async ({ engine, c, body, query, param }) => {
     const session = param("id");
     const { turnId, after } = await engine.send(session, toInput(c, body));
     const { row, until } = await readSession(engine, session);
@@ -109,19 +120,19 @@ export function mountMessages(mount: Mount, { engine, streams }: Services): void
     });
   });
 
-  mount(actionOperations.replyPermission, ({ c, body, param }) =>
+  mount(actionOperations.replyPermission, ({ engine, c, body, param }) =>
     engine.resolvePermission(param("id"), param("pid"), { ...body, by }, keyOf(c)),
   );
 
-  mount(actionOperations.replyQuestion, ({ c, body, param }) =>
+  mount(actionOperations.replyQuestion, ({ engine, c, body, param }) =>
     engine.resolveQuestion(param("id"), param("qid"), { ...body, by }, keyOf(c)),
   );
 
-  mount(actionOperations.rejectQuestion, ({ c, param }) =>
+  mount(actionOperations.rejectQuestion, ({ engine, c, param }) =>
     engine.resolveQuestion(param("id"), param("qid"), { rejected: true, by }, keyOf(c)),
   );
 
-  mount(actionOperations.replyTool, ({ c, body, param }) =>
+  mount(actionOperations.replyTool, ({ engine, c, body, param }) =>
     engine.resolveTool(param("id"), param("rid"), { ...body, by }, keyOf(c)),
   );
 }

@@ -1,4 +1,5 @@
 import type { Context, Hono } from "hono";
+import { type Access, NOBODY } from "../access/access.ts";
 import type { AppEnv } from "../context.ts";
 import { createMount } from "../operation.ts";
 import type { Services } from "../services.ts";
@@ -9,16 +10,18 @@ import { mountPorts } from "./ports.ts";
 import { mountSandbox } from "./sandbox.ts";
 import { mountServer, serverOperations } from "./server.ts";
 import { mountSessions } from "./sessions.ts";
+import { mountTokens } from "./tokens.ts";
 
 /** Mounts the universal dialect and the server's own operations. */
 export function mountUniversal(app: Hono<AppEnv>, services: Services): void {
-  const mount = createMount(app, services.limits);
+  const mount = createMount(app, services);
   mountServer(mount, services, describe);
-  mountSessions(mount, services);
+  mountSessions(mount);
   mountMessages(mount, services);
   mountEvents(mount, services);
-  mountSandbox(mount, services);
+  mountSandbox(mount);
   mountFiles(mount, services);
+  mountTokens(mount, services);
   mountPorts(app, services);
 }
 
@@ -29,10 +32,12 @@ async function describe(about: { version: string }): Promise<object> {
 }
 
 const OPEN: ReadonlySet<string> = new Set(
-  Object.values(serverOperations).flatMap((operation) => (operation.open ? [operation.path] : [])),
+  Object.values(serverOperations).flatMap((operation) =>
+    operation.scope === "open" ? [operation.path] : [],
+  ),
 );
 
 /** Admits operations that need no token: a health probe has none, and the home page holds no secret. */
-export function isOpen(c: Context<AppEnv>): boolean {
-  return OPEN.has(c.req.path);
+export function admitOpen(c: Context<AppEnv>): Access | undefined {
+  return OPEN.has(c.req.path) ? NOBODY : undefined;
 }

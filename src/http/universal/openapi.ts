@@ -9,6 +9,7 @@ import * as responses from "./responses.ts";
 import { sandboxOperations } from "./sandbox.ts";
 import { serverOperations } from "./server.ts";
 import { sessionOperations } from "./sessions.ts";
+import { tokenOperations } from "./tokens.ts";
 
 /** Every call of the universal dialect, and the server's own, in the order of the document. */
 export const operations = {
@@ -19,6 +20,7 @@ export const operations = {
   ...actionOperations,
   ...sandboxOperations,
   ...fsOperations,
+  ...tokenOperations,
 } as const;
 
 /** The OpenAPI document of the contract's schemas and the operations. */
@@ -63,6 +65,9 @@ const NAMED: Record<string, z.ZodType> = {
   PermissionReply: contract.PermissionReply,
   QuestionReply: contract.QuestionReply,
   ToolReply: contract.ToolReply,
+  CreateToken: contract.CreateToken,
+  TokenInfo: contract.TokenInfo,
+  CreatedToken: contract.CreatedToken,
   ...(responses as Record<string, z.ZodType>),
 };
 
@@ -80,12 +85,13 @@ function toOperation(operation: Operation): Record<string, unknown> {
   const { answer, body, tag, id, summary } = operation;
   const content = answer.mime && { [answer.mime]: { schema: toSchema(answer.schema) } };
   const codes = new Set<ErrorCode>(operation.errors);
-  if (!operation.open) codes.add("token_invalid");
+  const isOpen = operation.scope === "open";
+  if (!isOpen) codes.add("token_invalid").add("permission_denied");
   return {
     operationId: id,
     tags: [tag],
     summary,
-    ...(operation.open && { security: [] }),
+    security: isOpen ? [] : [{ token: [operation.scope] }],
     parameters: toParameters(operation),
     ...(body && { requestBody: { required: true, content: toBodyContent(body) } }),
     responses: {

@@ -3,7 +3,6 @@ import { RunCommand } from "../../contract/index.ts";
 import { parseWith, whole } from "../../dialects/universal/index.ts";
 import type { CheckpointPage } from "../../sessions/port.ts";
 import { defineOperations, done, IDEMPOTENCY, idempotencyKeyOf, json, type Mount } from "../operation.ts";
-import type { Services } from "../services.ts";
 import { PortNumber } from "./ports.ts";
 import * as responses from "./responses.ts";
 
@@ -20,6 +19,7 @@ export const sandboxOperations = defineOperations({
   pauseSession: {
     method: "POST",
     path: "/v1/sessions/{id}/pause",
+    scope: "control",
     tag: "sandbox",
     summary: "Suspends every process of the session; messages wait (extension)",
     answer: done("Every process is suspended"),
@@ -28,6 +28,7 @@ export const sandboxOperations = defineOperations({
   resumeSession: {
     method: "POST",
     path: "/v1/sessions/{id}/resume",
+    scope: "control",
     tag: "sandbox",
     summary: "Resumes a paused session (extension)",
     answer: done("Every process runs again"),
@@ -36,6 +37,7 @@ export const sandboxOperations = defineOperations({
   runCommand: {
     method: "POST",
     path: "/v1/sessions/{id}/commands",
+    scope: "control",
     tag: "sandbox",
     summary: "Runs a shell command in the sandbox; its output and its end are events (extension)",
     headers: IDEMPOTENCY,
@@ -53,6 +55,7 @@ export const sandboxOperations = defineOperations({
   listShelf: {
     method: "GET",
     path: "/v1/checkpoints",
+    scope: "read",
     tag: "sandbox",
     summary: "The checkpoints of all sessions, or of one checkpoint store, newest first (extension)",
     query: z.object({ shelf: z.string().optional(), ...page }),
@@ -62,6 +65,7 @@ export const sandboxOperations = defineOperations({
   getHost: {
     method: "GET",
     path: "/v1/sessions/{id}/hosts/{port}",
+    scope: "control",
     tag: "sandbox",
     summary: "The address of a sandbox's port on the server's host (extension)",
     answer: json("The address", responses.Host),
@@ -70,6 +74,7 @@ export const sandboxOperations = defineOperations({
   listCheckpoints: {
     method: "GET",
     path: "/v1/sessions/{id}/checkpoints",
+    scope: "read",
     tag: "sandbox",
     summary: "The checkpoints of a session, newest first (extension)",
     query: z.object(page),
@@ -79,6 +84,7 @@ export const sandboxOperations = defineOperations({
   createCheckpoint: {
     method: "POST",
     path: "/v1/sessions/{id}/checkpoints",
+    scope: "control",
     tag: "sandbox",
     summary: "Creates a checkpoint of an idle session: its files and its agent's memory (extension)",
     headers: IDEMPOTENCY,
@@ -96,6 +102,7 @@ export const sandboxOperations = defineOperations({
   restoreCheckpoint: {
     method: "POST",
     path: "/v1/sessions/{id}/restore",
+    scope: "control",
     tag: "sandbox",
     summary: "Restores an idle session from a checkpoint, of this session or another (extension)",
     headers: IDEMPOTENCY,
@@ -114,33 +121,33 @@ export const sandboxOperations = defineOperations({
 });
 
 /** A session's sandbox as a whole: its processes, its ports, its checkpoints. */
-export function mountSandbox(mount: Mount, { engine }: Services): void {
-  mount(sandboxOperations.pauseSession, ({ param }) => engine.pause(param("id")));
+export function mountSandbox(mount: Mount): void {
+  mount(sandboxOperations.pauseSession, ({ engine, param }) => engine.pause(param("id")));
 
-  mount(sandboxOperations.resumeSession, ({ param }) => engine.resume(param("id")));
+  mount(sandboxOperations.resumeSession, ({ engine, param }) => engine.resume(param("id")));
 
-  mount(sandboxOperations.runCommand, async ({ c, body, param }) =>
+  mount(sandboxOperations.runCommand, async ({ engine, c, body, param }) =>
     c.json(await engine.exec(param("id"), body, { key: idempotencyKeyOf(c) })),
   );
 
-  mount(sandboxOperations.listShelf, async ({ c, query: { shelf, ...query } }) =>
+  mount(sandboxOperations.listShelf, async ({ engine, c, query: { shelf, ...query } }) =>
     c.json(await readPage(query, (page) => engine.shelved(shelf, page))),
   );
 
-  mount(sandboxOperations.getHost, async ({ c, param }) => {
+  mount(sandboxOperations.getHost, async ({ engine, c, param }) => {
     const url = await engine.host(param("id"), parseWith(PortNumber, param("port"), "path"));
     return c.json({ url: url.href });
   });
 
-  mount(sandboxOperations.listCheckpoints, async ({ c, query, param }) =>
+  mount(sandboxOperations.listCheckpoints, async ({ engine, c, query, param }) =>
     c.json(await readPage(query, (page) => engine.checkpoints(param("id"), page))),
   );
 
-  mount(sandboxOperations.createCheckpoint, async ({ c, body, param }) =>
+  mount(sandboxOperations.createCheckpoint, async ({ engine, c, body, param }) =>
     c.json(await engine.checkpoint(param("id"), { ...body, key: idempotencyKeyOf(c) })),
   );
 
-  mount(sandboxOperations.restoreCheckpoint, async ({ c, body, param }) =>
+  mount(sandboxOperations.restoreCheckpoint, async ({ engine, c, body, param }) =>
     c.json(await engine.restore(param("id"), body.checkpoint, { key: idempotencyKeyOf(c) })),
   );
 }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { demandServerWide } from "../access/demand.ts";
 import { defineOperations, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { toHealth } from "./health.ts";
@@ -9,22 +10,23 @@ export const serverOperations = defineOperations({
   health: {
     method: "GET",
     path: "/v1/health",
+    scope: "open",
     tag: "server",
     summary: "Whether the server is up",
     answer: json("The server is up", responses.Health),
-    open: true,
   },
   healthz: {
     method: "GET",
     path: "/healthz",
+    scope: "open",
     tag: "server",
     summary: "The same, for probes",
     answer: json("The server is up", responses.Health),
-    open: true,
   },
   metrics: {
     method: "GET",
     path: "/metrics",
+    scope: "admin",
     tag: "server",
     summary: "Counters and gauges for Prometheus",
     answer: { status: 200, description: "The metrics", mime: "text/plain" },
@@ -32,6 +34,7 @@ export const serverOperations = defineOperations({
   openapi: {
     method: "GET",
     path: "/openapi.json",
+    scope: "read",
     tag: "server",
     summary: "This document",
     answer: json("The document", z.record(z.string(), z.unknown())),
@@ -39,14 +42,15 @@ export const serverOperations = defineOperations({
   home: {
     method: "GET",
     path: "/",
+    scope: "open",
     tag: "server",
     summary: "A page that describes the server",
     answer: { status: 200, description: "The page", mime: "text/html" },
-    open: true,
   },
   listAgents: {
     method: "GET",
     path: "/v1/agents",
+    scope: "read",
     tag: "agents",
     summary: "The agents and their capabilities",
     answer: json("The agents", responses.AgentList),
@@ -64,9 +68,10 @@ export function mountServer(
 
   for (const operation of [serverOperations.health, serverOperations.healthz] as const)
     mount(operation, ({ c }) => c.json(toHealth(c.req.path, version)));
-  mount(serverOperations.metrics, ({ c }) =>
-    c.body(readMetrics(services), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }),
-  );
+  mount(serverOperations.metrics, ({ c }) => {
+    demandServerWide(c);
+    return c.body(readMetrics(services), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" });
+  });
   mount(serverOperations.openapi, async ({ c }) => {
     document ??= describe({ version }).then((described) => JSON.stringify(described));
     return c.body(await document, 200, { "content-type": "application/json" });

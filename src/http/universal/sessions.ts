@@ -10,7 +10,6 @@ import {
 import { flag, listOf, parseWith, whole } from "../../dialects/universal/index.ts";
 import { defineOperations, done, IDEMPOTENCY, idempotencyKeyOf, json, type Mount } from "../operation.ts";
 import type { SessionChange } from "../../sessions/fold/change.ts";
-import type { Services } from "../services.ts";
 import * as responses from "./responses.ts";
 
 const SessionQuery = z.object({
@@ -25,6 +24,7 @@ export const sessionOperations = defineOperations({
   listSessions: {
     method: "GET",
     path: "/v1/sessions",
+    scope: "read",
     tag: "sessions",
     summary: "The sessions, newest first; a filtered page may be short, or empty, and have a next",
     query: SessionQuery,
@@ -34,6 +34,7 @@ export const sessionOperations = defineOperations({
   createSession: {
     method: "POST",
     path: "/v1/sessions/{id}",
+    scope: "control",
     tag: "sessions",
     summary: "Creates a session under an id that the client chooses",
     headers: IDEMPOTENCY,
@@ -51,6 +52,7 @@ export const sessionOperations = defineOperations({
   getSession: {
     method: "GET",
     path: "/v1/sessions/{id}",
+    scope: "read",
     tag: "sessions",
     summary: "The settings and the state of a session",
     answer: json("The session", SessionInfo),
@@ -59,6 +61,7 @@ export const sessionOperations = defineOperations({
   getSpec: {
     method: "GET",
     path: "/v1/sessions/{id}/spec",
+    scope: "read",
     tag: "sessions",
     summary: "The settings of a session as they are now; secret values are hidden (extension)",
     answer: json("The settings", ShownSpec),
@@ -67,6 +70,7 @@ export const sessionOperations = defineOperations({
   updateSession: {
     method: "PATCH",
     path: "/v1/sessions/{id}",
+    scope: "control",
     tag: "sessions",
     summary: "Changes a session; settings of its agent hold from the next turn on, and need an idle session",
     body: { kind: "json", schema: UpdateSession },
@@ -83,6 +87,7 @@ export const sessionOperations = defineOperations({
   deleteSession: {
     method: "DELETE",
     path: "/v1/sessions/{id}",
+    scope: "control",
     tag: "sessions",
     summary: "Ends a session and removes its log and its sandbox",
     answer: done("The session is removed"),
@@ -91,6 +96,7 @@ export const sessionOperations = defineOperations({
   interruptSession: {
     method: "POST",
     path: "/v1/sessions/{id}/interrupt",
+    scope: "control",
     tag: "sessions",
     summary: "Ends the running turn, or the running command if there is no turn; the session stays",
     answer: done("The turn or command has ended; neither header if nothing ran", {
@@ -102,6 +108,7 @@ export const sessionOperations = defineOperations({
   terminateSession: {
     method: "POST",
     path: "/v1/sessions/{id}/terminate",
+    scope: "control",
     tag: "sessions",
     summary: "Ends the session and its whole process tree",
     query: z.object({ destroy: flag().optional().describe("removes the sandbox and its files too") }),
@@ -110,26 +117,26 @@ export const sessionOperations = defineOperations({
   },
 });
 
-export function mountSessions(mount: Mount, { engine }: Services): void {
-  mount(sessionOperations.listSessions, async ({ c, query }) => c.json(await engine.list(query)));
+export function mountSessions(mount: Mount): void {
+  mount(sessionOperations.listSessions, async ({ engine, c, query }) => c.json(await engine.list(query)));
 
-  mount(sessionOperations.createSession, async ({ c, body, param }) => {
+  mount(sessionOperations.createSession, async ({ engine, c, body, param }) => {
     const id = parseWith(SessionId, param("id"), "path");
     const { nativeSessionId } = await engine.create(id, body, { key: idempotencyKeyOf(c) });
     return c.json({ healthy: true, ...(nativeSessionId !== null && { nativeSessionId }) });
   });
 
-  mount(sessionOperations.getSession, async ({ c, param }) => c.json(await engine.info(param("id"))));
+  mount(sessionOperations.getSession, async ({ engine, c, param }) => c.json(await engine.info(param("id"))));
 
-  mount(sessionOperations.getSpec, async ({ c, param }) => c.json(await engine.spec(param("id"))));
+  mount(sessionOperations.getSpec, async ({ engine, c, param }) => c.json(await engine.spec(param("id"))));
 
-  mount(sessionOperations.updateSession, async ({ c, body, param }) =>
+  mount(sessionOperations.updateSession, async ({ engine, c, body, param }) =>
     c.json(await engine.update(param("id"), toChange(body))),
   );
 
-  mount(sessionOperations.deleteSession, ({ param }) => engine.remove(param("id")));
+  mount(sessionOperations.deleteSession, ({ engine, param }) => engine.remove(param("id")));
 
-  mount(sessionOperations.interruptSession, async ({ c, param }) => {
+  mount(sessionOperations.interruptSession, async ({ engine, c, param }) => {
     const { turnId, commandId } = await engine.interrupt(param("id"));
     return c.body(null, 204, {
       ...(turnId !== undefined && { "sluice-turn-id": turnId }),
@@ -137,7 +144,7 @@ export function mountSessions(mount: Mount, { engine }: Services): void {
     });
   });
 
-  mount(sessionOperations.terminateSession, ({ query, param }) =>
+  mount(sessionOperations.terminateSession, ({ engine, query, param }) =>
     engine.terminate(param("id"), { destroy: query.destroy ?? false }),
   );
 }

@@ -82,6 +82,14 @@ export const MIGRATIONS: readonly Migration[] = [
           WHERE CASE WHEN json_valid(spec) THEN json_extract(spec, '$.ttl') END IS NOT NULL;
       `),
   },
+  {
+    version: 4,
+    apply: (driver) =>
+      driver.exec(`
+        ALTER TABLE sessions ADD COLUMN tenant TEXT;
+        CREATE INDEX sessions_tenant ON sessions (tenant, ordinal) WHERE tenant IS NOT NULL;
+      `),
+  },
 ];
 
 interface SchemaOptions {

@@ -4,7 +4,7 @@ import { DAMAGED_AGENT, type SessionRow } from "../port.ts";
 import { RETIRED } from "../removed-sessions.ts";
 
 const ROW = `
-  SELECT s.ordinal, s.id, s.created_at, s.spec, p.head, p.floor, p.epoch, p.active, p.updated_at, p.process,
+  SELECT s.ordinal, s.id, s.created_at, s.spec, s.tenant, p.head, p.floor, p.epoch, p.active, p.updated_at, p.process,
     p.spool_offset, p.owner, n.at AS snapshot_at, n.state AS snapshot, c.at AS checkpoint_at, c.state AS checkpoint
   FROM sessions s
   JOIN places p ON p.session = s.ordinal
@@ -31,7 +31,8 @@ const RESTING = (more: string): string => `
 const SQL = {
   version: "PRAGMA data_version",
 
-  addSession: "INSERT INTO sessions (id, created_at, spec) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
+  addSession:
+    "INSERT INTO sessions (id, created_at, spec, tenant) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
   addPosition: `
     INSERT INTO places (session, head, floor, epoch, active, updated_at, owner)
     SELECT ordinal, 0, 0, 1 + coalesce((SELECT epoch FROM fences f WHERE f.id = s.id), 0), 0, created_at, ?
@@ -42,6 +43,8 @@ const SQL = {
     WHERE s.ordinal = ? AND s.id NOT GLOB '${RETIRED}*'`,
   find: `${ROW} WHERE s.id = ?`,
   list: `${ROW} WHERE s.ordinal < ? AND s.id NOT GLOB '${RETIRED}*' ORDER BY s.ordinal DESC LIMIT ?`,
+  listOf: `
+    ${ROW} WHERE s.tenant = ? AND s.ordinal < ? AND s.id NOT GLOB '${RETIRED}*' ORDER BY s.ordinal DESC LIMIT ?`,
   retired: `${ROW} WHERE s.id GLOB '${RETIRED}*' ORDER BY s.ordinal`,
   resting: RESTING(""),
   expired: RESTING(`
@@ -118,6 +121,7 @@ export function toSessionRow(row: Row): SessionRow {
   return {
     id: String(row.id),
     ordinal: Number(row.ordinal),
+    ...(row.tenant === null ? {} : { tenant: String(row.tenant) }),
     spec: parseSpec(row.spec),
     createdAt: Number(row.created_at),
     updatedAt: Number(row.updated_at),

@@ -6,7 +6,7 @@ import {
   type Transact,
   type TransactBeside,
 } from "../../sqlite/transactions.ts";
-import type { Claim, NewSession, Remembered, RestingPage, SessionRow } from "../port.ts";
+import type { Claim, ListPage, NewSession, Remembered, RestingPage, SessionRow } from "../port.ts";
 import { fenced, keyTaken, sessionNotFound } from "../refusals.ts";
 import type { Blob } from "../outline.ts";
 import { blobsOf, type Segment } from "../segment.ts";
@@ -55,8 +55,9 @@ export class SqliteStore implements SegmentStore {
   create(sessions: readonly NewSession[]): (SessionRow | undefined)[] {
     return this.#attempt(() =>
       this.#transact(() =>
-        sessions.map(({ id, time, spec, owner, key }) => {
-          if (this.#sql.addSession.run(id, time, JSON.stringify(spec)).changes === 0) return undefined;
+        sessions.map(({ id, time, spec, owner, tenant = null, key }) => {
+          const added = this.#sql.addSession.run(id, time, JSON.stringify(spec), tenant);
+          if (added.changes === 0) return undefined;
           this.#sql.addPosition.run(owner, id);
           const row = this.#mustFind(id);
           if (key) this.#sql.addKey.run(row.ordinal, key.key, key.fingerprint, key.answer);
@@ -71,8 +72,11 @@ export class SqliteStore implements SegmentStore {
     return row && toSessionRow(row);
   }
 
-  list(page: { before?: number; limit: number }): SessionRow[] {
-    return this.#attempt(() => this.#sql.list.all(page.before ?? END, page.limit)).map(toSessionRow);
+  list({ before = END, limit, tenant }: ListPage): SessionRow[] {
+    const rows = this.#attempt(() =>
+      tenant === undefined ? this.#sql.list.all(before, limit) : this.#sql.listOf.all(tenant, before, limit),
+    );
+    return rows.map(toSessionRow);
   }
 
   resting({ before, byTtl, after, limit }: RestingPage): SessionRow[] {

@@ -1,5 +1,6 @@
 import { defined } from "../../contract/own-keys.ts";
 import {
+  AUTHOR_EVENT,
   SluiceError,
   type ContentPart,
   type EventData,
@@ -34,18 +35,22 @@ export type Reply =
 export async function replyOnce(
   { deps, writer, commit }: SessionContext,
   { id, reply }: { id: string; reply: Reply },
-  { key }: KeyOptions = {},
+  { key, by }: KeyOptions = {},
 ): Promise<void> {
   const { by: _dialect, ...content } = reply;
   const request = { key, kind: "reply", body: [id, content] };
   if (await recallAnswer(deps.log, writer.row.id, request)) return;
-  await commit(writer.drafts(replyEvents(writer.fold, id, reply)), rememberAnswer(request, {}));
+  await commit(writer.drafts(replyEvents(writer.fold, id, reply, by)), rememberAnswer(request, {}));
 }
 
-/** The events of a reply. The first reply wins; a later one fails with the first answer. Pure. */
-export function replyEvents(fold: SessionFold, id: string, reply: Reply): EventDraft[] {
+/**
+ * The events of a reply. The first reply wins; a later one fails with the first answer. `author` is the token that gave
+ * it, in place of the dialect. Pure.
+ */
+export function replyEvents(fold: SessionFold, id: string, reply: Reply, author?: string): EventDraft[] {
   const pending = fold.turn?.pending.find((pending) => pending.id === id && pending.kind === reply.kind);
-  if (pending) return [...ownEvents(pending, reply), toEvent(pending, reply)];
+  if (pending)
+    return [...authorEvents(pending, author), ...ownEvents(pending, reply), toEvent(pending, reply, author)];
   const known = fold.answered.find((answer) => answer.id === id);
   if (!known) {
     const detail = `no open ${reply.kind} has the id ${id}; GET the session lists those that are open`;
@@ -56,15 +61,24 @@ export function replyEvents(fold: SessionFold, id: string, reply: Reply): EventD
   throw new SluiceError("already_resolved", detail, { resolution: answer, ...defined({ by }) });
 }
 
+/** The schema of a question's answer is closed, so that an event of its own names the author. */
+function authorEvents({ kind, id, parentId }: Pending, author: string | undefined): EventDraft[] {
+  if (kind !== "question" || author === undefined) return [];
+  const data = { name: AUTHOR_EVENT, value: { question_id: id, by: author } };
+  return [{ type: "custom", source: "daemon", parent_id: parentId, data }];
+}
+
 function ownEvents({ parentId }: Pending, reply: Reply): EventDraft[] {
   const events = reply.kind === "permission" ? [] : (reply.events ?? []);
   return events.map((data) => ({ type: "custom", source: "daemon", parent_id: parentId, data }));
 }
 
-function toEvent(pending: Pending, reply: Reply): EventDraft {
+function toEvent(pending: Pending, reply: Reply, author: string | undefined): EventDraft {
+  const by = author ?? reply.by;
   if (reply.kind === "permission") {
     const { kind: _, ...decision } = reply;
-    return permissionResolved(pending, reply.reply === "reject" ? "denied" : "approved", decision);
+    const status = reply.reply === "reject" ? "denied" : "approved";
+    return permissionResolved(pending, status, { ...decision, ...defined({ by }) });
   }
   if (reply.kind === "question") {
     const answer =
@@ -73,7 +87,7 @@ function toEvent(pending: Pending, reply: Reply): EventDraft {
         : { status: "rejected" as const };
     return questionResolved(pending, answer);
   }
-  const { by, payload } = reply;
+  const { payload } = reply;
   return toolResolved(pending, {
     status: reply.isError === true ? "failed" : "completed",
     content: "content" in reply ? [...reply.content] : [{ type: "text", text: reply.output }],

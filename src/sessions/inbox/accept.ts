@@ -16,7 +16,7 @@ export async function accept(
   { deps, writer, commit }: SessionContext,
   runner: Runner,
   submissions: readonly Submission[],
-  { via, key }: SubmitOptions,
+  { via, key, by }: SubmitOptions,
 ): Promise<Submitted> {
   const { row, fold } = writer;
   const fingerprint = key === undefined ? "" : digest([via, submissions]);
@@ -31,6 +31,7 @@ export async function accept(
   const inlined = submissions.map((submission) => inlineInstructions(harness, submission));
   const events = allSubmissionEvents(fold, inlined, {
     via,
+    by,
     steers: (submission) => steers(runner, submission),
   });
   const after = fold.head;

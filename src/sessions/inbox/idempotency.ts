@@ -6,6 +6,8 @@ import type { CommitExtra } from "../fold/writer.ts";
 export interface KeyOptions {
   /** A repetition with the same key and content does nothing and gets the same answer, also after a restart. */
   readonly key?: string | undefined;
+  /** The author of an answer in its event: the id of a token. */
+  readonly by?: string | undefined;
 }
 
 /** A request that takes effect once for its key. A resend repeats `body`, and gets the answer of the first one. */

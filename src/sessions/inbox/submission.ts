@@ -31,8 +31,9 @@ export type Submission =
 export function submissionEvents(
   fold: SessionFold,
   submission: Submission,
-  options: { via: string; steers: boolean },
+  options: { via: string; by?: string | undefined; steers: boolean },
 ): EventDraft[] {
+  const author = options.by === undefined ? {} : { by: options.by };
   if (submission.kind === "message") {
     const { content, payload, instructions, options: turnOptions } = submission;
     const turnId = options.steers && fold.turn ? fold.turn.id : createId("turn");
@@ -42,6 +43,7 @@ export function submissionEvents(
       source: "daemon",
       data: {
         ...data,
+        ...author,
         ...(payload === undefined ? {} : { payload }),
         ...(instructions === undefined ? {} : { instructions }),
         ...(turnOptions === undefined ? {} : { options: turnOptions }),
@@ -56,7 +58,7 @@ export function submissionEvents(
   if (submission.kind === "error") return [{ type: "error", source: "daemon", data: submission.error }];
   if (submission.kind !== "interrupt") {
     const { id, ...reply } = submission;
-    return replyEvents(fold, id, reply as Reply);
+    return replyEvents(fold, id, reply as Reply, options.by);
   }
   const { turn } = fold;
   const { by, payload } = submission;
@@ -65,6 +67,7 @@ export function submissionEvents(
   const data = {
     turn_id: turn?.id ?? "",
     ...(by === undefined ? {} : { by }),
+    ...author,
     ...(payload === undefined ? {} : { payload }),
   };
   return [{ type: "interrupt.requested", source: "daemon", data }];
@@ -77,10 +80,10 @@ export function submissionEvents(
 export function allSubmissionEvents(
   fold: SessionFold,
   submissions: readonly Submission[],
-  options: { via: string; steers: (submission: Submission) => boolean },
+  options: { via: string; by?: string | undefined; steers: (submission: Submission) => boolean },
 ): EventDraft[][] {
   const toEvents = (at: SessionFold, submission: Submission): EventDraft[] =>
-    submissionEvents(at, submission, { via: options.via, steers: options.steers(submission) });
+    submissionEvents(at, submission, { ...options, steers: options.steers(submission) });
   if (submissions.length === 1) return submissions.map((submission) => toEvents(fold, submission));
   const trial = structuredClone(fold);
   const drafts = new Drafts(trial, 0);

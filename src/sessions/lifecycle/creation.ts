@@ -10,7 +10,7 @@ import { findHarness } from "../../harness/registry.ts";
 import type { NewSession, SessionRow } from "../../log/port.ts";
 import type { SessionDeps } from "../deps.ts";
 import { type KeyedRequest, recallAnswer, rememberAnswer } from "../inbox/idempotency.ts";
-import type { KeyOptions } from "../port.ts";
+import type { CreateOptions } from "../port.ts";
 import { forgetSecrets, keepSecrets } from "../secrets/credentials.ts";
 import { refuseSpec } from "../spec.ts";
 import { Forks, type ForkOptions } from "./fork.ts";
@@ -46,7 +46,7 @@ export class Creation {
     return this.#forks.removeUnfinished();
   }
 
-  async create(wanted: string | undefined, asked: SessionSpec, options: KeyOptions): Promise<SessionInfo> {
+  async create(wanted: string | undefined, asked: SessionSpec, options: CreateOptions): Promise<SessionInfo> {
     const id = wanted ?? createId("session");
     const request = { key: options.key, kind: "create", body: asked };
     const making = options.key === undefined ? undefined : `${id}\n${options.key}`;
@@ -54,7 +54,7 @@ export class Creation {
     if (making !== undefined) await this.#making.get(making)?.catch(() => {});
     const known = await this.#recall(id, request);
     if (known) return known;
-    const created = this.#create(id, asked, request);
+    const created = this.#create(id, asked, { request, tenant: options.tenant });
     if (making === undefined) return created;
     this.#making.set(making, created);
     try {
@@ -78,7 +78,11 @@ export class Creation {
     return answer.isFork ? info : { ...info, nativeSessionId: null };
   }
 
-  async #create(id: string, asked: SessionSpec, request: KeyedRequest): Promise<SessionInfo> {
+  async #create(
+    id: string,
+    asked: SessionSpec,
+    { request, tenant }: { request: KeyedRequest; tenant: string | undefined },
+  ): Promise<SessionInfo> {
     const { deps, list, checkpoint } = this.#parts;
     const valid = SessionId.safeParse(id);
     if (!valid.success)
@@ -92,17 +96,21 @@ export class Creation {
     const { fork } = spec;
     const origin = fork && (fork.checkpoint ?? (await checkpoint(fork.session)));
     const store = (): Promise<SessionRow> =>
-      this.#store(id, spec, rememberAnswer(request, { isFork: origin !== undefined }));
+      this.#store(id, spec, { tenant, ...rememberAnswer(request, { isFork: origin !== undefined }) });
     if (origin === undefined) return list.infoOf(await store());
     await this.#forks.make(id, origin, store);
     return list.info(id);
   }
 
-  async #store(id: string, given: SessionSpec, key: Pick<NewSession, "key">): Promise<SessionRow> {
+  async #store(
+    id: string,
+    given: SessionSpec,
+    more: Pick<NewSession, "key" | "tenant">,
+  ): Promise<SessionRow> {
     const { deps, dataDir, onCreated } = this.#parts;
     const spec = await keepSecrets(given, dataDir);
     try {
-      const row = await deps.log.create({ id, spec, owner: deps.owner, time: Date.now(), ...key });
+      const row = await deps.log.create({ id, spec, owner: deps.owner, time: Date.now(), ...more });
       onCreated(row);
       return row;
     } catch (error) {

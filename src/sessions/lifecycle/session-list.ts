@@ -47,21 +47,23 @@ export class SessionList {
 
   /** A page under a filter examines a bounded number of sessions, so it may be short, or empty, and have a `next`. */
   async page(page: SessionPage): Promise<{ sessions: SessionInfo[]; next?: string }> {
-    const { limit, cursor, ...filter } = page;
-    const isFiltered = Object.values(filter).some((wanted) => wanted !== undefined);
+    const { limit, cursor, tenant, isOwn = async () => true, ...filter } = page;
+    const isFiltered = [page.isOwn, ...Object.values(filter)].some((wanted) => wanted !== undefined);
     const sessions: SessionInfo[] = [];
     let before = cursor === undefined ? undefined : parseCursor(cursor);
     for (let left = isFiltered ? MAX_EXAMINED : limit; left > 0;) {
       const wanted = Math.min(left, isFiltered ? STRIDE : limit);
-      const rows = await this.#log.list({ limit: wanted + 1, ...defined({ before }) });
+      const rows = await this.#log.list({ limit: wanted + 1, ...defined({ before, tenant }) });
       const examined = rows.slice(0, wanted);
       const infos = await Promise.all(
-        examined.map((row) => (isOfAgent(row, filter) ? this.infoOf(row) : undefined)),
+        examined.map(async (row) =>
+          isOfAgent(row, filter) && (await isOwn(row)) ? this.infoOf(row) : undefined,
+        ),
       );
       for (const [index, row] of examined.entries()) {
         before = row.ordinal;
         const info = infos[index];
-        if (info && matches(info, filter)) sessions.push(info);
+        if (info && matchesFilter(info, filter)) sessions.push(info);
         if (sessions.length < limit) continue;
         return index === rows.length - 1 ? { sessions } : { sessions, next: String(before) };
       }
@@ -80,7 +82,10 @@ function isOfAgent({ spec }: SessionRow, { agent }: SessionFilter): boolean {
   return agent === undefined || spec.agent === agent;
 }
 
-function matches({ status, sessionId, title, directory }: SessionInfo, filter: SessionFilter): boolean {
+/** Whether a session is in a list under this filter. */
+export function matchesFilter(info: SessionInfo, filter: SessionFilter): boolean {
+  const { agent, status, sessionId, title, directory } = info;
+  if (filter.agent !== undefined && filter.agent !== agent) return false;
   if (filter.status && !filter.status.includes(status)) return false;
   const text = filter.text?.toLowerCase();
   return (

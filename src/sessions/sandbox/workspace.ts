@@ -1,4 +1,4 @@
-import type { RunCommand } from "../../contract/index.ts";
+import { SluiceError, type RunCommand } from "../../contract/index.ts";
 import type { CheckpointInfo } from "../../sandbox/checkpoint/port.ts";
 import type { Sandbox, SandboxFiles } from "../../sandbox/port.ts";
 import type { SessionContext } from "../context.ts";
@@ -29,8 +29,14 @@ export class Workspace {
     this.#parts = parts;
   }
 
-  async files(): Promise<SandboxFiles> {
-    return (await this.#sandbox()).files;
+  async files({ onlyExisting = false }: { onlyExisting?: boolean | undefined } = {}): Promise<SandboxFiles> {
+    if (!onlyExisting) return (await this.#sandbox()).files;
+    const kept = await this.#context.exclusive(() => this.#parts.sandbox.connected());
+    if (kept) return kept.files;
+    throw new SluiceError(
+      "file_not_found",
+      "the session has no sandbox yet, and so no files; its first message makes one",
+    );
   }
 
   /** For a session that is being removed. */

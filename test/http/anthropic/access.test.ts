@@ -38,8 +38,13 @@ describe("A1: the key", () => {
 
   it("is no X-Api-Key outside of this dialect", async () => {
     expect((await bench.call("GET", "/v1/sessions", { headers: { "x-api-key": KEY } })).status).toBe(401);
+    // A key of a workspace opens that workspace, and as a bearer token alone.
     const foreign = { headers: { authorization: "Bearer sk-other" } };
-    expect((await bench.call("GET", "/v1/sessions", foreign)).status).toBe(401);
+    const listed = await bench.call("GET", "/v1/sessions", foreign);
+    expect([listed.status, await listed.json()]).toEqual([200, { sessions: [] }]);
+    expect((await bench.call("GET", "/v1/sessions", { headers: { "x-api-key": "sk-other" } })).status).toBe(
+      401,
+    );
   });
 });
 

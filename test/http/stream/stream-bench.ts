@@ -11,6 +11,7 @@ import type { AppEnv } from "../../../src/http/context.ts";
 import { Meter } from "../../../src/http/meter.ts";
 import { type Listening, listen } from "../../../src/http/server.ts";
 import type { FeedLimits } from "../../../src/http/stream/feed.ts";
+import { RouteTable } from "../../../src/http/access/route-table.ts";
 import { EventStreams } from "../../../src/http/stream/sse.ts";
 import { createMemoryLog, createSqliteLog, type EventLog } from "../../../src/log/index.ts";
 
@@ -63,7 +64,7 @@ export async function openStreamBench(
       after: parseCursor({ after: Number(after ?? 0) }, c.req.header("last-event-id")) ?? 0,
     });
   });
-  const app = Object.assign(hono, { cutStreams: () => streams.cutAll(), streams });
+  const app = Object.assign(hono, { cutStreams: () => streams.cutAll(), streams, scopes: new RouteTable() });
   const server: Listening = await listen({ app, host: "127.0.0.1", port: 0 });
   return {
     log,

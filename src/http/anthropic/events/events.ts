@@ -8,6 +8,7 @@ import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import { STATUSES, toStatus, toThread } from "../../../dialects/anthropic/resources/session.ts";
 import { type AnthropicView, DELTA_TYPES, EVENT_TYPES } from "../../../dialects/anthropic/state.ts";
 import type { EventLog, SessionRow } from "../../../log/port.ts";
+import { demandScope } from "../../access/demand.ts";
 import type { AppEnv } from "../../context.ts";
 import { digestOf } from "../../digest.ts";
 import { readSession, readStateAt } from "../../stream/cursor.ts";
@@ -30,32 +31,55 @@ const ListEvents = z.object({
 const StreamEvents = z.object({ event_deltas: params.listOf(z.enum(DELTA_TYPES)) });
 type StreamEvents = z.infer<typeof StreamEvents>;
 
+/** The events that answer a request of the agent. */
+const ANSWERS: ReadonlySet<string> = new Set([
+  "user.tool_confirmation",
+  "user.custom_tool_result",
+  "user.tool_result",
+]);
+
 export function mountEvents(route: Route): void {
-  route("POST", "/sessions/:id/events", { body: SendEvents }, async ({ c, scope, tenant, body, param }) => {
-    const record = await readOpenRecord(scope, param("id"));
-    const request = { digest: digestOf(tenant, body), resent: isResend(c) };
-    const data = await send(scope, { record, events: body.events, request });
-    const { environment_id: environment, config } = record.body;
-    if (record.document && config.type === "self_hosted")
-      await queueWork(scope, { session: record.session, environment });
-    return { data };
-  });
+  route(
+    "POST",
+    "/sessions/:id/events",
+    { scope: "answer", body: SendEvents },
+    async ({ c, scope, engine, tenant, body, param }) => {
+      // Messages and interrupts demand more than the scope of the route.
+      if (body.events.some(({ type }) => !ANSWERS.has(type))) demandScope(c, "control");
+      const record = await readOpenRecord(scope, param("id"));
+      const request = { digest: digestOf(tenant, body), resent: isResend(c) };
+      const data = await send({ ...scope, engine }, { record, events: body.events, request });
+      const { environment_id: environment, config } = record.body;
+      if (record.document && config.type === "self_hosted")
+        await queueWork(scope, { session: record.session, environment });
+      return { data };
+    },
+  );
 
-  route("GET", "/sessions/:id/events", { query: ListEvents }, async ({ scope, query, param }) => {
-    const { session } = await readRecord(scope, param("id"));
-    const page = await readEventPage(scope.engine, session, {
-      list: `events ${session}`,
-      order: query.order ?? "asc",
-      limit: query.limit,
-      page: query.page,
-      types: query.types && new Set(query.types),
-      created: params.toTimeRange(query),
-    });
-    return toPageResponse(page);
-  });
+  route(
+    "GET",
+    "/sessions/:id/events",
+    { scope: "read", query: ListEvents },
+    async ({ scope, query, param }) => {
+      const { session } = await readRecord(scope, param("id"));
+      const page = await readEventPage(scope.engine, session, {
+        list: `events ${session}`,
+        order: query.order ?? "asc",
+        limit: query.limit,
+        page: query.page,
+        types: query.types && new Set(query.types),
+        created: params.toTimeRange(query),
+      });
+      return toPageResponse(page);
+    },
+  );
 
-  route("GET", "/sessions/:id/events/stream", { query: StreamEvents }, async ({ c, scope, query, param }) =>
-    stream(scope, { c, record: await readRecord(scope, param("id")), query }),
+  route(
+    "GET",
+    "/sessions/:id/events/stream",
+    { scope: "read", query: StreamEvents },
+    async ({ c, scope, query, param }) =>
+      stream(scope, { c, record: await readRecord(scope, param("id")), query }),
   );
 }
 
@@ -100,30 +124,38 @@ const ListThreadEvents = z.object({ limit: params.limitOf(1000), page: params.pa
 export function mountThreads(route: Route): void {
   const path = "/sessions/:id/threads";
 
-  route("GET", path, { query: ListThreads }, async ({ scope, query, param }) => {
+  route("GET", path, { scope: "read", query: ListThreads }, async ({ scope, query, param }) => {
     const { body, info } = await readRecord(scope, param("id"));
     const isShown = query.statuses === undefined || query.statuses.includes(toStatus(info));
     return { data: isShown ? [toThread(body, info)] : [], next_page: null };
   });
 
-  route("GET", `${path}/:thread`, {}, async ({ scope, param }) => {
+  route("GET", `${path}/:thread`, { scope: "read" }, async ({ scope, param }) => {
     const { body, info } = await readThread(scope, param);
     return toThread(body, info);
   });
 
-  route("POST", `${path}/:thread/archive`, {}, async ({ scope, param }) => {
+  route("POST", `${path}/:thread/archive`, { scope: "control" }, async ({ scope, param }) => {
     await readThread(scope, param);
     throw refuse("The primary thread cannot be archived; archive its session.");
   });
 
-  route("GET", `${path}/:thread/events`, { query: ListThreadEvents }, async ({ scope, query, param }) => {
-    const { session } = await readThread(scope, param);
-    const request = { list: `thread ${session}`, order: "asc", ...query } as const;
-    return toPageResponse(await readEventPage(scope.engine, session, request));
-  });
+  route(
+    "GET",
+    `${path}/:thread/events`,
+    { scope: "read", query: ListThreadEvents },
+    async ({ scope, query, param }) => {
+      const { session } = await readThread(scope, param);
+      const request = { list: `thread ${session}`, order: "asc", ...query } as const;
+      return toPageResponse(await readEventPage(scope.engine, session, request));
+    },
+  );
 
-  route("GET", `${path}/:thread/stream`, { query: StreamEvents }, async ({ c, scope, query, param }) =>
-    stream(scope, { c, record: await readThread(scope, param), query }),
+  route(
+    "GET",
+    `${path}/:thread/stream`,
+    { scope: "read", query: StreamEvents },
+    async ({ c, scope, query, param }) => stream(scope, { c, record: await readThread(scope, param), query }),
   );
 }
 

@@ -32,7 +32,7 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
   const { collections } = services;
   const { agents, agentVersions: versions } = collections;
 
-  route("POST", "/agents", { body: CreateAgent }, (call) => {
+  route("POST", "/agents", { scope: "control", body: CreateAgent }, (call) => {
     const { tenant, body: input } = call;
     const create = async (labels: Labels): Promise<Agent> => {
       const body = createAgentBody(input);
@@ -44,17 +44,20 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
     return createOnce(call, { collection: agents, input, create, toAnswer: toAgent });
   });
 
-  route("GET", "/agents", { query: ListAgents }, async ({ tenant, query }) => {
+  route("GET", "/agents", { scope: "read", query: ListAgents }, async ({ tenant, query }) => {
     const filter = { archived: query.include_archived, created: params.toTimeRange(query) };
     return toList(await agents.page(tenant, query, filter), toAgent);
   });
 
-  route("GET", "/agents/:id", { query: z.object({ version: Version }) }, ({ tenant, query, param }) =>
-    readAgent(collections, tenant, { id: param("id"), version: query.version }),
+  route(
+    "GET",
+    "/agents/:id",
+    { scope: "read", query: z.object({ version: Version }) },
+    ({ tenant, query, param }) => readAgent(collections, tenant, { id: param("id"), version: query.version }),
   );
 
   // An update creates a version. Without `createOnce`, a resend would be refused, as the version is no longer the same.
-  route("POST", "/agents/:id", { body: UpdateAgent }, (call) => {
+  route("POST", "/agents/:id", { scope: "control", body: UpdateAgent }, (call) => {
     const { tenant, body: input, param } = call;
     const id = param("id");
     const create = async (labels: Labels): Promise<Agent> => {
@@ -71,15 +74,20 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
     return createOnce(call, { collection: versions, input, create, toAnswer });
   });
 
-  route("POST", "/agents/:id/archive", {}, async ({ tenant, param }) =>
+  route("POST", "/agents/:id/archive", { scope: "control" }, async ({ tenant, param }) =>
     toAgent(await agents.update(tenant, param("id"), ({ body }) => toArchived(body))),
   );
 
-  route("GET", "/agents/:id/versions", { query: params.ListQuery }, async ({ tenant, query, param }) => {
-    const agent = await agents.get(tenant, param("id"));
-    const page = await versions.page(tenant, query, { parent: agent.id });
-    return toList(page, (version) => toAgentOf(agent, version));
-  });
+  route(
+    "GET",
+    "/agents/:id/versions",
+    { scope: "read", query: params.ListQuery },
+    async ({ tenant, query, param }) => {
+      const agent = await agents.get(tenant, param("id"));
+      const page = await versions.page(tenant, query, { parent: agent.id });
+      return toList(page, (version) => toAgentOf(agent, version));
+    },
+  );
 }
 
 /** The current agent, or one of its versions. */

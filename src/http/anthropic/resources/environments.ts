@@ -22,7 +22,7 @@ import { assertReachable } from "../tenant-network.ts";
 export function mountEnvironments(route: Route, services: AnthropicServices): void {
   const { environments } = services.collections;
 
-  route("POST", "/environments", { body: CreateEnvironment }, (call) => {
+  route("POST", "/environments", { scope: "control", body: CreateEnvironment }, (call) => {
     const { tenant, body: input } = call;
     const create = async (labels: Labels): Promise<Environment> => {
       const body = createEnvironmentBody(input);
@@ -34,24 +34,33 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
     return createOnce(call, { collection: environments, input, create, toAnswer: toEnvironment });
   });
 
-  route("GET", "/environments", { query: params.ArchivableListQuery }, async ({ tenant, query }) =>
-    toList(await environments.page(tenant, query, { archived: query.include_archived }), toEnvironment),
+  route(
+    "GET",
+    "/environments",
+    { scope: "read", query: params.ArchivableListQuery },
+    async ({ tenant, query }) =>
+      toList(await environments.page(tenant, query, { archived: query.include_archived }), toEnvironment),
   );
 
-  route("GET", "/environments/:id", {}, async ({ tenant, param }) =>
+  route("GET", "/environments/:id", { scope: "read" }, async ({ tenant, param }) =>
     toEnvironment(await environments.get(tenant, param("id"))),
   );
 
-  route("POST", "/environments/:id", { body: UpdateEnvironment }, async ({ tenant, body: given, param }) => {
-    const updated = await environments.update(tenant, param("id"), ({ body: stored }) => {
-      const body = updateEnvironmentBody(stored, given);
-      if (given.config) assertHosts(tenant, body);
-      return { replace: { body, uniqueKey: body.name } };
-    });
-    return toEnvironment(updated);
-  });
+  route(
+    "POST",
+    "/environments/:id",
+    { scope: "control", body: UpdateEnvironment },
+    async ({ tenant, body: given, param }) => {
+      const updated = await environments.update(tenant, param("id"), ({ body: stored }) => {
+        const body = updateEnvironmentBody(stored, given);
+        if (given.config) assertHosts(tenant, body);
+        return { replace: { body, uniqueKey: body.name } };
+      });
+      return toEnvironment(updated);
+    },
+  );
 
-  route("POST", "/environments/:id/archive", {}, async ({ tenant, param }) => {
+  route("POST", "/environments/:id/archive", { scope: "control" }, async ({ tenant, param }) => {
     const id = param("id");
     const archived = await environments.update(tenant, id, ({ body }) =>
       toArchived(body, { uniqueKey: null }),
@@ -59,7 +68,7 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
     return toEnvironment(archived);
   });
 
-  route("DELETE", "/environments/:id", {}, ({ c, scope, tenant, param }) =>
+  route("DELETE", "/environments/:id", { scope: "control" }, ({ c, scope, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "environment_deleted" }, async () => {
       const { id } = await environments.get(tenant, param("id"));
       const session = await findSessionIn(scope, id);

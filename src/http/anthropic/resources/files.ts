@@ -11,6 +11,7 @@ import {
   toMimeType,
 } from "../../../dialects/anthropic/resources/file.ts";
 import { refuse, toTimestamp } from "../../../dialects/anthropic/resources/resource.ts";
+import { permits } from "../../access/access.ts";
 import { readField, readParts } from "../../body/multipart.ts";
 import { streamBody } from "../../body/read.ts";
 import type { Collection } from "../collections.ts";
@@ -18,7 +19,7 @@ import { createId } from "../dialect.ts";
 import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
 import type { Page } from "../page.ts";
 import * as params from "../query.ts";
-import type { AnthropicCall, AnthropicServices, Route } from "../route.ts";
+import { type AnthropicCall, type AnthropicServices, reaches, type Route } from "../route.ts";
 import { collectOutputs } from "./outputs.ts";
 
 const MAX_IDS = 100;
@@ -37,7 +38,7 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
   const { catalog, collections, limits } = services;
   const { files } = collections;
 
-  route("POST", "/files", {}, async (call) => {
+  route("POST", "/files", { scope: "control" }, async (call) => {
     const { c, tenant } = call;
     const { held, ...file } = await readUpload(c, catalog, limits.upload);
     try {
@@ -53,9 +54,14 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
     }
   });
 
-  route("GET", "/files", { query: ListFiles }, async ({ scope, tenant, query, c }) => {
+  route("GET", "/files", { scope: "read", query: ListFiles }, async ({ scope, tenant, query, c, engine }) => {
     const { ids, scope_id } = query;
-    if (scope_id !== undefined) await collectOutputs(scope, scope_id);
+    // A reader sees the outputs that were collected before: collecting them may make a sandbox.
+    const access = c.get("access");
+    if (scope_id !== undefined && permits(access, "control")) {
+      const isReached = await reaches(access, { all: services.engine, own: engine, session: scope_id });
+      if (isReached) await collectOutputs(scope, scope_id);
+    }
     if (ids) {
       const wanted = [...new Set(ids)];
       if (wanted.length > MAX_IDS) throw refuse(`ids: at most ${MAX_IDS} are allowed.`);
@@ -73,11 +79,11 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
     );
   });
 
-  route("GET", "/files/:id", {}, async ({ tenant, param }) =>
+  route("GET", "/files/:id", { scope: "read" }, async ({ tenant, param }) =>
     toFileMetadata(await files.get(tenant, param("id"))),
   );
 
-  route("GET", "/files/:id/content", {}, async ({ tenant, param }) => {
+  route("GET", "/files/:id/content", { scope: "read" }, async ({ tenant, param }) => {
     const { body } = await files.get(tenant, param("id"));
     const content = await readContent(catalog, body);
     return new Response(content.stream(), {
@@ -91,7 +97,7 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
     });
   });
 
-  route("DELETE", "/files/:id", {}, ({ c, tenant, param }) =>
+  route("DELETE", "/files/:id", { scope: "control" }, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "file_deleted" }, async () => {
       const { id } = await files.get(tenant, param("id"));
       await files.remove(tenant, id);

@@ -43,7 +43,7 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
     throw noVersion(id, version);
   };
 
-  route("POST", "/skills", {}, (call) =>
+  route("POST", "/skills", { scope: "control" }, (call) =>
     withUpload(call.c, catalog, (upload) => {
       const create = async (labels: Labels): Promise<BetaSkill> => {
         const [id, version] = [createId("skill"), createId("skillVersion")];
@@ -57,23 +57,23 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
     }),
   );
 
-  route("GET", "/skills", { query: ListSkills }, async ({ tenant, query }) => {
+  route("GET", "/skills", { scope: "read", query: ListSkills }, async ({ tenant, query }) => {
     if (query.source !== undefined && query.source !== "custom") return { data: [], next_page: null };
     return toList(await skills.page(tenant, query), toSkill);
   });
 
-  route("GET", "/skills/:id", {}, async ({ tenant, param }) =>
+  route("GET", "/skills/:id", { scope: "read" }, async ({ tenant, param }) =>
     toSkill(await skills.get(tenant, param("id"))),
   );
 
-  route("DELETE", "/skills/:id", {}, ({ c, tenant, param }) =>
+  route("DELETE", "/skills/:id", { scope: "control" }, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "skill_deleted" }, async () => {
       const { id } = await skills.get(tenant, param("id"));
       await skills.remove(tenant, id, { children: true });
     }),
   );
 
-  route("POST", "/skills/:id/versions", {}, async (call) => {
+  route("POST", "/skills/:id/versions", { scope: "control" }, async (call) => {
     const { c, tenant, param } = call;
     const { id } = await skills.get(tenant, param("id"));
     return withUpload(c, catalog, (upload) => {
@@ -99,16 +99,21 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
     });
   });
 
-  route("GET", "/skills/:id/versions", { query: params.ListQuery }, async ({ tenant, query, param }) => {
-    const { id } = await skills.get(tenant, param("id"));
-    return toList(await versions.page(tenant, query, { parent: id }), toSkillVersion);
-  });
+  route(
+    "GET",
+    "/skills/:id/versions",
+    { scope: "read", query: params.ListQuery },
+    async ({ tenant, query, param }) => {
+      const { id } = await skills.get(tenant, param("id"));
+      return toList(await versions.page(tenant, query, { parent: id }), toSkillVersion);
+    },
+  );
 
-  route("GET", "/skills/:id/versions/:version", {}, async ({ tenant, param }) =>
+  route("GET", "/skills/:id/versions/:version", { scope: "read" }, async ({ tenant, param }) =>
     toSkillVersion(await getVersion(tenant, param("id"), param("version"))),
   );
 
-  route("GET", "/skills/:id/versions/:version/content", {}, async ({ tenant, param }) => {
+  route("GET", "/skills/:id/versions/:version/content", { scope: "read" }, async ({ tenant, param }) => {
     const { body, createdAt } = await getVersion(tenant, param("id"), param("version"));
     const entries = [];
     for (const file of body.files) {
@@ -125,7 +130,7 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
     });
   });
 
-  route("DELETE", "/skills/:id/versions/:version", {}, ({ c, tenant, param }) =>
+  route("DELETE", "/skills/:id/versions/:version", { scope: "control" }, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("version"), type: "skill_version_deleted" }, async () => {
       const { id, parent } = await versions.get(tenant, param("version"));
       if (parent !== param("id")) throw noVersion(param("id"), id);

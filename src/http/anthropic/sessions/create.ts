@@ -38,7 +38,7 @@ export function createSession(call: AnthropicCall<undefined, CreateSession>): Pr
     const document = { body: { ...body, making: true }, labels: { ...references, ...labels } };
     await collections.sessions.create(tenant, { id, ...document });
     return orDiscard(scope, id, async () => {
-      await engine.create(id, spec);
+      await engine.create(id, spec, { tenant });
       return complete(scope, { id, input });
     });
   };

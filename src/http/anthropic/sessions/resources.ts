@@ -24,7 +24,7 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
   const { engine, collections } = services;
   const path = "/sessions/:id/resources";
 
-  route("POST", path, { body: FileResourceParams }, (call) => {
+  route("POST", path, { scope: "control", body: FileResourceParams }, (call) => {
     const { scope, body: input, param } = call;
     const create = async (labels: Labels): Promise<SessionResource> => {
       const { session } = await readOpenRecord(scope, param("id"));
@@ -40,7 +40,7 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
     return createOnce(call, { collection: collections.files, input, create, toAnswer });
   });
 
-  route("GET", path, { query: params.ListQuery }, async ({ scope, query, param }) => {
+  route("GET", path, { scope: "read", query: params.ListQuery }, async ({ scope, query, param }) => {
     const { session, body } = await readRecord(scope, param("id"));
     const placed = body.resources.map((resource, at) => ({ resource, at }));
     const page = await readPage(
@@ -56,24 +56,30 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
     return { data: page.items.map(({ resource }) => resource), next_page: page.next_page };
   });
 
-  route("GET", `${path}/:resource`, {}, async ({ scope, param }) => {
+  route("GET", `${path}/:resource`, { scope: "read" }, async ({ scope, param }) => {
     const { body } = await readRecord(scope, param("id"));
     return find(body.resources, param("resource"));
   });
 
-  route("POST", `${path}/:resource`, { body: UpdateResource }, async ({ scope, body: given, param }) => {
-    const { session, body } = await readOpenRecord(scope, param("id"));
-    const resource = find(body.resources, param("resource"));
-    if (resource.type !== "github_repository")
-      throw refuse("authorization_token: only a github_repository has one.");
-    const updated = { ...resource, updated_at: toTimestamp(Date.now()) };
-    await renewRepository(scope, { session, resource, token: given.authorization_token });
-    const change = (all: Resources): Resources => all.map((one) => (one.id === resource.id ? updated : one));
-    await rewrite(scope, session, { change });
-    return updated;
-  });
+  route(
+    "POST",
+    `${path}/:resource`,
+    { scope: "control", body: UpdateResource },
+    async ({ scope, body: given, param }) => {
+      const { session, body } = await readOpenRecord(scope, param("id"));
+      const resource = find(body.resources, param("resource"));
+      if (resource.type !== "github_repository")
+        throw refuse("authorization_token: only a github_repository has one.");
+      const updated = { ...resource, updated_at: toTimestamp(Date.now()) };
+      await renewRepository(scope, { session, resource, token: given.authorization_token });
+      const change = (all: Resources): Resources =>
+        all.map((one) => (one.id === resource.id ? updated : one));
+      await rewrite(scope, session, { change });
+      return updated;
+    },
+  );
 
-  route("DELETE", `${path}/:resource`, {}, ({ c, scope, tenant, param }) =>
+  route("DELETE", `${path}/:resource`, { scope: "control" }, ({ c, scope, tenant, param }) =>
     removeOnce(c, { id: param("resource"), type: "session_resource_deleted" }, async () => {
       const { session, body } = await readOpenRecord(scope, param("id"));
       const resource = find(body.resources, param("resource"));

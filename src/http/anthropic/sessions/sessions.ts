@@ -50,9 +50,11 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
   const { engine, locks, collections } = services;
   const { sessions } = collections;
 
-  route("POST", "/sessions", { body: CreateSession }, async (call) => toWire(await createSession(call)));
+  route("POST", "/sessions", { scope: "control", body: CreateSession }, async (call) =>
+    toWire(await createSession(call)),
+  );
 
-  route("GET", "/sessions", { query: ListSessions }, async ({ scope, tenant, query }) => {
+  route("GET", "/sessions", { scope: "read", query: ListSessions }, async ({ scope, tenant, query }) => {
     const { order = "desc", limit, page, statuses } = query;
     const matchesNone = query.deployment_id !== undefined || query.memory_store_id !== undefined;
     const labels = {
@@ -81,24 +83,30 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
     return { data: items.map(toWire), next_page, prev_page };
   });
 
-  route("GET", "/sessions/:id", {}, async ({ scope, param }) => toWire(await readRecord(scope, param("id"))));
-
-  route("POST", "/sessions/:id", { body: UpdateSession }, async ({ scope, body: given, param }) =>
-    // Locked: a patch applies to the result of the one before.
-    locks.run(`update ${param("id")}`, async () => {
-      const record = await readOpenRecord(scope, param("id"));
-      return toWire(await updateSession(scope, { record, given }));
-    }),
+  route("GET", "/sessions/:id", { scope: "read" }, async ({ scope, param }) =>
+    toWire(await readRecord(scope, param("id"))),
   );
 
-  route("POST", "/sessions/:id/archive", {}, async ({ scope, param }) =>
+  route(
+    "POST",
+    "/sessions/:id",
+    { scope: "control", body: UpdateSession },
+    async ({ scope, body: given, param }) =>
+      // Locked: a patch applies to the result of the one before.
+      locks.run(`update ${param("id")}`, async () => {
+        const record = await readOpenRecord(scope, param("id"));
+        return toWire(await updateSession(scope, { record, given }));
+      }),
+  );
+
+  route("POST", "/sessions/:id/archive", { scope: "control" }, async ({ scope, param }) =>
     locks.run(`update ${param("id")}`, async () => {
       const record = await readRecord(scope, param("id"));
       return toWire(record.document?.archived ? record : await archiveSession(scope, record));
     }),
   );
 
-  route("DELETE", "/sessions/:id", {}, async ({ c, scope, param }) =>
+  route("DELETE", "/sessions/:id", { scope: "control" }, async ({ c, scope, param }) =>
     removeOnce(c, { id: param("id"), type: "session_deleted" }, async () => {
       const record = await readRecord(scope, param("id"));
       assertNotRunning(record, "deleted");

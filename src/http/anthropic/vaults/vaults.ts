@@ -37,7 +37,7 @@ const MAX_CREDENTIALS = 20;
 export function mountVaults(route: Route, services: AnthropicServices): void {
   const { vaults, credentials } = services.collections;
 
-  route("POST", "/vaults", { body: CreateVault }, (call) => {
+  route("POST", "/vaults", { scope: "admin", body: CreateVault }, (call) => {
     const { tenant, body: input } = call;
     const create = async (labels: Labels): Promise<Vault> => {
       const document = { id: createId("vault"), body: createVaultBody(input), labels };
@@ -46,23 +46,28 @@ export function mountVaults(route: Route, services: AnthropicServices): void {
     return createOnce(call, { collection: vaults, input, create, toAnswer: toVault });
   });
 
-  route("GET", "/vaults", { query: params.ArchivableListQuery }, async ({ tenant, query }) =>
+  route("GET", "/vaults", { scope: "read", query: params.ArchivableListQuery }, async ({ tenant, query }) =>
     toList(await vaults.page(tenant, query, { archived: query.include_archived }), toVault),
   );
 
-  route("GET", "/vaults/:id", {}, async ({ tenant, param }) =>
+  route("GET", "/vaults/:id", { scope: "read" }, async ({ tenant, param }) =>
     toVault(await vaults.get(tenant, param("id"))),
   );
 
-  route("POST", "/vaults/:id", { body: UpdateVault }, async ({ tenant, body: given, param }) => {
-    const updated = await vaults.update(tenant, param("id"), ({ body }) => ({
-      replace: { body: updateVaultBody(body, given) },
-    }));
-    return toVault(updated);
-  });
+  route(
+    "POST",
+    "/vaults/:id",
+    { scope: "admin", body: UpdateVault },
+    async ({ tenant, body: given, param }) => {
+      const updated = await vaults.update(tenant, param("id"), ({ body }) => ({
+        replace: { body: updateVaultBody(body, given) },
+      }));
+      return toVault(updated);
+    },
+  );
 
   // A vault's credentials are archived with it, and their secrets are removed.
-  route("POST", "/vaults/:id/archive", {}, async ({ tenant, param }) => {
+  route("POST", "/vaults/:id/archive", { scope: "admin" }, async ({ tenant, param }) => {
     const archived = await vaults.update(tenant, param("id"), async ({ id, body }) => {
       if (body.archived_at !== null) return undefined;
       const archived_at = toTimestamp(Date.now());
@@ -73,7 +78,7 @@ export function mountVaults(route: Route, services: AnthropicServices): void {
     return toVault(archived);
   });
 
-  route("DELETE", "/vaults/:id", {}, ({ c, tenant, param }) =>
+  route("DELETE", "/vaults/:id", { scope: "admin" }, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "vault_deleted" }, async () => {
       const { id } = await vaults.get(tenant, param("id"));
       await vaults.remove(tenant, id, { children: true });
@@ -102,7 +107,7 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
     throw new SluiceError("not_found", `There is no credential ${id} in the vault ${vault}.`);
   };
 
-  route("POST", path, { body: CreateCredential }, (call) => {
+  route("POST", path, { scope: "admin", body: CreateCredential }, (call) => {
     const { tenant, body: input, param } = call;
     const create = async (labels: Labels): Promise<Credential> => {
       const vault = await vaults.get(tenant, param("vault"));
@@ -118,41 +123,51 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
     return createOnce(call, { collection: credentials, input, create, toAnswer: toCredential });
   });
 
-  route("GET", path, { query: params.ArchivableListQuery }, async ({ tenant, query, param }) => {
-    const { id } = await vaults.get(tenant, param("vault"));
-    const filter = { parent: id, archived: query.include_archived };
-    return toList(await credentials.page(tenant, query, filter), toCredential);
-  });
+  route(
+    "GET",
+    path,
+    { scope: "read", query: params.ArchivableListQuery },
+    async ({ tenant, query, param }) => {
+      const { id } = await vaults.get(tenant, param("vault"));
+      const filter = { parent: id, archived: query.include_archived };
+      return toList(await credentials.page(tenant, query, filter), toCredential);
+    },
+  );
 
-  route("GET", `${path}/:id`, {}, async ({ tenant, param }) =>
+  route("GET", `${path}/:id`, { scope: "read" }, async ({ tenant, param }) =>
     toCredential(await get(tenant, param("vault"), param("id"))),
   );
 
-  route("POST", `${path}/:id`, { body: UpdateCredential }, async ({ tenant, body: given, param }) => {
-    const { id } = await get(tenant, param("vault"), param("id"));
-    const updated = await credentials.update(tenant, id, async ({ body: stored }) => {
-      const before = await openCredential(catalog, tenant, id);
-      const { body, secrets } = updateCredential(stored, before, given, Date.now());
-      assertReachable.credential(tenant, body.auth);
-      return { replace: { body, secret: JSON.stringify(secrets) } };
-    });
-    return toCredential(updated);
-  });
+  route(
+    "POST",
+    `${path}/:id`,
+    { scope: "admin", body: UpdateCredential },
+    async ({ tenant, body: given, param }) => {
+      const { id } = await get(tenant, param("vault"), param("id"));
+      const updated = await credentials.update(tenant, id, async ({ body: stored }) => {
+        const before = await openCredential(catalog, tenant, id);
+        const { body, secrets } = updateCredential(stored, before, given, Date.now());
+        assertReachable.credential(tenant, body.auth);
+        return { replace: { body, secret: JSON.stringify(secrets) } };
+      });
+      return toCredential(updated);
+    },
+  );
 
-  route("POST", `${path}/:id/archive`, {}, async ({ tenant, param }) => {
+  route("POST", `${path}/:id/archive`, { scope: "admin" }, async ({ tenant, param }) => {
     const { id } = await get(tenant, param("vault"), param("id"));
     const archived = await credentials.update(tenant, id, ({ body }) => toArchived(body, { secret: null }));
     return toCredential(archived);
   });
 
-  route("DELETE", `${path}/:id`, {}, ({ c, tenant, param }) =>
+  route("DELETE", `${path}/:id`, { scope: "admin" }, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "vault_credential_deleted" }, async () => {
       const { id } = await get(tenant, param("vault"), param("id"));
       await credentials.remove(tenant, id);
     }),
   );
 
-  route("POST", `${path}/:id/mcp_oauth_validate`, {}, async ({ tenant, param, c }) => {
+  route("POST", `${path}/:id/mcp_oauth_validate`, { scope: "admin" }, async ({ tenant, param, c }) => {
     const found = await get(tenant, param("vault"), param("id"));
     const { id, body } = found;
     if (body.auth.type !== "mcp_oauth")

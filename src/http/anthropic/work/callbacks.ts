@@ -23,16 +23,21 @@ const TOLERANCE_MS = 5 * 60_000;
 export function mountCallbacks(route: Route, services: AnthropicServices): void {
   const { catalog, engine, limits, meter } = services;
 
-  route("POST", "/sessions/:id/callbacks/register", {}, async ({ scope, tenant, param }) => {
-    const { session, info } = await readOpenRecord(scope, param("id"));
-    const run_id = `run_${randomBytes(16).toString("hex")}`;
-    const { createdAt } = info;
-    await takeOver(services, session, { run_id, owner: tenant, session_created_at: createdAt });
-    const secret = secretOf(await readSigningKey(catalog, "callbacks"), { session, createdAt });
-    return { type: "callback_run", run_id, secret };
-  });
+  route(
+    "POST",
+    "/sessions/:id/callbacks/register",
+    { scope: "control" },
+    async ({ scope, tenant, param }) => {
+      const { session, info } = await readOpenRecord(scope, param("id"));
+      const run_id = `run_${randomBytes(16).toString("hex")}`;
+      const { createdAt } = info;
+      await takeOver(services, session, { run_id, owner: tenant, session_created_at: createdAt });
+      const secret = secretOf(await readSigningKey(catalog, "callbacks"), { session, createdAt });
+      return { type: "callback_run", run_id, secret };
+    },
+  );
 
-  route("POST", "/sessions/:id/callbacks", {}, async ({ c, param }) => {
+  route("POST", "/sessions/:id/callbacks", { scope: "open" }, async ({ c, param }) => {
     const bytes = await readBody(c, Math.min(MAX_BYTES, limits.json));
     const headers = readCallbackHeaders(c);
     const run = await findRun(services, param("id"));

@@ -36,19 +36,24 @@ export function mountWork(route: Route, services: AnthropicServices): void {
   const path = "/environments/:id/work";
   const polled = new Map<string, number>();
 
-  route("GET", `${path}/poll`, { query: Poll }, async ({ c, scope, tenant, query, param }) => {
-    const { id: environment } = await collections.environments.get(tenant, param("id"));
-    polled.set(`${environment} ${c.req.header("anthropic-worker-id") ?? ""}`, Date.now());
-    const work = await claimWork(scope, {
-      environment,
-      blockMs: query.block_ms ?? 0,
-      reclaimMs: query.reclaim_older_than_ms ?? 5000,
-      signal: c.req.raw.signal,
-    });
-    return c.json(work ? toWork(work, toSecret(c)) : null);
-  });
+  route(
+    "GET",
+    `${path}/poll`,
+    { scope: "control", query: Poll },
+    async ({ c, scope, tenant, query, param }) => {
+      const { id: environment } = await collections.environments.get(tenant, param("id"));
+      polled.set(`${environment} ${c.req.header("anthropic-worker-id") ?? ""}`, Date.now());
+      const work = await claimWork(scope, {
+        environment,
+        blockMs: query.block_ms ?? 0,
+        reclaimMs: query.reclaim_older_than_ms ?? 5000,
+        signal: c.req.raw.signal,
+      });
+      return c.json(work ? toWork(work, toSecret(c)) : null);
+    },
+  );
 
-  route("GET", `${path}/stats`, {}, async ({ tenant, param }) => {
+  route("GET", `${path}/stats`, { scope: "read" }, async ({ tenant, param }) => {
     const { id: environment } = await collections.environments.get(tenant, param("id"));
     const queued = await collections.work.list(tenant, {
       parent: environment,
@@ -68,22 +73,29 @@ export function mountWork(route: Route, services: AnthropicServices): void {
     };
   });
 
-  route("GET", path, { query: params.ListQuery }, async ({ tenant, query, param }) => {
+  route("GET", path, { scope: "read", query: params.ListQuery }, async ({ tenant, query, param }) => {
     const { id: parent } = await collections.environments.get(tenant, param("id"));
     return toList(await collections.work.page(tenant, query, { parent }), (work) => toWork(work));
   });
 
-  route("GET", `${path}/:work`, {}, async ({ scope, param }) => toWork(await findWork(scope, param)));
+  route("GET", `${path}/:work`, { scope: "read" }, async ({ scope, param }) =>
+    toWork(await findWork(scope, param)),
+  );
 
-  route("POST", `${path}/:work`, { body: UpdateWork }, async ({ scope, body: given, param }) => {
-    const { id } = await findWork(scope, param);
-    const change = ({ metadata }: { metadata: Record<string, string> }) => ({
-      metadata: patchMetadata(metadata, given.metadata),
-    });
-    return toWork(await changeWork(scope, id, change));
-  });
+  route(
+    "POST",
+    `${path}/:work`,
+    { scope: "control", body: UpdateWork },
+    async ({ scope, body: given, param }) => {
+      const { id } = await findWork(scope, param);
+      const change = ({ metadata }: { metadata: Record<string, string> }) => ({
+        metadata: patchMetadata(metadata, given.metadata),
+      });
+      return toWork(await changeWork(scope, id, change));
+    },
+  );
 
-  route("POST", `${path}/:work/ack`, {}, async ({ scope, param }) => {
+  route("POST", `${path}/:work/ack`, { scope: "control" }, async ({ scope, param }) => {
     const { id } = await findWork(scope, param);
     const acknowledged = await changeWork(scope, id, ({ state, acknowledged_at }) => {
       if (acknowledged_at !== null) return undefined;
@@ -94,42 +106,52 @@ export function mountWork(route: Route, services: AnthropicServices): void {
     return toWork(acknowledged);
   });
 
-  route("POST", `${path}/:work/heartbeat`, { query: Beat }, async ({ c, scope, query, param }) => {
-    const { id } = await findWork(scope, param);
-    const ttlSeconds = query.desired_ttl_seconds ?? DEFAULT_TTL_SECONDS;
-    let lease_extended = false;
-    const { body } = await changeWork(scope, id, (found) => {
-      const expected = query.expected_last_heartbeat;
-      const change = beat(found, { ttlSeconds, expected, resent: isResend(c) });
-      lease_extended = change !== undefined;
-      return change;
-    });
-    return {
-      type: "work_heartbeat",
-      last_heartbeat: body.latest_heartbeat_at ?? NO_HEARTBEAT,
-      lease_extended,
-      state: body.state,
-      ttl_seconds: ttlSeconds,
-    };
-  });
+  route(
+    "POST",
+    `${path}/:work/heartbeat`,
+    { scope: "control", query: Beat },
+    async ({ c, scope, query, param }) => {
+      const { id } = await findWork(scope, param);
+      const ttlSeconds = query.desired_ttl_seconds ?? DEFAULT_TTL_SECONDS;
+      let lease_extended = false;
+      const { body } = await changeWork(scope, id, (found) => {
+        const expected = query.expected_last_heartbeat;
+        const change = beat(found, { ttlSeconds, expected, resent: isResend(c) });
+        lease_extended = change !== undefined;
+        return change;
+      });
+      return {
+        type: "work_heartbeat",
+        last_heartbeat: body.latest_heartbeat_at ?? NO_HEARTBEAT,
+        lease_extended,
+        state: body.state,
+        ttl_seconds: ttlSeconds,
+      };
+    },
+  );
 
-  route("POST", `${path}/:work/stop`, { body: StopWork }, async ({ c, scope, body: given, param }) => {
-    const { id, parent: environment = "" } = await findWork(scope, param);
-    const stopped = await changeWork(scope, id, ({ state }) => {
-      if (isResend(c) && (state === "stopped" || (state === "stopping" && given.force !== true)))
-        return undefined;
-      if (state === "stopped") throw conflict("The work is stopped already.");
-      const now = toTimestamp(Date.now());
-      const isDone = given.force === true || state === "queued" || state === "stopping";
-      if (!isDone) return { state: "stopping", stop_requested_at: now };
-      return { state: "stopped", stop_requested_at: now, stopped_at: now };
-    });
-    const { session } = stopped.body;
-    // Input that arrived during the stop needs another worker.
-    if (stopped.body.state === "stopped" && (await isWanted(services, session)))
-      await queueWork(scope, { session, environment });
-    return toWork(stopped);
-  });
+  route(
+    "POST",
+    `${path}/:work/stop`,
+    { scope: "control", body: StopWork },
+    async ({ c, scope, body: given, param }) => {
+      const { id, parent: environment = "" } = await findWork(scope, param);
+      const stopped = await changeWork(scope, id, ({ state }) => {
+        if (isResend(c) && (state === "stopped" || (state === "stopping" && given.force !== true)))
+          return undefined;
+        if (state === "stopped") throw conflict("The work is stopped already.");
+        const now = toTimestamp(Date.now());
+        const isDone = given.force === true || state === "queued" || state === "stopping";
+        if (!isDone) return { state: "stopping", stop_requested_at: now };
+        return { state: "stopped", stop_requested_at: now, stopped_at: now };
+      });
+      const { session } = stopped.body;
+      // Input that arrived during the stop needs another worker.
+      if (stopped.body.state === "stopped" && (await isWanted(services, session)))
+        await queueWork(scope, { session, environment });
+      return toWork(stopped);
+    },
+  );
 }
 
 async function findWork({ collections, tenant }: TenantScope, param: (name: string) => string) {
