@@ -202,7 +202,7 @@ export class Session {
     }).finally(() => this.#letGo());
   }
 
-  /** Other settings end an idle agent's process. The next message starts it with them. */
+  /** Changed settings, and `forget`, end an idle agent's process. The next message starts it again. */
   async update(change: SessionChange, key?: string): Promise<void> {
     if (change.forget) await this.sleep();
     const restarts = await this.#exclusive(() => changeSession(this.#context, this.#runner, change, key));

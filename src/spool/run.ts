@@ -4,13 +4,14 @@
  * and stdout, which no process can open a second time. The pid and exit files are complete once they end in a newline,
  * so no `mv` is needed to make them atomic.
  */
-export const RUN_SCRIPT = `# Records the pid and the exit status of a command, and copies its output to "out" and "err".
+export const RUN_SCRIPT = `# Records the pid and the exit status of a command. Copies its stderr to "err" and, with named streams, its stdout to "out".
 folder=$1 streams=$2
 shift 2
 
 # Caught rather than ignored: the command gets the default handling back, this script lives to record its end.
 trap : HUP INT TERM
 
+# The start time is the 20th field of stat behind the name, which may hold any character.
 twentieth() { shift 19; start=$1; }
 start= boot= stat=
 { read -r stat < "/proc/$$/stat"; read -r boot < /proc/sys/kernel/random/boot_id; } 2> /dev/null
@@ -26,6 +27,7 @@ feeder=
 if [ "$streams" = named ]; then
   # Opened for both first, so that neither of the two ends waits for the other.
   exec 3<> "$folder/stdin" 4< "$folder/stdin" 5> "$folder/stdin" 3>&-
+  # Where there is /proc, tail knows -s.
   every=
   [ -z "$start" ] || every='-s 0.2'
   (trap '' HUP INT TERM; exec tail $every -c +1 -f "$folder/in" >&5 4<&- 5>&- 2> /dev/null) &

@@ -61,7 +61,7 @@ export function contents({ it, volatile }: Suite): void {
     assert.ok(await catalog.find(TENANT, "thing", "a"));
   });
 
-  it("leaves nothing of a source that fails or is too large", async ({ catalog }) => {
+  it("refuses a source that is too large, and fails with one that breaks off", async ({ catalog }) => {
     await failsWith("too_large", catalog.bytes.write(chunksOf("x".repeat(100)), { limit: 99 }));
     const whole = await catalog.bytes.write(chunksOf("x".repeat(100)), { limit: 100 });
     assert.equal(whole.size, 100);

@@ -41,6 +41,7 @@ export interface OpenItem {
 export interface Output {
   readonly shown: number;
   readonly total: number;
+  /** The unprinted text: the last line so far, or all of a withheld output. */
   readonly partial: string;
   readonly last: readonly string[];
 }

@@ -30,6 +30,7 @@ export function endOutput(
   output: Output,
   end: { failed: boolean; indent: string; session: string },
 ): void {
+  // A withheld output lies in `partial` with all of its lines.
   const whole = writeOutput(pen, output, "", end.indent);
   const all = whole.partial === "" ? whole : writeLine(pen, whole, whole.partial, end.indent);
   const tail = end.failed ? all.last.slice(-Math.min(FAILURE_LINES, all.total - all.shown)) : [];

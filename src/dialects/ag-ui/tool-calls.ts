@@ -6,8 +6,8 @@ import { type Call, fromPayload } from "./state.ts";
 import { attribute, endSubagent, toSubagentFields } from "./subagents.ts";
 
 /**
- * Shows a call of the agent's item. The request for an application's tool may have come first and have shown the call
- * under its own id. The call is then not shown again: it is kept with that id as its alias, where its result appears.
+ * Shows a call of the agent's item. If the request for an application's tool came first, the call is already shown under
+ * the request's id. It is then not shown again: the request's id is kept as its alias, and the result appears there.
  */
 export function startCall(projection: AgUiProjection, item: Item): void {
   const part = item.content.find((part) => part.type === "tool_call");
@@ -89,23 +89,23 @@ export const toolProjectors: Projectors<AgUiProjection> = {
     );
   },
 
-  /** Emits the result of a call without an agent's item. A client gets its own answer only if it reads inputs. */
+  /** Emits the result of a call that no item of the agent answers. A client's own answer is emitted only in a view with inputs. */
   "tool.resolved": (projection, { data }) => {
     const ask = own(projection.state.asks, data.request_id);
     projection.change({ asks: without(projection.state.asks, data.request_id) });
     const call = ask?.callId === undefined ? undefined : own(projection.state.calls, ask.callId);
     if (ask?.callId === undefined || !call || call.isAnswered) return;
-    const given = fromPayload(data.payload);
+    const answeredIn = fromPayload(data.payload);
     const failed = data.status !== "completed";
     const content =
       data.status === "cancelled" ? JSON.stringify({ status: "cancelled" }) : toLines(data.content);
-    if (given && projection.state.view.inputs !== true) {
+    if (answeredIn && projection.state.view.inputs !== true) {
       keep(projection, ask.callId, { ...call, isAnswered: true });
       return;
     }
-    if (given || call.isRequest) {
+    if (answeredIn || call.isRequest) {
       answer(projection, ask.callId, {
-        messageId: given?.messageId ?? `${data.request_id}_result`,
+        messageId: answeredIn?.messageId ?? `${data.request_id}_result`,
         content,
         failed,
       });

@@ -80,7 +80,7 @@ export function toAsked(dispatch: Dispatch): Asked {
   };
 }
 
-/** The count of a conversation's newest turns that go to the agent with a prompt. */
+/** The most earlier turns that an agent knows. Beyond it the agent forgets, and gets that many newest turns with the prompt. */
 export const REPLAY_TURN_LIMIT = 20;
 
 export interface ChatMessage {

@@ -32,11 +32,11 @@ const read: Reader = (reading, line) => {
   const reader = Object.hasOwn(READERS, type) ? READERS[type] : undefined;
   if (!reader) return `unknown type ${JSON.stringify(line["type"]) ?? "none"}`.slice(0, 80);
   if (WORK.has(type)) reading.change({ phase: nextPhase(reading.state.phase, "begun") });
-  reportCompaction(reading, line);
+  reportBareCompaction(reading, line);
   return reader(reading, line);
 };
 
-/** Types that only a working agent prints. `system` `init`, another one, has its own reader. */
+/** Types that only a working agent prints. So is `system` `init`, whose reader takes the step: other system lines prove nothing. */
 const WORK: ReadonlySet<string> = new Set(["stream_event", "assistant", "control_request"]);
 
 const READERS: Readonly<Record<string, Reader>> = {
@@ -63,8 +63,8 @@ const READERS: Readonly<Record<string, Reader>> = {
   },
 };
 
-/** A compaction is reported with its summary. The summary is the next line; any other line means that there is none. */
-function reportCompaction(reading: Reading, line: Fields): void {
+/** Reports a compaction without a summary. A summary would be the next line, a synthetic one, which `readUser` reports. */
+function reportBareCompaction(reading: Reading, line: Fields): void {
   const { compaction } = reading.state;
   if (!compaction || line["isSynthetic"] === true) return;
   reading.scribe.compacted(compaction);

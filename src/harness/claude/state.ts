@@ -33,7 +33,7 @@ export interface ClaudeState {
   /** Interrupts without an acknowledgement, by request id, and the count of all interrupts. */
   readonly interrupts: readonly string[];
   readonly interruptCount: number;
-  /** A compaction whose summary is in the next line. */
+  /** A compaction whose summary may be the next line. */
   readonly compaction?: { readonly trigger?: string };
   /** The CLI's name of the failure that the next result reports. */
   readonly failure?: string;
@@ -104,7 +104,7 @@ export type Reader = (reading: Reading, line: Fields) => string | undefined;
 
 /**
  * How far the conversation with the CLI is:
- * - `greeting`: the CLI has not answered yet, and takes no message.
+ * - `greeting`: the CLI has not answered yet, so we send no message. A recording may hold one all the same.
  * - `ready`: nothing was sent on stdin. A prompt may have come as an argument, so output belongs to a turn.
  * - `prompted`: a prompt was sent that the CLI has not begun. An interrupt would drop it unreported.
  * - `running`: the CLI works on the prompt.

@@ -18,7 +18,7 @@ export const RESULTS = "/ndjson/results";
 export const CONVERSATION = "/ndjson/conversations/{id}";
 
 export interface NdjsonSettings {
-  /** How many earlier turns of a conversation an agent gets with a prompt. */
+  /** The most earlier turns of a conversation that an agent knows. Beyond it, it gets the newest ones with the prompt. */
   readonly replayTurnLimit: number;
   /** How long the password for a run's assets is valid. */
   readonly uploadTtlMs: number;

@@ -92,7 +92,7 @@ export class BlobFiles {
     this.#sync = options.sync;
   }
 
-  /** Writes atomically; an existing file stays. */
+  /** Writes atomically. A file that has this length already stays; a damaged one of another length is replaced. */
   write(blob: Blob): void {
     const path = this.#path(blob.hash);
     const bytes = Buffer.from(blob.text);

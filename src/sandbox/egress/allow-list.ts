@@ -80,15 +80,17 @@ function notAPattern(text: string, mistake: string, example?: string): SluiceErr
   return new SluiceError("invalid_request", detail, { host: text });
 }
 
-/** Whether an allow list allows any port of a host, or any host of a `*.domain`. */
+/** Whether an allow list reaches a host on at least one port; for `*.domain`, at least one host of the domain. */
 export function permits(allowed: readonly string[], host: string): boolean {
   const wanted = host.toLowerCase();
+  /** With its leading dot. */
   const domain = wanted.startsWith("*.") ? wanted.slice(1) : undefined;
   return parseHostPatterns(allowed).some((pattern) => {
     if (pattern.wildcard && pattern.host === "") return true;
-    const isBelow = pattern.wildcard && `.${wanted.replace("*.", "")}`.endsWith(`.${pattern.host}`);
-    if (domain !== undefined) return isBelow || pattern.host.endsWith(domain);
-    return pattern.wildcard ? wanted.endsWith(`.${pattern.host}`) : pattern.host === wanted;
+    if (domain === undefined)
+      return pattern.wildcard ? wanted.endsWith(`.${pattern.host}`) : pattern.host === wanted;
+    // The two overlap: the pattern covers the domain, or lies below it.
+    return (pattern.wildcard && domain.endsWith(`.${pattern.host}`)) || pattern.host.endsWith(domain);
   });
 }
 
@@ -135,6 +137,7 @@ export function toTunnels(patterns: readonly HostPattern[]): Tunnel[] {
     const target = toAuthority(host, port);
     for (const address of host.endsWith("localhost") ? ["127.0.0.1", "::1"] : [host]) {
       const key = toAuthority(address, port);
+      // An entry that names the address itself precedes one by `localhost`.
       if (!tunnels.has(key) || key === target) tunnels.set(key, { address, port, target });
     }
   }

@@ -198,7 +198,7 @@ export class Runner {
 
   async #forget(process: HarnessProcess): Promise<void> {
     this.#life.exited();
-    // The agent's children end with it, but not beside a client's command.
+    // The agent's children end with it. While a client's command runs they stay: `killAll` would end the command too.
     if (!this.#context.writer.fold.command) await process.sandbox.killAll();
     await process.spool.remove();
   }

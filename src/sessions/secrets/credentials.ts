@@ -11,7 +11,7 @@ import { isSecretName } from "./redact.ts";
 export interface Credentials {
   /** The harness's own variables, for its `launch`. */
   readonly env: Readonly<Record<string, string>>;
-  /** The session's secrets by reference: variables of the agent's environment. */
+  /** The values of the session's secrets, by their variables in the agent's environment. */
   readonly secrets: Readonly<Record<string, string>>;
   /** The login for an agent without a key. */
   readonly login?: FoundLogin;
@@ -28,7 +28,7 @@ export interface FoundLogin {
   readonly lent: LentLogin;
   /** Files beside the login that are not secret. */
   readonly companions: NonNullable<Launch["files"]>;
-  /** The form in which the agent gets a newer login from its own home. */
+  /** The part of a login file that an agent may have. Also used for the login in the agent's home, which may be newer. */
   lend(content: string): LentLogin | undefined;
 }
 
@@ -49,8 +49,8 @@ export async function readCredentials(
   const env: Record<string, string> = {};
   const given = new Set([...Object.keys(spec.env ?? {}), ...Object.keys(spec.secrets ?? {}), ...lent]);
   const addresses = readAddresses(harness, given, host);
-  const placed = { ...spec, env: { ...addresses, ...spec.env } };
-  const known = harness.credentialsFor?.(placed) ?? harness.credentials ?? [];
+  const specWithAddresses = { ...spec, env: { ...addresses, ...spec.env } };
+  const known = harness.credentialsFor?.(specWithAddresses) ?? harness.credentials ?? [];
   const hasOwn = known.some((credential) => "env" in credential && given.has(credential.env));
   const key = hasOwn ? undefined : findKey(known, host);
   if (key !== undefined) {
@@ -58,7 +58,8 @@ export async function readCredentials(
     values.set(key.name, key.value);
   }
   // A login file is used where no key is set.
-  const login = hasOwn || key !== undefined ? undefined : await findLogin(known, placed, { host, values });
+  const login =
+    hasOwn || key !== undefined ? undefined : await findLogin(known, specWithAddresses, { host, values });
   const secrets: Record<string, string> = {};
   for (const [name, reference] of Object.entries(spec.secrets ?? {})) {
     const value = await readReference(name, reference, host);
