@@ -49,23 +49,35 @@ export const tokenOperations = defineOperations({
 /** The tokens of the server. An admin of a workspace sees and makes those of its workspace alone. */
 export function mountTokens(mount: Mount, { tokens }: Services): void {
   mount(tokenOperations.listTokens, async ({ c, query: { cursor, limit } }) => {
+    refuseSessionToken(c.get("access"));
     const page = { after: cursor, limit, ...toWorkspace(c.get("access")) };
     return c.json(await demand(tokens).list(page));
   });
 
   mount(tokenOperations.createToken, async ({ c, body }) => {
     const access = c.get("access");
+    refuseSessionToken(access);
     const { workspace = access.tenant } = toWorkspace(access);
     const isNarrower = body.workspace === undefined || body.workspace === workspace;
     if (access.isOperator) return c.json(await demand(tokens).create(body));
-    if (access.session !== undefined || !isNarrower)
+    if (!isNarrower)
       throw new SluiceError("permission_denied", "A token creates no token that reaches more than itself.");
     const own = workspace === DEFAULT_TENANT ? {} : { workspace };
     return c.json(await demand(tokens).create({ ...body, ...own }));
   });
 
-  mount(tokenOperations.revokeToken, ({ c, param }) =>
-    demand(tokens).revoke(param("id"), toWorkspace(c.get("access"))),
+  mount(tokenOperations.revokeToken, ({ c, param }) => {
+    refuseSessionToken(c.get("access"));
+    return demand(tokens).revoke(param("id"), toWorkspace(c.get("access")));
+  });
+}
+
+/** Tokens belong to a workspace, which a token of one session does not reach. */
+function refuseSessionToken({ session }: Access): void {
+  if (session === undefined) return;
+  throw new SluiceError(
+    "permission_denied",
+    "A token of one session manages no tokens. Use one without a session.",
   );
 }
 

@@ -35,6 +35,16 @@ describe("a token", () => {
     expect(await (await bench.as(OPERATOR, "GET", "/v1/tokens")).json()).toEqual({ tokens: [] });
   });
 
+  it("of one session reaches no token but itself, whatever its scope", async () => {
+    const { token } = await bench.token({ scope: "admin", session: "s" });
+    const { id } = await bench.token({ scope: "read" });
+    expect(await status(token, "GET", "/v1/sessions/s")).toBe(200);
+    expect(await status(token, "GET", "/v1/tokens")).toBe(403);
+    expect(await status(token, "POST", "/v1/tokens", { scope: "read" })).toBe(403);
+    expect(await status(token, "DELETE", `/v1/tokens/${id}`)).toBe(403);
+    expect(await (await bench.as(OPERATOR, "GET", "/v1/tokens")).text()).toContain(id);
+  });
+
   it("expires", async () => {
     const { token } = await bench.token({ scope: "read", expiresIn: 1 });
     expect(await status(token, "GET", "/v1/sessions")).toBe(200);
