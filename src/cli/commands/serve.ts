@@ -18,8 +18,8 @@ With a --host other than loopback, the server answers only to known names: local
 
 With --keys, teams share a server. The file, private to you (chmod 600), is a JSON object of keys and workspaces,
 {"sk-team-a": "team-a"}. A key opens its workspace alone, in every dialect. The server's own token opens all sessions;
-\`sluice token create\` makes tokens that may do less. Sessions of a workspace reach only public hosts: no address of this machine or its network, by any name.
---keys needs a token and a sandbox other than local.
+\`sluice token create\` makes tokens that may do less. Sessions of a workspace reach only public hosts: no address of
+this machine or its network, by any name. --keys needs a token and a sandbox other than local.
 
 --keep deletes sessions whose last event is older, as DELETE does, and trims older events of the other sessions: whole
 turns, never the last one. --keep-bytes trims idle sessions while the log is larger, then deletes them, the longest

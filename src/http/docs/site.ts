@@ -46,12 +46,6 @@ export function mountDocs(app: Hono<AppEnv>, services: RouteServices): void {
   mountRoute(app, services, { method: "GET", path: "/docs/*", scope }, async (c) =>
     toResponse(c, (await read()).get(toKey(c.req.path))),
   );
-  mountRoute(
-    app,
-    services,
-    { method: "ALL", path: "/docs/*", scope },
-    () => new Response(null, { status: 405, headers: { allow: "GET, HEAD" } }),
-  );
 }
 
 function toResponse(c: Context<AppEnv>, file: SiteFile | undefined): Response {
