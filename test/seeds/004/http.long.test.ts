@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -158,16 +159,18 @@ describe("the universal dialect over HTTP", () => {
   });
 
   it("/v1/fs: what the agent wrote can be read, what was uploaded can be seen by it, nothing outside", async () => {
-    await create(server, "files");
-    await runTurn(server, "files", { write: { path: "made.txt", content: "by the agent" } });
+    const id = `files-${randomUUID()}`;
+    await create(server, id);
+    const written = await runTurn(server, id, { write: { path: "made.txt", content: "by the agent" } });
+    expect(ofType(written, "turn.ended")[0]?.data).toMatchObject({ status: "completed" });
     const fs = (call: string, path: string, init?: RequestInit): Promise<Response> =>
-      server.fetch(`/v1/fs/${call}?session=files&path=${encodeURIComponent(path)}`, init);
+      server.fetch(`/v1/fs/${call}?session=${id}&path=${encodeURIComponent(path)}`, init);
     expect(await (await fs("file", "made.txt")).text()).toBe("by the agent");
     expect(await (await fs("file", "/workspace/made.txt")).text()).toBe("by the agent");
     expect((await fs("file", "given.txt", { method: "PUT", body: "from outside" })).status).toBe(200);
     const events = await runTurn(
       server,
-      "files",
+      id,
       { read: "given.txt" },
       { shell: "ln -s /etc/passwd leak; ln -s / root" },
     );
