@@ -61,12 +61,15 @@ export async function ensureChromium() {
   if (!(await installDebian(["chromium"]))) say("apt-get could not install chromium");
 }
 
-/** Installs tmux, a terminal for tests, where apt-get can without a question. Without it its tests are skipped with the reason. */
-export async function ensureTmux() {
-  if (findProgram("tmux")) return;
-  if (process.getuid?.() !== 0 || !findProgram("apt-get")) return;
-  say("installing tmux for the tests (apt-get) …");
-  if (!(await installDebian(["tmux"]))) say("apt-get could not install tmux");
+/** The terminal of the tests, and the shells whose completion scripts they check. */
+const TERMINAL = ["tmux", "zsh", "fish"];
+
+/** Installs them, where apt-get can without a question. Without one its tests are skipped with the reason. */
+export async function ensureTerminal() {
+  const missing = TERMINAL.filter((name) => !findProgram(name));
+  if (missing.length === 0 || process.getuid?.() !== 0 || !findProgram("apt-get")) return;
+  say(`installing ${missing.join(", ")} for the tests (apt-get) …`);
+  if (!(await installDebian(missing))) say(`apt-get could not install ${missing.join(", ")}`);
 }
 
 /** True when apt-get installed them. The package lists of a fresh machine are empty or old, so it may update them first. */

@@ -10,7 +10,7 @@ import {
   ensureChromium,
   ensureInstalled,
   ensureIsolation,
-  ensureTmux,
+  ensureTerminal,
   ROOT,
   run,
 } from "./setup.mjs";
@@ -24,7 +24,7 @@ const isQuick = !isAll && asked.length === 0;
 await ensureInstalled();
 await ensureIsolation();
 if (!isQuick) await ensureChromium();
-await ensureTmux();
+await ensureTerminal();
 await ensureBuilt();
 const env = isQuick
   ? process.env
