@@ -6,11 +6,13 @@ import { crowd } from "./measurements/crowd.ts";
 import { delivery } from "./measurements/delivery.ts";
 import { dialectCost } from "./measurements/dialect-cost.ts";
 import { firstEvent } from "./measurements/first-event.ts";
+import { gateway } from "./measurements/gateway.ts";
 import { history, replay } from "./measurements/history.ts";
 import { closeConnections } from "./clients/http.ts";
 import { idleStreams } from "./measurements/idle-streams.ts";
 import { idle } from "./measurements/idle.ts";
 import { ingest } from "./measurements/ingest.ts";
+import { page } from "./measurements/page.ts";
 import { installSandboxAgent } from "./contenders/sandbox-agent.ts";
 import type { Measurement, Plan } from "./plan.ts";
 import { readHotPath } from "./report/profile.ts";
@@ -39,6 +41,8 @@ const MEASUREMENTS = [
   dialectCost,
   idleStreams,
   crowd,
+  gateway,
+  page,
 ];
 
 interface Options {

@@ -21,6 +21,7 @@ async function bundleTo(dir) {
       "memory-hook": "bench/workers/memory-hook.ts",
       "lean-worker": "bench/workers/lean-worker.ts",
       "bare-server": "bench/workers/bare-server.ts",
+      "model-server": "bench/workers/model-server.ts",
       "acp-agent": "bench/contenders/acp-agent.ts",
     },
     platform: "node",

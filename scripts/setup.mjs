@@ -15,7 +15,8 @@ const BUILT = [
   "agents/docker-launch",
   "agents/caretaker",
   "agents/scripted.cjs",
-].map((name) => join(ROOT, "dist", name.endsWith(".cjs") ? name : `${name}.js`));
+  "ui/index.html",
+].map((name) => join(ROOT, "dist", /\.(?:cjs|html)$/.test(name) ? name : `${name}.js`));
 
 /** Installs the packages of package-lock.json, unless they are installed already. */
 export async function ensureInstalled() {
@@ -70,6 +71,28 @@ export async function ensureTerminal() {
   if (missing.length === 0 || process.getuid?.() !== 0 || !findProgram("apt-get")) return;
   say(`installing ${missing.join(", ")} for the tests (apt-get) …`);
   if (!(await installDebian(missing))) say(`apt-get could not install ${missing.join(", ")}`);
+}
+
+const POSTGRES = "/usr/lib/postgresql";
+
+const SSHD = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"];
+
+/** The servers of the tests, which start them on their own. Without one its tests are skipped with the reason. */
+export async function ensureServers() {
+  const hasPostgres =
+    existsSync(POSTGRES) &&
+    readdirSync(POSTGRES).some((version) => existsSync(join(POSTGRES, version, "bin", "initdb")));
+  const hasSshd = SSHD.some((path) => existsSync(path));
+  const missing = [...(hasPostgres ? [] : ["postgresql"]), ...(hasSshd ? [] : ["openssh-server"])];
+  if (missing.length === 0 || process.getuid?.() !== 0 || !findProgram("apt-get")) return;
+  const names = missing.join(" and ");
+  // Their packages would start services, which nobody asked for.
+  if (existsSync("/run/systemd/system"))
+    return say(
+      `the tests of ${names} are skipped: apt-get install ${missing.join(" ")} would start services here`,
+    );
+  say(`installing ${names} for the tests (apt-get) …`);
+  if (!(await installDebian(missing))) say(`apt-get could not install ${names}`);
 }
 
 /** True when apt-get installed them. The package lists of a fresh machine are empty or old, so it may update them first. */

@@ -13,23 +13,28 @@ export const MAY_IMPORT = {
   text: [],
   disk: ["contract"],
   sqlite: ["contract"],
-  log: ["contract", "sqlite"],
-  catalog: ["contract", "sqlite"],
+  postgres: ["contract"],
+  log: ["contract", "sqlite", "postgres"],
+  catalog: ["contract", "sqlite", "postgres"],
   spool: ["contract", "disk"],
-  sandbox: ["contract", "disk"],
+  gateway: ["contract"],
+  sandbox: ["contract", "disk", "gateway", "spool"],
   tools: ["contract"],
   "scripted-agent": ["contract", "text"],
   harness: ["contract", "text", "scripted-agent"],
   model: ["contract", "scripted-agent"],
   dialects: ["contract"],
   client: ["contract"],
-  sessions: ["contract", "text", "sqlite", "log", "spool", "sandbox", "harness", "tools"],
-  http: ["contract", "log", "catalog", "dialects", "sessions"],
+  ui: ["contract", "dialects", "client"],
+  sessions: ["contract", "text", "sqlite", "log", "spool", "sandbox", "harness", "tools", "gateway"],
+  http: ["contract", "disk", "log", "catalog", "dialects", "sessions"],
   tanstack: ["contract", "client", "spool", "sandbox", "harness"],
   sdk: ["contract", "log", "sandbox", "harness", "dialects", "client", "sessions"],
+  testing: ["contract", "log", "catalog", "client", "sessions", "http"],
   cli: [
     "contract",
     "sqlite",
+    "postgres",
     "log",
     "catalog",
     "sandbox",
@@ -37,6 +42,7 @@ export const MAY_IMPORT = {
     "model",
     "dialects",
     "client",
+    "gateway",
     "sessions",
     "http",
   ],
@@ -71,7 +77,7 @@ export function readSpecifiers(text, { values = false } = {}) {
 
 /** Which file of `src` imports which. */
 export function readGraph(options) {
-  const files = listFiles(SRC).filter((file) => file.endsWith(".ts"));
+  const files = listFiles(SRC).filter((file) => /\.tsx?$/.test(file));
   return new Map(
     files.map((file) => {
       const specifiers = readSpecifiers(readFileSync(join(SRC, file), "utf8"), options);

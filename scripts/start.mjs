@@ -28,6 +28,8 @@ async function demonstrate() {
     "Show me what you can do.",
   ]);
   if (ended.code !== 0) return ended;
-  process.stdout.write(`\nTry next:\n  ./bin/sluice tail ${session}\n  ./bin/sluice serve\n`);
+  process.stdout.write(
+    `\nTry next:\n  ./bin/sluice tail ${session}\n  ./bin/sluice serve    # in one terminal\n  ./bin/sluice open ${session}    # in another: the page of this session\n`,
+  );
   return ended;
 }

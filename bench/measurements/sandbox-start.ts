@@ -4,7 +4,7 @@ import { createReadStream } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { createBwrapProvider } from "../../src/sandbox/bwrap/provider.ts";
-import type { Sandbox } from "../../src/sandbox/port.ts";
+import type { HostSandbox } from "../../src/sandbox/port.ts";
 import { withFolder } from "../environment.ts";
 import type { Measurement } from "../plan.ts";
 import { median, toRow, type Row } from "../report/row.ts";
@@ -56,7 +56,7 @@ async function measureFresh(
 
 /** Alternating, so that a slow second of the machine affects both. */
 export async function measureStarts(
-  sandbox: Sandbox,
+  sandbox: HostSandbox,
   rounds: number,
   progress: (text: string) => void = () => {},
 ): Promise<{ own: number[]; bare: number[] }> {
@@ -73,7 +73,7 @@ export async function measureStarts(
 
 /** Lines per second through the same pipe, printed inside and outside. */
 export async function measureStreams(
-  sandbox: Sandbox,
+  sandbox: HostSandbox,
   folder: string,
   rounds: number,
 ): Promise<{ inside: number[]; outside: number[] }> {

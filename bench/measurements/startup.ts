@@ -2,7 +2,7 @@ import { inParallel } from "../clients/http.ts";
 import { LeanConnection } from "../clients/lean-connection.ts";
 import { bundled, freePort, ROOT, withFolder } from "../environment.ts";
 import { alternate, type Measurement, type Plan } from "../plan.ts";
-import { endChild, settledBytes } from "../processes.ts";
+import { endChild, listeningUrl, settledBytes } from "../processes.ts";
 import { median, type Row, toRow } from "../report/row.ts";
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -58,6 +58,7 @@ interface Figures {
   readonly readyMs: number;
   readonly idleMb: number;
   readonly createMs: number;
+  /** All of its memory after that. */
   readonly createdMb: number;
 }
 
@@ -87,7 +88,13 @@ export async function besideBare(plan: Plan): Promise<{ start: Row[]; idle: Row[
     start: [row("g", "start to healthy", "ms", ({ readyMs }) => readyMs), idleMemory],
     idle: [
       row("f", `make ${SESSIONS} idle sessions`, "ms", ({ createMs }) => createMs),
-      row("f", `memory that ${SESSIONS} idle sessions bring`, "MB", ({ createdMb }) => createdMb),
+      row(
+        "f",
+        `memory that ${SESSIONS} idle sessions bring`,
+        "MB",
+        ({ createdMb, idleMb }) => createdMb - idleMb,
+      ),
+      row("f", `all memory of a server with ${SESSIONS} idle sessions`, "MB", ({ createdMb }) => createdMb),
     ],
   };
 }
@@ -96,10 +103,16 @@ async function measure(command: readonly string[]): Promise<Figures> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const begun = performance.now();
-  const child = spawn(process.execPath, [...command, "--port", String(port)], { stdio: "ignore" });
+  const child = spawn(process.execPath, [...command, "--port", String(port)], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const listening = listeningUrl(child);
+  listening.catch(() => {});
   try {
     const probe = await untilHealthy(url);
     const readyMs = performance.now() - begun;
+    // A server may be healthy before all of its code is loaded: that is no memory of a session.
+    await listening;
     const pids = [child.pid ?? 0];
     const idle = await settledBytes(pids);
     const lanes = await Promise.all(Array.from({ length: LANES }, () => LeanConnection.open(url)));
@@ -112,7 +125,7 @@ async function measure(command: readonly string[]): Promise<Figures> {
     const createMs = performance.now() - createBegun;
     const created = await settledBytes(pids);
     for (const connection of [probe, ...lanes]) connection.close();
-    return { readyMs, idleMb: idle / MB, createMs, createdMb: (created - idle) / MB };
+    return { readyMs, idleMb: idle / MB, createMs, createdMb: created / MB };
   } finally {
     await endChild(child, "SIGTERM");
   }

@@ -22,4 +22,5 @@ const server = createServer((request, response) => {
     response.end(text);
   }
 });
-server.listen(Number(process.argv.at(-1)), "127.0.0.1");
+const port = Number(process.argv.at(-1));
+server.listen(port, "127.0.0.1", () => process.stdout.write(`listening on http://127.0.0.1:${port}\n`));

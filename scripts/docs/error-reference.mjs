@@ -26,6 +26,9 @@ export const CURES = {
   session_not_found:
     "List the sessions with `sluice sessions`. A session may have been deleted, by `--keep` or its `ttl` too.",
   action_not_found: "Read `pendingActions` of the session: it lists what waits for an answer.",
+  input_not_found: "List the inputs that wait with `GET /v1/sessions/{id}/inputs`.",
+  input_not_waiting:
+    "Read the queue again. The input's turn has begun, or somebody has withdrawn it: `detail` says which.",
   checkpoint_not_found: "List the checkpoints with `sluice checkpoints ID`. Each `shelf` has its own.",
   file_not_found: "List the folder with `GET /v1/fs/entries`. Paths are relative to the workspace.",
   session_already_exists: "Use the session, or choose another id.",
@@ -50,6 +53,11 @@ export const CURES = {
   draining:
     "Wait for the server's next start and repeat the request. A resend with the same `Idempotency-Key` is safe.",
   timeout: "Repeat the request. If it stays, look for a slow disk or for another process on the data folder.",
+  storage_unavailable:
+    "Start the database, or wait until it has failed over. Sessions go on by themselves; a resend with the same `Idempotency-Key` is safe.",
+  unsupported_database: "Install the package that the detail names, in the project or beside `sluice`.",
+  sandbox_unreachable:
+    "Wait, or look whether the machine is up: `ssh user@host true`. What runs there goes on, and the session with it.",
   storage_full: "Free space on the disk of the data folder. `--keep` and `--keep-bytes` limit the log.",
   data_version:
     "A newer sluice has written the data folder. Start that version again, or restore the backup from before the upgrade.",

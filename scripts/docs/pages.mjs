@@ -14,6 +14,7 @@ export const SECTIONS = [
       "docs/tanstack.md",
       "docs/ndjson.md",
       "docs/sdk.md",
+      "docs/webhooks.md",
     ],
   },
   {
@@ -32,11 +33,23 @@ export const SECTIONS = [
   },
   {
     title: "Sandboxes",
-    pages: ["docs/sandboxes/bwrap.md", "docs/sandboxes/docker.md", "docs/sandboxes/local.md"],
+    pages: [
+      "docs/sandboxes/bwrap.md",
+      "docs/sandboxes/docker.md",
+      "docs/sandboxes/local.md",
+      "docs/sandboxes/ssh.md",
+      "docs/sandboxes/kubernetes.md",
+    ],
   },
   {
     title: "Operation",
-    pages: ["docs/deployment.md", "docs/security.md", "docs/troubleshooting.md", "docs/versioning.md"],
+    pages: [
+      "docs/deployment.md",
+      "docs/gateway.md",
+      "docs/security.md",
+      "docs/troubleshooting.md",
+      "docs/versioning.md",
+    ],
   },
   { title: "Reference", pages: ["docs/cli.md", "docs/http.md", "PROTOCOL.md", "CHANGELOG.md"] },
   {

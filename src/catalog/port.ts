@@ -24,7 +24,7 @@ export interface Document<Body = unknown> {
   readonly ordinal: number;
   /** From 1; every replacement adds one. */
   readonly revision: number;
-  /** Milliseconds since 1970; never before that of an older document, whatever the clock does. */
+  /** Milliseconds since 1970. A later document never has an earlier time, even if the clock is set back. */
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly archived: boolean;
@@ -41,7 +41,7 @@ interface DocumentFields {
   readonly archived?: boolean;
   /** Lists can filter by these. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** Held by at most one document of its tenant and kind; `null` holds none. */
+  /** A key that only one document of its tenant and kind may have; `null` removes it. */
   readonly uniqueKey?: string | null;
   /** Encrypted at rest; `null` forgets it. */
   readonly secret?: string | null;

@@ -21,7 +21,7 @@ const Config = z
   })
   .partial();
 
-/** The defaults of the config file, each named as its option. Options and the environment beat them. */
+/** The defaults of the config file, each named as its option. Options and the environment override them. */
 export type Config = z.infer<typeof Config>;
 
 /** For help texts. */
@@ -42,7 +42,7 @@ function readText(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8").replace(/^\uFEFF/, "");
   } catch (error) {
-    // A home that this user may not enter has no file for this user.
+    // A file that this user cannot see, such as one in a closed home, counts as absent.
     if (!existsSync(file)) return undefined;
     const { code } = error as NodeJS.ErrnoException;
     throw new CliFailure(`The config file ${file} cannot be read (${code}).`, EXIT.usage);
@@ -107,7 +107,7 @@ function lineAt(text: string, offset: number): number {
   return text.slice(0, offset).split("\n").length;
 }
 
-/** The offset of the first character that does not fit. */
+/** The offset of the first character that is not valid JSON. */
 function findJsonError(text: string): number {
   let at = 0;
   const take = (pattern: RegExp): boolean => {
@@ -127,7 +127,7 @@ function findJsonError(text: string): number {
     }
     return false;
   };
-  // oxlint-disable-next-line no-control-regex
+  // oxlint-disable-next-line no-control-regex -- a string of JSON has no control characters
   const string = (): boolean => take(/"(?:[^"\\\u0000-\u001F]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y);
   const pair = (): boolean => string() && space() && take(/:/y) && space() && value();
   function value(): boolean {

@@ -122,7 +122,7 @@ class Replay {
 
   #accept(drafts: Drafts, content: readonly ContentPart[], running?: string): void {
     this.#inputs += 1;
-    // The "r" keeps the item ids of inputs apart from the decoder's own, which count from itm_1.
+    // The "r" keeps these item ids apart from those of the decoder, which count from itm_1.
     const inputId = `inp_r${this.#inputs}`;
     const turnId = running ?? `turn_${this.#inputs}`;
     const data = { input_id: inputId, turn_id: turnId, via: "recording", content: [...content] };

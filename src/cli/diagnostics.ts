@@ -5,8 +5,11 @@ import type { Choices, Credential, Detected, Harness } from "../harness/port.ts"
 import { defaultProviders } from "../sandbox/choose.ts";
 import { homeFolder } from "../sandbox/data-folder.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
+import { findProvider } from "../sessions/spec.ts";
 import { createDriver } from "../sqlite/driver.ts";
 import { dataDirOf, tokenFile } from "./source/data-folder.ts";
+import { checkDatabase, type DatabaseDiagnostics } from "./database-check.ts";
+import { type DatabaseOptions, databaseUrlOf } from "./source/database.ts";
 import { openLog } from "./source/engine.ts";
 import { DEFAULT_URL, isHealthy, namedServer, type WhereOptions } from "./source/locate.ts";
 import { readServer } from "./source/server-note.ts";
@@ -19,6 +22,8 @@ export interface Diagnostics {
   readonly sqlite: Finding & { driver: string; version?: string };
   readonly data: Finding & { folder: string; sessions?: number; token: boolean };
   readonly server: Finding & { url: string };
+  /** The database of `--database` or `SLUICE_DATABASE`. */
+  readonly database?: DatabaseDiagnostics;
   readonly agents: readonly AgentDiagnostics[];
   readonly sandboxes: readonly (Finding & { id: string; isolated: boolean })[];
   /** The default sandbox of sessions; null without isolation, where sessions are refused. */
@@ -34,23 +39,33 @@ export interface Finding {
 }
 
 export async function diagnose(
-  where: WhereOptions,
+  where: WhereOptions & DatabaseOptions & { readonly sandbox?: string },
   env: NodeJS.ProcessEnv = process.env,
   agents: readonly Harness[] = harnesses,
 ): Promise<Diagnostics> {
   const folder = dataDirOf(where.data, env);
+  const providers = defaultProviders({ root: join(folder, "sandboxes"), hide: [folder] });
+  // Another machine is tried only by its name.
+  const named = where.sandbox === undefined ? undefined : findProvider(where.sandbox, providers);
+  const tried = providers.filter(({ hasPrograms }) => !hasPrograms);
   const sandboxes = await Promise.all(
-    defaultProviders({ root: join(folder, "sandboxes"), hide: [folder] }).map(checkSandbox),
+    [...tried, ...(named?.hasPrograms ? [named] : [])].map((provider) => checkSandbox(provider)),
   );
+  const url = databaseUrlOf(where, env);
   return {
     version: readVersion(),
+    ...(url !== undefined && { database: await checkDatabase(url, where.databaseDirect) }),
     node: checkNode(process.versions.node),
     sqlite: checkSqlite(),
     data: await checkData(folder),
     server: await checkServer((await namedServer(where, env))?.url ?? readServer(folder) ?? DEFAULT_URL),
     agents: await Promise.all(agents.map((harness) => checkAgent(harness, env))),
     sandboxes,
-    defaultSandbox: sandboxes.find(({ ok, isolated }) => ok && isolated)?.id ?? null,
+    defaultSandbox:
+      (
+        sandboxes.find(({ ok, id }) => ok && id === where.sandbox) ??
+        sandboxes.find(({ ok, isolated }) => ok && isolated)
+      )?.id ?? null,
   };
 }
 
@@ -131,6 +146,8 @@ export interface AgentDiagnostics {
   readonly features?: number;
   /** Found and possible keys: names of variables and files, never their values. */
   readonly credentials?: { readonly found: readonly string[]; readonly known: readonly string[] };
+  /** The place of the credential while the agent works in an isolated sandbox; absent if none was found. */
+  readonly credential?: string;
   readonly choices?: Choices;
 }
 
@@ -147,8 +164,23 @@ export async function checkAgent(harness: Harness, env: NodeJS.ProcessEnv): Prom
     ...(advice === undefined ? {} : { hint: advice }),
     ...(features === undefined ? {} : { features }),
     ...(harness.credentials === undefined ? {} : { credentials }),
+    ...placeOf(harness, env),
     ...(harness.choices === undefined ? {} : { choices: harness.choices }),
   };
+}
+
+/** The place of the credential that a session without its own settings would use. */
+function placeOf(harness: Harness, env: NodeJS.ProcessEnv): { credential?: string } {
+  const addresses = (harness.addresses ?? []).flatMap((name): [string, string][] =>
+    env[name] === undefined ? [] : [[name, env[name]]],
+  );
+  const spec = { agent: harness.id, env: Object.fromEntries(addresses) };
+  const known = harness.credentialsFor?.(spec) ?? harness.credentials ?? [];
+  const [first] = findCredentials(known, env).found;
+  if (first === undefined) return {};
+  const lead = first.startsWith("~") ? "plan_login" : harness.lead?.(spec, first);
+  if (lead === "plan_login") return { credential: "inside (plan login)" };
+  return { credential: lead === undefined ? "inside (the gateway cannot lead this agent)" : "outside" };
 }
 
 /** Detects an agent. A failure becomes a hint, so that it does not hide the other agents. */

@@ -6,7 +6,7 @@ import { CliFailure, EXIT } from "./terminal/failure.ts";
 import { quoteWord } from "./terminal/invocation.ts";
 import type { Screen } from "./terminal/screen.ts";
 
-/** The one command that helps most: a data folder that is open to others, then missing isolation. */
+/** The command that helps most. A data folder that other users can read comes first, then missing isolation. */
 export function findRemedy({ data, sandboxes, defaultSandbox }: Diagnostics): string | undefined {
   if (!data.ok && data.hint?.includes("chmod 700")) return `chmod 700 ${quoteWord(data.folder)}`;
   if (defaultSandbox !== null) return undefined;
@@ -14,7 +14,7 @@ export function findRemedy({ data, sandboxes, defaultSandbox }: Diagnostics): st
   return remedies.find((command) => command !== undefined && isComplete(command));
 }
 
-/** Whether it can be run as it is: a command with a gap is advice to a person. */
+/** Whether the command can be run as it is. One with a placeholder is only advice to a person. */
 function isComplete(command: string): boolean {
   return !command.includes("…");
 }

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { toOpenApi } from "../http/universal/openapi.ts";
+import { toOpenApi } from "../http/openapi/document.ts";
 
 /** Writes the OpenAPI document to the path in argv if it changed. */
 const [, , path] = process.argv;

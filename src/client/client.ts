@@ -1,15 +1,22 @@
+import type { z } from "zod";
 import type {
   CreateSession,
+  Outline,
   PermissionReply,
   RunCommand,
   SendMessage,
+  SessionAt,
   SessionFilter,
+  SessionFrame,
   SessionInfo,
   ShownSpec,
   SluiceEvent,
   ToolReply,
   UpdateSession,
+  UsageBy,
+  UsageReport,
 } from "../contract/index.ts";
+import type * as responses from "../contract/responses.ts";
 import {
   type CheckpointsClient,
   createCheckpointsClient,
@@ -19,6 +26,16 @@ import {
   hostOf,
   portPath,
 } from "./sandbox.ts";
+import {
+  type CheckpointFilesClient,
+  createCheckpointFilesClient,
+  createFramesClient,
+  createInputsClient,
+  type FramesClient,
+  type InputsClient,
+  watchSessions,
+  type WatchOptions,
+} from "./inspection.ts";
 import {
   messageStream,
   type MessageStreamOptions,
@@ -38,20 +55,40 @@ import {
 } from "./transport.ts";
 import { createTokensClient, type TokensClient } from "./tokens.ts";
 import { subscribe, type SubscribeOptions } from "./subscribe.ts";
+import { createWebhooksClient, type WebhooksClient } from "./webhooks.ts";
 
 /** Every route of the universal dialect. Failures are thrown as `SluiceClientError`. */
+export interface UsageQuery {
+  readonly by?: UsageBy;
+  readonly session?: string | undefined;
+  readonly model?: string | undefined;
+  /** The first and the last day, in UTC, such as 2026-11-18. */
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+}
+
 export interface SluiceClient {
-  health(options?: CallOptions): Promise<{ status: string }>;
+  health(options?: CallOptions): Promise<z.infer<typeof responses.Health>>;
+  /** The servers that share the database; without one, the server alone. */
+  nodes(options?: CallOptions): Promise<NodeInfo[]>;
   agents(options?: CallOptions): Promise<AgentInfo[]>;
+  /** Tokens and costs, added up. `turn` and `request` need a session. */
+  usage(query?: UsageQuery & CallOptions): Promise<UsageReport>;
   readonly sessions: {
     /** Newest first. */
     list(
       page?: SessionFilter & { cursor?: string; limit?: number } & CallOptions,
-    ): Promise<{ sessions: SessionInfo[]; next?: string }>;
+    ): Promise<z.infer<typeof responses.SessionPage>>;
     /** All sessions that match, page by page. */
     iterate(page?: SessionFilter & { limit?: number } & CallOptions): AsyncGenerator<SessionInfo, void>;
     create(session: string, spec: CreateSession, options?: KeyOptions): Promise<CreatedSession>;
     get(session: string, options?: CallOptions): Promise<SessionInfo>;
+    /** The session after this event of its log. */
+    at(session: string, sequence: number, options?: CallOptions): Promise<SessionAt>;
+    /** The session's turns, in order. The first page has the newest, and `next` leads to earlier ones. */
+    outline(session: string, page?: { cursor?: string; limit?: number } & CallOptions): Promise<Outline>;
+    /** All sessions that match, then their changes, live. */
+    watch(options?: WatchOptions): AsyncGenerator<SessionFrame, void>;
     /** The settings as they are now; secret values are hidden. */
     spec(session: string, options?: CallOptions): Promise<ShownSpec>;
     /** Changes the given fields. Settings of the agent need an idle session, and hold from its next turn on. */
@@ -82,7 +119,7 @@ export interface SluiceClient {
     session: string,
     command: RunCommand,
     options?: KeyOptions,
-  ): Promise<{ commandId: string; after: number }>;
+  ): Promise<z.infer<typeof responses.StartedCommand>>;
   replyPermission(
     session: string,
     permission: string,
@@ -90,7 +127,12 @@ export interface SluiceClient {
     options?: KeyOptions,
   ): Promise<void>;
   replyQuestion(session: string, question: string, answers: string[][], options?: KeyOptions): Promise<void>;
-  rejectQuestion(session: string, question: string, options?: KeyOptions): Promise<void>;
+  /** `message` is the reason, for agents that take one. */
+  rejectQuestion(
+    session: string,
+    question: string,
+    options?: KeyOptions & { message?: string | undefined },
+  ): Promise<void>;
   replyTool(session: string, request: string, reply: ToolReply, options?: KeyOptions): Promise<void>;
   /** Suspends every process of the session; messages wait until `resume`. */
   pause(session: string, options?: CallOptions): Promise<void>;
@@ -101,24 +143,19 @@ export interface SluiceClient {
   portUrl(session: string, port: number, path?: string): string;
   /** A request to a program in the sandbox; resolves with any status. */
   fetchPort(session: string, port: number, path?: string, init?: RequestInit): Promise<Response>;
-  readonly checkpoints: CheckpointsClient;
+  readonly checkpoints: CheckpointsClient & CheckpointFilesClient;
+  /** The frames of a session in any dialect. */
+  readonly frames: FramesClient;
+  readonly inputs: InputsClient;
   /** Tokens with a scope; these calls need the server's own token or one of the scope `admin`. */
   readonly tokens: TokensClient;
+  /** Addresses that get events; these calls need the scope `admin`, too. */
+  readonly webhooks: WebhooksClient;
 }
 
-export interface AgentInfo {
-  readonly id: string;
-  readonly installed: boolean;
-  readonly version?: string;
-  readonly hint?: string;
-  readonly capabilities: Readonly<Record<string, boolean>>;
-}
-
-export interface CreatedSession {
-  readonly healthy: boolean;
-  readonly error?: unknown;
-  readonly nativeSessionId?: string;
-}
+export type NodeInfo = z.infer<typeof responses.NodeInfo>;
+export type AgentInfo = z.infer<typeof responses.Agent>;
+export type CreatedSession = z.infer<typeof responses.CreatedSession>;
 
 export function createClient(options: ClientOptions): SluiceClient {
   const transport = new Transport(options);
@@ -129,8 +166,13 @@ export function createClient(options: ClientOptions): SluiceClient {
 
   return {
     health: ({ signal } = {}) => transport.json("/v1/health", { signal }),
+    usage: ({ signal, ...query } = {}) => transport.json("/v1/usage", { query, signal }),
+    nodes: async ({ signal } = {}) => {
+      const body = await transport.json<z.infer<typeof responses.NodeList>>("/v1/nodes", { signal });
+      return body.nodes;
+    },
     agents: async ({ signal } = {}) => {
-      const body = await transport.json<{ agents: AgentInfo[] }>("/v1/agents", { signal });
+      const body = await transport.json<z.infer<typeof responses.AgentList>>("/v1/agents", { signal });
       return body.agents;
     },
     sessions: createSessionsClient(transport),
@@ -159,8 +201,12 @@ export function createClient(options: ClientOptions): SluiceClient {
       post(pathOf(session, answerPath("permissions", id, "reply")), reply, options),
     replyQuestion: (session, id, answers, options) =>
       post(pathOf(session, answerPath("questions", id, "reply")), { answers }, options),
-    rejectQuestion: (session, id, options) =>
-      post(pathOf(session, answerPath("questions", id, "reject")), undefined, options),
+    rejectQuestion: (session, id, { message, ...options } = {}) =>
+      post(
+        pathOf(session, answerPath("questions", id, "reject")),
+        message === undefined ? undefined : { message },
+        options,
+      ),
     replyTool: (session, id, reply, options) =>
       post(pathOf(session, answerPath("tools", id, "reply")), reply, options),
     pause: (session, options) => post(pathOf(session, "pause"), undefined, options),
@@ -168,8 +214,11 @@ export function createClient(options: ClientOptions): SluiceClient {
     host: (session, port, options) => hostOf(transport, session, port, options),
     portUrl: (session, port, path = "/") => `${transport.url}${portPath(session, port, path)}`,
     fetchPort: (session, port, path = "/", init) => fetchPort(transport, portPath(session, port, path), init),
-    checkpoints: createCheckpointsClient(transport),
+    checkpoints: { ...createCheckpointsClient(transport), ...createCheckpointFilesClient(transport) },
+    frames: createFramesClient(transport),
+    inputs: createInputsClient(transport),
     tokens: createTokensClient(transport),
+    webhooks: createWebhooksClient(transport),
   };
 }
 
@@ -189,6 +238,10 @@ function createSessionsClient(transport: Transport): SluiceClient["sessions"] {
     create: (session, spec, options = {}) =>
       transport.json(pathOf(session), { ...options, method: "POST", json: spec }),
     get: (session, { signal } = {}) => transport.json(pathOf(session), { signal }),
+    at: (session, at, { signal } = {}) => transport.json(pathOf(session), { query: { at }, signal }),
+    outline: (session, { signal, ...query } = {}) =>
+      transport.json(pathOf(session, "outline"), { query, signal }),
+    watch: (options) => watchSessions(transport, options),
     spec: (session, { signal } = {}) => transport.json(pathOf(session, "spec"), { signal }),
     update: (session, change, { signal } = {}) =>
       transport.json(pathOf(session), { method: "PATCH", json: change, signal }),

@@ -15,7 +15,7 @@ export class SluiceClientError extends SluiceFailure {
   }
 }
 
-/** Decides for answers that do not say it themselves, such as a proxy's page. */
+/** Whether a retry may help, for answers without the field `retryable`, such as a proxy's page. */
 function isTransient(status: number): boolean {
   return status === 0 || status === 408 || status === 429 || status >= 500;
 }

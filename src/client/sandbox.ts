@@ -1,16 +1,9 @@
+import type { z } from "zod";
+import type * as responses from "../contract/responses.ts";
 import { fromResponse } from "./errors.ts";
 import { type CallOptions, type KeyOptions, pathOf, type Transport } from "./transport.ts";
 
-export interface FileEntry {
-  readonly path: string;
-  readonly name: string;
-  readonly entryType: "file" | "directory" | "symlink" | "other";
-  readonly size: number;
-  /** Milliseconds since 1970. */
-  readonly modified: number;
-  /** Another text after every change of the file, also one that keeps its size and time. */
-  readonly version?: string;
-}
+export type FileEntry = z.infer<typeof responses.FileEntry>;
 
 export type FileContent = Uint8Array | string | Blob | ReadableStream<Uint8Array>;
 
@@ -24,14 +17,19 @@ export interface FsClient {
   /** Writes a file. A stream is sent without buffering. */
   write(session: string, path: string, content: FileContent, options?: CallOptions): Promise<void>;
   mkdir(session: string, path: string, options?: CallOptions): Promise<void>;
-  move(
-    session: string,
-    move: { from: string; to: string; overwrite?: boolean },
-    options?: CallOptions,
-  ): Promise<void>;
+  move(session: string, move: z.infer<typeof responses.MoveFile>, options?: CallOptions): Promise<void>;
   remove(session: string, path: string, options?: CallOptions & { recursive?: boolean }): Promise<void>;
   /** Unpacks a tar archive into the folder `path`. */
   uploadBatch(session: string, path: string, tar: FileContent, options?: CallOptions): Promise<void>;
+}
+
+/** Each response is kept for as long as its body: Node empties the unread body of a response that nobody holds. */
+const responseOf = new WeakMap<ReadableStream<Uint8Array>, Response>();
+
+function toHeldBody(response: Response): ReadableStream<Uint8Array> {
+  const body = response.body ?? new Blob([]).stream();
+  responseOf.set(body, response);
+  return body;
 }
 
 export function createFsClient(transport: Transport): FsClient {
@@ -48,7 +46,7 @@ export function createFsClient(transport: Transport): FsClient {
     },
     async stream(session, path, { signal } = {}) {
       const response = await transport.call("/v1/fs/file", { query: { session, path }, signal });
-      return response.body ?? new Blob([]).stream();
+      return toHeldBody(response);
     },
     async write(session, path, content, { signal } = {}) {
       const body = content as BodyInit;
@@ -78,26 +76,13 @@ export function createFsClient(transport: Transport): FsClient {
   };
 }
 
-export interface Checkpoint {
-  readonly id: string;
-  /** Equal trees have equal hashes. */
-  readonly hash: string;
-  /** ISO 8601. */
-  readonly timestamp: string;
-  readonly parentId?: string;
-  readonly comment?: string;
-  readonly sizeBytes: number;
-  readonly agentType?: string;
-  readonly model?: string;
-  readonly sessionId?: string;
-  readonly nativeSessionId?: string;
-}
+export type Checkpoint = z.infer<typeof responses.Checkpoint>;
 
 /** The checkpoints of a session. `create` and `restore` need a session without a running turn. */
 export interface CheckpointsClient {
   /** Newest first. */
   list(session: string, options?: CallOptions & { limit?: number; cursor?: string }): Promise<Checkpoint[]>;
-  /** The checkpoints of all sessions, or of one checkpoint store; newest first. */
+  /** The checkpoints of one store; without a name, those of all sessions without a store of their own. Newest first. */
   shelved(store?: string, options?: CallOptions & { limit?: number | undefined }): Promise<Checkpoint[]>;
   create(session: string, options?: KeyOptions & { comment?: string }): Promise<Checkpoint>;
   /** `checkpoint` is the id of a checkpoint of any session, or `latest`, the newest of this session. */

@@ -41,7 +41,7 @@ export async function* subscribe(
     } catch (error) {
       if (outer.aborted) return;
       if (!(error instanceof SluiceClientError)) throw error;
-      if (follower.met && error.code === "session_not_found") return;
+      if (follower.isKnown && error.code === "session_not_found") return;
       if (!error.retryable) throw error;
       options.onCut?.(error);
     }
@@ -57,7 +57,7 @@ class Follower {
   /** The last sequence that was yielded, or the one to start from. */
   sequence: number | undefined;
   /** Whether the server has answered for the session. From then on "not found" means that it was deleted. */
-  met = false;
+  isKnown = false;
 
   constructor(transport: Transport, session: string, options: SubscribeOptions) {
     this.#transport = transport;
@@ -71,8 +71,8 @@ class Follower {
     const { idleTimeoutMs = IDLE_TIMEOUT_MS } = this.#options;
     const onOpen = (response: Response): void => {
       const oldest = Number(response.headers.get("sluice-oldest") ?? 0);
-      if (!this.met && this.sequence === undefined && oldest > 0) this.#options.onTrimmed?.(oldest);
-      this.met = true;
+      if (!this.isKnown && this.sequence === undefined && oldest > 0) this.#options.onTrimmed?.(oldest);
+      this.isKnown = true;
     };
     const open = (connection: AbortSignal): Promise<Response> => this.#open(connection);
     for await (const event of readConnection(open, { signal: outer, idleTimeoutMs, onOpen })) {
@@ -92,7 +92,7 @@ class Follower {
   }
 
   #open(signal: AbortSignal): Promise<Response> {
-    const isFirst = !this.met && this.sequence === this.#options.after;
+    const isFirst = !this.isKnown && this.sequence === this.#options.after;
     const isResumed = !isFirst && this.sequence !== undefined;
     return this.#transport.call(pathOf(this.#session, "events/sse"), {
       query: { ...toViewQuery(this.#options), ...(isFirst ? { offset: this.sequence } : {}) },
@@ -106,23 +106,29 @@ class Follower {
 }
 
 /** Yields the events of one connection, and closes it when the iteration ends or `signal` aborts. */
-export async function* readConnection(
+export async function* readConnection<T = SluiceEvent>(
   open: (signal: AbortSignal) => Promise<Response>,
-  options: { signal: AbortSignal; idleTimeoutMs: number; onOpen?: (response: Response) => void },
-): AsyncGenerator<SluiceEvent, void> {
+  options: {
+    signal: AbortSignal;
+    idleTimeoutMs: number;
+    onOpen?: (response: Response) => void;
+    /** A message as a value; an event of the log if absent. */
+    parse?: (message: EventSourceMessage) => T;
+  },
+): AsyncGenerator<T, void> {
   const { signal, idleTimeoutMs, onOpen } = options;
+  const parse = options.parse ?? (({ data }: EventSourceMessage) => parseEvent(data) as T);
   const connection = new AbortController();
-  const hangUp = () => connection.abort(signal.reason);
-  signal.addEventListener("abort", hangUp);
+  const forget = onAbort(signal, () => connection.abort(signal.reason));
   try {
     const response = await withDeadline(open(connection.signal), idleTimeoutMs);
     onOpen?.(response);
-    yield* readEventStream(response, { idleTimeoutMs });
+    yield* readEventStream(response, { idleTimeoutMs, parse });
   } catch (error) {
     if (error instanceof SluiceClientError) throw error;
     throw toStreamError("The connection was cut.", { cause: error });
   } finally {
-    signal.removeEventListener("abort", hangUp);
+    forget();
     connection.abort();
   }
 }
@@ -131,10 +137,10 @@ export async function* readConnection(
  * Yields the events of one SSE response. Silence of `idleTimeoutMs`, without an event or a ping, counts as a cut. The
  * time that the consumer takes does not count.
  */
-async function* readEventStream(
+async function* readEventStream<T>(
   response: Response,
-  options: { idleTimeoutMs: number },
-): AsyncGenerator<SluiceEvent, void> {
+  options: { idleTimeoutMs: number; parse: (message: EventSourceMessage) => T },
+): AsyncGenerator<T, void> {
   const kind = response.headers.get("content-type") ?? "none";
   if (!response.body || !kind.startsWith("text/event-stream")) {
     throw toStreamError(`Expected an event stream, but the answer's content type is ${kind}.`, {
@@ -143,10 +149,10 @@ async function* readEventStream(
   }
   const limit = <T>(read: Promise<T>): Promise<T> => withDeadline(read, options.idleTimeoutMs);
   for await (const batch of readBatches(response.body, limit))
-    for (const message of batch) if (typeof message !== "string") yield parseEvent(message.data);
+    for (const message of batch) if (typeof message !== "string") yield options.parse(message);
 }
 
-/** Yields the server-sent events of a body, and its comments as strings: those of each chunk together. */
+/** Yields the server-sent events of a body in batches, one per chunk. Comments are strings. */
 export async function* readBatches(
   body: ReadableStream<Uint8Array>,
   limit = <T>(read: Promise<T>): Promise<T> => read,
@@ -220,10 +226,23 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const wake = () => {
       clearTimeout(timer);
-      signal.removeEventListener("abort", wake);
+      forget();
       resolve();
     };
     const timer = setTimeout(wake, ms);
-    signal.addEventListener("abort", wake);
+    const forget = onAbort(signal, wake);
   });
+}
+
+const waiting = new WeakMap<AbortSignal, Set<() => void>>();
+
+/** Calls back at the abort, with one listener per signal: Node warns of more than ten. Returns the removal of the call. */
+function onAbort(signal: AbortSignal, call: () => void): () => void {
+  const calls = waiting.get(signal) ?? new Set();
+  if (!waiting.has(signal)) {
+    waiting.set(signal, calls);
+    signal.addEventListener("abort", () => calls.forEach((one) => one()), { once: true });
+  }
+  calls.add(call);
+  return () => void calls.delete(call);
 }

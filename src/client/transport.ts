@@ -1,4 +1,6 @@
-import type { EventType, SluiceEvent } from "../contract/index.ts";
+import type { z } from "zod";
+import type { EventType } from "../contract/index.ts";
+import type * as responses from "../contract/responses.ts";
 import { fromResponse, toStreamError, toUnreachable } from "./errors.ts";
 
 export interface ClientOptions {
@@ -114,16 +116,13 @@ export interface EventView {
 export interface EventPageOptions extends EventView {
   /** The exclusive sequence to start from (default: the oldest event that is kept). */
   readonly after?: number | undefined;
+  /** Reads back from this sequence, exclusively; beyond the head means the end. Instead of `after`. */
+  readonly before?: number | undefined;
   readonly limit?: number;
   readonly types?: readonly EventType[];
 }
 
-export interface EventPage {
-  readonly events: readonly SluiceEvent[];
-  readonly hasMore: boolean;
-  /** The cursor of the next page; absent on the last one. */
-  readonly next?: string;
-}
+export type EventPage = z.infer<typeof responses.EventPage>;
 
 export function pathOf(session: string, rest = ""): string {
   return `/v1/sessions/${encodeURIComponent(session)}${rest && `/${rest}`}`;
@@ -134,5 +133,6 @@ export function toViewQuery(view: EventView): Record<string, boolean | undefined
 }
 
 export function toPageQuery(page: EventPageOptions): Record<string, string | number | boolean | undefined> {
-  return { ...toViewQuery(page), offset: page.after, limit: page.limit, types: page.types?.join(",") };
+  const { after: offset, before, limit, types } = page;
+  return { ...toViewQuery(page), offset, before, limit, types: types?.join(",") };
 }

@@ -14,6 +14,7 @@ export const ERRORS = {
   not_found: { status: 404, title: "There is nothing here" },
   session_not_found: { status: 404, title: "There is no such session" },
   action_not_found: { status: 404, title: "There is no such open request" },
+  input_not_found: { status: 404, title: "There is no such input" },
   checkpoint_not_found: { status: 404, title: "There is no such checkpoint" },
   file_not_found: { status: 404, title: "There is no such file" },
   method_not_allowed: { status: 405, title: "The path has no such method" },
@@ -21,6 +22,7 @@ export const ERRORS = {
   session_ended: { status: 409, title: "The session has ended" },
   session_busy: { status: 409, title: "The session is busy" },
   already_resolved: { status: 409, title: "The request was answered already" },
+  input_not_waiting: { status: 409, title: "The input no longer waits" },
   idempotency_conflict: { status: 409, title: "The idempotency key was used for another request" },
   version_conflict: { status: 409, title: "Somebody else has changed it meanwhile" },
   name_taken: { status: 409, title: "The name is taken" },
@@ -32,15 +34,26 @@ export const ERRORS = {
   agent_process_exited: { status: 500, title: "The agent's process exited" },
   fenced: { status: 500, title: "Another writer has taken the session over", retryable: true },
   stream_error: { status: 502, title: "The stream broke", retryable: true },
+  storage_unavailable: { status: 503, title: "The database cannot be reached", retryable: true },
   draining: { status: 503, title: "The server is shutting down", retryable: true },
+  sandbox_unreachable: { status: 503, title: "The sandbox cannot be reached now", retryable: true },
   timeout: { status: 504, title: "It took too long", retryable: true },
   storage_full: { status: 507, title: "The disk is full", retryable: true },
   data_version: { status: 500, title: "The data folder is of another version" },
-} as const satisfies Record<string, { status: number; title: string; retryable?: boolean }>;
+  unsupported_database: { status: 500, title: "The database cannot be used" },
+} as const satisfies Record<string, ErrorRow>;
+
+interface ErrorRow {
+  readonly status: number;
+  readonly title: string;
+  readonly retryable?: boolean;
+}
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** The base of every error of sluice, in the server and in its clients. Its message says what happened and what to do. */
+/**
+ * The base of every error of sluice, in the server and in its clients. Its message says what happened and what to do.
+ */
 export abstract class SluiceFailure extends Error {
   abstract readonly code: string;
   /** The HTTP status; 0 if no answer came. */
@@ -71,21 +84,18 @@ export abstract class SluiceFailure extends Error {
 export class SluiceError extends SluiceFailure {
   readonly code: ErrorCode;
 
-  /** `retryable` is that of the code, unless the thrower knows better. */
+  /** `options.retryable` takes the place of the code's own `retryable`. */
   constructor(
     code: ErrorCode,
     detail: string,
     facts: Record<string, unknown> = {},
     options?: ErrorOptions & { retryable?: boolean },
   ) {
-    super(detail, { retryable: false, ...ERRORS[code], ...toRetryable(options), facts }, options);
+    const { status, title, retryable = false }: ErrorRow = ERRORS[code];
+    super(detail, { status, title, retryable: options?.retryable ?? retryable, facts }, options);
     this.name = "SluiceError";
     this.code = code;
   }
-}
-
-function toRetryable({ retryable }: { retryable?: boolean } = {}): { retryable?: boolean } {
-  return retryable === undefined ? {} : { retryable };
 }
 
 /** An RFC 9457 problem document. */
@@ -94,7 +104,7 @@ export interface Problem {
   title: string;
   status: number;
   detail: string;
-  /** Whether the same request may succeed later. Other servers than sluice leave it out. */
+  /** Whether the same request may succeed later. Absent in an answer of a server other than sluice. */
   retryable?: boolean;
   [fact: string]: unknown;
 }

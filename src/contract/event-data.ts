@@ -1,63 +1,16 @@
 import { z } from "zod";
 import { ContentPart, Item } from "./items.ts";
-
-export const StderrOutput = z.strictObject({
-  head: z.string().optional(),
-  tail: z.string().optional(),
-  truncated: z.boolean(),
-  total_lines: z.int().optional(),
-});
-export type StderrOutput = z.infer<typeof StderrOutput>;
-
-export const Usage = z.strictObject({
-  input_tokens: z.int().nonnegative().optional(),
-  output_tokens: z.int().nonnegative().optional(),
-  cache_read_tokens: z.int().nonnegative().optional(),
-  cache_write_tokens: z.int().nonnegative().optional(),
-  reasoning_tokens: z.int().nonnegative().optional(),
-  cost_usd: z.number().nonnegative().optional(),
-});
-export type Usage = z.infer<typeof Usage>;
-
-export const EventError = z.strictObject({
-  code: z.string(),
-  message: z.string(),
-  retryable: z.boolean().optional(),
-});
-export type EventError = z.infer<typeof EventError>;
-
-export const PlanEntry = z.strictObject({
-  content: z.string(),
-  status: z.enum(["pending", "in_progress", "completed"]),
-  priority: z.enum(["high", "medium", "low"]),
-});
-export type PlanEntry = z.infer<typeof PlanEntry>;
-
-export const ActionKind = z.enum(["permission", "question", "tool"]);
-export type ActionKind = z.infer<typeof ActionKind>;
-
-export const StopReason = z.enum([
-  "end_turn",
-  "max_tokens",
-  "max_turns",
-  "refusal",
-  "interrupted",
-  "timeout",
-  "terminated",
-  "retries_exhausted",
-  "model_error",
-  "agent_exited",
-  "agent_lost",
-]);
-export type StopReason = z.infer<typeof StopReason>;
-
-/** A sender's settings for one turn. */
-export const TurnOptions = z.strictObject({
-  timeoutMs: z.int().min(1).optional().describe("the time limit of the turn, in place of the session's"),
-  background: z.boolean().optional().describe("the client does not wait for the turn's end"),
-  checkpointComment: z.string().optional().describe("of the checkpoint at the turn's end, if one is made"),
-});
-export type TurnOptions = z.infer<typeof TurnOptions>;
+import {
+  BUDGET_DATA,
+  MODEL_DATA,
+  StderrOutput,
+  Usage,
+  EventError,
+  PlanEntry,
+  ActionKind,
+  StopReason,
+  TurnOptions,
+} from "./event-fields.ts";
 
 const Permission = {
   permission_id: z.string(),
@@ -105,6 +58,7 @@ const PLAIN_DATA = {
 
 const SandboxData = z.strictObject({
   sandbox_id: z.string(),
+  node: z.string().exactOptional().describe("the server that has it, where several share a database"),
   provider: z.string(),
   isolated: z.boolean().optional(),
   message: z.string().optional(),
@@ -143,11 +97,41 @@ const EXTENSION_DATA = {
     instructions: z.string().optional().describe("system instructions, valid from this turn on"),
     options: TurnOptions.optional(),
   }),
+  "input.replaced": z
+    .strictObject({
+      input_id: z.string(),
+      turn_id: z.string(),
+      content: z.array(ContentPart),
+      options: TurnOptions.optional(),
+      by: z.string().optional(),
+    })
+    .describe("the new content of an input that waits; its turn begins with it"),
+  "input.withdrawn": z
+    .strictObject({
+      input_id: z.string(),
+      turn_id: z.string(),
+      by: z.string().optional(),
+      payload: z.unknown().optional().describe("the client's request, as in `input.accepted`"),
+    })
+    .describe("an input that waited gets no turn"),
+  "input.reordered": z
+    .strictObject({ input_ids: z.array(z.string()), by: z.string().optional() })
+    .describe("the new order of all inputs that wait, the next first"),
   "turn.started": z.strictObject({
     turn_id: z.string(),
     input_ids: z.array(z.string()),
     inputs: z
-      .array(z.strictObject({ input_id: z.string(), sequence: z.int(), payload: z.unknown() }))
+      .array(
+        z.strictObject({
+          input_id: z.string(),
+          sequence: z.int(),
+          payload: z.unknown(),
+          content: z
+            .array(ContentPart)
+            .optional()
+            .describe("of a replaced input: its content, which the payload does not have"),
+        }),
+      )
       .optional()
       .describe("the payloads of the inputs again, so that the turn's readers need no earlier event"),
     options: TurnOptions.optional(),
@@ -162,6 +146,11 @@ const EXTENSION_DATA = {
     max_attempts: z.int().optional(),
     delay_ms: z.number(),
     error: EventError,
+    until: z.iso
+      .datetime()
+      .optional()
+      .describe("the reset of the provider's limit, which the gateway waits for"),
+    offset: z.int().optional().describe("as in `model.started`"),
   }),
   "turn.resumed": z.strictObject({ turn_id: z.string(), reason: z.enum(["answered", "retry"]) }),
   "turn.ended": z.strictObject({
@@ -171,6 +160,10 @@ const EXTENSION_DATA = {
     error: EventError.optional(),
     details: z.unknown().optional(),
     usage: Usage.optional(),
+    session_lasts: z
+      .literal(true)
+      .optional()
+      .describe("the session takes messages on, although its agent or model failed for good"),
   }),
   "interrupt.requested": z.strictObject({
     turn_id: z.string().describe("empty if no turn was running"),
@@ -196,14 +189,8 @@ const EXTENSION_DATA = {
     payload: z.unknown().optional(),
   }),
   "plan.updated": z.strictObject({ entries: z.array(PlanEntry) }),
-  "model.started": z.strictObject({ request_id: z.string(), model: z.string().optional() }),
-  "model.ended": z.strictObject({
-    request_id: z.string(),
-    model: z.string().optional(),
-    usage: Usage.optional(),
-    usage_source: z.enum(["reported", "estimated"]).optional(),
-    error: EventError.optional(),
-  }),
+  ...MODEL_DATA,
+  ...BUDGET_DATA,
   "context.compacted": z.strictObject({ trigger: z.string().optional(), summary: z.string().optional() }),
   "file.changed": z.strictObject({
     type: z.enum(["create", "change", "delete"]),
@@ -222,6 +209,14 @@ const EXTENSION_DATA = {
     process: z.int().describe("the number of the process in its session, from 1"),
     harness: z.string(),
     resumed: z.string().optional().describe("the native session id that the process continues"),
+    credential: z
+      .enum(["outside", "plan_login", "inside"])
+      .optional()
+      .describe("where the agent's credential is: outside of the sandbox, or in it"),
+    gateway: z
+      .literal(true)
+      .optional()
+      .describe("its model requests go through the gateway, which measures them"),
   }),
   "process.ended": z.strictObject({
     process: z.int(),
@@ -266,7 +261,10 @@ const EXTENSION_DATA = {
   custom: z.strictObject({ name: z.string(), value: z.unknown() }),
 };
 
-/** The name of the `custom` event before the answer to a question: it names the author, which the answer itself cannot. */
+/**
+ * The name of the `custom` event directly before a `question.resolved`. It names the author of the answer, for whom
+ * `question.resolved` has no field.
+ */
 export const AUTHOR_EVENT = "sluice.author";
 
 /** The data of each event type. */

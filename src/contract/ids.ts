@@ -15,6 +15,7 @@ export const ID_PREFIX = {
   sandbox: "sbx",
   checkpoint: "ckpt",
   token: "tok",
+  webhook: "whk",
 } as const;
 
 export type IdKind = keyof typeof ID_PREFIX;
@@ -45,7 +46,7 @@ export function toIdTime(id: string): number | undefined {
   return digits === undefined ? undefined : Number.parseInt(digits, 36);
 }
 
-/** Clients may choose session ids, so they have to be safe in a URL, a log line and a file name. */
+/** A client may choose a session's id, so the id has to be safe in a URL, a log line and a file name. */
 export const SessionId = z
   .string()
   .regex(
@@ -53,3 +54,6 @@ export const SessionId = z
     "a session id has 1 to 128 letters, digits, '.', '_', ':' or '-', and starts with a letter or digit",
   );
 export type SessionId = z.infer<typeof SessionId>;
+
+/** Words with a path of their own below `/v1/sessions/`. No new session gets one of them as its id. */
+export const RESERVED_SESSION_IDS: ReadonlySet<string> = new Set(["sse"]);

@@ -1,13 +1,14 @@
 export * from "./commands.ts";
 export * from "./errors.ts";
 export * from "./event-data.ts";
+export * from "./event-fields.ts";
 export * from "./events.ts";
 export * from "./ids.ts";
+export * from "./inspection.ts";
 export * from "./items.ts";
 export * from "./json.ts";
-export * from "./launch.ts";
 export { own, setOwn, without } from "./own-keys.ts";
+export * from "./process.ts";
+export * from "./server.ts";
 export * from "./session.ts";
-export * from "./spool.ts";
-export * from "./token.ts";
 export * from "./tool-names.ts";

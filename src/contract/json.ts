@@ -2,7 +2,7 @@
 export const MAX_BODY_DEPTH = 128;
 /** The maximum depth of an agent's JSON, which is only stored. */
 export const MAX_JSON_DEPTH = 1_000;
-/** The maximum count of values: each may become an object, or a schema's error. */
+/** The maximum count of values. Each may become an object in memory, or an error of a schema. */
 export const MAX_JSON_VALUES = 500_000;
 
 /** The limit that a JSON text exceeds. One pass without allocations; does not validate the text. */
@@ -35,7 +35,7 @@ export function findJsonExcess(text: string, maxDepth = MAX_JSON_DEPTH): "depth"
   return undefined;
 }
 
-/** `JSON.parse` for untrusted text. Throws a `SyntaxError` for a text beyond the limits, too. */
+/** `JSON.parse` for untrusted text. It throws a `SyntaxError` also for a text beyond the limits. */
 export function parseOthersJson(text: string): unknown {
   const excess = findJsonExcess(text);
   if (excess === "depth") throw new SyntaxError(`nested more than ${MAX_JSON_DEPTH} levels deep`);

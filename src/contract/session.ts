@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ActionKind, Usage } from "./event-data.ts";
+import { ActionKind, Budget, PerMinute, RetryBudget, Usage } from "./event-fields.ts";
 
 export const PermissionMode = z.enum(["default", "plan", "bypass", "acceptEdits"]);
 export type PermissionMode = z.infer<typeof PermissionMode>;
@@ -63,11 +63,7 @@ export const ToolSettings = z.strictObject({
 });
 export type ToolSettings = z.infer<typeof ToolSettings>;
 
-export const RetryBudget = z.strictObject({
-  tries: z.int().min(1).max(100).default(4),
-  backoffMs: z.int().min(0).max(600_000).default(250),
-});
-export type RetryBudget = z.infer<typeof RetryBudget>;
+const ModelName = z.string().regex(/^[\w.:/@+-]{1,200}$/, "letters, digits and . : / @ + - _");
 
 export const Network = z.union([
   z.enum(["none", "loopback", "full"]),
@@ -92,6 +88,26 @@ export const SandboxLimits = z.strictObject({
   diskBytes: z.int().min(1).optional(),
 });
 export type SandboxLimits = z.infer<typeof SandboxLimits>;
+
+export const CassetteSpec = z.strictObject({
+  file: z
+    .string()
+    .min(1)
+    .max(4_096)
+    .describe(
+      "a name below `cassettes/` of the data folder, or an absolute path, which only the operator may give",
+    ),
+  mode: z
+    .enum(["record", "replay", "auto"])
+    .describe("`replay` calls no model provider; `auto` replays, and records the requests that are missing"),
+  speed: z
+    .number()
+    .min(0)
+    .max(1_000)
+    .optional()
+    .describe("of a replay: 0 (the default) is at once, 1 as it was recorded, 2 twice as fast"),
+});
+export type CassetteSpec = z.infer<typeof CassetteSpec>;
 
 /** The settings of a session, stored at its creation. */
 export const SessionSpec = z.strictObject({
@@ -149,6 +165,22 @@ export const SessionSpec = z.strictObject({
   /** The maximum silence of a model, outside of tools and requests, before the turn fails. */
   silenceTimeoutMs: z.int().min(1).optional(),
   retries: RetryBudget.optional(),
+  budget: Budget.optional(),
+  /** Limits of a led agent's model requests in any minute. A request above them waits, or gets 429. */
+  perMinute: PerMinute.optional(),
+  /** Other names of models, for the provider of a led agent: the agent's name, and the provider's. */
+  models: z.record(ModelName, ModelName).optional(),
+  /** Models that a led agent's provider is asked for when a model is limited, fails or cannot be reached. */
+  fallback: z.array(ModelName).min(1).max(8).optional(),
+  /** What a led agent may ask its model for. */
+  policy: z
+    .strictObject({
+      models: z.array(ModelName).min(1).optional(),
+      maxOutputTokens: z.int().min(1).optional().describe("a request has to name at most this many"),
+    })
+    .optional(),
+  /** Records the answers of the model, or answers from a recording. */
+  cassette: CassetteSpec.optional(),
   ttl: z
     .int()
     .min(1)
@@ -193,6 +225,10 @@ export const SessionInfo = z.strictObject({
   queued: z.int(),
   pendingActions: z.array(PendingAction),
   usage: Usage,
+  credential: z
+    .enum(["outside", "plan_login", "inside"])
+    .optional()
+    .describe("where the credential of the last agent process is: outside of the sandbox, or in it"),
   eventCount: z.int(),
   oldest: z.int().optional().describe("the oldest event that is left, if older ones were trimmed"),
   createdAt: z.int().describe("milliseconds since 1970"),
@@ -212,4 +248,9 @@ export interface SessionFilter {
   readonly agent?: string | undefined;
   /** A part of the id, the title or the directory, in any case. */
   readonly text?: string | undefined;
+}
+
+/** Whether agents in a sandbox of this name can do whatever its account can do: `local`, and other machines by SSH. */
+export function isOpenSandbox(sandbox: string | undefined): boolean {
+  return sandbox === "local" || /^ssh:/i.test(sandbox ?? "");
 }

@@ -1,3 +1,5 @@
+import type { ToolRule, ToolSettings } from "./session.ts";
+
 /** The common name of an agent's tool, which a session's rules use. */
 export function commonToolName(name: string, kind?: unknown): string {
   if (name.startsWith("mcp__")) return name;
@@ -19,7 +21,7 @@ export function toToolServerName(name: string): string {
 
 const PREFIX = `mcp__${TOOL_SERVER}__`;
 
-/** Earlier names. */
+/** The old names of these exports, kept for applications. */
 export {
   fromToolServerName as bridgedToolName,
   TOOL_SERVER as BRIDGE_SERVER,
@@ -56,7 +58,7 @@ const COMMON: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** For agents that give a call's title as its name, and its kind in another field. */
+/** Common names by the kind of a call, for agents whose calls have a title in place of the tool's name. */
 const BY_KIND: ReadonlyMap<unknown, string> = new Map(
   Object.entries({
     execute: "bash",
@@ -65,3 +67,12 @@ const BY_KIND: ReadonlyMap<unknown, string> = new Map(
     fetch: "web_fetch",
   }),
 );
+
+/** The session's rule for a tool, by the tool's common name; undefined where no rule names it. */
+export function ruleOf(tools: ToolSettings | undefined, name: string): ToolRule | undefined {
+  const rules = tools?.rules ?? {};
+  const server = /^(mcp__.+?__)/.exec(name)?.[1];
+  const names = server === undefined ? [name, "*"] : [name, `${server}*`];
+  const known = names.find((candidate) => Object.hasOwn(rules, candidate));
+  return known === undefined ? undefined : rules[known];
+}

@@ -8,18 +8,18 @@ export async function makeFolder(path: string): Promise<void> {
   try {
     await mkdir(path, { recursive: true, mode: 0o700 });
   } catch (error) {
-    const found = findFile(path);
-    if (found === undefined) throw error;
-    const detail = `${JSON.stringify(basename(found))} in the server's data folder is not a folder. Move it away, and try again.`;
+    const blocking = findBlockingFile(path);
+    if (blocking === undefined) throw error;
+    const detail = `${JSON.stringify(basename(blocking))} in the server's data folder is not a folder. Move it away, and try again.`;
     throw new SluiceError("internal", detail, {}, { cause: error });
   }
 }
 
 /** The first existing part of the path, if it is not a folder. */
-function findFile(path: string): string | undefined {
+function findBlockingFile(path: string): string | undefined {
   try {
     return statSync(path).isDirectory() ? undefined : path;
   } catch {
-    return dirname(path) === path ? undefined : findFile(dirname(path));
+    return dirname(path) === path ? undefined : findBlockingFile(dirname(path));
   }
 }

@@ -2,9 +2,9 @@ import * as fs from "node:fs";
 import type * as promises from "node:fs/promises";
 
 /*
- * The calls of node:fs/promises, made synchronously, for small files of the server and the kernel. Those files are in
- * memory: a round through the thread pool costs ten times as much as the call, and a start makes hundreds of calls
- * (docs/decisions/0050). Not for files of a client, whose size and disk are unknown.
+ * The functions of node:fs/promises, which here finish before they return. They are for small files of the server and
+ * the kernel, which are in memory: a round through the thread pool costs ten times as much as the call, and a start makes
+ * hundreds of calls (docs/decisions/0050). They are not for files of a client, whose size and disk are unknown.
  */
 export const access: typeof promises.access = onTheSpot(fs.accessSync);
 export const appendFile: typeof promises.appendFile = onTheSpot(fs.appendFileSync);
@@ -24,7 +24,7 @@ export const symlink: typeof promises.symlink = onTheSpot(fs.symlinkSync);
 export const truncate: typeof promises.truncate = onTheSpot(fs.truncateSync);
 export const writeFile: typeof promises.writeFile = onTheSpot(fs.writeFileSync);
 
-/** An exception becomes a rejection, as the callers expect. */
+/** Makes a synchronous call look like a promise: an exception becomes a rejection. */
 function onTheSpot<F>(call: (...args: never[]) => unknown): F {
   return (async (...args: never[]) => call(...args)) as F;
 }

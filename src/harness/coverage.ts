@@ -59,7 +59,7 @@ function sampledCoverage(harness: Sampled): Coverage {
 
 const PROBE = "coverage-probe";
 
-/** Decodes the sample, and encodes an answer to each request. `answers` has the types of requests with an answer. */
+/** Decodes the sample, and encodes an answer to each request. `answers`: the types of requests that can be answered. */
 function rehearse(harness: Sampled): { facts: HarnessFact[]; answers: Set<string> } {
   const facts: HarnessFact[] = [];
   const answers = new Set<string>();
@@ -94,7 +94,7 @@ function toAnswer(fact: HarnessFact): HarnessCommand | undefined {
   }
 }
 
-/** The lines of a command at the end of the sample, after every handshake; else at the beginning. */
+/** The lines of a command after the sample, so after all handshakes. If there are none, the lines before the sample. */
 function linesFor(harness: Sampled, command: HarnessCommand): readonly string[] {
   const first = harness.initial(recordedContext(harness.id));
   const last = harness.sample.reduce((state, line) => harness.decode(state, line).state, first);
@@ -135,7 +135,7 @@ function hasVariants(harness: Sampled): boolean {
   return [launchText, handshakeText].some((read) => read(harness, variant) !== read(harness, {}));
 }
 
-/** The replies and errors of the sample: some CLIs get their settings only after their start. */
+/** The replies and errors of the sample. Some CLIs get their settings only there, after their start. */
 function handshakeText(harness: Sampled, spec: Partial<SessionSpec>): string {
   const context = recordedContext(harness.id);
   let state = harness.initial({ ...context, spec: { ...context.spec, ...spec } });

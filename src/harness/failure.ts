@@ -1,12 +1,12 @@
 import type { EventError, StopReason } from "../contract/index.ts";
 
-/** Why a turn failed, and how that ends it. */
+/** The error of a failed turn, and the turn's stop reason. */
 export interface Failure {
   readonly error: EventError;
   readonly stopReason: StopReason;
 }
 
-/** Codes of failures that a retry may overcome. A turn ends by one only after the agent's own retries. */
+/** Codes of failures that a retry may overcome. A turn that ends with one has used up the agent's own retries. */
 const TRANSIENT: ReadonlySet<string> = new Set(["rate_limited", "overloaded", "server_error", "network"]);
 
 /** Codes of failures that every later turn of the session would repeat. */
@@ -28,7 +28,7 @@ export function codeOfStatus(status: number): string {
   if (status === 402) return "billing";
   if (status === 408) return "network";
   if (status === 429) return "rate_limited";
-  // 529 is Anthropic's status for it, 503 that of the other providers.
+  // An overloaded model answers 529 at Anthropic, 503 at the other providers.
   if (status === 503 || status === 529) return "overloaded";
   return status >= 500 ? "server_error" : "invalid_request";
 }

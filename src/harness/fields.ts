@@ -32,19 +32,19 @@ export function toList(value: unknown): readonly Fields[] {
   return Array.isArray(value) ? value.map(toFields) : [];
 }
 
-/** The existing fields of these names. */
+/** The fields with these names, as far as they exist. */
 export function pick(fields: Fields, names: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(
     names.flatMap((name) => (Object.hasOwn(fields, name) ? [[name, fields[name]]] : [])),
   );
 }
 
-/** The fields with a value. Their optional types allow no `undefined`. */
+/** The fields without those that are undefined. */
 export function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }
 
-/** The names in a text, which blanks separate. */
+/** Splits a list of names at its white space. */
 export function toNames(text: string): ReadonlySet<string> {
   return new Set(text.trim().split(/\s+/));
 }
@@ -74,7 +74,7 @@ export function parseObject(line: SpoolLine): Record<string, unknown> | string {
     const value: unknown = JSON.parse(line.text);
     if (isRecord(value)) return value;
   } catch {
-    // Reported below.
+    // The caller gets the reason below.
   }
   return "the line is not a JSON object";
 }

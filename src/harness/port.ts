@@ -1,4 +1,12 @@
-import type { ContentPart, EventDraft, Launch, SessionSpec, SpoolLine } from "../contract/index.ts";
+import type {
+  ContentPart,
+  EventDraft,
+  Launch,
+  ModelRoute,
+  SessionSpec,
+  SpoolLine,
+  Programs,
+} from "../contract/index.ts";
 
 /**
  * One CLI's language. `decode`, `encode` and `overhear` are pure: no clock, no randomness, no I/O. `State` is plain
@@ -7,15 +15,17 @@ import type { ContentPart, EventDraft, Launch, SessionSpec, SpoolLine } from "..
 export interface Harness<State = unknown> {
   readonly id: string;
   readonly title: string;
-  /** One process serves one turn and ends; the next turn resumes in another. */
+  /** Whether one process serves one turn and ends; the next turn resumes in another process. */
   readonly oneShot?: boolean;
-  /** The model gets a session's `instructions` as a system or developer message, also in a resumed conversation. */
+  /**
+   * Whether the model gets a session's `instructions` as a system or developer message, even in a resumed conversation.
+   */
   readonly takesInstructions?: boolean;
-  /** Its own tools can be replaced: those that `tools.client` names come from the tool server instead. */
+  /** Whether its own tools can be replaced: the tool server then offers those that `tools.client` names. */
   readonly bridgesBuiltins?: boolean;
   /** The folder of its skills, relative to its home. */
   readonly skillsFolder?: string;
-  /** A limit of its tests, such as the lack of the real CLI. Printed beside its row of the coverage matrix. */
+  /** A gap in its tests, such as a missing real CLI. It is printed beside its row of the coverage matrix. */
   readonly caveat?: string;
   /** The choices that are known without the CLI. */
   readonly choices?: Choices;
@@ -23,6 +33,13 @@ export interface Harness<State = unknown> {
   readonly credentials?: readonly Credential[];
   /** The sources of one session, where its model or environment limits them to one model provider. */
   credentialsFor?(spec: SessionSpec): readonly Credential[];
+  /**
+   * The way of its model requests through the gateway, with the key in this variable. `plan_login`: the variable holds
+   * the login of a plan, which only its own CLI may use. Undefined: its requests cannot go through the gateway.
+   */
+  lead?(spec: SessionSpec, variable: string): Lead | "plan_login" | undefined;
+  /** Further variables with a key that the gateway can use, if the session itself brings it. */
+  sessionKeys?(spec: SessionSpec): readonly string[];
   /** Variables with the address of its model. The server's own values are the default of a session. */
   readonly addresses?: readonly string[];
   /**
@@ -39,15 +56,18 @@ export interface Harness<State = unknown> {
   /** Decodes one line of either direction. A sent line (`in`) comes at the position at which it was sent. */
   decode(state: State, line: SpoolLine): Decoded<State>;
   /**
-   * The lines that carry a command to the CLI. Undefined: the CLI has no such command. "later": it cannot take the
-   * command yet, such as before the handshake; the engine tries again after the next output.
+   * The lines that carry a command to the CLI. Undefined: the CLI has no such command. "later": the CLI cannot take the
+   * command yet, such as before the handshake, and the engine tries again after the next output.
    */
   encode(state: State, command: HarnessCommand): readonly string[] | undefined | "later";
   /** The command of a recorded line to the CLI: the inverse of `encode`. */
   overhear?(state: State, line: SpoolLine): HarnessCommand | undefined;
   /** The features of the coverage matrix that it does not have. */
   readonly lacks?: readonly Feature[];
-  /** Native lines that show every feature of the decoder. The coverage matrix is computed from them, in place of `lacks`. */
+  /**
+   * Native lines that show every feature of the decoder. The coverage matrix is computed from them, in place of
+   * `lacks`.
+   */
   readonly sample?: readonly SpoolLine[];
 }
 
@@ -84,28 +104,43 @@ export interface Choices {
   readonly modes: readonly string[];
   /** Values of `model` that are known to work; others are passed on. */
   readonly models?: readonly string[];
-  /** Values of `variant`: how hard it thinks. Another one is refused. */
+  /** Values of `variant`: the reasoning effort. Another one is refused. */
   readonly variants?: readonly string[];
 }
 
 export type Credential =
   | { readonly env: string }
-  /** Relative to the user's home. The content of `lend` goes to the same path of the agent's home. */
+  /**
+   * `file` is relative to the user's home. The content that `lend` returns goes to the same path in the agent's home.
+   */
   | {
       readonly file: string;
       lend(content: string, spec: SessionSpec): LentLogin | undefined;
-      /** A file beside the login before it in the list; no login itself. */
+      /** Set for a file that is no login itself, but belongs to the login before it in the list. */
       readonly isCompanion?: true;
     };
 
-/** The part of a user's login that an agent gets. Means to renew it, and logins for other model providers, are left out. */
+/** An agent's way to its model through the gateway. */
+export interface Lead {
+  readonly route: ModelRoute;
+  /** Its streams are binary, so no cassette can hold them. */
+  readonly isBinary?: true;
+  /** Further variables of the same credential. The gateway gets all of them, as JSON, and the sandbox none. */
+  readonly companions?: readonly string[];
+  /** The variables by which the CLI uses the gateway's address. For a CLI without them the launch uses `modelUrl`. */
+  variables?(url: string): Readonly<Record<string, string>>;
+}
+
+/**
+ * The part of a user's login that an agent gets. Means to renew it, and logins for other model providers, are left out.
+ */
 export type LentLogin =
   | {
       readonly content: string;
       /** In milliseconds since 1970; undefined for a login that does not expire. */
       readonly expiresAt?: number | undefined;
     }
-  /** Why a sandbox cannot use it, and the alternative. */
+  /** The reason for which a sandbox cannot use the login, and the alternative. */
   | { readonly refusal: string };
 
 export interface Detected {
@@ -124,12 +159,16 @@ export interface LaunchContext {
   readonly home: string;
   /** Values of `credentials` from outside the session, for variables that its own environment does not set. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The lent login's file content, where a login is used in place of a key. */
+  /** The content of the lent login's file, if a login is used in place of a key. */
   readonly login?: string;
+  /** The gateway's address of the model, in place of the model provider's. */
+  readonly modelUrl?: string;
   /** Whether the sandbox isolates the agent, so that the agent's own sandbox is not needed. */
   readonly isolated?: boolean;
-  /** Nothing is started: the launch is only inspected, and the CLI need not be installed. */
+  /** Whether the launch is only inspected: no process starts, and the CLI need not be installed. */
   readonly isRehearsal?: boolean;
+  /** The programs of the sandbox's own machine; without them, this machine's are used. */
+  readonly programs?: Programs;
 }
 
 export interface DecodeContext {
@@ -146,7 +185,7 @@ export interface DecodeContext {
 export interface Decoded<State> {
   readonly state: State;
   readonly facts: readonly HarnessFact[];
-  /** Lines that the CLI awaits in answer, such as a JSON-RPC response. */
+  /** Lines to send to the CLI in answer, such as a JSON-RPC response. */
   readonly replies?: readonly string[];
 }
 
@@ -154,7 +193,7 @@ type Agentic<T> = T extends EventDraft
   ? Omit<T, "source" | "turn_id" | "raw"> & { source?: T["source"] }
   : never;
 
-/** Events without the engine's own fields. `source` defaults to "agent"; a `turn_id` in the data is left empty. */
+/** Events without the fields that the engine adds. `source` defaults to "agent"; a `turn_id` in the data is empty. */
 export type HarnessFact = Agentic<EventDraft> | ModelFailed;
 
 /** The model failed and the CLI has stopped: the engine decides whether to send `retry`. */
@@ -180,7 +219,13 @@ export type HarnessCommand =
       readonly reply: "once" | "always" | "reject";
       readonly message?: string;
     }
-  | { readonly type: "question"; readonly id: string; readonly answers?: readonly (readonly string[])[] }
+  | {
+      readonly type: "question";
+      readonly id: string;
+      readonly answers?: readonly (readonly string[])[];
+      /** Why there are no answers. */
+      readonly message?: string;
+    }
   | {
       readonly type: "tool";
       readonly id: string;

@@ -60,6 +60,9 @@ export function toResponse(id: RpcId, result: unknown): string {
   return JSON.stringify({ jsonrpc: "2.0", id, result });
 }
 
-export function toRefusal(id: RpcId, message: string): string {
-  return JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message } });
+/** The codes of JSON-RPC for a request that is not answered. */
+export const REFUSALS = { unknownMethod: -32601, invalidParams: -32602 } as const;
+
+export function toRefusal(id: RpcId, reason: keyof typeof REFUSALS, message: string): string {
+  return JSON.stringify({ jsonrpc: "2.0", id, error: { code: REFUSALS[reason], message } });
 }

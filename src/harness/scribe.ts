@@ -23,9 +23,9 @@ export interface ToolOutcome {
 }
 
 /**
- * Writes the facts of one line. It takes a transcript and gives the next one, so that an adapter's `decode` around
- * it stays a pure function. An invalid call, such as a delta of an unknown text or a second end, has no effect: the
- * method returns false, and the adapter decides whether the line is unparsed.
+ * Writes the facts of one line. It takes a transcript and gives the next one, so an adapter's `decode` stays a pure
+ * function. A call that does not fit, such as a delta of an unknown text or a second end, changes nothing and returns
+ * false. The adapter then decides whether the line is unparsed.
  */
 export class Scribe<Ask = string> extends TextScribe<Ask> {
   /** A tool call whose arguments are still being written. */
@@ -78,7 +78,7 @@ export class Scribe<Ask = string> extends TextScribe<Ask> {
     this.remember({ calls: { ...this.transcript.calls, [native]: call } });
   }
 
-  /** The tool runs: later output under its id belongs to its result. */
+  /** Marks the tool as running: later output under its id belongs to its result. */
   startResult(native: string): boolean {
     const call = own(this.transcript.calls, native);
     if (!call || call.writing || call.result !== undefined) return false;
@@ -235,7 +235,7 @@ export interface PermissionMetadata {
   readonly [more: string]: unknown;
 }
 
-/** One line while a decoder reads it: the decoder's state, the facts of the line, and the lines that answer it. */
+/** One line while a decoder reads it: the decoder's state, the facts of the line, and the replies to the CLI. */
 export class LineReading<State extends { readonly transcript: Transcript<Ask> }, Ask> {
   readonly scribe: Scribe<Ask>;
   readonly replies: string[] = [];

@@ -12,6 +12,7 @@ import {
   type Transcript,
   without,
 } from "./transcript.ts";
+import { addCut, COLLECTED_LENGTH } from "../text/long-text.ts";
 import { unparsedFact } from "./unparsed.ts";
 
 /**
@@ -30,7 +31,7 @@ export class TextScribe<Ask> {
     return this.#transcript;
   }
 
-  /** Any fact, with its parent where it comes from a sub-agent. */
+  /** Adds any fact. A fact of a sub-agent gets its parent. */
   add(fact: HarnessFact, origin: Origin = {}): void {
     this.put(fact, this.itemOf(origin));
   }
@@ -70,7 +71,7 @@ export class TextScribe<Ask> {
     const open = own(this.transcript.texts, native);
     if (!open) return false;
     if (open.replay !== undefined) return this.#replayed(native, open, delta);
-    this.#keepText(native, { ...open, text: open.text + delta });
+    this.#grow(native, open, delta);
     if (delta !== "") this.putDelta(open.item, native, delta, open.parent);
     return true;
   }
@@ -81,7 +82,7 @@ export class TextScribe<Ask> {
     if (!open) return false;
     const whole = text ?? open.text;
     // The deltas must add up to the text, so its rest becomes a delta.
-    if (whole.length > open.text.length && whole.startsWith(open.text)) {
+    if (!open.full && whole.length > open.text.length && whole.startsWith(open.text)) {
       this.delta(native, whole.slice(open.text.length));
       open = own(this.transcript.texts, native) ?? open;
     }
@@ -100,11 +101,13 @@ export class TextScribe<Ask> {
     if (this.startText(native, options)) this.endText(native, text);
   }
 
-  /** The stream was cut, and the CLI will repeat the open texts from their beginning. They are shown once. */
+  /** Notes a cut of the stream. The CLI will repeat the open texts from their beginning, but they are shown once. */
   tear(origin?: Origin): void {
     const parent = origin && this.itemOf(origin);
     const cut = Object.entries(this.transcript.texts).filter(([, text]) => !origin || text.parent === parent);
-    const [first, ...others] = cut;
+    // A repetition can be compared only with a text that is known to its end.
+    const first = cut.find(([, text]) => !text.full);
+    const others = cut.filter((one) => one !== first);
     for (const [native] of others) this.endText(native, undefined, { failed: true });
     if (!first) return;
     const [native, text] = first;
@@ -142,6 +145,7 @@ export class TextScribe<Ask> {
     return true;
   }
 
+  /** Ends the shown text as failed, and starts a new item for the text that differs from it. */
   #diverge(native: string, open: OpenText, delta: string): OpenText {
     const { kind, parent, replay = "" } = open;
     const cut = messageItem(native, open, { status: "failed", text: replay });
@@ -200,12 +204,22 @@ export class TextScribe<Ask> {
     this.#transcript = { ...emptyTranscript<Ask>(prefix), count };
   }
 
+  /** Adds to a text. All open texts together have a limit, because the decoder's state is stored. */
+  #grow(native: string, open: OpenText, delta: string): void {
+    if (open.full) return;
+    const { texts, torn } = this.transcript;
+    let room = COLLECTED_LENGTH - (torn?.text.text.length ?? 0);
+    for (const name in texts) room -= texts[name]?.text.length ?? 0;
+    if (delta.length <= room) this.#keepText(native, { ...open, text: open.text + delta });
+    else this.#keepText(native, { ...open, text: addCut(open.text, delta, room), full: true });
+  }
+
   #keepText(native: string, text: OpenText): void {
     this.remember({ texts: { ...this.transcript.texts, [native]: text } });
   }
 }
 
-/** The text that readers have seen. After a second cut that may be more than the last stream had. */
+/** The text that readers have seen. After a second cut it may be longer than the last stream. */
 function shownOf(text: OpenText): string {
   return text.replay ?? text.text;
 }

@@ -21,11 +21,13 @@ export interface Transcript<Ask = string> {
 export interface OpenText {
   readonly item: string;
   readonly kind: TextKind;
-  /** All of it so far. */
+  /** The whole text so far. */
   readonly text: string;
   /** The text before the cut, which is expected again. */
   readonly replay?: string;
-  /** The sub-agent's call under which it happens. */
+  /** Whether the text was too long. Its end says so, and it grows no more. */
+  readonly full?: true;
+  /** The item of the sub-agent's call that it belongs to. */
   readonly parent?: string;
 }
 
@@ -56,10 +58,10 @@ export function emptyTranscript<Ask = string>(idPrefix: string): Transcript<Ask>
   return { prefix: idPrefix, count: 0, texts: {}, calls: {}, requests: {}, asks: {} };
 }
 
-/** Kinds of ids with a prefix of their own; an item has none. */
+/** Kinds of ids with a prefix of their own. An item's id has the engine's prefix alone. */
 export type IdKind = "perm" | "ques" | "treq" | "mreq";
 
-/** Unique among the session's processes by the prefix that the engine gave. */
+/** An id that is unique in the session: the engine gives each process another prefix. */
 export function toId(prefix: string, count: number, kind?: IdKind): string {
   return `${kind === undefined ? prefix : `${kind}_${prefix.replace(/^itm_/, "")}`}${count}`;
 }
@@ -71,7 +73,7 @@ export function without<T>(map: Readonly<Record<string, T>>, key: string): Recor
   return rest;
 }
 
-/** An open ask with our id of it, by the adapter's data. */
+/** Finds an open ask, with our id of it, by the adapter's data. */
 export function findAsk<Ask>(
   { asks }: Transcript<Ask>,
   matches: (ask: Ask) => boolean,

@@ -7,7 +7,6 @@ import { closeUnlisted, RouteTable } from "./access/route-table.ts";
 import { TokenWatch } from "./access/token-watch.ts";
 import { Tokens } from "./access/tokens.ts";
 import type { RateLimit } from "./anthropic/mount.ts";
-import type { Webhooks } from "./anthropic/webhooks/webhooks.ts";
 import { assertKeys, requireToken } from "./auth.ts";
 import { Uploads } from "./body/uploads.ts";
 import { BODY_LIMITS, type BodyLimits } from "./body/read.ts";
@@ -15,6 +14,8 @@ import { type AppEnv, type Logger, stderrLogger } from "./context.ts";
 import { createDialects, mountDialect, nameDialect } from "./dialects.ts";
 import { Meter } from "./meter.ts";
 import { answerUnrouted } from "./methods.ts";
+import { acceptForwarded, unlessForwarded } from "./nodes/at-owner.ts";
+import type { Nodes } from "./nodes/port.ts";
 import type { NdjsonSettings } from "./ndjson/dialect.ts";
 import { requireHost, requireOrigin } from "./origin.ts";
 import { toProblemResponse } from "./problem.ts";
@@ -22,6 +23,8 @@ import type { Services } from "./services.ts";
 import type { FeedLimits } from "./stream/feed.ts";
 import { EventStreams } from "./stream/sse.ts";
 import { mountUniversal } from "./universal/mount.ts";
+import type { OtlpExporter } from "./otlp/exporter.ts";
+import type { Webhooks } from "./webhooks/webhooks.ts";
 
 export interface AppOptions {
   readonly engine: Engine;
@@ -48,9 +51,13 @@ export interface AppOptions {
   readonly defaultAgent?: string;
   /** How often one key may call the Anthropic dialect; unlimited if absent. */
   readonly rateLimit?: RateLimit;
-  /** The source of the webhook figures in `/metrics`. */
-  readonly webhooks?: Pick<Webhooks, "stats">;
+  /** Delivers webhooks; without it, the server has none. */
+  readonly webhooks?: Webhooks;
+  /** Exports spans; here only for its metrics. */
+  readonly otlp?: Pick<OtlpExporter, "stats">;
   readonly ndjson?: Partial<NdjsonSettings>;
+  /** The servers that share the log and the catalog with this one. */
+  readonly nodes?: Nodes;
 }
 
 export interface App extends Hono<AppEnv> {
@@ -86,9 +93,10 @@ export function createApp(options: AppOptions): App {
     for (const [name, value] of Object.entries(c.get("cors") ?? {})) c.res.headers.set(name, value);
   });
   app.use(nameDialect(dialects));
-  app.use(requireHost(options.allowedHosts ?? []));
-  app.use(requireOrigin(options.allowedOrigins ?? []));
-  app.use(requireToken({ token, workspaces }, services.tokens));
+  app.use(acceptForwarded(options.nodes));
+  app.use(unlessForwarded(requireHost(options.allowedHosts ?? [])));
+  app.use(unlessForwarded(requireOrigin(options.allowedOrigins ?? [])));
+  app.use(unlessForwarded(requireToken({ token, workspaces }, services.tokens)));
   app.use(closeUniversal(services.routes));
 
   mountUniversal(app, services);
@@ -107,7 +115,7 @@ function closeUniversal(routes: RouteTable): MiddlewareHandler<AppEnv> {
 }
 
 function createServices(options: AppOptions, logger: Logger): Services {
-  const { engine, version, webhooks, pingMs, feed, catalog } = options;
+  const { engine, version, webhooks, otlp, pingMs, feed, catalog, nodes } = options;
   const tokens = catalog && new Tokens(catalog);
   const watch = new TokenWatch(tokens);
   const meter = new Meter();
@@ -129,5 +137,5 @@ function createServices(options: AppOptions, logger: Logger): Services {
   });
   const routes = new RouteTable();
   const access = { routes, watch, tokens, catalog };
-  return { engine, streams, meter, limits, uploads, version, ...access, webhooks: webhooks?.stats };
+  return { engine, streams, meter, logger, limits, uploads, version, ...access, webhooks, otlp, nodes };
 }

@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { Context, MiddlewareHandler } from "hono";
 import { SluiceError } from "../contract/index.ts";
 import { type Access, DEFAULT_TENANT, NOBODY, OPERATOR, RESERVED_TENANTS } from "./access/access.ts";
+import { openLogin } from "./access/logins.ts";
 import type { Tokens } from "./access/tokens.ts";
 import type { AppEnv } from "./context.ts";
 
@@ -40,7 +41,8 @@ export function requireToken({ token, workspaces = {} }: Keys, tokens?: Tokens):
       const access = await tokens?.open(text);
       if (access) return access;
     }
-    return c.get("dialect")?.admits?.(c);
+    const login = given.length === 0 ? await openLogin(c, tokens) : undefined;
+    return login ?? c.get("dialect")?.admits?.(c);
   };
   return async (c, next) => {
     const access = await identify(c);

@@ -14,10 +14,12 @@ export interface AppEnv {
     cors: Readonly<Record<string, string>>;
     /** Absent before the request is assigned to a dialect. */
     dialect?: ServedDialect;
-    /** What the sender may do. */
+    /** The rights of the sender. */
     access: Access;
     /** The tenant whose documents the key opens. */
     tenant: string;
+    /** Whether another node has checked the sender and forwarded the request. */
+    isForwarded?: boolean;
     /** The id of a response of the Anthropic dialect. Its header and its error body have it. */
     requestId: string;
   };

@@ -1,6 +1,7 @@
-import { Hono, type MiddlewareHandler } from "hono";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
 import type { Catalog } from "../catalog/port.ts";
 import { NOBODY } from "./access/access.ts";
+import { admitPage } from "./access/logins.ts";
 import { closeUnlisted, type RouteTable } from "./access/route-table.ts";
 import { isCallback, nameRequest, toEnvelopeResponse } from "./anthropic/dialect.ts";
 import type { RateLimit } from "./anthropic/mount.ts";
@@ -73,6 +74,15 @@ export function createDialects(services: Services, options: DialectOptions): rea
         return undefined;
       },
     },
+    {
+      prefix: "/ui",
+      admits: admitPage,
+      async mount(app) {
+        const { mountPage } = await import("./ui/mount.ts");
+        mountPage(app, services, { hasToken: token !== false });
+        return undefined;
+      },
+    },
     // The universal dialect has every other path. The app mounts it at once: most clients need it.
     { prefix: "", admits: admitOpen },
   ] satisfies ServedDialect[];
@@ -105,8 +115,8 @@ export function mountDialect(
     own.onError((error, c) => toFailure(error, c, logger));
     own.notFound((c) => answerUnrouted(own, c, (error) => toFailure(error, c, logger)));
     own.use(async (c, next) => {
-      for (const [name, value] of Object.entries(variables.get(c.req.raw) ?? {}))
-        c.set(name as never, value as never);
+      const given = variables.get(c.req.raw);
+      if (given) for (const name of Object.keys(given) as Variable[]) copyVariable(given, c, name);
       await next();
       // No client reads the body of a HEAD response, so the source of the body is released here.
       if (c.req.method === "HEAD") await c.res.body?.cancel();
@@ -130,4 +140,14 @@ export function mountDialect(
       ({ close }) => close?.(),
       () => {},
     );
+}
+
+type Variable = keyof AppEnv["Variables"];
+
+function copyVariable<Name extends Variable>(
+  from: Readonly<AppEnv["Variables"]>,
+  to: Context<AppEnv>,
+  name: Name,
+): void {
+  to.set(name, from[name]);
 }

@@ -5,12 +5,19 @@ import { toNotFound } from "./problem.ts";
 
 /** The methods that the routes of an app have for a path, with HEAD and OPTIONS; none for an unknown path. */
 export function methodsOf(app: Hono<AppEnv>, path: string): string[] {
-  const found = new Set<string>();
-  for (const route of app.routes)
-    if (route.method !== "ALL" && toPattern(route.path).test(path)) found.add(route.method);
-  if (found.size === 0) return [];
-  if (found.has("GET")) found.add("HEAD");
-  return [...found.add("OPTIONS")].sort();
+  const routes = app.routes.filter((route) => route.method !== "ALL" && toPattern(route.path).test(path));
+  const own = routes.filter((route) => !routes.some((other) => isCovered(other.path, route.path)));
+  const found = new Set(own.map(({ method }) => method));
+  return found.size === 0 ? [] : toAllow(found);
+}
+
+function toAllow(methods: Set<string>): string[] {
+  if (methods.has("GET")) methods.add("HEAD");
+  return [...methods.add("OPTIONS")].sort();
+}
+
+function toWrongMethod(c: Context<AppEnv>, allow: readonly string[]): string {
+  return `${c.req.path} has no ${c.req.method}. Its methods are ${allow.join(", ")}.`;
 }
 
 /** The response to a request without a route: 404, or for a known path 405, or its methods for OPTIONS. */
@@ -23,8 +30,38 @@ export function answerUnrouted(
   const allow = methodsOf(app, path);
   if (allow.length === 0) return fail(toNotFound(c));
   if (method === "OPTIONS") return new Response(null, { status: 204, headers: { allow: allow.join(", ") } });
-  const detail = `${path} has no ${method}. Its methods are ${allow.join(", ")}.`;
-  return fail(new SluiceError("method_not_allowed", detail, { allow }));
+  return fail(new SluiceError("method_not_allowed", toWrongMethod(c, allow), { allow }));
+}
+
+/**
+ * Refuses a wrong method on a path of its own that a route with parameters covers, too: `/v1/sessions/sse` is no
+ * session. The router comes to that route only if the path of its own lacks the method.
+ */
+export function refuseCovered(app: Hono<AppEnv>, c: Context<AppEnv>, path: string): void {
+  const known = coveredPaths.get(app) ?? new Map<string, string[]>();
+  coveredPaths.set(app, known);
+  const own = known.get(path) ?? app.routes.map((route) => route.path).filter((one) => isCovered(one, path));
+  known.set(path, own);
+  if (!own.some((one) => toPattern(one).test(c.req.path))) return;
+  const allow = methodsOf(app, c.req.path);
+  throw new SluiceError("method_not_allowed", toWrongMethod(c, allow), { allow });
+}
+
+/** For each app, the paths that its routes cover. A dialect has all of its routes before its first request. */
+const coveredPaths = new WeakMap<Hono<AppEnv>, Map<string, string[]>>();
+
+/** Whether a path is another one with words in the place of parameters. */
+function isCovered(path: string, by: string): boolean {
+  const [words, others] = [path.split("/"), by.split("/")];
+  if (path.includes("*") || words.length !== others.length) return false;
+  return (
+    words.every((word, at) => isParameter(others[at]) || word === others[at]) &&
+    words.some((word, at) => isParameter(others[at]) && !isParameter(word))
+  );
+}
+
+function isParameter(part: string | undefined): boolean {
+  return part?.startsWith(":") === true;
 }
 
 /** Node 20 has no `RegExp.escape`. */

@@ -54,7 +54,8 @@ export function requireOrigin(allowed: readonly string[]): MiddlewareHandler<App
 
 const PREFLIGHT = {
   "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
-  "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id, x-upload-otp",
+  "access-control-allow-headers":
+    "authorization, content-type, idempotency-key, if-match, last-event-id, x-upload-otp",
   "access-control-max-age": "600",
 };
 
@@ -62,9 +63,15 @@ function toCorsHeaders(origin: string): Record<string, string> {
   return {
     "access-control-allow-origin": origin,
     "access-control-expose-headers":
-      "sluice-turn-id, sluice-conversation, sluice-upload-otp, sluice-command-id, sluice-port, sluice-oldest, x-run-id, request-id, retry-after",
+      "etag, sluice-turn-id, sluice-conversation, sluice-upload-otp, sluice-command-id, sluice-port, sluice-oldest, x-run-id, request-id, retry-after",
     vary: "origin",
   };
+}
+
+/** Whether the `Origin` header names the address that the request was sent to. */
+export function isOwnOrigin(c: Context<AppEnv>): boolean {
+  const origin = c.req.header("origin");
+  return origin !== undefined && isSameHost(origin, hostOf(c));
 }
 
 function hostOf(c: Context<AppEnv>): string {

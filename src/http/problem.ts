@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { z } from "zod";
 import { SluiceError, toProblem } from "../contract/index.ts";
+import { isFullDisk } from "../disk/full-disk.ts";
 import { toInvalid } from "../dialects/universal/index.ts";
 import type { AppEnv, Logger } from "./context.ts";
 
@@ -49,15 +50,9 @@ export function toNotFound(c: Context<AppEnv>): SluiceError {
 function toSluiceError(error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;
   if (error instanceof z.ZodError) return toInvalid(error, "body");
-  if (isDiskFull(error))
+  if (isFullDisk(error))
     return new SluiceError("storage_full", "The server's disk is full. Free some space and try again.");
   const detail = "The server's log says what went wrong. It may help to try again.";
   // Unlike damage, which the engine reports with the same code, an unexpected error may pass.
   return new SluiceError("internal", detail, {}, { retryable: true });
-}
-
-/** ENOSPC of the call `watch` means too many file watches, not a full disk. */
-function isDiskFull(error: unknown): boolean {
-  const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
-  return (code === "ENOSPC" || code === "EDQUOT") && syscall !== "watch";
 }

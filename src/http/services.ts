@@ -3,11 +3,14 @@ import type { Engine } from "../sessions/port.ts";
 import type { RouteTable } from "./access/route-table.ts";
 import type { TokenWatch } from "./access/token-watch.ts";
 import type { Tokens } from "./access/tokens.ts";
-import type { WebhookStats } from "./anthropic/webhooks/delivery.ts";
 import type { BodyLimits } from "./body/read.ts";
 import type { Uploads } from "./body/uploads.ts";
+import type { Logger } from "./context.ts";
 import type { Meter } from "./meter.ts";
+import type { Nodes } from "./nodes/port.ts";
 import type { EventStreams } from "./stream/sse.ts";
+import type { OtlpExporter } from "./otlp/exporter.ts";
+import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** The services that every route may use. */
 export interface Services {
@@ -15,6 +18,7 @@ export interface Services {
   readonly engine: Engine;
   readonly streams: EventStreams;
   readonly meter: Meter;
+  readonly logger: Logger;
   readonly limits: BodyLimits;
   readonly uploads: Uploads;
   /** The scope of every route. */
@@ -25,6 +29,9 @@ export interface Services {
   readonly tokens?: Tokens | undefined;
   readonly catalog?: Catalog | undefined;
   readonly version: string;
-  /** Absent if no webhook endpoint is configured. */
-  readonly webhooks?: Readonly<WebhookStats> | undefined;
+  /** Absent where the server sends none. */
+  readonly webhooks?: Webhooks | undefined;
+  /** Absent where this is the only server of its log. */
+  readonly nodes?: Nodes | undefined;
+  readonly otlp?: Pick<OtlpExporter, "stats"> | undefined;
 }

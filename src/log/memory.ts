@@ -5,6 +5,8 @@ import { isRetired } from "./removed-sessions.ts";
 import { blobsOf, type NewSegment, type Segment } from "./segment.ts";
 import type { Commit, ForeignWatch, Position, SegmentStore } from "./store.ts";
 import { StoredLog } from "./stored-log.ts";
+import { MemoryTurns } from "./kept/turns.ts";
+import { MemoryUsage } from "./kept/usage.ts";
 
 const SEGMENTS_A_TIME = 16;
 
@@ -14,6 +16,8 @@ export function createMemoryLog(): EventLog {
 }
 
 class MemoryStore implements SegmentStore {
+  readonly turns = new MemoryTurns((ordinal) => this.#ordinals.has(ordinal));
+  readonly usage = new MemoryUsage();
   readonly #sessions = new Map<string, MemorySession>();
   readonly #ordinals = new Map<number, MemorySession>();
   /** The last epochs of removed sessions. A new session of the same id starts higher: old writers stay fenced. */
@@ -106,6 +110,8 @@ class MemoryStore implements SegmentStore {
     found.head += batch.events.length;
     found.updatedAt = batch.time;
     if (batch.active !== undefined) found.active = batch.active;
+    if (batch.usage) this.usage.write(found, batch.usage);
+    if (batch.history) this.turns.add(found.ordinal, batch.history);
     if (batch.spool) found.mark(batch.spool, decoderState);
     if (snapshot !== undefined) found.snapshot = { at: found.head, state: snapshot };
     if (batch.key)
@@ -123,6 +129,7 @@ class MemoryStore implements SegmentStore {
     const keepFrom = found.segments.findIndex((segment) => segment.last > found.floor);
     const count = keepFrom === -1 ? found.segments.length : keepFrom;
     this.#dropBlobs(found.segments.splice(0, count));
+    this.turns.trim(found.ordinal, found.floor);
   }
 
   remove(session: string): void {
@@ -131,6 +138,7 @@ class MemoryStore implements SegmentStore {
     this.#dropBlobs(found.segments);
     this.#sessions.delete(session);
     this.#ordinals.delete(found.ordinal);
+    this.turns.remove(found.ordinal);
   }
 
   retire(session: string, name: string): void {
@@ -184,7 +192,7 @@ class MemoryStore implements SegmentStore {
     return found;
   }
 
-  /** The segment with the shared copy of each of its blobs. */
+  /** The segment, with shared copies of its blobs. */
   #keepBlobs({ first, last, bodies, raws, blobs }: NewSegment): NewSegment {
     const shared = blobs.map(({ hash, text }) => {
       const kept = this.#blobs.get(hash) ?? { text, uses: 0 };

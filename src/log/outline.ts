@@ -46,6 +46,7 @@ export function toOutline(text: string): { line: string; blobs: Blob[] } | undef
 }
 
 export function isOutline(line: string): boolean {
+  // 64 is "@". The comparison of numbers makes no string.
   return line.charCodeAt(0) === 64;
 }
 

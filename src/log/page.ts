@@ -8,12 +8,15 @@ import type { Position, SegmentStore } from "./store.ts";
 const PAGE_LENGTH = 8 * 1024 * 1024;
 const SCANNED_EVENTS = 8192;
 
+/** The part of a store that a page reads. */
+export type SegmentSource = Pick<SegmentStore, "segments" | "blob">;
+
 /** A page of a session's history while it is read, a few segments at a time. */
 export class Page {
   readonly events: StoredEvent[] = [];
   /** Whether the page is complete: it has all requested events, is full, or reaches the head. */
   isWhole = false;
-  readonly #store: SegmentStore;
+  readonly #store: SegmentSource;
   readonly #session: string;
   readonly #position: Position;
   readonly #range: ReadRange;
@@ -22,7 +25,7 @@ export class Page {
   #length = 0;
 
   constructor(
-    store: SegmentStore,
+    store: SegmentSource,
     session: { id: string; position: Position; checked: Checked },
     range: ReadRange,
   ) {
@@ -34,10 +37,15 @@ export class Page {
     this.#after = range.after;
   }
 
-  readOn(): void {
+  /** The segments that the page needs next. */
+  get wanted(): { after: number; limit: number; raw: boolean } {
     const { types, limit, raw = false } = this.#range;
-    const wanted = { after: this.#after, limit: types ? SCANNED_EVENTS : limit - this.events.length, raw };
-    const segments = this.#store.segments(this.#position.ordinal, wanted);
+    return { after: this.#after, limit: types ? SCANNED_EVENTS : limit - this.events.length, raw };
+  }
+
+  readOn(): void {
+    const segments = this.#store.segments(this.#position.ordinal, this.wanted);
+    const { types } = this.#range;
     for (const segment of segments) {
       for (const stored of fromSegment(segment, { ...this.#range, after: this.#after }, this.#readBlob)) {
         const event = this.#toReadable(stored);

@@ -5,6 +5,9 @@ import {
   type SessionSpec,
   type SpoolMark,
 } from "../contract/index.ts";
+import type { KeptHistory, TurnHistory } from "./kept/turns.ts";
+import type { UsageBook, UsageRow } from "./kept/usage.ts";
+import type { SessionObserver } from "./wakes.ts";
 
 /**
  * The events of all sessions. Each session has one gapless sequence, from 1; no event is ever changed.
@@ -17,8 +20,8 @@ export interface EventLog {
   /** Newest first. */
   list(page: ListPage): Promise<SessionRow[]>;
   /**
-   * The sessions whose last event is older than `before`, longest resting first; with `byTtl` only those whose `ttl` is
-   * over at that time. `after` is the last row of the previous page.
+   * The sessions whose last event is older than `before`, the longest resting first. With `byTtl`, only those whose
+   * `ttl` has passed. `after` is the last row of the previous page.
    */
   resting(page: RestingPage): Promise<SessionRow[]>;
   /** The bytes of rows and large texts on disk. Free space inside the database does not count. */
@@ -28,8 +31,8 @@ export interface EventLog {
 
   /**
    * Makes `owner` the only writer and returns the new epoch; every older epoch is fenced from then on. `from` is the
-   * epoch that the caller saw: a claim in between fails with `fenced`. With `onlyIdle` a session that is active by now
-   * stays with its lease holder, with the same failure.
+   * epoch that the caller saw: after another claim in between, this one fails with `fenced`. With `onlyIdle`, so does
+   * the claim of a session that is active by now.
    */
   claim(session: string, claim: Claim): Promise<number>;
   /**
@@ -50,6 +53,13 @@ export interface EventLog {
   /** Resolves once the log has an event after `after`, or the session is gone. Readers wait on nothing else. */
   moved(session: string, after: number, options: { signal: AbortSignal; ordinal?: number }): Promise<void>;
 
+  /** Calls the observer for every session that changes, in the moment of the change. The returned function ends that. */
+  observe(observer: SessionObserver): () => void;
+  /** The kept turns and folds. */
+  readonly turns: TurnHistory;
+  /** The usage of all sessions. */
+  readonly usage: UsageBook;
+
   /** Forgets the events up to `through`; a cursor before it is gone from then on. */
   trim(session: string, through: number): Promise<void>;
   /**
@@ -69,7 +79,7 @@ export interface ListPage {
   /** The `ordinal` of the last row of the page before. */
   readonly before?: number;
   readonly limit: number;
-  /** Only the sessions of this tenant. The cost is that of the page, however many others there are. */
+  /** Only the sessions of this tenant. The cost does not depend on the number of other sessions. */
   readonly tenant?: string;
 }
 
@@ -85,7 +95,7 @@ export interface NewSession {
   readonly spec: SessionSpec;
   readonly owner: string;
   readonly time: number;
-  /** Whose session it is; absent for the engine's own user. */
+  /** Absent for the engine's own user. */
   readonly tenant?: string | undefined;
   /** Recalled as the answer to the request that created it. */
   readonly key?: { readonly key: string } & Remembered;
@@ -103,7 +113,7 @@ export const DAMAGED_AGENT = "damaged";
 export interface SessionRow {
   readonly id: string;
   readonly ordinal: number;
-  /** Whose session it is. Absent where its creator named none, and in sessions of older versions. */
+  /** Absent where its creator named none, and in sessions of older versions. */
   readonly tenant?: string;
   readonly spec: SessionSpec;
   readonly createdAt: number;
@@ -114,7 +124,7 @@ export interface SessionRow {
   readonly floor: number;
   readonly epoch: number;
   readonly owner: string;
-  /** Whether its agent may be running: the writer sets and clears it, recovery reads it. */
+  /** Whether a crash would leave work, such as a running agent. The writer sets and clears it; recovery reads it. */
   readonly active: boolean;
   readonly spool?: SpoolMark & { readonly checkpointOffset?: number };
   readonly snapshot?: { readonly at: number; readonly state: unknown };
@@ -129,6 +139,10 @@ export interface Batch {
   readonly spool?: SpoolMark;
   /** The session's fold after this batch. It is derived from the events, and saves folding them again. */
   readonly snapshot?: unknown;
+  /** The turns that end in this batch. */
+  readonly history?: KeptHistory;
+  /** The model requests that end in this batch. */
+  readonly usage?: readonly UsageRow[];
   readonly active?: boolean;
   readonly key?: { readonly key: string } & Remembered;
 }
@@ -163,7 +177,11 @@ export interface StoredEvent {
 }
 
 /** Reads after a cursor; if those events were trimmed away, from the oldest event that is left. */
-export async function readKept(log: EventLog, session: string, range: ReadRange): Promise<StoredEvent[]> {
+export async function readKept(
+  log: Pick<EventLog, "read">,
+  session: string,
+  range: ReadRange,
+): Promise<StoredEvent[]> {
   for (let { after } = range; ;) {
     try {
       return await log.read(session, { ...range, after });

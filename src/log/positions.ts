@@ -35,13 +35,14 @@ export class Positions {
     return performance.now() - this.#seen;
   }
 
+  /** Looks for writes of other processes. */
   look(): void {
     this.#version = this.#store.version();
     this.#seen = performance.now();
   }
 
   /** The cached position; it may be old. */
-  recall(session: string): Known | undefined {
+  cached(session: string): Known | undefined {
     return this.#known.get(session);
   }
 
@@ -50,6 +51,7 @@ export class Positions {
     return this.#known.get(session)?.version === this.#version;
   }
 
+  /** The position, as of the last look: from the cache if no other process has moved the session, else from the store. */
   of(session: string): Known | undefined {
     const known = this.#known.get(session);
     if (known?.version === this.#version) return known;

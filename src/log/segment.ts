@@ -51,6 +51,7 @@ export function toSegments(
   return segments;
 }
 
+/** One segment of the events from index `from` on: as many as fit. */
 function packOne(
   drafts: readonly EventDraft[],
   texts: readonly string[],

@@ -20,6 +20,7 @@ import { ReaderHolds, isRetired, toRetiredName } from "./removed-sessions.ts";
 import { serialise, type Serialised } from "./segment.ts";
 import type { ForeignWatch, SegmentStore } from "./store.ts";
 import { Tail } from "./tail.ts";
+import { createKept } from "./kept/kept.ts";
 import { Wakes } from "./wakes.ts";
 
 /** How long the tail is read without a look for writes of other processes. */
@@ -33,6 +34,8 @@ interface Creating {
 
 /** The event log on any store. Adds sequences, serialising, the tail and wakes. */
 export class StoredLog implements EventLog {
+  readonly turns: EventLog["turns"];
+  readonly usage: EventLog["usage"];
   readonly #store: SegmentStore;
   readonly #watch: ForeignWatch;
   readonly #tail = new Tail();
@@ -53,6 +56,7 @@ export class StoredLog implements EventLog {
     this.#watch = store.watch();
     this.#positions = new Positions(store, (session) => this.#tail.forget(session));
     this.#wokenVersion = this.#positions.version;
+    ({ turns: this.turns, usage: this.usage } = createKept(store, (work) => this.#calmly(work)));
   }
 
   /** Creates a session; those of the same moment share one transaction. */
@@ -69,8 +73,9 @@ export class StoredLog implements EventLog {
       for (const [index, { session, resolve, reject }] of asked.entries()) {
         this.#positions.forget(session.id);
         const row = rows[index];
-        if (row) resolve(row);
-        else reject(sessionExists(session.id));
+        if (!row) reject(sessionExists(session.id));
+        else resolve(row);
+        this.#wakes.tell(session.id);
       }
     } catch (error) {
       const [only] = asked;
@@ -106,7 +111,7 @@ export class StoredLog implements EventLog {
 
   async append(session: string, batch: Batch): Promise<Appended> {
     // If the head is known, the batch is serialised while another commit is still under way.
-    const serialiser = this.#positions.recall(session)?.serialiser;
+    const serialiser = this.#positions.cached(session)?.serialiser;
     const ahead =
       serialiser && batch.after !== undefined ? serialise(batch, serialiser, batch.after + 1) : undefined;
     for (;;) {
@@ -151,6 +156,8 @@ export class StoredLog implements EventLog {
     });
   }
 
+  observe: EventLog["observe"] = (observer) => this.#wakes.observe(observer);
+
   trim(session: string, through: number): Promise<void> {
     return this.#calmly(() => {
       this.#store.trim(session, through);
@@ -191,7 +198,7 @@ export class StoredLog implements EventLog {
   }
 
   #newest(session: string, range: ReadRange): StoredEvent[] | undefined {
-    if (!isOf(this.#positions.recall(session), range.ordinal)) return undefined;
+    if (!isOf(this.#positions.cached(session), range.ordinal)) return undefined;
     return this.#positions.holds(session) ? this.#tail.read(session, range) : undefined;
   }
 
@@ -205,7 +212,7 @@ export class StoredLog implements EventLog {
     const events = range.after === position.head ? [] : this.#newest(session, range);
     if (events) return { events, isWhole: true, readOn: () => {} };
     const page = new Page(this.#store, { id: session, position, checked: this.#checked }, range);
-    // The first part is read now: after the next commit events may be trimmed, and would be missing silently.
+    // The first part is read now: the next commit may trim events, and they would be missing without an error.
     page.readOn();
     return page;
   }
@@ -273,6 +280,7 @@ export class StoredLog implements EventLog {
     this.#positions.look();
     if (this.#positions.version === this.#wokenVersion) return;
     this.#wokenVersion = this.#positions.version;
+    this.#wakes.tell(undefined);
     const waited = this.#wakes.sessions();
     this.#positions.confirm(waited);
     for (const session of waited) {

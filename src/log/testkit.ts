@@ -1,4 +1,6 @@
 import { appending, ownership } from "./testkit/appending.ts";
+import { history } from "./testkit/history.ts";
+import { usage } from "./testkit/usage.ts";
 import { reading } from "./testkit/reading.ts";
 import { keeping, sessions } from "./testkit/sessions.ts";
 import type { LogUnderTest, Suite } from "./testkit/suite.ts";
@@ -33,6 +35,7 @@ export function eventLogTestkit(kit: EventLogTestkit): void {
           }
         }),
     };
-    for (const part of [sessions, appending, ownership, reading, waking, keeping]) part(suite);
+    for (const part of [sessions, appending, ownership, reading, waking, keeping, history, usage])
+      part(suite);
   });
 }

@@ -2,9 +2,10 @@
 export class Wakes {
   readonly #waiting = new Map<string, Set<Waiter>>();
   readonly #signals = new Map<AbortSignal, SharedListener>();
+  readonly #observers = new Set<SessionObserver>();
   readonly #onIdle: (idle: boolean) => void;
 
-  /** `onIdle` is called when the first waiter comes and when the last one goes. */
+  /** `onIdle` gets false when the first waiter or observer comes, and true when the last one goes. */
   constructor(onIdle: (idle: boolean) => void = () => {}) {
     this.#onIdle = onIdle;
   }
@@ -15,8 +16,24 @@ export class Wakes {
     });
   }
 
+  /** Calls the observer for every session that changes. The returned function ends that. */
+  observe(observer: SessionObserver): () => void {
+    const wasIdle = this.#isIdle;
+    this.#observers.add(observer);
+    if (wasIdle) this.#onIdle(false);
+    return () => {
+      if (this.#observers.delete(observer) && this.#isIdle) this.#onIdle(true);
+    };
+  }
+
+  /** Tells the observers that a session has changed; undefined means that another process has written. */
+  tell(session: string | undefined): void {
+    for (const observer of this.#observers) observer(session);
+  }
+
   /** Wakes the readers of a session. Call it strictly after the commit. */
   moved(session: string, head: number): void {
+    if (this.#observers.size > 0) this.tell(session);
     for (const waiter of this.#waiting.get(session) ?? []) {
       if (waiter.after >= head) continue;
       this.#remove(waiter);
@@ -50,8 +67,9 @@ export class Wakes {
       waiters.add(waiter);
       return;
     }
+    const wasIdle = this.#isIdle;
     this.#waiting.set(waiter.session, new Set([waiter]));
-    if (this.#waiting.size === 1) this.#onIdle(false);
+    if (wasIdle) this.#onIdle(false);
   }
 
   #remove(waiter: Waiter): void {
@@ -59,7 +77,11 @@ export class Wakes {
     const waiters = this.#waiting.get(waiter.session);
     if (!waiters?.delete(waiter) || waiters.size > 0) return;
     this.#waiting.delete(waiter.session);
-    if (this.#waiting.size === 0) this.#onIdle(true);
+    if (this.#isIdle) this.#onIdle(true);
+  }
+
+  get #isIdle(): boolean {
+    return this.#waiting.size === 0 && this.#observers.size === 0;
   }
 
   /** Adds one listener per signal: a thousand readers may share the signal that ends the server. */
@@ -83,6 +105,9 @@ export class Wakes {
     this.#signals.delete(waiter.signal);
   }
 }
+
+/** Gets the id of a session that was created, appended to or removed; undefined after writes of another process. */
+export type SessionObserver = (session: string | undefined) => void;
 
 interface Waiter {
   readonly session: string;

@@ -108,8 +108,8 @@ export function toPieces(text: string, size = 24): string[] {
 }
 
 /**
- * The id of a call contains the id of its answer. Clients send it back, so that the rounds of a history can be counted.
- * `aside`: a call outside of the script, such as a search for a tool.
+ * The id of a call, which contains the id of its answer. Clients send call ids back, so the rounds of a history can be
+ * counted by them. `aside`: a call outside of the script, such as a search for a tool.
  */
 export function toCallId(answer: string, ordinal: number, options: { aside?: boolean } = {}): string {
   return `${answer}_${options.aside === true ? "x" : "n"}${ordinal}`;

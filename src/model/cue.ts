@@ -14,7 +14,9 @@ export interface ScriptCue {
   readonly rounds: readonly Round[];
   /** The count of answered rounds. */
   readonly done: number;
-  /** Names of the tools that were called outside of the script since its newest round. None is called twice. */
+  /**
+   * Names of the tools that were called outside of the script since its newest round. No tool is called twice this way.
+   */
   readonly asides: readonly string[];
   /** The index of the script in the history. */
   readonly at: number;
@@ -32,7 +34,7 @@ export function findCue(history: readonly Entry[]): Cue {
   return reader.cue;
 }
 
-/** `from`: the count of rounds that were answered before the history was compacted. */
+/** The script that is being performed. `from`: the count of rounds that were answered before a compaction. */
 interface Playing extends Pick<ScriptCue, "script" | "steps" | "rounds" | "earlier"> {
   readonly from: number;
 }
@@ -53,6 +55,7 @@ class CueReader {
 
   readUser(parts: readonly string[], index: number): void {
     const before = this.#playing;
+    // The script's message got no answer before this message.
     const isUnanswered = before !== undefined && this.#at < index && this.#done === before.from;
     for (const part of parts) {
       if (saysInterrupted(part)) this.#interrupted = true;
@@ -61,10 +64,10 @@ class CueReader {
       const text = toUserText(part);
       if (text === "" || saysInterrupted(text)) continue;
       const script = findScript(text);
-      if (script !== undefined) this.#play(script, { index, from: 0 });
       // A text during a script is ignored. After the script's end or an interruption it is a prompt.
-      else if (this.#playing === before && (this.#isOver || this.#interrupted || isUnanswered))
-        this.#playing = undefined;
+      const isPrompt = this.#isOver || this.#interrupted || isUnanswered;
+      if (script !== undefined) this.#play(script, { index, from: 0 });
+      else if (this.#playing === before && isPrompt) this.#playing = undefined;
       this.#texts.push(text);
     }
   }
@@ -84,7 +87,7 @@ class CueReader {
     this.#done += 1;
   }
 
-  /** Takes up the script's progress from a summary of ours; false if the text is none. */
+  /** Continues a script from one of our own summaries. Returns false for any other text. */
   #resume(part: string, index: number): boolean {
     const progress = readProgress(part);
     if (progress === undefined) return false;
@@ -134,7 +137,7 @@ function toUserText(part: string): string {
   return isClients && !SCRIPT.test(text) ? "" : text;
 }
 
-/** The `#script` of a text; undefined without one. */
+/** The part of a text from its `#script` on; undefined for a text without a script. */
 export function findScript(text: string): string | undefined {
   const mark = SCRIPT.exec(text);
   return mark === null ? undefined : text.slice(mark.index).replace(/<\/user_query>\s*$/, "");
@@ -145,7 +148,7 @@ function saysInterrupted(part: string): boolean {
   return /^\s*(?:\[Request interrupted by user|<turn_aborted>)/.test(part);
 }
 
-/** Whether a client reports that the answer was cut off. It keeps the beginning as an answer of its own. */
+/** Whether a client reports that the answer was cut off. The client keeps the beginning as a separate answer. */
 function saysCutOff(part: string): boolean {
   return /^\s*Your response above was cut off/.test(part);
 }
@@ -155,7 +158,7 @@ const NUDGE =
   /^(?:Tool loaded\.|Your response above was |\[Your previous response had no |System: Please continue|Continue if you have next steps|The previous request exceeded )/;
 const SCRIPT = /^[ \t]*#script(?![\w-])/m;
 const REMINDER = /<system-reminder>[\s\S]*?<\/system-reminder>/g;
-/** A part that is one element of tags as a whole. */
+/** Matches a part that is a single tagged element and nothing else. */
 const CONTEXT = /^<[a-z][\w-]*[\s>][\s\S]*<\/[\w-]+>$/i;
 
 function unwrap(text: string): string {

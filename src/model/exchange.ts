@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Answer, toAnswer, toTokens } from "./answer.ts";
+import { type Answer, type Break, type Part, toAnswer, toTokens } from "./answer.ts";
 import type { Ask } from "./ask.ts";
 import { asObject, parseJson } from "./json.ts";
 import { type FailCounts, respond } from "./respond.ts";
@@ -78,9 +78,7 @@ export class Exchange {
   async #whole(wire: Wire, ask: Ask, answer: Answer): Promise<void> {
     for (const part of answer.parts) {
       if (part.do === "pause") await pause(part.ms, this.#gone.signal);
-      const deltas = part.do === "break" ? [part.how] : part.do === "say" ? part.deltas : [];
-      for (const how of deltas) {
-        if (typeof how === "string") continue;
+      for (const how of faultsOf(part)) {
         if (how.fault === "failed") return this.#fail(wire.failure(how.failure));
         this.#outgoing.writeHead(200, { "content-type": "application/json" });
         if (how.fault === "garbage") return void this.#outgoing.end("{this is not JSON");
@@ -105,6 +103,11 @@ export class Exchange {
     this.#outgoing.writeHead(status, { "content-type": "application/json", ...headers });
     this.#outgoing.end(JSON.stringify(body));
   }
+}
+
+function faultsOf(part: Part): readonly Break[] {
+  if (part.do === "break") return [part.how];
+  return part.do === "say" ? part.deltas.filter((delta) => typeof delta !== "string") : [];
 }
 
 const LONGEST_TIMER = 2 ** 31 - 1;

@@ -78,7 +78,7 @@ function answerScript(
   });
 }
 
-/** The round of a refusal: a client that asks again after it is refused again. */
+/** The round that refuses, if the script has one. A repeated request gets the same refusal. */
 function findRefusal({ rounds }: ScriptCue): Round | undefined {
   const last = rounds.at(-1);
   return last?.steps.at(-1)?.do === "refuse" ? last : undefined;
@@ -103,7 +103,10 @@ function toCallParts(calls: readonly Calling[], id: string, options: { aside?: b
   return calls.map((call, index) => ({ do: "call", call: { ...call, id: toCallId(id, index, options) } }));
 }
 
-/** The last parts of a turn. Clients take an answer without text for a failure; Gemini's sub-agents end by a call. */
+/**
+ * The last parts of a turn. They have a text, because clients take an answer without text for a failure. A sub-agent of
+ * Gemini ends with a call of its tool `complete_task` instead.
+ */
 function toLastParts(parts: readonly Part[], ask: Ask, id: string): readonly Part[] {
   const text = parts.map((part) => (part.do === "say" ? textOf(part.deltas) : "")).join("");
   const closing = text === "" ? [{ do: "say" as const, deltas: toDeltas("Done.") }] : [];

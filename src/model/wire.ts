@@ -32,7 +32,7 @@ function toGarbage(event?: string): Frame {
   return { text: `${event === undefined ? "" : `event: ${event}\n`}data: {this is not JSON\n\n` };
 }
 
-/** The frames of a fault. True when it ends the stream. `garbage` is the name of the event that is no JSON. */
+/** Yields the frames of a fault. Returns true if the fault ends the stream. `garbage` names the event without JSON. */
 export function* breakOff(
   how: Break,
   { garbage, failed }: { garbage?: string; failed: (failure: ModelFailure) => Frame },

@@ -1,11 +1,19 @@
 import { SluiceError } from "../contract/index.ts";
 import { createBwrapProvider, type BwrapProviderOptions } from "./bwrap/provider.ts";
 import { createDockerProvider } from "./docker/provider.ts";
+import { createKubernetesProvider } from "./kubernetes/provider.ts";
 import { createLocalProvider } from "./local/provider.ts";
-import type { SandboxProvider } from "./port.ts";
+import type { HostProvider, SandboxProvider } from "./port.ts";
+import { createSshProvider } from "./ssh/provider.ts";
 
 /** Every provider, in the order of choice: bwrap, which needs no set-up, comes first. */
 export function defaultProviders(options: BwrapProviderOptions): SandboxProvider[] {
+  const records = `${options.root}-elsewhere`;
+  return [...hostProviders(options), createSshProvider({ records }), createKubernetesProvider({ records })];
+}
+
+/** The providers whose sandboxes are on this machine. */
+export function hostProviders(options: BwrapProviderOptions): HostProvider[] {
   const { root, hide = [] } = options;
   return [createBwrapProvider(options), createDockerProvider({ root, hide }), createLocalProvider({ root })];
 }
@@ -27,7 +35,8 @@ export interface ChosenProvider {
 export async function chooseProvider(providers: readonly SandboxProvider[]): Promise<ChosenProvider> {
   const missed: MissedProvider[] = [];
   for (const provider of providers) {
-    if (provider.isolated === false) continue;
+    // Another machine has to be named, too.
+    if (provider.isolated === false || provider.hasPrograms) continue;
     const { available, reason = "it does not say why", remedy } = await provider.detect();
     if (available) return { provider, missed };
     missed.push({ id: provider.id, reason, remedy });

@@ -19,30 +19,39 @@ export { createS3Storage, type S3StorageOptions } from "./checkpoint/storage/s3.
 export { filesDiff } from "./diff/files-diff.ts";
 export { workspaceDiff, type WorkspaceDiff, type WorkspaceDiffOptions } from "./diff/workspace-diff.ts";
 export { permits } from "./egress/allow-list.ts";
-export { chooseProvider, defaultProviders, type ChosenProvider } from "./choose.ts";
+export { chooseProvider, defaultProviders, hostProviders, type ChosenProvider } from "./choose.ts";
 export { createLocalProvider, type LocalProviderOptions } from "./local/provider.ts";
 export type {
   Detected,
   ExecOptions,
   ExecResult,
   FileEntry,
+  HostProvider,
+  HostSandbox,
+  NamedProcess,
   NetworkPolicy,
   Sandbox,
+  SandboxClaim,
   SandboxFiles,
   SandboxLimits,
   SandboxPaths,
+  SandboxProcesses,
   SandboxProvider,
   SandboxSpec,
+  SandboxState,
+  SandboxTree,
   SpawnedProcess,
+  TreeWatch,
+  TreeWatchOptions,
 } from "./port.ts";
-export type { FileChange, WatchWarning } from "./watch/changes.ts";
-export type { FileHookEvent } from "./watch/hooks.ts";
-export {
-  createFileHookRunner,
-  type FileHook,
-  type FileHookRunner,
-  type FileHookRunnerOptions,
-  type FileHooks,
-} from "./watch/hooks.ts";
+export type {
+  FileChange,
+  FileHook,
+  FileHookEvent,
+  FileHookRunner,
+  FileHooks,
+  WatchWarning,
+} from "./watch/changes.ts";
+export { createFileHookRunner, type FileHookRunnerOptions } from "./watch/hooks.ts";
 export type { TreeSnapshot } from "./watch/tree.ts";
 export { createWatcher, type Watcher, type WatcherOptions } from "./watch/watcher.ts";

@@ -21,7 +21,7 @@ export interface SandboxTestkit {
   };
 }
 
-/** The conformance suite of the port `SandboxProvider`: a provider that passes it can run agents. */
+/** The conformance suite of the port `HostProvider`: a provider that passes it can run agents. */
 export function sandboxTestkit(kit: SandboxTestkit): void {
   kit.describe(`the sandbox: ${kit.name}`, () => {
     const suite: Suite = {

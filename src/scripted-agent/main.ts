@@ -91,7 +91,7 @@ function serve(memory: Memory): void {
   /** Exits at the end of stdin. Running steps finish; steps that wait for a command end, because none can come. */
   async function leave(): Promise<void> {
     lines.end();
-    // Repeatedly, because a step that runs now may wait for a command later.
+    // Repeated, because a step that runs now may wait for a command later.
     const interval = setInterval(() => turns.giveUpWaiting(), 20);
     await turns.idle();
     clearInterval(interval);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 /** The agent's memory of a session, in one file: the first line is a state, each later line a change of it. */
 export class Memory {
   readonly id: string;
-  /** How many processes have continued this session, this one included. */
+  /** The number of this process in the session, from 1. */
   readonly process: number;
   readonly #file: string;
   readonly #texts: string[];
@@ -138,7 +138,7 @@ function readMemory(file: string): StoredMemory | undefined {
   }
 }
 
-/** A UUID of the kernel where it offers one: to load `node:crypto` takes a twentieth of the agent's start. */
+/** A UUID, from the kernel if it offers one: loading `node:crypto` takes a twentieth of the agent's start. */
 function newId(): string {
   try {
     return readFileSync("/proc/sys/kernel/random/uuid", "utf8").trim();

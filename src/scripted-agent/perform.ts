@@ -5,7 +5,7 @@ import { isModelFailure, type BranchStep, type QuestionStep, type Step, type Too
 import type { Scope } from "./agent.ts";
 import { flood, speak } from "./speech.ts";
 import { callTool, executeTool } from "./tools/calls.ts";
-import { governed, toTool } from "./tools/toolbox.ts";
+import { applySettings, toTool } from "./tools/toolbox.ts";
 
 /** Performs steps in order. If the turn is halted, it closes all open items and throws `Halted`. */
 export async function performSteps(scope: Scope, steps: readonly Step[]): Promise<void> {
@@ -94,7 +94,7 @@ type Branch = () => Promise<string | undefined>;
 function startBranch(scope: Scope, step: BranchStep): Branch {
   if (step.do === "sleep") return () => sleep(scope, step.ms);
   if (step.do === "question") return startQuestion(scope, step);
-  const tool = governed(scope.agent.toolSettings, toTool(step satisfies ToolStep, performSteps));
+  const tool = applySettings(scope.agent.toolSettings, toTool(step satisfies ToolStep, performSteps));
   const called = callTool(scope, tool);
   return () => executeTool(scope, called);
 }
@@ -105,8 +105,8 @@ function startQuestion(scope: Scope, { prompt, options }: QuestionStep): Branch 
     const id = scope.agent.ids.next("ques");
     const answer = scope.agent.answers.wait("answer", id, scope.signal);
     scope.emit({ type: "question.asked", id, prompt, options, ...scope.parent });
-    const { answers, rejected } = await answer;
-    if (rejected === true || answers === undefined) return "The question was rejected.";
+    const { answers, rejected, message } = await answer;
+    if (rejected === true || answers === undefined) return message ?? "The question was rejected.";
     return answers.flat().join(", ");
   };
 }
@@ -138,6 +138,6 @@ async function performSignal(scope: Scope, signal: NodeJS.Signals): Promise<void
   await scope.agent.output.flush();
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
-  // Time for the signal to arrive; the script goes on if it does not kill.
+  // Gives the signal time to arrive. The script goes on if the signal does not kill the process.
   await sleep(scope, 500);
 }

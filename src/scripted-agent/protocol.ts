@@ -39,7 +39,7 @@ export type AgentLine =
   | { type: "compacted"; id: string; trigger: string; summary: string; parent?: string }
   | { type: "model.started"; id: string; model?: string; parent?: string }
   | { type: "model.ended"; id: string; usage: AgentUsage; estimated: boolean }
-  /** The model request has ended with it. The agent waits for `retry`, `interrupt` or another `prompt`. */
+  /** The failure ends the model request. The agent then waits for `retry`, `interrupt` or another `prompt`. */
   | { type: "model.failed"; id: string; kind: FailureKind; message: string; retryable: boolean }
   | { type: "error"; code: string; message: string; details?: unknown; parent?: string }
   | { type: "turn.ended"; turn: number; stop_reason: AgentStopReason; reason?: string; error?: AgentError };
@@ -49,7 +49,7 @@ export type AgentCommand =
   /** `replay` is an earlier conversation that replaces the agent's memory. */
   | { type: "prompt"; id: string; text: string; attachments?: string[]; replay?: AgentReplay }
   | { type: "permission"; id: string; reply: "once" | "always" | "reject"; message?: string }
-  | { type: "answer"; id: string; answers?: string[][]; rejected?: boolean }
+  | { type: "answer"; id: string; answers?: string[][]; rejected?: boolean; message?: string }
   | { type: "tool_result"; id: string; output: string; failed?: boolean }
   | { type: "interrupt" }
   | { type: "retry" };
@@ -87,7 +87,7 @@ export interface AgentReplay {
   earlier_conversation: { user?: string; assistant?: string }[];
 }
 
-/** The command of a line on stdin, or the reason why the line is none. */
+/** The command of a line on stdin; for any other line, the reason why it is no command. */
 export function parseCommand(line: string): AgentCommand | string {
   let value: unknown;
   try {

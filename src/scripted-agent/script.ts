@@ -100,8 +100,9 @@ class Scanner {
     for (let at = from + 1; ; at++) {
       const code = this.#text.charCodeAt(at);
       if (code === 0x22) return at + 1;
-      if (!(code >= 0x20))
-        throw new Fault(at, Number.isNaN(code) ? "the closing quote" : "no raw control character");
+      // At the end of the text there is no character code.
+      if (Number.isNaN(code)) throw new Fault(at, "the closing quote");
+      if (code < 0x20) throw new Fault(at, "no raw control character");
       if (code !== 0x5c) continue;
       ESCAPE.lastIndex = at;
       const escape = ESCAPE.exec(this.#text);

@@ -111,7 +111,7 @@ async function performPrompt(scope: Scope, script: string, text: string): Promis
 const LONGEST_QUOTE = 10_000;
 const FILE = "hello-from-sluice.md";
 
-/** The steps for a prompt without a script: one of each usual action of an agent. */
+/** The steps for a prompt without a script. They show each usual action of an agent once. */
 function toPerformance(prompt: string): Step[] {
   const quote = prompt.length > LONGEST_QUOTE ? `${prompt.slice(0, LONGEST_QUOTE)}…` : prompt;
   const quoted = quote

@@ -3,6 +3,8 @@ import type { LifecycleEvent, OutputEvent } from "../dialects/sdk/events.ts";
 import type { Emitted } from "../dialects/sdk/index.ts";
 import type { SandboxProvider } from "../sandbox/index.ts";
 import { type FileMap, toInnerPath } from "./files/workspace.ts";
+import { Budget } from "../contract/index.ts";
+import { refuse } from "./agent-response.ts";
 import { type AgentConfig, initialSettings, type McpServerConfig, type Settings } from "./settings.ts";
 import { type StorageConfig, toCheckpointStore } from "./storage.ts";
 
@@ -135,6 +137,20 @@ export abstract class Builder extends SafeEmitter {
   withFiles(files: FileMap): this {
     for (const path of Object.keys(files)) toInnerPath(path);
     this.settings.files = { ...this.settings.files, ...files };
+    return this;
+  }
+
+  /**
+   * Limits of dollars, tokens, model requests and minutes of work, for all runs of the session together. When one is
+   * reached, `on` says what happens: `ask` (a request that you answer like a permission), `pause`, or `stop`.
+   *
+   * @example
+   * new Sluice().withBudget({ usd: 2, minutes: 30 });
+   */
+  withBudget(budget: Budget): this {
+    const parsed = Budget.safeParse(budget);
+    if (!parsed.success) throw refuse(`withBudget: ${parsed.error.issues[0]?.message ?? "not a budget"}`);
+    this.settings.budget = parsed.data;
     return this;
   }
 

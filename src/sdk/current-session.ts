@@ -168,13 +168,14 @@ export class CurrentSession {
   /** Follows the session; earlier events only update the state. */
   async #join(link: Link, id: string): Promise<void> {
     if (this.#follower) return this.#follower.start(link);
-    this.#joining ??= this.#learn(link, id).finally(() => {
+    this.#joining ??= this.#joinNow(link, id).finally(() => {
       this.#joining = undefined;
     });
     await this.#joining;
   }
 
-  async #learn(link: Link, id: string): Promise<void> {
+  /** Reads the session's state from its log, and follows the log from there. */
+  async #joinNow(link: Link, id: string): Promise<void> {
     const info = await link.find(id);
     if (!info) throw new SluiceError("session_not_found", `There is no sandbox ${id} to connect to.`);
     if (info.ended)
@@ -187,9 +188,12 @@ export class CurrentSession {
     if (this.#id !== id) return follower.stop();
     this.#follower = follower;
     const { turn, command, sandbox, runtime } = follower.state;
+    const isWorking = Boolean(turn ?? command);
+    const idleSandbox = sandbox === "paused" ? "paused" : "ready";
+    const idleAgent = runtime === "running" ? "idle" : runtime;
     this.#hasRun = info.nativeSessionId !== null || turn !== null;
-    this.#sandbox = (turn ?? command) ? "running" : sandbox === "paused" ? sandbox : "ready";
-    this.#agent = (turn ?? command) ? "running" : runtime === "running" ? "idle" : runtime;
+    this.#sandbox = isWorking ? "running" : idleSandbox;
+    this.#agent = isWorking ? "running" : idleAgent;
   }
 
   #reportActivity(): void {

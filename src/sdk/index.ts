@@ -15,4 +15,3 @@ export type { EventsOptions, StreamedEvent } from "./events.ts";
 export { Sluice } from "./sluice.ts";
 export type { S3Config, StorageConfig } from "./storage.ts";
 export type * from "../dialects/sdk/events.ts";
-export type * from "../dialects/sdk/events.ts";

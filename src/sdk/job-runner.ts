@@ -22,6 +22,8 @@ export interface JobContext {
 export class JobRunner {
   readonly #context: JobContext;
   #active: Job | undefined;
+  /** The activity of a session that the active job joined. It becomes the active one where that job is refused. */
+  #joined: Job | undefined;
   /** Jobs that still need events: a process exits after its run has ended. */
   readonly #listening = new Set<Job>();
 
@@ -70,10 +72,12 @@ export class JobRunner {
 
   /** Adopts the active run or command of a joined session until its end. */
   adopt({ kind, id, background }: Activity): void {
-    if (this.#active) return;
+    // A job with an id may be this activity. One without an id joins the session just now, and may be refused.
+    if (this.#active && this.#active.id !== undefined) return;
     const job = new Job(kind, { background });
     job.join(id);
-    this.#active = job;
+    if (this.#active) this.#joined = job;
+    else this.#active = job;
     this.#listening.add(job);
     const connection = this.#context.connect();
     const entered = connection.enter();
@@ -115,9 +119,10 @@ export class JobRunner {
 
   /** Abandons the active job, which continues in its session. */
   letGo(reason: unknown): void {
-    const job = this.#active;
+    const jobs = [this.#active, this.#joined];
     this.#active = undefined;
-    job?.abandon(reason);
+    this.#joined = undefined;
+    for (const job of jobs) job?.abandon(reason);
   }
 
   async #perform(
@@ -135,6 +140,8 @@ export class JobRunner {
   }
 
   #release(job: Job): void {
-    if (job.isOver && this.#active === job) this.#active = undefined;
+    if (!job.isOver || this.#active !== job) return;
+    this.#active = this.#joined?.isOver === false ? this.#joined : undefined;
+    this.#joined = undefined;
   }
 }

@@ -104,6 +104,9 @@ export class Job {
       case "input.accepted":
         if (event.data.turn_id === this.#id) this.#outputAfter = event.sequence;
         return;
+      case "input.withdrawn":
+        if (event.data.turn_id === this.#id) this.#conclude(INTERRUPTED);
+        return;
       case "turn.started":
         if (event.data.turn_id === this.#id) this.#enter("started");
         return;
@@ -116,7 +119,7 @@ export class Job {
         else this.#conclude(toExitCode(event));
         return;
       case "process.ended":
-        // The engine writes the end of the process directly after the end of the turn that it broke off.
+        // The engine writes the end of a broken-off turn and then, directly after it, the end of the process.
         if (this.#phase === "exiting") this.#conclude(event.data.exit_code || 1);
         return;
       case "command.started":

@@ -75,7 +75,7 @@ export abstract class SessionControls extends Builder {
   }
 
   /**
-   * The address of a port of the sandbox.
+   * The address of a port of the sandbox, on loopback. It asks for no token: every user of the machine can reach it.
    *
    * @example
    * await sluice.executeCommand("npm run dev -- --port 8000", { background: true });
@@ -176,14 +176,20 @@ export abstract class SessionControls extends Builder {
     if (this.session.cursor === 0) return attach(type, listener);
     const done = new AbortController();
     const past = { after: options.after, signal: done.signal };
+    let isAttached = false;
     for await (const { sequence, emitted } of streamEvents(link, session, past)) {
-      for (const part of emitted)
+      const { cursor } = this.session;
+      // An event after the cursor comes to all listeners, so to this one, too.
+      for (const part of sequence > cursor ? [] : emitted)
         if (part.type === type)
           (listener as (value: unknown) => void)("event" in part ? part.event : part.chunk);
-      // No event is lost: between this check and `attach` there is no await.
-      if (sequence >= this.session.cursor) break;
+      if (sequence < cursor) continue;
+      // Attached before the `break`, which waits until the stream is closed: an event may come meanwhile.
+      attach(type, listener);
+      isAttached = true;
+      break;
     }
-    attach(type, listener);
+    if (!isAttached) attach(type, listener);
     done.abort();
     return this;
   }

@@ -1,4 +1,4 @@
-import { McpServer, type PermissionMode, type SessionSpec } from "../contract/index.ts";
+import { Budget, McpServer, type PermissionMode, type SessionSpec } from "../contract/index.ts";
 import { own } from "../contract/own-keys.ts";
 import type { SandboxProvider } from "../sandbox/index.ts";
 import { refuse } from "./agent-response.ts";
@@ -34,6 +34,7 @@ export interface Settings {
   files: FileMap;
   mcp: Record<string, McpServerConfig>;
   schema?: ResultSchema;
+  budget?: Budget;
   checkpointStore?: CheckpointStore;
   server?: { url: string; token?: string | undefined };
   data?: string;
@@ -48,7 +49,7 @@ export async function toSessionSpec(
   settings: Settings,
   { sandbox, isolated }: { sandbox: string | undefined; isolated: boolean },
 ): Promise<SessionSpec> {
-  const { systemPrompt, schema, checkpointStore } = settings;
+  const { systemPrompt, schema, checkpointStore, budget } = settings;
   const instructions = [
     systemPrompt,
     innerFolder(settings.directory) && `Work in the folder ${innerFolder(settings.directory)}.`,
@@ -66,6 +67,7 @@ export async function toSessionSpec(
     ...(directory === undefined ? {} : { directory }),
     ...(checkpointStore === undefined ? {} : { autoCheckpoint: true }),
     ...(checkpointStore?.name === undefined ? {} : { shelf: checkpointStore.name }),
+    ...(budget === undefined ? {} : { budget }),
     echo: true,
     lasting: true,
     metadata: { via: "sdk" },
@@ -116,8 +118,8 @@ export interface AgentConfig {
   /** The program of an `acp` agent. */
   command?: string[];
   /**
-   * Who decides on the agent's actions. `bypass`, the default in an isolated sandbox, allows all of them. Any other
-   * mode needs a client that answers. In a `local` sandbox without a mode, every request of the agent is refused.
+   * The mode of permission for the agent's actions. `bypass`, the default in an isolated sandbox, allows all of them.
+   * Any other mode needs a client that answers. In a `local` sandbox without a mode, every request is refused.
    */
   permissionMode?: PermissionMode;
 }

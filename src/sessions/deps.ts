@@ -1,4 +1,4 @@
-import type { SessionSpec } from "../contract/index.ts";
+import type { Budget, CassetteSpec, PerMinute, SessionSpec } from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
 import type { EventLog } from "../log/port.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/port.ts";
@@ -9,17 +9,19 @@ import type { Drafts } from "./fold/drafts.ts";
 import type { StartQueue } from "./process/admission.ts";
 import type { RestingAgents } from "./process/idle.ts";
 import type { Loan } from "./secrets/lending.ts";
+import type { ModelDesk } from "./secrets/model-desk.ts";
 import type { Recorder } from "./secrets/recorder.ts";
-import type { Lease } from "./upkeep/lease.ts";
+import type { WorkspaceRates } from "./turn/workspace-rate.ts";
+import type { Ownership } from "./upkeep/lease.ts";
 
 export interface Limits {
   /** A turn that works longer is interrupted. Time in which it waits for an answer does not count. */
   readonly turnTimeoutMs: number;
-  /** A turn fails when its model is silent for so long, while no tool runs and no request is open. */
+  /** A turn fails when its model is silent for this long, while no tool runs and no request is open. */
   readonly silenceMs: number;
   /** How long an interrupt may take before a signal, and the signal before a kill. */
   readonly interruptMs: number;
-  /** How long an interrupt that stops the agent too may take before a kill. */
+  /** How long an interrupt may take before a kill, where the interrupt also stops the agent. */
   readonly stopMs: number;
   /** How long a process may be without a turn before it is ended. */
   readonly idleMs: number;
@@ -66,27 +68,38 @@ export interface SessionDeps {
   readonly log: EventLog;
   readonly owner: string;
   /** The lease of this engine, and its check of other leases. */
-  readonly lease: Lease;
+  readonly lease: Ownership;
   readonly spoolRoot: string;
+  /** The folder of the named cassettes. */
+  readonly cassettes: string;
+  /** The cassette of new sessions that name none. */
+  readonly defaultCassette?: CassetteSpec | undefined;
   /** The provider of sessions that name none. Fails where no provider isolates. */
   defaultSandbox(): Promise<string>;
   readonly limits: Limits;
   readonly logger: Logger;
   /** Values that are redacted from every event, beside the session's own secrets. */
   readonly secrets: ReadonlyMap<string, string>;
-  /** The checkpoints of a shelf, or of all sessions without one. */
+  /** The checkpoints of one shelf; without a name, those of the sessions that have no shelf. */
   checkpoints(shelf?: string): Checkpoints;
   readonly fileHooks: FileHooks | undefined;
   readonly tools: ToolBridge;
+  /** The keys of led agents. */
+  readonly desk: ModelDesk;
   readonly recorder?: Recorder | undefined;
-  /** The spec for a start of the session's process. */
+  /** The spec that the session's process is started with. */
   equip(session: string, spec: SessionSpec): Promise<SessionSpec>;
-  /** Why an MCP server failed, as far as the proxy in between knows. */
+  /** The reason of an MCP server's failure, if the proxy in front of that server knows it. */
   mcpVerdict(session: string, server: string): McpVerdict | undefined;
   /** Names that may resolve into a private network, for every session. */
   readonly privateHosts: readonly string[];
   /** The secrets that are lent to the session's sandbox. */
   lend(session: string): Promise<Loan | undefined>;
+  /** The budget of a tenant, which the operator has set. */
+  workspaceBudget(tenant: string): Budget | undefined;
+  /** The limits of a tenant's model requests by the minute, which the operator has set. */
+  workspacePerMinute(tenant: string): PerMinute | undefined;
+  readonly rates: WorkspaceRates;
   harness(spec: SessionSpec): Harness;
   provider(id: string): SandboxProvider;
   draining(): boolean;

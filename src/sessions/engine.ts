@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { defined } from "../contract/own-keys.ts";
-import type { SessionInfo } from "../contract/index.ts";
+import { type SessionInfo, SluiceError } from "../contract/index.ts";
 import { coverageOf } from "../harness/coverage.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness, harnesses as builtIn } from "../harness/registry.ts";
@@ -57,7 +57,7 @@ class LocalEngine implements Engine {
   readonly #retention: Retention;
   readonly #removal: Removal;
   readonly #caretaker: Caretaker;
-  /** Settles when the sessions of an earlier server are picked up. */
+  /** Settles when this engine has taken over the sessions of an earlier server. */
   recovered: Promise<void> = Promise.resolve();
   #draining: boolean;
   readonly #counters = new EngineCounters();
@@ -137,6 +137,17 @@ class LocalEngine implements Engine {
 
   inbox: Engine["inbox"] = (id) => this.#list.inbox(id);
 
+  inputs: Engine["inputs"] = (id) => this.#list.inputs(id);
+
+  changeQueue: Engine["changeQueue"] = (id, change, options) =>
+    this.#open.with(id, (session) => session.queue.change(change, options));
+
+  outline: Engine["outline"] = (id, page) => this.#list.outline(id, page);
+
+  at: Engine["at"] = (id, sequence) => this.#list.at(id, sequence);
+
+  entry: Engine["entry"] = (id) => this.#list.entry(id);
+
   spec: Engine["spec"] = (id) => this.#list.spec(id);
 
   list: Engine["list"] = (page) => this.#list.page(page);
@@ -198,6 +209,13 @@ class LocalEngine implements Engine {
     return this.#deps.checkpoints(shelf).get(checkpoint);
   };
 
+  checkpointContents: Engine["checkpointContents"] = async (id, checkpoint) => {
+    const { shelf } = (await this.#open.row(id)).spec;
+    const found = await this.#deps.checkpoints(shelf).contents(checkpoint, { sessionId: id });
+    if (found) return found;
+    throw new SluiceError("checkpoint_not_found", `there is no checkpoint ${checkpoint}; list them first`);
+  };
+
   shelved: Engine["shelved"] = async (shelf, page = {}) => this.#deps.checkpoints(shelf).list(page);
 
   restore: Engine["restore"] = (id, checkpoint, options) =>
@@ -211,6 +229,8 @@ class LocalEngine implements Engine {
 
   files: Engine["files"] = (id, options) =>
     this.#open.with(id, (session) => session.workspace.files(options));
+
+  usage: Engine["usage"] = (filter) => this.log.usage.list(filter);
 
   stats(): EngineStats {
     return this.#counters.stats([...this.#open], this.#deps);
@@ -244,7 +264,13 @@ class LocalEngine implements Engine {
     }
     // A paused session stays paused.
     const awake = [...this.#open].filter((session) => !session.isPaused);
-    await Promise.allSettled(awake.map((session) => session.sleep()));
+    await Promise.allSettled(
+      awake.map(async (session) => {
+        // The next owner is another machine, which cannot reach the agent.
+        if (this.#deps.lease.isShared && session.hasTurn) await session.interrupt({ stop: true });
+        await session.sleep();
+      }),
+    );
     await this.close();
   }
 

@@ -4,8 +4,8 @@ import { SluiceError } from "../contract/index.ts";
 const PASSING = new Set("ENOSPC EDQUOT EMFILE ENFILE ENOMEM EAGAIN EBUSY EINTR ETIMEDOUT".split(" "));
 
 /**
- * Whether a failure may pass, so that a later try may succeed. Every other failure is damage: it would come again each
- * time, so the session reports it in its log and goes on without the damaged part.
+ * Whether a failure is temporary, so that a later try may succeed. Any other failure is damage and would repeat itself.
+ * The session then reports it in its log and continues without the damaged part.
  */
 export function mayPass(error: unknown): boolean {
   if (error instanceof SluiceError) return error.retryable;

@@ -4,7 +4,7 @@ import { parseHostPattern, parseHostPatterns, parsePrivateNames } from "../sandb
 import { isLoopbackHost, parseHostPort } from "../sandbox/egress/connection.ts";
 import { createResolve, dial, toAddressKind } from "../sandbox/egress/host/dial.ts";
 
-/** Refuses hosts that no sandbox can reach, at the creation of a session. */
+/** Refuses hosts that no sandbox can reach. */
 export function refuseUnknownHosts({ network }: Pick<SessionSpec, "network">): void {
   if (typeof network !== "object") return;
   parseHostPatterns(network.allow);
@@ -50,20 +50,20 @@ export function dialPublic(host: string, port: number, resolve = createResolve()
   return dial(host, port, { patterns: EVERY_PUBLIC_HOST, resolve });
 }
 
-/** Whether a host is this machine or its network by its spelling. Other names are checked when they are dialled. */
+/** Whether the spelling of a host shows that it is this machine or its network. Other names are checked when they are dialled. */
 export function isPrivateHost(text: string): boolean {
   const host = parseHostPort(text)?.host;
   if (host === undefined) return false;
   return isIP(host) === 0 ? isLoopbackHost(host) : toAddressKind(host) !== "public";
 }
 
-/** The first entry of an allow list that is this machine or its network by its spelling. */
+/** The first entry of an allow list whose spelling shows that it is this machine or its network. */
 export function findPrivateHost(allow: readonly string[]): string | undefined {
   return allow.find((text) =>
-    parseHostPatterns([text]).some(({ host, wildcard }) => !wildcard && isPrivateHost(toPlain(host))),
+    parseHostPatterns([text]).some(({ host, wildcard }) => !wildcard && isPrivateHost(toUrlHost(host))),
   );
 }
 
-function toPlain(host: string): string {
+function toUrlHost(host: string): string {
   return isIP(host) === 6 ? `[${host}]` : host;
 }

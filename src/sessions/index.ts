@@ -5,5 +5,5 @@ export type { Loan, NamedSecret } from "./secrets/lending.ts";
 export { createRecorder, type Recorder, type RecorderOptions } from "./secrets/recorder.ts";
 export type { EngineOptions } from "./options.ts";
 export { createSandboxDebug } from "./sandbox-debug.ts";
-export type { Scrub } from "./secrets/scrub.ts";
+export { createScrub, readIdentity, type Scrub } from "./secrets/scrub.ts";
 export type { AcceptedInput, AgentInfo, Engine, EngineStats, SessionInput, StartedCommand } from "./port.ts";

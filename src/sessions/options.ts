@@ -1,5 +1,13 @@
+import { ModelDesk } from "./secrets/model-desk.ts";
 import { join } from "node:path";
-import { type SessionSpec, SluiceError, type EventDraft } from "../contract/index.ts";
+import {
+  type Budget,
+  type CassetteSpec,
+  type PerMinute,
+  type SessionSpec,
+  SluiceError,
+  type EventDraft,
+} from "../contract/index.ts";
 import type { Harness } from "../harness/port.ts";
 import { findHarness } from "../harness/registry.ts";
 import { type EventLog, DAMAGED_AGENT } from "../log/port.ts";
@@ -16,7 +24,8 @@ import { hostKeys } from "./secrets/credentials.ts";
 import type { Loan } from "./secrets/lending.ts";
 import type { Recorder } from "./secrets/recorder.ts";
 import { decideDefault, findProvider } from "./spec.ts";
-import { Lease } from "./upkeep/lease.ts";
+import { WorkspaceRates } from "./turn/workspace-rate.ts";
+import { Lease, type Ownership } from "./upkeep/lease.ts";
 import type { RetentionOptions } from "./upkeep/retention.ts";
 
 export interface EngineOptions {
@@ -50,6 +59,8 @@ export interface EngineOptions {
    * its own recovery.
    */
   readonly recoversBeside?: boolean;
+  /** Decides which sessions this engine may take; by default a lease on the data folder. */
+  readonly ownership?: Ownership;
   /** Whether this is a caretaker: it picks up abandoned sessions, and starts nothing. */
   readonly caretakes?: boolean;
   /** Gets every line of every process, in both directions. */
@@ -59,12 +70,18 @@ export interface EngineOptions {
    * at every start. The result is not stored, and should be the same each time.
    */
   readonly equip?: (session: string, spec: SessionSpec) => Promise<SessionSpec>;
-  /** Why an MCP server failed, for agents that cannot know. */
+  /** The reason of an MCP server's failure, which the agent itself cannot know. */
   readonly mcpVerdict?: SessionDeps["mcpVerdict"];
   /** Secrets that are lent to the session's sandbox. Called at every start; the placeholders stay the same. */
   readonly lend?: (session: string) => Promise<Loan | undefined>;
+  /** The budget of a tenant over all its sessions. The tenant's clients cannot raise it. */
+  readonly workspaceBudget?: (tenant: string) => Budget | undefined;
+  /** The limits of a tenant's model requests in any minute, over all its sessions. */
+  readonly workspacePerMinute?: (tenant: string) => PerMinute | undefined;
   /** Names that may resolve into a private network, for every session, such as a company's model gateway. */
   readonly privateHosts?: readonly string[];
+  /** The cassette of new sessions that name none. Agents without a model have none. */
+  readonly cassette?: CassetteSpec | undefined;
   /** Called after every commit, with no events for a new session. It may not throw or block. */
   readonly onCommit?: (session: string, events: readonly EventDraft[]) => void;
   /** Values that are redacted from every event, by name, such as the server's own token. */
@@ -83,13 +100,16 @@ export function createSessionDeps(options: EngineOptions, around: Surroundings):
   const { dataDir } = options;
   const { harnesses, providers, runs, ...rest } = around;
   const { logger = () => {}, defaultSandbox: named } = options;
-  const lease = new Lease(dataDir, { passing: options.caretakes ?? false });
+  const desk = new ModelDesk();
+  const lease = options.ownership ?? new Lease(dataDir, { passing: options.caretakes ?? false });
   return {
     ...rest,
     log: options.log,
     lease,
     owner: lease.name,
     spoolRoot: join(dataDir, "spools"),
+    cassettes: join(dataDir, "cassettes"),
+    defaultCassette: options.cassette,
     limits: { ...DEFAULT_LIMITS, ...options.limits },
     logger,
     defaultSandbox: decideDefault(providers, { named, logger }),
@@ -98,9 +118,17 @@ export function createSessionDeps(options: EngineOptions, around: Surroundings):
     recorder: options.recorder,
     equip: options.equip ?? (async (_session, spec) => spec),
     lend: options.lend ?? (async () => undefined),
+    workspaceBudget: options.workspaceBudget ?? (() => undefined),
+    workspacePerMinute: options.workspacePerMinute ?? (() => undefined),
+    rates: new WorkspaceRates(),
     privateHosts: toPrivateHosts(options.privateHosts),
     mcpVerdict: options.mcpVerdict ?? (() => undefined),
-    tools: createToolBridge({ folder: join(dataDir, "tools"), runs }),
+    desk,
+    tools: createToolBridge({
+      folder: join(dataDir, "tools"),
+      runs,
+      desk: (request) => desk.answer(request),
+    }),
     checkpoints: createCheckpointStores({
       dataDir,
       storage: options.checkpointStorage ?? createFolderStorage(join(dataDir, "checkpoints")),

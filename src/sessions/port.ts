@@ -1,9 +1,14 @@
+import type { ModelCounts } from "./model-counters.ts";
 import type {
   ContentPart,
   EventData,
+  InputList,
+  Outline,
   PermissionReply,
   QuestionReply,
   RunCommand,
+  SessionAt,
+  SessionEntry,
   SessionFilter,
   SessionInfo,
   SessionSpec,
@@ -11,12 +16,14 @@ import type {
   ToolReply,
   TurnOptions,
 } from "../contract/index.ts";
+import type { BookedUsage, UsageFilter } from "../log/kept/usage.ts";
 import type { EventLog, SessionRow } from "../log/port.ts";
-import type { CheckpointInfo } from "../sandbox/checkpoint/port.ts";
+import type { CheckpointContents, CheckpointInfo } from "../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../sandbox/port.ts";
 import type { SessionChange } from "./fold/change.ts";
-import type { QueuedInput } from "./fold/session-fold.ts";
+import type { QueuedInput } from "./fold/queue.ts";
 import type { KeyOptions } from "./inbox/idempotency.ts";
+import type { QueueChange, QueueChangeOptions } from "./inbox/queue-change.ts";
 import type { Submission } from "./inbox/submission.ts";
 
 export type { KeyOptions };
@@ -35,13 +42,23 @@ export interface Engine {
   info(id: string): Promise<SessionInfo>;
   /** The accepted inputs that wait for their turn, the oldest first. */
   inbox(id: string): Promise<readonly QueuedInput[]>;
+  /** The inputs that wait, and the revision of the queue. */
+  inputs(id: string): Promise<InputList>;
+  /** Fails with `input_not_waiting` for an input that has begun or is withdrawn. */
+  changeQueue(id: string, change: QueueChange, options?: QueueChangeOptions): Promise<InputList>;
+  /** The turns of a session, the newest page first. Reads the turns of the page, and the events of the running turn. */
+  outline(id: string, page: OutlinePage): Promise<Outline>;
+  /** The session after this event of its log. Reads the events of one turn at most. */
+  at(id: string, sequence: number): Promise<SessionAt>;
+  /** A session for the live list, with its row; undefined where it is gone. */
+  entry(id: string): Promise<{ readonly row: SessionRow; readonly entry: SessionEntry } | undefined>;
   /** The settings as they are now, without secrets. */
   spec(id: string): Promise<ShownSpec>;
   /** Newest first. A page under a filter may be short, or empty, and have a `next`: its cost is bounded. */
   list(page: SessionPage): Promise<{ sessions: SessionInfo[]; next?: string }>;
   /**
-   * Appends the differences only. Other settings hold from the agent's next turn on. The log keeps the key, which has to
-   * be new, with the event: `recall` finds it if there was a difference.
+   * Appends only the values that differ. New settings of the agent hold from its next turn on. The idempotency key has
+   * to be new. It is stored with the event, so `recall` finds it only if a value differed.
    */
   update(id: string, change: SessionChange, options?: { key?: string }): Promise<SessionInfo>;
   /** Appends an error from outside of the agent's work, such as a failed upload into its workspace. */
@@ -70,7 +87,7 @@ export interface Engine {
   resolveQuestion(
     id: string,
     questionId: string,
-    reply: (QuestionReply | { rejected: true }) & { by?: string },
+    reply: (QuestionReply | { rejected: true; message?: string | undefined }) & { by?: string },
     options?: KeyOptions,
   ): Promise<void>;
   resolveTool(
@@ -90,25 +107,28 @@ export interface Engine {
   checkpoint(id: string, options?: KeyOptions & { comment?: string | undefined }): Promise<CheckpointInfo>;
   /** Newest first. */
   checkpoints(id: string, options?: CheckpointPage): Promise<CheckpointInfo[]>;
-  /** A checkpoint on the shelf of the session, of any session. */
+  /** Finds a checkpoint on the session's shelf. Any session with that shelf may have made it. */
   findCheckpoint(id: string, checkpoint: string): Promise<CheckpointInfo | undefined>;
+  /** The files of a checkpoint on the shelf of the session. No sandbox is opened. Fails with `checkpoint_not_found`. */
+  checkpointContents(id: string, checkpoint: string): Promise<CheckpointContents>;
   /** The checkpoints of all sessions with this shelf, newest first. */
   shelved(shelf: string | undefined, options?: CheckpointPage): Promise<CheckpointInfo[]>;
   /** Restores the files of an idle session from a checkpoint. The next message resumes the agent from there. */
   restore(id: string, checkpoint: string, options?: KeyOptions): Promise<CheckpointInfo>;
 
-  /** The files of the session's sandbox, which is created where there is none, unless only an existing one is wanted. */
+  /** The files of the session's sandbox. A missing sandbox is created, unless `onlyExisting` is set. */
   files(id: string, options?: { onlyExisting?: boolean | undefined }): Promise<SandboxFiles>;
 
+  /** The usage of models, also of deleted sessions. */
+  usage(filter: UsageFilter): Promise<BookedUsage[]>;
   stats(): EngineStats;
   /** Refuses new work, gives running turns `graceMs` to end, then closes. The next start picks up running processes. */
   drain(options: { graceMs: number }): Promise<void>;
-  /** Closes at once, and ends nothing. */
+  /** Closes at once. Agents and commands run on. */
   close(): Promise<void>;
 }
 
 export interface CreateOptions extends KeyOptions {
-  /** Whose session it is. */
   readonly tenant?: string | undefined;
 }
 
@@ -118,6 +138,11 @@ export interface SessionPage extends SessionFilter {
   readonly tenant?: string | undefined;
   /** Leaves out the sessions that the caller must not see. */
   readonly isOwn?: ((row: SessionRow) => Promise<boolean>) | undefined;
+}
+
+export interface OutlinePage {
+  readonly cursor?: string | undefined;
+  readonly limit: number;
 }
 
 export interface CheckpointPage {
@@ -132,8 +157,8 @@ export interface SessionInput {
   readonly via: string;
   readonly payload?: unknown;
   /**
-   * While a turn runs: wait for its end (the default), join it where the agent can take it, or be refused as
-   * `session_busy`. The last also holds while a command runs.
+   * How the message is delivered while a turn runs: `queue`, the default, waits for the turn's end; `steer` joins the
+   * turn if the agent can take it; `alone` is refused as `session_busy`, also while a command runs.
    */
   readonly delivery?: "queue" | "steer" | "alone";
   readonly options?: TurnOptions;
@@ -211,16 +236,18 @@ export interface EngineStats {
   readonly turnsRunning: number;
   readonly turnsEnded: number;
   readonly processesRunning: number;
-  /** Starts of agents: in the queue, under way, all admitted ones, and all withdrawn ones. */
+  /** Starts of agents: the waiting and the running ones now, the admitted and the withdrawn ones in total. */
   readonly starts: {
     readonly waiting: number;
     readonly starting: number;
     readonly admitted: number;
     readonly withdrawn: number;
   };
-  /** Idle agents, their bound, and all that were ended for the bound. */
+  /** Idle agents now, their bound, and how many were ended because of the bound. */
   readonly resting: { readonly agents: number; readonly bound: number; readonly putToSleep: number };
   readonly eventsAppended: number;
   readonly batchesAppended: number;
   readonly appendFailures: number;
+  /** Model requests by model, since the start. */
+  readonly models: readonly ModelCounts[];
 }

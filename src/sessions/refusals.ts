@@ -11,7 +11,7 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof SluiceError && error.code === "session_not_found";
 }
 
-/** For callers that wait when a session is given up. */
+/** The error for callers that wait in a session that has to be opened again. */
 export function reopening(): SluiceError {
   return new SluiceError("stream_error", "the session was being reopened; try again");
 }
@@ -22,15 +22,22 @@ export function refuseEnded(id: string, fold: SessionFold, runner: { readonly is
   throw new SluiceError("session_ended", detail);
 }
 
-export function refuseWork({ turn, inbox, command }: SessionFold): void {
+/** Refuses a message that must not wait while a turn, a queued message or a command is there. */
+export function refuseWork({ turn, inbox, command, paused }: SessionFold): void {
   if (!turn && inbox.length === 0 && !command) return;
-  const detail = `${command ? "a command" : "a turn"} runs already; wait for its end, or interrupt it`;
+  const work = command ? "a command" : "a turn";
+  const detail = paused
+    ? `the session is paused, and ${turn || command ? work : "a message"} waits in it; resume it first`
+    : `${work} runs already; wait for its end, or interrupt it`;
   throw new SluiceError("session_busy", detail);
 }
 
+/** Refuses an operation while a turn or command runs. `what` completes "a session cannot …". */
 export function refuseTurn(what: string, fold: SessionFold, runner: { readonly isBooting: boolean }): void {
   if (!fold.command && !fold.turn && !runner.isBooting) return;
   const running = fold.command ? "command" : "turn";
-  const detail = `a session cannot ${what} while a ${running} runs; wait for its end, or interrupt it`;
+  const detail = fold.paused
+    ? `a session cannot ${what} while it is paused in a ${running}; resume it first`
+    : `a session cannot ${what} while a ${running} runs; wait for its end, or interrupt it`;
   throw new SluiceError("session_busy", detail);
 }

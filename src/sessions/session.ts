@@ -1,4 +1,10 @@
-import { SluiceError, type EventDraft, type SessionInfo, type EventData } from "../contract/index.ts";
+import {
+  SluiceError,
+  type EventData,
+  type EventDraft,
+  type SessionEntry,
+  type SessionInfo,
+} from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
 import { accept } from "./inbox/accept.ts";
 import { changeSession, type SessionChange } from "./fold/change.ts";
@@ -10,7 +16,7 @@ import { messageOf } from "./failure.ts";
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./fold/drafts.ts";
 import { endSession, endTurns } from "./process/ending.ts";
-import { isActive, isResting, type QueuedInput } from "./fold/session-fold.ts";
+import { isActive, isResting } from "./fold/session-fold.ts";
 import { Checkpointer } from "./sandbox/checkpoint.ts";
 import { Lock } from "./lock.ts";
 import { opening, SessionWriter, type CommitExtra } from "./fold/writer.ts";
@@ -21,7 +27,9 @@ import { replyOnce, type Reply } from "./actions/replies.ts";
 import { Runner } from "./process/runner.ts";
 import { SessionSandbox } from "./sandbox/session-sandbox.ts";
 import { Workspace } from "./sandbox/workspace.ts";
+import { InputQueue } from "./inbox/queue-change.ts";
 import type { Submission } from "./inbox/submission.ts";
+import { BudgetKeeper } from "./upkeep/budget-keeper.ts";
 import { Timekeeper } from "./upkeep/timekeeper.ts";
 import { ToolCalls } from "./actions/tool-calls.ts";
 
@@ -37,6 +45,7 @@ export class Session {
   /** The calls of the application's tools. */
   readonly tools: ToolCalls;
   readonly workspace: Workspace;
+  readonly queue: InputQueue;
   readonly #deps: SessionDeps;
   readonly #onGivenUp: OnGivenUp;
   readonly #context: SessionContext;
@@ -45,6 +54,7 @@ export class Session {
   readonly #runner: Runner;
   readonly #commands: Commands;
   readonly #time: Timekeeper;
+  readonly #budget: BudgetKeeper;
   readonly #lock = new Lock();
   readonly #turnEnds = new TurnEnds();
   /** Set once the session is closed: every later call fails with it. */
@@ -68,6 +78,7 @@ export class Session {
     };
     this.#sandbox = new SessionSandbox(this.#context);
     this.#runner = new Runner(this.#context, this.#sandbox);
+    this.queue = new InputQueue(this.#context, this.#runner);
     this.tools = new ToolCalls(this.#context, this.#runner);
     this.#commands = new Commands(this.#context, this.#runner, this.#sandbox);
     this.workspace = new Workspace(this.#context, {
@@ -77,6 +88,7 @@ export class Session {
       sleep: () => this.sleep(),
     });
     this.#time = new Timekeeper(this.#context, this.#runner, () => this.sleep());
+    this.#budget = new BudgetKeeper(this.#context, this.#runner, this.#sandbox);
   }
 
   /** Claims the session, and picks up its running process and command. On failure nothing is held. */
@@ -87,6 +99,7 @@ export class Session {
         await session.#runner.recover();
         await session.#commands.recover();
         session.#time.set();
+        await session.#budget.settle();
       });
     } catch (error) {
       await session.close();
@@ -101,7 +114,7 @@ export class Session {
     return new Session(deps, await SessionWriter.claim(deps, row), onGivenUp);
   }
 
-  /** Whether a crash now would leave something to pick up. */
+  /** Whether a crash now would leave work for the next server. */
   get isActive(): boolean {
     return this.#runner.isBooting || isActive(this.#writer.fold);
   }
@@ -124,7 +137,7 @@ export class Session {
     return this.#writer.fold.turn !== null;
   }
 
-  /** Whether a turn runs that waits for no answer: an answer may never come. */
+  /** Whether a turn runs and does not wait for an answer. Nobody should wait for an answer, which may never come. */
   get isWorking(): boolean {
     return this.#writer.fold.turn?.waitingFor.length === 0;
   }
@@ -137,12 +150,16 @@ export class Session {
     return this.#runner.process !== undefined;
   }
 
-  get inbox(): readonly QueuedInput[] {
-    return [...this.#writer.fold.inbox];
+  info(): SessionInfo {
+    return this.#withStarting(this.#writer.info);
   }
 
-  info(): SessionInfo {
-    const { info } = this.#writer;
+  entry(): SessionEntry {
+    return this.#withStarting(this.#writer.entry);
+  }
+
+  /** The info with the status "starting", where an agent is being started for a queued message. */
+  #withStarting<Info extends SessionInfo>(info: Info): Info {
     const isStarting = this.#runner.isBooting && info.status === "idle" && info.queued > 0;
     return isStarting ? { ...info, status: "starting" } : info;
   }
@@ -188,11 +205,10 @@ export class Session {
     });
   }
 
-  /** Ends every process and appends `session.deleted`. The caller removes the files and rows. */
+  /** Ends every process and appends `session.deleted`, unless the disk is full. The caller removes files and rows. */
   async remove(): Promise<void> {
     await this.#commands.detach();
     await this.#runner.demolish();
-    // On a full disk this fails, and the session is removed all the same.
     await this.#exclusive(async () => {
       const drafts = this.#writer.drafts();
       endCommand(this.#context, drafts);
@@ -224,7 +240,7 @@ export class Session {
     if (this.#runner.process && !this.hasTurn && !command) await this.#runner.shutDown("idle");
   }
 
-  /** Closes the session, and ends nothing. The next opening finds its process again. */
+  /** Closes the session. Its process runs on, and the next opening finds it again. */
   async close(): Promise<void> {
     this.#letGo();
     await this.#commands.detach();
@@ -250,6 +266,7 @@ export class Session {
     if (!drafts.movesTurn) return;
     this.#turnEnds.settle(this.#writer.fold.turn?.id);
     this.#time.set();
+    await this.#budget.settle(drafts.events);
     // The events are in the log, so the caller must not send them again. The reopened session tries the delivery again.
     await this.#runner.deliverOutbox().catch((error: unknown) => this.#giveUp(error));
     this.tools.settle(drafts.events);
@@ -273,14 +290,8 @@ export class Session {
 
   /** Runs a task whose failure is only logged. */
   #quietly(task: Promise<unknown>): void {
-    task.catch((error: unknown) =>
-      this.#deps.logger({
-        level: "warn",
-        message: "letting go of a session failed",
-        session: this.id,
-        error: messageOf(error),
-      }),
-    );
+    const line = { level: "warn", message: "letting go of a session failed", session: this.id } as const;
+    task.catch((error: unknown) => this.#deps.logger({ ...line, error: messageOf(error) }));
   }
 
   #inBackground(task: Promise<unknown>): void {

@@ -14,7 +14,7 @@ export async function refuseSpec(
   harness: Harness,
   provider: SandboxProvider,
 ): Promise<void> {
-  const detected = await harness.detect();
+  const detected = provider.hasPrograms ? { installed: true } : await harness.detect();
   if (!detected.installed) {
     throw new SluiceError(
       "agent_not_installed",
@@ -30,7 +30,7 @@ export async function refuseSpec(
   await provider.check?.({ directory, ...defined({ network: policy, image }) });
 }
 
-/** Refuses a mode or variant that the agent does not have, at the creation of a session. */
+/** Refuses a mode or variant that the agent of a new session does not have. */
 export function refuseUnknownChoices({ title, choices }: Harness, { agentMode, variant }: SessionSpec): void {
   if (!choices) return;
   refuse(agentMode, choices.modes, `${title} has no mode "${agentMode}"`);
@@ -44,8 +44,8 @@ function refuse(chosen: string | undefined, known: readonly string[] | undefined
 }
 
 /**
- * Returns the sandbox of sessions that name none: the engine's own choice, else the first provider that isolates and
- * works. Fails with advice where there is none.
+ * Decides the sandbox of sessions that name none: the engine's own choice, else the first provider that isolates and
+ * works. The returned function fails with advice where there is none.
  */
 export function decideDefault(
   providers: readonly SandboxProvider[],
@@ -70,8 +70,12 @@ async function choose(providers: readonly SandboxProvider[], logger: Logger): Pr
 }
 
 export function findProvider(id: string, providers: readonly SandboxProvider[]): SandboxProvider {
-  const provider = providers.find((provider) => provider.id === id);
+  const provider = providers.find((provider) => provider.id === id && !provider.named);
   if (provider) return provider;
-  const known = providers.map((provider) => provider.id).join(", ");
+  for (const many of providers) {
+    const named = many.named?.(id);
+    if (named) return named;
+  }
+  const known = providers.map(({ id, named }) => (named ? `${id}://user@host` : id)).join(", ");
   throw new SluiceError("unsupported_sandbox", `there is no sandbox provider "${id}"; use one of: ${known}`);
 }

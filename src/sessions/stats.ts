@@ -1,5 +1,6 @@
 import type { SessionDeps } from "./deps.ts";
 import type { Drafts } from "./fold/drafts.ts";
+import { ModelCounters } from "./model-counters.ts";
 import type { EngineStats } from "./port.ts";
 import type { Session } from "./session.ts";
 
@@ -9,8 +10,10 @@ export class EngineCounters {
   #eventsAppended = 0;
   #batchesAppended = 0;
   #appendFailures = 0;
+  readonly #models = new ModelCounters();
 
   appended({ events, endsTurn }: Drafts): void {
+    this.#models.add(events);
     this.#batchesAppended += 1;
     this.#eventsAppended += events.length;
     if (endsTurn) this.#turnsEnded += 1;
@@ -26,6 +29,7 @@ export class EngineCounters {
       eventsAppended: this.#eventsAppended,
       batchesAppended: this.#batchesAppended,
       appendFailures: this.#appendFailures,
+      models: this.#models.all,
       sessionsLive: open.length,
       turnsRunning: open.filter((session) => session.hasTurn).length,
       processesRunning: open.filter((session) => session.hasProcess).length,

@@ -27,7 +27,7 @@ export async function* follow(
   } finally {
     await reader.close();
   }
-  // The files are closed before the last batch, also for a consumer that stops there.
+  // The files are closed before the last batch: a consumer may stop there.
   if (exit !== undefined) yield { ...reader.rest(), exit };
 }
 
@@ -90,8 +90,8 @@ async function* readUntilExit<B>(
         continue;
       }
       if (exit !== undefined) return exit;
-      // The exit is checked only after an empty read, and one more read follows it: output before the exit is there by
-      // then.
+      // The exit is checked only after a read that found nothing. One more read follows, because output may have come
+      // before the exit.
       if (reason === "process") exit = await findExit(folder, giveUpAt);
       if (exit !== undefined) continue;
       await wake.moved();

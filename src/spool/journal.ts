@@ -1,8 +1,8 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { toStorageError } from "../disk/full-disk.ts";
 import { stat, truncate } from "../disk/on-the-spot.ts";
-import { SluiceError } from "../contract/index.ts";
 import type { SentEntry } from "./port.ts";
 
 /** The input of the process. Each entry is noted in `sent`, then appended to `in`, once per id (docs/decisions/0002). */
@@ -118,11 +118,4 @@ function appendNow(file: string, bytes: Buffer): void {
 function inputLost(error: unknown, file: string): unknown {
   const detail = `The disk of ${file} is full, so the agent's input was not written. Free some space and send it again.`;
   return toStorageError(error, detail);
-}
-
-/** The error of a full disk with this detail; any other error unchanged. */
-export function toStorageError(error: unknown, detail: string): unknown {
-  const { code } = error as NodeJS.ErrnoException;
-  if (code !== "ENOSPC" && code !== "EDQUOT") return error;
-  return new SluiceError("storage_full", detail, {}, { cause: error });
 }

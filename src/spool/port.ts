@@ -1,17 +1,9 @@
-import type { Cleaning } from "./stderr.ts";
+import type { Cleaning, StderrLines } from "./stderr.ts";
 import type { Duplex } from "node:stream";
 import type { ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts";
 
-/**
- * The transcript of one harness process, in a folder of its own. The process writes `out` and `err` and reads `in`.
- * `sent` is the journal of `in`. The wrapper writes `pid` and `exit`.
- */
+/** The transcript of one process, wherever it runs. The process writes `out` and `err` and reads its input. */
 export interface Spool {
-  readonly folder: string;
-  /** Precedes the command line of a process that may open its streams again by name (see `spool/run.ts`). */
-  readonly wrapper: readonly string[];
-  /** Starts a process with a private stdin and stdout: `start` has to give both to the wrapper. */
-  begin(start: (wrapped: WrappedStart) => Promise<void>): Promise<void>;
   /**
    * The lines of `out` from the offset `from` on, in batches of whole lines, until the process has ended. Fails where
    * `out` was shortened (`isShortened`), as `replay` and `outputs` do.
@@ -39,6 +31,12 @@ export interface Spool {
   killed(): Promise<void>;
   /** Resolves when all output up to now can be read, on both streams. */
   copied(): Promise<void>;
+  /** Whether the process runs. */
+  isAlive(): Promise<boolean>;
+  /** Up to `most` bytes of an output from the offset `from` on. Empty where there is nothing, or no such spool. */
+  read(stream: "out" | "err", range: { from: number; most: number }): Promise<Buffer>;
+  /** The length of stderr. */
+  errorLength(): Promise<number>;
   /** All of stderr, in the form of the transcript schema. */
   stderr(cleaning?: Cleaning): Promise<StderrOutput>;
   /** The disk space of `out` and `err`, for the limit of output. */
@@ -48,6 +46,22 @@ export interface Spool {
   /** Frees the disk space of `out` before `offset`. */
   forget(offset: number): Promise<void>;
   remove(): Promise<void>;
+}
+
+/**
+ * The spool of a process on this machine, in a folder of its own: `out` and `err`, `in` and its journal `sent`. The
+ * wrapper writes `pid` and `exit`.
+ */
+export interface HostSpool extends Spool {
+  readonly folder: string;
+  /** Precedes the command line of a process that may open its streams again by name (see `spool/run.ts`). */
+  readonly wrapper: readonly string[];
+  /** Starts a process with a private stdin and stdout: `start` has to give both to the wrapper. */
+  begin(start: (wrapped: WrappedStart) => Promise<void>): Promise<void>;
+  /** Gives a process with named streams its whole input before it starts: it reads these bytes, then the end. */
+  fill(input: Uint8Array): Promise<void>;
+  /** The lines of stderr for `toStderr`, on the machine that knows the secrets to redact. */
+  stderrLines(reach: number): Promise<StderrLines>;
 }
 
 export interface WrappedStart {

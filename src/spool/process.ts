@@ -36,7 +36,7 @@ async function readIdentity(folder: string): Promise<ProcessIdentity | undefined
   return { pid: Number(pid), start: start ?? "", boot: boot ?? "" };
 }
 
-/** The status that the wrapper wrote, or `recordKill` in its place. */
+/** The exit status from the wrapper, or from `recordKill` in its place. */
 export async function readRecordedExit(folder: string): Promise<ProcessExit | undefined> {
   const status = await readWhole(join(folder, "exit"));
   return status === undefined ? undefined : toProcessExit(Number(status));

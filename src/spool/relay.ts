@@ -22,7 +22,7 @@ export async function withRelay(
     env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
   });
   const { stdin, stdout } = relay;
-  // The streams are destroyed, not ended: an end would shut the socket down for the process that has it by then.
+  // The streams are destroyed without an end: an end would shut the socket down for the process that has it now.
   const letGo = (): void => {
     for (const stream of [stdin, stdout]) stream.destroy();
   };
@@ -58,7 +58,7 @@ export async function drained(folder: string): Promise<void> {
   // The feeder ends with the last writer of `out`. Only a background process keeps it alive.
   const moment = performance.now() + LEAVING_MS;
   while (pids.length > 0 && performance.now() < moment && (await isFed(folder))) await sleep(2);
-  // Without a copier no writer is left: the relay's shell was killed before it could end the feeder.
+  // No copier lives, so no writer is left: the relay's shell was killed before it could end the feeder.
   if (pids.length > 0 && !(await isAnyAlive(pids))) await endFeeder(folder);
 }
 
@@ -66,7 +66,7 @@ async function isFed(folder: string): Promise<boolean> {
   return typeof (await findFeeder(folder)) === "number";
 }
 
-/** True on a system without /proc: there the relay and the spool's removal end the feeder. */
+/** Returns true on a system without /proc: there the relay, or the removal of the spool, ends the feeder. */
 async function isAnyAlive(pids: readonly string[]): Promise<boolean> {
   if (process.platform !== "linux") return true;
   const states = await Promise.all(pids.map(readState));

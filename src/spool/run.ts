@@ -30,9 +30,14 @@ if [ "$streams" = named ]; then
   # Where there is /proc, tail knows -s.
   every=
   [ -z "$start" ] || every='-s 0.2'
-  (trap '' HUP INT TERM; exec tail $every -c +1 -f "$folder/in" >&5 4<&- 5>&- 2> /dev/null) &
-  feeder=$!
-  echo "$feeder" > "$folder/feeder"
+  if [ -e "$folder/whole" ]; then
+    # All input is there. With the end of this script, nobody reads the pipe, and the copier ends too.
+    (trap '' HUP INT TERM; exec cat "$folder/in" >&5 4<&- 5>&- 2> /dev/null) &
+  else
+    (trap '' HUP INT TERM; exec tail $every -c +1 -f "$folder/in" >&5 4<&- 5>&- 2> /dev/null) &
+    feeder=$!
+    echo "$feeder" > "$folder/feeder"
+  fi
   exec 0<&4 4<&- 5>&-
   exec 3<> "$folder/stdout" 4< "$folder/stdout" 5> "$folder/stdout" 3>&-
   (trap '' HUP INT TERM; exec cat <&4 >> "$folder/out" 4<&- 5>&- 2> /dev/null) &

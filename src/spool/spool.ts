@@ -1,21 +1,23 @@
 import { execFile } from "node:child_process";
+import { open } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { makeFolder } from "../disk/folder.ts";
+import { toStorageError } from "../disk/full-disk.ts";
 import { readFile, rename, rm, stat, writeFile } from "../disk/on-the-spot.ts";
 import { SluiceError, type ProcessExit, type StderrOutput } from "../contract/index.ts";
 import { closeFeeder, endFeeder } from "./feeder.ts";
 import { follow, followOutputs, replay } from "./follow.ts";
-import { Journal, toStorageError } from "./journal.ts";
-import type { OutputBatch, SentEntry, Spool, SpoolBatch, WrappedStart } from "./port.ts";
-import { isNoFile, readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
+import { Journal } from "./journal.ts";
+import type { HostSpool, OutputBatch, SentEntry, Spool, SpoolBatch, WrappedStart } from "./port.ts";
+import { isAlive, isNoFile, readExit, readPid, readRecordedExit, recordKill } from "./process.ts";
 import { LINE_LIMITS, type LineLimits } from "./reader.ts";
 import { copied, withRelay } from "./relay.ts";
 import { RELAY_SCRIPT, RUN_SCRIPT } from "./run.ts";
-import { type Cleaning, readStderr } from "./stderr.ts";
+import { type Cleaning, readStderrLines, type StderrLines, toStderr } from "./stderr.ts";
 
 export interface SpoolOptions extends Partial<LineLimits> {
-  /** A process that has not begun this long after `follow` is reported as lost. */
+  /** A process that has not begun this long after a call of `follow` is reported as lost. */
   readonly startGraceMs?: number;
 }
 
@@ -23,7 +25,7 @@ export interface SpoolOptions extends Partial<LineLimits> {
 export const MAX_SPOOL_BYTES: number = 4 * 1024 ** 3;
 
 /** Creates a spool in a folder of its own, closed to other users. A spool that was never started is replaced. */
-export async function createSpool(folder: string, options: SpoolOptions = {}): Promise<Spool> {
+export async function createSpool(folder: string, options: SpoolOptions = {}): Promise<HostSpool> {
   const path = resolve(folder);
   try {
     await makeFolder(dirname(path));
@@ -44,16 +46,21 @@ export async function createSpool(folder: string, options: SpoolOptions = {}): P
 }
 
 /** The spool of an earlier server, of a running or an ended process; undefined where there is none. */
-export async function openSpool(folder: string, options: SpoolOptions = {}): Promise<Spool | undefined> {
+export async function openSpool(folder: string, options: SpoolOptions = {}): Promise<HostSpool | undefined> {
   const path = resolve(folder);
   const found = await stat(join(path, "run")).catch(() => undefined);
   return found === undefined ? undefined : new FolderSpool(path, options);
 }
 
+/** The folder of a spool of this machine; undefined for one of another machine. */
+export function hostFolderOf(spool: Spool): string | undefined {
+  return spool instanceof FolderSpool ? spool.folder : undefined;
+}
+
 /** A process that never stops writing delays the caller no longer than this. */
 const COPYING_MS = 500;
 
-class FolderSpool implements Spool {
+class FolderSpool implements HostSpool {
   readonly folder: string;
   readonly wrapper: readonly string[];
   readonly #limits: LineLimits;
@@ -108,6 +115,16 @@ class FolderSpool implements Spool {
     return this.#journal.repair();
   }
 
+  async fill(input: Uint8Array): Promise<void> {
+    try {
+      await writeFile(join(this.folder, "in"), input);
+      await writeFile(join(this.folder, "whole"), "");
+    } catch (error) {
+      const detail = `The disk of ${this.folder} is full, so the process gets no input. Free some space and try again.`;
+      throw toStorageError(error, detail);
+    }
+  }
+
   closeInput(): Promise<void> {
     return closeFeeder(this.folder);
   }
@@ -128,10 +145,36 @@ class FolderSpool implements Spool {
     await copied(this.folder, COPYING_MS);
   }
 
+  isAlive(): Promise<boolean> {
+    return isAlive(this.folder);
+  }
+
+  async read(name: "out" | "err", { from, most }: { from: number; most: number }): Promise<Buffer> {
+    const file = await open(join(this.folder, name), "r").catch(() => undefined);
+    if (!file) return Buffer.alloc(0);
+    try {
+      const stats = await file.stat();
+      const size = stats.isFile() ? stats.size : 0;
+      const bytes = Buffer.alloc(Math.max(0, Math.min(most, size - from)));
+      const { bytesRead } = await file.read(bytes, 0, bytes.length, from);
+      return bytes.subarray(0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  }
+
+  async errorLength(): Promise<number> {
+    return (await this.#stat("err")).size;
+  }
+
   /** A missing file counts as empty. */
-  stderr(cleaning?: Cleaning): Promise<StderrOutput> {
-    return readStderr(join(this.folder, "err"), cleaning).catch((error: unknown) => {
-      if (isNoFile(error)) return { truncated: false, total_lines: 0 };
+  async stderr(cleaning?: Cleaning): Promise<StderrOutput> {
+    return toStderr(await this.stderrLines(cleaning?.reach ?? 0), cleaning);
+  }
+
+  stderrLines(reach: number): Promise<StderrLines> {
+    return readStderrLines(join(this.folder, "err"), reach).catch((error: unknown) => {
+      if (isNoFile(error)) return { total: 0, head: [] };
       throw error;
     });
   }

@@ -6,30 +6,47 @@ const TAIL_LINES = 50;
 const LINE_BYTES = 4_096;
 const CHUNK_BYTES = 256 * 1024;
 
+/** The lines of stderr that are kept, each with up to `reach` bytes behind the cut. */
+export interface StderrLines {
+  readonly total: number;
+  readonly head: readonly StderrLine[];
+  /** Only where lines between head and tail are left out. */
+  readonly tail?: readonly StderrLine[];
+}
+
+export interface StderrLine {
+  readonly text: string;
+  readonly isLong: boolean;
+}
+
 /** All of stderr, or its first 20 and last 50 lines if it has more. Memory stays bounded, however large the file is. */
-export async function readStderr(file: string, cleaning: Cleaning = UNCHANGED): Promise<StderrOutput> {
+export async function readStderrLines(file: string, reach: number): Promise<StderrLines> {
   const handle = await open(file, "r");
   try {
     const { total, head, tail } = await findLines(handle);
-    if (total === 0) return { truncated: false, total_lines: 0 };
-    if (total <= HEAD_LINES + TAIL_LINES) {
-      return { head: await readLines(handle, head, cleaning), truncated: false, total_lines: total };
-    }
+    if (total <= HEAD_LINES + TAIL_LINES) return { total, head: await readLines(handle, head, reach) };
     return {
-      head: await readLines(handle, head.slice(0, HEAD_LINES), cleaning),
-      tail: await readLines(handle, tail, cleaning),
-      truncated: true,
-      total_lines: total,
+      total,
+      head: await readLines(handle, head.slice(0, HEAD_LINES), reach),
+      tail: await readLines(handle, tail, reach),
     };
   } finally {
     await handle.close();
   }
 }
 
+export function toStderr({ total, head, tail }: StderrLines, cleaning: Cleaning = UNCHANGED): StderrOutput {
+  if (total === 0) return { truncated: false, total_lines: 0 };
+  const text = (lines: readonly StderrLine[]): string =>
+    lines.map((line) => (line.isLong ? `${toShort(cleaning.cut(line.text))}…` : line.text)).join("\n");
+  const truncated = tail !== undefined;
+  return { head: text(head), ...(tail ? { tail: text(tail) } : {}), truncated, total_lines: total };
+}
+
 /** Redacts a line before the cut, so that no part of a secret is left at the cut. */
 export interface Cleaning {
   cut(text: string): string;
-  /** How many bytes after the cut `cut` has to see. */
+  /** The number of bytes after the cut that `cut` needs. */
   readonly reach: number;
 }
 
@@ -73,16 +90,16 @@ async function findLines(
 async function readLines(
   handle: FileHandle,
   ranges: readonly LineRange[],
-  { cut, reach }: Cleaning,
-): Promise<string> {
-  const lines: string[] = [];
+  reach: number,
+): Promise<StderrLine[]> {
+  const lines: StderrLine[] = [];
   for (const { begin, end } of ranges) {
     const isLong = end - begin > LINE_BYTES;
     const bytes = Buffer.alloc(Math.min(end - begin, LINE_BYTES + reach));
     await handle.read(bytes, 0, bytes.length, begin);
-    lines.push(isLong ? `${toShort(cut(bytes.toString("utf8")))}…` : bytes.toString("utf8"));
+    lines.push({ text: bytes.toString("utf8"), isLong });
   }
-  return lines.join("\n");
+  return lines;
 }
 
 function toShort(text: string): string {

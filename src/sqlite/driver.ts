@@ -36,7 +36,7 @@ export function createDriver(path: string): Driver {
     execBeside: (sql) => BesideDatabase.prototype.exec.call(database, sql),
     prepare: (sql) => {
       const statement = database.prepare(sql);
-      // The values go as one array: the binding would take a single null for named parameters.
+      // The values go as one array: the binding takes a single null for named parameters.
       return {
         run: (...values) => statement.run(values),
         get: (...values) => statement.get(values) as Row | undefined,

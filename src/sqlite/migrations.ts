@@ -21,12 +21,13 @@ export interface Schema {
   newerVersion(found: number, known: number): SluiceError;
 }
 
-/** The version of the database, 0 for an empty file. Fails for another program's file, or one of a newer version. */
+/** The version of the database; 0 for an empty file. Throws for the file of another program and for a newer version. */
 export function checkVersion(driver: Driver, schema: Schema): number {
+  // Tables first: another process may commit its tables and its id between the two reads.
+  const tables = Number(driver.prepare("SELECT count(*) AS count FROM sqlite_master").get()?.["count"] ?? 0);
   const id = Number(driver.prepare("PRAGMA application_id").get()?.["application_id"] ?? 0);
   if (id !== schema.applicationId) {
-    const tables = driver.prepare("SELECT count(*) AS count FROM sqlite_master").get()?.["count"];
-    if (id === 0 && Number(tables ?? 0) === 0) return 0;
+    if (id === 0 && tables === 0) return 0;
     throw schema.notOurs();
   }
   const version = schema.readVersion(driver);
@@ -35,13 +36,16 @@ export function checkVersion(driver: Driver, schema: Schema): number {
   return version;
 }
 
-/** Brings the database up to the newest version; each transaction commits with its version, or not at all. */
+/** Brings the database up to the newest version. Each step commits together with its version. */
 export function migrate(driver: Driver, schema: Schema): void {
   const transact = createTransact(driver);
   while (checkVersion(driver, schema) < newestOf(schema)) transact(() => applyNext(driver, schema));
 }
 
-/** Applies the next step of an older database, or all steps of a new one: a first start waits for the disk once. */
+/**
+ * Applies the next step to an older database. A new one gets all steps at once, so that its first start waits for the
+ * disk only once.
+ */
 function applyNext(driver: Driver, schema: Schema): void {
   // Another process may have migrated meanwhile.
   const version = checkVersion(driver, schema);

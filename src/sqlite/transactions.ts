@@ -52,7 +52,7 @@ export type TransactBeside = <T>(work: () => T) => Promise<T>;
 export function createTransact(driver: Driver): Transact {
   const begin = driver.prepare("BEGIN IMMEDIATE");
   const commit = driver.prepare("COMMIT");
-  const takeBack = createTakeBack(driver);
+  const rollBack = createRollBack(driver);
   return (work) => {
     begin.run();
     try {
@@ -60,7 +60,7 @@ export function createTransact(driver: Driver): Transact {
       commit.run();
       return result;
     } catch (error) {
-      takeBack();
+      rollBack();
       throw error;
     }
   };
@@ -68,7 +68,7 @@ export function createTransact(driver: Driver): Transact {
 
 export function createTransactBeside(driver: Driver): TransactBeside {
   const begin = driver.prepare("BEGIN IMMEDIATE");
-  const takeBack = createTakeBack(driver);
+  const rollBack = createRollBack(driver);
   return async (work) => {
     begin.run();
     try {
@@ -76,13 +76,13 @@ export function createTransactBeside(driver: Driver): TransactBeside {
       await driver.execBeside("COMMIT");
       return result;
     } catch (error) {
-      takeBack();
+      rollBack();
       throw error;
     }
   };
 }
 
-function createTakeBack(driver: Driver): () => void {
+function createRollBack(driver: Driver): () => void {
   const rollback = driver.prepare("ROLLBACK");
   return () => {
     try {

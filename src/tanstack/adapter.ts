@@ -18,11 +18,11 @@ import { RunCounter, type RunRequest, type SluiceModelOptions, toRunRequest } fr
 import { createTransport, followRun, offsetOf, pathOf, type SluiceServer, withOffset } from "./run.ts";
 import {
   executeTool,
-  isOthers,
-  isOwn,
   type RequestedCall,
-  toRequestedCall,
+  runsElsewhere,
+  runsHere,
   toAwaitingTool,
+  toRequestedCall,
 } from "./tools.ts";
 
 export interface SluiceTextOptions extends SluiceServer {}
@@ -108,7 +108,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
     const echoes: string[] = [];
     const run = async (call: RequestedCall): Promise<void> => {
       const tool = options.tools?.find(({ name }) => name === call.toolName);
-      if (!isOwn(tool)) return;
+      if (!runsHere(tool)) return;
       const emit = (name: string, value: unknown): void => {
         echoes.push(echoOf(name, value));
         void mailbox.put({ type: "CUSTOM", name, value, timestamp: Date.now() } as StreamChunk);
@@ -122,7 +122,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
         if (isEcho(chunk, echoes)) continue;
         const requested = toRequestedCall(chunk);
         if (!requested) await mailbox.put(withOffset(chunk, id));
-        else if (isOthers(requested, options.tools)) return mailbox.put(toAwaitingTool(request));
+        else if (runsElsewhere(requested, options.tools)) return mailbox.put(toAwaitingTool(request));
         else void run(requested).catch((error: unknown) => mailbox.fail(error));
       }
     };
@@ -145,7 +145,7 @@ export class SluiceTextAdapter extends BaseTextAdapter<
 
   #stop({ threadId, runId }: RunRequest): void {
     const query = { threadId, runId };
-    // Not awaited: an aborted caller does not wait.
+    // Not awaited, so that the abort takes effect at once.
     void this.#transport.done(pathOf(this.#server), { method: "DELETE", query }).catch(() => {});
   }
 }
@@ -154,7 +154,7 @@ function signalOf({ abortController, request }: TextOptions<SluiceModelOptions>)
   return abortController?.signal ?? request?.signal ?? undefined;
 }
 
-/** Restores a chunk for TanStack's engine, which uses one run id for all runs of a call of `chat()`. */
+/** Restores a chunk for TanStack's engine, which has one run id for all runs of one `chat()` call. */
 function toYield(chunk: StreamChunk, runId: string | undefined): AdapterYieldChunk {
   const restored = restoreInboundChunk(chunk);
   if (runId !== undefined && "runId" in restored) restored.runId = runId;

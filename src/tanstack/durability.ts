@@ -10,7 +10,7 @@ import {
   readFrames,
   type SluiceServer,
 } from "./run.ts";
-import { isOthers, isAwaitingTool, toRequestedCall, toAwaitingTool } from "./tools.ts";
+import { isAwaitingTool, runsElsewhere, toAwaitingTool, toRequestedCall } from "./tools.ts";
 
 /** The offset before a run's first chunk, as TanStack writes it. */
 const BEGINNING = "-1";
@@ -92,11 +92,13 @@ async function* followChat(
       stored = toStored(positioned, last, chat);
       last = stored.offset;
       if (isAwaitingTool(stored.chunk)) break;
+      // For the application all runs are one, so only the first one's start is shown.
       if (nth === 1 || stored.chunk.type !== "RUN_STARTED") yield stored;
     }
     const end = stored && isAwaitingTool(stored.chunk) ? stored : undefined;
-    // A run without chunks after the offset was read to its end before: the reader's position is in a later run.
-    if (!end && (stored || seen === undefined)) return;
+    // Without a chunk after the offset, the reader has read this run to its end: its position is in a later run.
+    const isLater = stored === undefined && seen !== undefined;
+    if (!end && !isLater) return;
     // The call of `chat()` has a next run if TanStack's engine could answer the tool call.
     const next = await fetchRun(chat, nth + 1);
     await next?.body?.cancel();
@@ -136,7 +138,7 @@ function toStored({ id, chunk }: PositionedChunk, before: string, { runId, tools
   const offset = id ?? before;
   const requested = tools && toRequestedCall(chunk);
   const { threadId = "" } = chunk as { threadId?: string };
-  if (requested && isOthers(requested, tools))
+  if (requested && runsElsewhere(requested, tools))
     return { offset, chunk: toAwaitingTool({ threadId: threadId || requested.sessionId, runId }) };
   return { offset, chunk: "runId" in chunk ? ({ ...chunk, runId } as StreamChunk) : chunk };
 }

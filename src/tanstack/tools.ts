@@ -43,7 +43,7 @@ export function toRequestedCall(chunk: StreamChunk): RequestedCall | undefined {
 }
 
 /** Whether this process can run the tool without approval. TanStack's engine handles the other tools. */
-export function isOwn(
+export function runsHere(
   tool: AnyTool | undefined,
 ): tool is AnyTool & { execute: NonNullable<AnyTool["execute"]> } {
   return tool?.execute !== undefined && tool.needsApproval !== true;
@@ -86,9 +86,9 @@ function toText(output: unknown): string {
   return typeof output === "string" ? output : (JSON.stringify(output) ?? "");
 }
 
-/** Whether this process cannot run the tool. TanStack's engine then gets the answer and starts a new run with it. */
-export function isOthers({ toolName }: RequestedCall, tools: readonly AnyTool[] = []): boolean {
-  return !isOwn(tools.find(({ name }) => name === toolName));
+/** Whether this process cannot run the tool. TanStack's engine then gets the result, and starts a new run with it. */
+export function runsElsewhere({ toolName }: RequestedCall, tools: readonly AnyTool[] = []): boolean {
+  return !runsHere(tools.find(({ name }) => name === toolName));
 }
 
 /** The last chunk of a run that waits for a tool that this process cannot run. */

@@ -12,15 +12,18 @@ export class LineSplitter {
     for (let end = chunk.indexOf(0x0a); end !== -1; end = chunk.indexOf(0x0a, from)) {
       this.#pieces.push(chunk.subarray(from, end));
       from = end + 1;
-      this.end();
+      this.#emit();
     }
     if (from < chunk.length) this.#pieces.push(chunk.subarray(from));
   }
 
   /** Reports the last line if it has no newline. */
   end(): void {
+    if (this.#pieces.length > 0) this.#emit();
+  }
+
+  #emit(): void {
     const pieces = this.#pieces;
-    if (pieces.length === 0) return;
     this.#pieces = [];
     this.#onLine(Buffer.concat(pieces).toString("utf8"));
   }

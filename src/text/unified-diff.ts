@@ -4,24 +4,26 @@ const CONTEXT = 3;
 export function toUnifiedDiff(path: string, before: string, after: string): string {
   if (before === after) return "";
   const old = toLines(before);
-  const now = toLines(after);
-  const shorter = Math.min(old.length, now.length);
-  let same = 0;
-  while (same < shorter && old[same] === now[same]) same++;
-  let tail = 0;
-  while (tail < shorter - same && old[old.length - 1 - tail] === now[now.length - 1 - tail]) tail++;
+  const fresh = toLines(after);
+  const shorter = Math.min(old.length, fresh.length);
+  // The count of equal lines at the start of both texts, then at their end.
+  let sameStart = 0;
+  while (sameStart < shorter && old[sameStart] === fresh[sameStart]) sameStart++;
+  let sameEnd = 0;
+  while (sameEnd < shorter - sameStart && old[old.length - 1 - sameEnd] === fresh[fresh.length - 1 - sameEnd])
+    sameEnd++;
 
-  const from = Math.max(0, same - CONTEXT);
-  const context = Math.min(CONTEXT, tail);
-  const oldEnd = old.length - tail;
-  const nowEnd = now.length - tail;
+  const from = Math.max(0, sameStart - CONTEXT);
+  const context = Math.min(CONTEXT, sameEnd);
+  const oldEnd = old.length - sameEnd;
+  const freshEnd = fresh.length - sameEnd;
   const hunk = [
-    ...old.slice(from, same).map((line) => printed(" ", line)),
-    ...old.slice(same, oldEnd).map((line) => printed("-", line)),
-    ...now.slice(same, nowEnd).map((line) => printed("+", line)),
+    ...old.slice(from, sameStart).map((line) => printed(" ", line)),
+    ...old.slice(sameStart, oldEnd).map((line) => printed("-", line)),
+    ...fresh.slice(sameStart, freshEnd).map((line) => printed("+", line)),
     ...old.slice(oldEnd, oldEnd + context).map((line) => printed(" ", line)),
   ];
-  const spans = `-${span(from, oldEnd + context)} +${span(from, nowEnd + context)}`;
+  const spans = `-${span(from, oldEnd + context)} +${span(from, freshEnd + context)}`;
   const name = path.replace(/^\/+/, "");
   return `--- a/${name}\n+++ b/${name}\n@@ ${spans} @@\n${hunk.join("")}`;
 }

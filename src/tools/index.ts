@@ -4,6 +4,7 @@ export {
   TOKEN_VARIABLE,
   URL_VARIABLE,
   type CustomTool,
+  type DeskRequest,
   type ToolAccess,
   type ToolAnswer,
   type ToolCall,
@@ -11,6 +12,6 @@ export {
   type ToolRuns,
 } from "./port.ts";
 
-/** Earlier names. */
+/** The old names of these exports, kept for applications. */
 export { createToolServer as createToolBridge } from "./server.ts";
 export type { ToolServer as ToolBridge, ToolServerOptions as ToolBridgeOptions } from "./server.ts";

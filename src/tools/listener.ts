@@ -1,13 +1,14 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { SluiceError } from "../contract/index.ts";
 import { parseObject, toMcpResult, toMcpTool } from "./content.ts";
-import type { ToolCall, ToolRun, ToolRuns } from "./port.ts";
-import { isTokenOf, parseRunPath } from "./token.ts";
+import type { Desk, ToolCall, ToolRun, ToolRuns } from "./port.ts";
+import { isTokenOf, parseRunPath, tokenOf } from "./token.ts";
 
 interface ListenerOptions {
   readonly key: Buffer;
   readonly runs: ToolRuns;
-  /** How long a request waits for the answer of a call. Then the caller has to ask again. */
+  readonly desk?: Desk | undefined;
+  /** The time that a request waits for the result of a call. After it the caller has to send the request again. */
   readonly patienceMs: number;
 }
 
@@ -25,6 +26,8 @@ async function answer(
   response: ServerResponse,
   options: ListenerOptions,
 ): Promise<void> {
+  if (request.url?.endsWith("/desk") && options.desk !== undefined)
+    return answerDesk(request, response, { key: options.key, desk: options.desk });
   const { run, rest } = authenticate(request, options.key);
   const { runs } = options;
   const [resource, callId = ""] = rest;
@@ -43,13 +46,33 @@ async function answer(
   throw new SluiceError("not_found", `there is no ${request.method} ${request.url}`);
 }
 
+/**
+ * Gives a gateway its keys. The gateway proves with the HMAC of a nonce that it knows the token, and does not send the
+ * token: after the end of this server another program may listen on the port.
+ */
+async function answerDesk(
+  { url = "", method, headers }: IncomingMessage,
+  response: ServerResponse,
+  { key, desk }: { key: Buffer; desk: Desk },
+): Promise<void> {
+  const path = parseRunPath(url);
+  const proof = /^Bearer ([0-9a-f]{64})$/.exec(headers.authorization ?? "")?.[1] ?? "";
+  const nonce = String(headers["sluice-nonce"] ?? "");
+  if (path === undefined || method !== "GET") throw new SluiceError("token_invalid", "");
+  const keys = await desk({ run: path.run, token: tokenOf(key, path.run), nonce, proof });
+  if (keys === undefined) throw new SluiceError("token_invalid", "");
+  if (keys === "unknown") return send(response, 503, {});
+  response.writeHead(200, { "content-type": "application/octet-stream" });
+  response.end(keys);
+}
+
 function authenticate(
   { url = "", headers }: IncomingMessage,
   key: Buffer,
 ): { run: ToolRun; rest: readonly string[] } {
   const path = parseRunPath(url);
   const token = /^Bearer ([0-9a-f]+)$/.exec(headers.authorization ?? "")?.[1] ?? "";
-  // A bad path is compared, too, so that it takes the same time as a wrong token.
+  // A bad path is compared too, so that it takes the same time as a wrong token.
   const run = path?.run ?? { session: "", createdAt: 0, process: 0 };
   if (isTokenOf(key, run, token) && path) return path;
   throw new SluiceError("token_invalid", "");
@@ -96,8 +119,8 @@ function refuse(response: ServerResponse, error: unknown): void {
   // The answer for an ended run is the same as for one that never existed.
   const isGone = error.code === "token_invalid" || error.code === "session_not_found";
   if (isGone) return send(response, 401, {});
-  const isLater = error.retryable || error.code === "session_busy";
-  send(response, isLater ? 503 : error.status, { error: error.message });
+  const mayRetry = error.retryable || error.code === "session_busy";
+  send(response, mayRetry ? 503 : error.status, { error: error.message });
 }
 
 function send(response: ServerResponse, status: number, body: unknown): void {

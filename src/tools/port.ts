@@ -2,7 +2,7 @@ import type { ContentPart, ToolSettings } from "../contract/index.ts";
 
 export type CustomTool = NonNullable<ToolSettings["custom"]>[number];
 
-/** One process of one session. The time tells a session from a deleted one with the same id. */
+/** One process of one session. `createdAt` distinguishes a session from a deleted one with the same id. */
 export interface ToolRun {
   readonly session: string;
   readonly createdAt: number;
@@ -24,10 +24,26 @@ export interface ToolAnswer {
 /** The tools of each run. Its methods fail with `token_invalid` for a run that is over. */
 export interface ToolRuns {
   list(run: ToolRun): Promise<readonly CustomTool[]>;
-  /** Returns the answer when the call is resolved; undefined when `signal` aborts first. The call itself goes on then. */
+  /**
+   * Returns the answer when the call is resolved; undefined when `signal` aborts first. The call itself goes on then.
+   */
   call(run: ToolRun, call: ToolCall, options: { signal: AbortSignal }): Promise<ToolAnswer | undefined>;
   cancel(run: ToolRun, callId: string): Promise<void>;
 }
+
+/** A request of a session's model gateway for its keys. The caller proves that it knows the token of the run. */
+export interface DeskRequest {
+  readonly run: ToolRun;
+  readonly token: string;
+  readonly nonce: string;
+  readonly proof: string;
+}
+
+/**
+ * The desk gives a gateway its keys. Returns them encrypted; undefined for a caller without a valid proof; "unknown"
+ * while the engine has not read the session yet.
+ */
+export type Desk = (request: DeskRequest) => Promise<Buffer | "unknown" | undefined>;
 
 /** A run's access to its tools. */
 export interface ToolAccess {

@@ -5,14 +5,16 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createListener } from "./listener.ts";
-import type { ToolAccess, ToolRun, ToolRuns } from "./port.ts";
+import type { Desk, ToolAccess, ToolRun, ToolRuns } from "./port.ts";
 import { tokenOf, toRunPath } from "./token.ts";
 
 export interface ToolServerOptions {
   /** The folder of the key and the port numbers. */
   readonly folder: string;
   readonly runs: ToolRuns;
-  /** How long a request waits for the answer of a call. */
+  /** Gives the model gateways their keys. */
+  readonly desk?: Desk;
+  /** The time that a request waits for the result of a call. */
   readonly patienceMs?: number;
 }
 
@@ -27,7 +29,7 @@ export interface ToolServer {
 const LOOPBACK = "127.0.0.1";
 const PATIENCE_MS = 25_000;
 
-/** The tool server of all runs. It listens from the first run with tools on. */
+/** The tool server of all runs. It begins to listen with the first run that has tools. */
 export function createToolServer(options: ToolServerOptions): ToolServer {
   return new LoopbackToolServer(options);
 }
@@ -75,13 +77,15 @@ class LoopbackToolServer implements ToolServer {
     const [known] = this.#servers.keys();
     if (known !== undefined) return known;
     const [latest] = await readPorts(this.#options.folder);
-    const port = (latest !== undefined && (await this.#listen(latest, key))) || (await this.#listen(0, key));
+    const reused = latest === undefined ? undefined : await this.#listen(latest, key);
+    // Port 0 lets the kernel choose a free one.
+    const port = reused ?? (await this.#listen(0, key));
     if (port === undefined) throw new Error("no port of 127.0.0.1 can be listened on");
     await rememberPort(this.#options.folder, port);
     return port;
   }
 
-  /** Listens on every free port of earlier engines: it is not known which of them the run uses. */
+  /** Listens on every free port of earlier engines, because the run may use any of them. */
   async #takeOver(key: Buffer): Promise<void> {
     for (const port of await readPorts(this.#options.folder)) {
       if (!this.#servers.has(port)) await this.#listen(port, key);
@@ -91,8 +95,8 @@ class LoopbackToolServer implements ToolServer {
   /** Listens on a port; undefined where the port is taken. */
   async #listen(port: number, key: Buffer): Promise<number | undefined> {
     if (this.#closed) throw new Error("the tool server is closed");
-    const { runs, patienceMs = PATIENCE_MS } = this.#options;
-    const server = await bind(createListener({ key, runs, patienceMs }), port);
+    const { runs, desk, patienceMs = PATIENCE_MS } = this.#options;
+    const server = await bind(createListener({ key, runs, desk, patienceMs }), port);
     if (!server) return undefined;
     const { port: bound } = server.address() as AddressInfo;
     this.#servers.set(bound, server);
@@ -128,18 +132,18 @@ async function end(server: Server): Promise<void> {
   await closed;
 }
 
-/** The most ports that are remembered. Runs of engines before these are not found again. */
+/** The maximum count of remembered ports. A run whose port is forgotten loses its tools. */
 const MOST_PORTS = 8;
 
 /** The ports of earlier engines on this folder, the latest first. Their runs still use them. */
 async function readPorts(folder: string): Promise<number[]> {
-  const names = await readdir(folderIn(folder)).catch(() => []);
+  const names = await readdir(portsFolder(folder)).catch(() => []);
   const found = await Promise.all(
     names
       .map(Number)
       .filter(isPort)
       .map(async (port) => {
-        const { mtimeMs = 0 } = (await stat(fileOf(folder, port)).catch(() => undefined)) ?? {};
+        const { mtimeMs = 0 } = (await stat(portFile(folder, port)).catch(() => undefined)) ?? {};
         return { port, mtimeMs };
       }),
   );
@@ -148,18 +152,18 @@ async function readPorts(folder: string): Promise<number[]> {
 
 /** Writes a file per port, so that two engines at the same time do not overwrite each other's. */
 async function rememberPort(folder: string, port: number): Promise<void> {
-  await mkdir(folderIn(folder), { recursive: true, mode: 0o700 });
-  await writeFile(fileOf(folder, port), "", { mode: 0o600 });
+  await mkdir(portsFolder(folder), { recursive: true, mode: 0o700 });
+  await writeFile(portFile(folder, port), "", { mode: 0o600 });
   const old = (await readPorts(folder)).slice(MOST_PORTS);
-  await Promise.all(old.map((forgotten) => rm(fileOf(folder, forgotten), { force: true })));
+  await Promise.all(old.map((forgotten) => rm(portFile(folder, forgotten), { force: true })));
 }
 
-function folderIn(folder: string): string {
+function portsFolder(folder: string): string {
   return join(folder, "ports");
 }
 
-function fileOf(folder: string, port: number): string {
-  return join(folderIn(folder), String(port));
+function portFile(folder: string, port: number): string {
+  return join(portsFolder(folder), String(port));
 }
 
 function isPort(value: number): boolean {

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import Anthropic from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { startServer, type TestServer } from "../support/server.ts";
 
@@ -75,6 +76,31 @@ describe("files of any size", () => {
     expect((await peak()) - before).toBeLessThan(ALLOWED);
     expect(await uploads()).toEqual([]);
     await fs.remove("s", "unpacked", { recursive: true });
+  });
+
+  it("are copied at constant memory between a Managed Agents session and the server", async () => {
+    const { beta } = new Anthropic({ apiKey: server.token, baseURL: `${server.url}/anthropic` });
+    const agent = await beta.agents.create({ name: "copies", model: "scripted" });
+    const environment = await beta.environments.create({ name: "copies" });
+    const session = await beta.sessions.create({ agent: agent.id, environment_id: environment.id });
+    const before = await peak();
+    const content = new Blob(Array.from({ length: SIZE / MB }, () => block));
+    const uploaded = await beta.files.upload({ file: new File([content], "large.bin") });
+    const added = await beta.sessions.resources.add(session.id, { type: "file", file_id: uploaded.id });
+    const stream = await beta.sessions.events.stream(session.id);
+    const copy = `#script ${JSON.stringify([{ shell: "cp /mnt/session/uploads/*/large.bin output/copy.bin" }])}`;
+    const document = { type: "document", source: { type: "file", file_id: uploaded.id } } as const;
+    const message = { type: "user.message", content: [{ type: "text", text: copy }, document] } as const;
+    await beta.sessions.events.send(session.id, { events: [message as never] });
+    for await (const { type } of stream) if (type === "session.status_idle") break;
+    const found: Record<string, number> = {};
+    for await (const file of beta.files.list({ scope_id: session.id }))
+      found[file.filename] = file.size_bytes;
+    expect(found).toEqual({ "large.bin": SIZE, "copy.bin": SIZE });
+    expect(await server.client.fs.stat(session.id, added.mount_path)).toMatchObject({ size: SIZE });
+    expect((await peak()) - before).toBeLessThan(ALLOWED);
+    await beta.sessions.delete(session.id);
+    await beta.files.delete(uploaded.id);
   });
 
   it("leave no file open after a HEAD request or a disconnect", async () => {

@@ -19,8 +19,7 @@ afterAll(async () => {
 });
 
 async function newSession(spec: object = {}): Promise<string> {
-  made += 1;
-  const id = `s${made}`;
+  const id = `s${++made}`;
   await server.client.sessions.create(id, { agent: "scripted", ...spec });
   return id;
 }
@@ -183,13 +182,23 @@ describe("sluice interrupt, pause, resume", () => {
     const id = await newSession();
     await bench.run(["send", id, script({ say: "hi" })]);
     expect(await bench.run(["pause", id])).toMatchObject({ code: 0, out: `Paused ${id}\n` });
-    expect((await server.client.sessions.get(id)).paused).toBe(true);
+    expect((await bench.run(["sessions"])).out).toMatch(new RegExp(`${id} +scripted +paused `));
     expect(await bench.run(["resume", id])).toMatchObject({ code: 0, out: `Resumed ${id}\n` });
     expect((await server.client.sessions.get(id)).paused).toBe(false);
   });
 });
 
 describe("sluice exec", () => {
+  it("passes standard input on with -i, bytes as they are", async () => {
+    const id = await newSession();
+    const input = "line\nno newline";
+    expect(await bench.run(["exec", id, "-i", "--", "cat"], { input })).toMatchObject({
+      code: 0,
+      out: input,
+    });
+    expect(await bench.run(["exec", id, "--", "cat"], { input })).toMatchObject({ code: 0, out: "" });
+  });
+
   it("has the program's output, standard error and exit code", async () => {
     const id = await newSession();
     const command = "echo out; echo err >&2; exit 7";
@@ -240,8 +249,12 @@ describe("sluice port and open", () => {
 
   it("prints the address of the page", async () => {
     const id = await newSession();
-    expect((await bench.run(["open", id, "--print"])).out).toBe(`${server.url}/ui/#/s/${id}\n`);
-    expect((await bench.run(["open"])).out).toBe(`${server.url}/ui/\n`);
+    const [code, page] = [/#k=[\w-]{32}/.source, `${server.url}/ui/`];
+    expect((await bench.run(["open", id, "--print"])).out).toMatch(
+      new RegExp(`^${page}${code}&to=/s/${id}\n$`),
+    );
+    expect((await bench.run(["open"])).out).toMatch(new RegExp(`^${page}${code}\n$`));
+    expect((await bench.run(["open", "nobody", "--scope", "read"])).code).toBe(1);
   });
 });
 

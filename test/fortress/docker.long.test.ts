@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
-import type { Sandbox } from "../../src/sandbox/port.ts";
+import type { HostSandbox } from "../../src/sandbox/port.ts";
 import { createSpool } from "../../src/spool/index.ts";
 import { describeDocker, useDockerBench } from "../sandbox/docker-bench.ts";
 
@@ -99,7 +99,7 @@ done; echo looked`,
 
 /** Runs a shell script as an agent, to its end. */
 async function runAgent(
-  sandbox: Sandbox,
+  sandbox: HostSandbox,
   text: string,
   input = "",
   env: Record<string, string> = {},

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { rolldown } from "rolldown";
 import { afterEach, describe, expect, it } from "vitest";
 import type { SandboxRecord } from "../../src/sandbox/host/folder.ts";
 import { Cgroup, handDown } from "../../src/sandbox/host/processes/cgroup.ts";
-import { createLocalProvider, type Sandbox } from "../../src/sandbox/index.ts";
+import { createLocalProvider, type HostSandbox } from "../../src/sandbox/index.ts";
 import { makeProvider, makeSandbox as makeBwrap } from "../sandbox/bwrap-bench.ts";
 import { lives, makeFolder, makeSandbox, waitFor } from "../sandbox/workbench.ts";
 import { describeFortress, runInside, serveAs } from "./fortress-bench.ts";
+import { bundleInto } from "../support/bundle.ts";
 
 const own = await Cgroup.locate("sluice-fortress-probe");
 const groups: string[] = [];
@@ -151,7 +151,7 @@ perl -e '$0 = "x" x 4096; exit if fork; require POSIX; POSIX::setsid(); exit if 
 until [ "$(pgrep -fc ' ?${mark}[1-4]$')" = 4 ]; do sleep 0.05; done; echo hidden`;
 
 describe("local without a control group", () => {
-  const connect = async (): Promise<{ sandbox: Sandbox; root: string }> => {
+  const connect = async (): Promise<{ sandbox: HostSandbox; root: string }> => {
     const { root } = await makeSandbox();
     await withGroup(join(root, "sbx_test", "sandbox.json"), undefined);
     return { root, sandbox: (await createLocalProvider({ root }).connect("sbx_test"))! };
@@ -213,11 +213,7 @@ async function pidsOf(mark: number): Promise<number[]> {
 
 /** A source of ours as a plain module. */
 async function bundle(source: string): Promise<string> {
-  const made = await rolldown({ input: resolve(import.meta.dirname, "../..", source), platform: "node" });
-  const file = join(await makeFolder(), "module.mjs");
-  await made.write({ file, format: "esm" });
-  await made.close();
-  return file;
+  return bundleInto(join(await makeFolder(), "module.mjs"), resolve(import.meta.dirname, "../..", source));
 }
 
 async function readRecord(file: string): Promise<SandboxRecord> {

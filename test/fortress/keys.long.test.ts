@@ -21,24 +21,32 @@ require("node:readline").createInterface({ input: process.stdin }).on("line", (l
 });
 `;
 
-/** Nothing else of the host may be inside: per agent and session, the canaries that it needs. */
+/**
+ * Nothing else of the host may be inside: per agent and session, the canaries that it needs. The model gateway keeps the
+ * keys of the agents that it leads outside.
+ */
 const WITH_KEYS: readonly [string, object, readonly string[]][] = [
-  ["claude", {}, [canary("ANTHROPIC_API_KEY")]],
+  ["claude", {}, []],
   ["claude", { env: { CLAUDE_CODE_USE_BEDROCK: "1", AWS_REGION: "us-east-1" } }, []],
-  ["claude", { env: { ANTHROPIC_AUTH_TOKEN: "canary-given" } }, ["canary-given"]],
-  ["codex", {}, [canary("OPENAI_API_KEY")]],
-  ["opencode", {}, [canary("ANTHROPIC_API_KEY")]],
-  ["opencode", { model: "mistral/large" }, [canary("MISTRAL_API_KEY")]],
-  ["opencode", { model: "gpt-5" }, [canary("OPENAI_API_KEY")]],
+  ["claude", { env: { ANTHROPIC_AUTH_TOKEN: "canary-given" } }, []],
+  ["codex", {}, []],
+  ["opencode", {}, []],
+  ["opencode", { model: "mistral/large" }, []],
+  ["opencode", { model: "gpt-5" }, []],
   ["opencode", { model: "unheard-of/model" }, []],
-  [
-    "opencode",
-    { model: "xai/grok", env: { OTHER: "canary-given" } },
-    ["canary-given", canary("XAI_API_KEY")],
-  ],
-  ["gemini", {}, [canary("GEMINI_API_KEY")]],
-  ["grok", {}, [canary("XAI_API_KEY")]],
+  ["opencode", { model: "xai/grok", env: { OTHER: "canary-given" } }, ["canary-given"]],
+  ["gemini", {}, []],
+  ["grok", {}, []],
   ["amp", {}, [canary("AMP_API_KEY")]],
+  // A session without the gateway: only the key that the agent needs.
+  ["claude", { network: "full" }, [canary("ANTHROPIC_API_KEY")]],
+  ["claude", { network: "full", env: { ANTHROPIC_AUTH_TOKEN: "canary-given" } }, ["canary-given"]],
+  ["codex", { network: "full" }, [canary("OPENAI_API_KEY")]],
+  ["opencode", { network: "full" }, [canary("ANTHROPIC_API_KEY")]],
+  ["opencode", { network: "full", model: "mistral/large" }, [canary("MISTRAL_API_KEY")]],
+  ["opencode", { network: "full", model: "gpt-5" }, [canary("OPENAI_API_KEY")]],
+  ["gemini", { network: "full" }, [canary("GEMINI_API_KEY")]],
+  ["grok", { network: "full" }, [canary("XAI_API_KEY")]],
 ];
 
 const WITH_LOGINS: readonly [string, object, readonly string[]][] = [

@@ -234,7 +234,7 @@ describe("sluice serve --keys", () => {
       await symlink(process.execPath, join(only, "node"));
       const PATH = isNamed ? process.env["PATH"] : only;
       const { code, out, err } = await bench.run(args, { env: { PATH } });
-      expect([code, out, err]).toEqual([2, "", expect.stringContaining("local sandbox")]);
+      expect([code, out, err]).toEqual([2, "", expect.stringContaining("the sandbox local")]);
     } finally {
       await bench.close();
     }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { openAnthropic } from "../http/anthropic/anthropic-bench.ts";
-import { openReceiver } from "../http/anthropic/webhooks/webhook-receiver.ts";
+import { openReceiver } from "../http/webhooks/webhook-receiver.ts";
 import { describeFortress } from "./fortress-bench.ts";
 import { BETA, type Call, KEYS, callerOf, made, serveTenants } from "./tenant-calls.ts";
 

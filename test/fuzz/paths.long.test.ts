@@ -6,7 +6,7 @@ import { array, constantFrom, integer, oneof, record, string, tuple, type Arbitr
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SluiceError } from "../../src/contract/index.ts";
 import { createBwrapProvider, createLocalProvider } from "../../src/sandbox/index.ts";
-import type { Sandbox, SandboxProvider } from "../../src/sandbox/port.ts";
+import type { HostSandbox, HostProvider } from "../../src/sandbox/port.ts";
 import { describeTree } from "../fortress/swapper.ts";
 import { fuzz } from "./fuzz.ts";
 
@@ -152,11 +152,11 @@ ln -s a/b/../../../x/f through; ln -s /etc/hostname etc; ln -s /proc/self/enviro
 type Host = Readonly<Record<"workspace" | "home" | "uploads" | "tmp", string>>;
 
 interface Opened {
-  readonly sandbox: Sandbox;
+  readonly sandbox: HostSandbox;
   readonly host: Host;
 }
 
-async function open(provider: SandboxProvider): Promise<Opened> {
+async function open(provider: HostProvider): Promise<Opened> {
   const sandbox = await provider.create({ id: "s" });
   const { workspace, home, uploads } = sandbox.folders!;
   return { sandbox, host: { workspace, home, uploads, tmp: join(dirname(home), "tmp") } };
@@ -261,7 +261,7 @@ function isPlainlyOutside(said: string): boolean {
   return !roots.some((root) => plain === root || plain.startsWith(`${root}/`) || plain === `${root}/`);
 }
 
-async function change(sandbox: Sandbox, path: string, other: string, act: number): Promise<unknown> {
+async function change(sandbox: HostSandbox, path: string, other: string, act: number): Promise<unknown> {
   const { files } = sandbox;
   if (act === 0) return files.write(path, "a client's");
   if (act === 1) return files.mkdir(path);

@@ -26,7 +26,7 @@ describe("the tree", () => {
 
   it.each(["src", "test", "bench", "scripts"])(`%s has no file over ${MAX_LINES} lines`, (folder) => {
     const long = listFiles(join(ROOT, folder))
-      .filter((file) => /\.(?:ts|mts|mjs|cjs|js|sh)$/.test(file) && !RECORDED.test(file))
+      .filter((file) => /\.(?:ts|tsx|mts|mjs|cjs|js|sh)$/.test(file) && !RECORDED.test(file))
       .map((file) => ({ file: `${folder}/${file}`, lines: countLines(join(ROOT, folder, file)) }))
       .filter(({ lines }) => lines > MAX_LINES);
     expect(long).toEqual([]);
@@ -102,7 +102,7 @@ function filesIn(folder: string): string[] {
 
 /** Ports, schemas and entry points may be small. */
 function isEntry(file: string): boolean {
-  return ["index", "main", "port", "schema", "schemas"].includes(basename(file, ".ts"));
+  return ["index", "main", "port", "schema", "schemas"].includes(basename(file).replace(/\.tsx?$/, ""));
 }
 
 /** The same noun in a sibling folder: every adapter has its `harness.ts`, however short. */

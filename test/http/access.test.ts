@@ -2,6 +2,7 @@ import { request } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { scripted } from "../../src/harness/index.ts";
 import { createApp, listen } from "../../src/http/index.ts";
+import { DIALECTS } from "../../src/http/openapi/table.ts";
 import { openEngine } from "../support/engine.ts";
 import { type AppBench, codeOf, openApp, problemOf } from "./app-bench.ts";
 
@@ -138,6 +139,27 @@ describe("the Origin", () => {
     );
     const foreign = await ask("/v1/sessions/x", { origin: "https://evil.example", ...preflight }, "OPTIONS");
     expect([foreign.status, foreign.headers["access-control-allow-origin"]]).toEqual([403, undefined]);
+  });
+
+  it("that is allowed may send and read the headers of every operation", async () => {
+    for (const { operations } of DIALECTS)
+      for (const operation of Object.values(operations)) {
+        const { path, method, headers, requiredHeaders, answer, otherAnswers = [] } = operation;
+        const names = Object.keys({ ...headers, ...requiredHeaders }).map((name) => name.toLowerCase());
+        const asked = {
+          origin: "https://app.example",
+          "access-control-request-method": method,
+          "access-control-request-headers": ["authorization", "content-type", ...names].join(","),
+        };
+        const preflight = await ask(path.replaceAll(/\{\w+\}/g, "x"), asked, "OPTIONS");
+        const listed = (name: string): string[] => String(preflight.headers[name]).split(/, ?/);
+        expect(listed("access-control-allow-methods"), path).toContain(method);
+        expect(listed("access-control-allow-headers"), path).toEqual(expect.arrayContaining(names));
+        const answers = [answer, ...otherAnswers].flatMap(({ headers: given }) => Object.keys(given ?? {}));
+        // A browser follows a redirect by itself.
+        const shown = answers.map((name) => name.toLowerCase()).filter((name) => name !== "location");
+        expect(listed("access-control-expose-headers"), path).toEqual(expect.arrayContaining(shown));
+      }
   });
 
   it("that is allowed can read streams and problems", async () => {

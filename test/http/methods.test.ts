@@ -13,9 +13,14 @@ const PATHS: readonly [dialect: string, path: string, wrong: string, allow: stri
   ["universal", "/v1/sessions/a", "PUT", "DELETE, GET, HEAD, OPTIONS, PATCH, POST"],
   ["universal", "/v1/sessions/a/interrupt", "GET", "OPTIONS, POST"],
   ["universal", "/v1/sessions/a/interrupt", "HEAD", "OPTIONS, POST"],
+  ["universal", "/v1/sessions/sse", "POST", "GET, HEAD, OPTIONS"],
+  ["universal", "/v1/sessions/sse", "PATCH", "GET, HEAD, OPTIONS"],
+  ["universal", "/v1/sessions/sse", "DELETE", "GET, HEAD, OPTIONS"],
   ["the server's own", "/healthz", "DELETE", "GET, HEAD, OPTIONS"],
   ["anthropic", "/anthropic/v1/sessions", "PUT", "GET, HEAD, OPTIONS, POST"],
   ["anthropic", "/anthropic/v1/sessions/a/archive", "GET", "OPTIONS, POST"],
+  ["anthropic", "/anthropic/v1/environments/a/work/poll", "POST", "GET, HEAD, OPTIONS"],
+  ["anthropic", "/anthropic/v1/environments/a/work/stats", "POST", "GET, HEAD, OPTIONS"],
   ["ag-ui", "/ag-ui/scripted", "PUT", "DELETE, GET, HEAD, OPTIONS, POST"],
   ["ag-ui", "/ag-ui/scripted/capabilities", "POST", "GET, HEAD, OPTIONS"],
   ["ndjson", "/ndjson/stream", "GET", "OPTIONS, POST"],
@@ -46,6 +51,11 @@ describe("a wrong method", () => {
     const response = await bench.call("OPTIONS", path);
     expect(response.status).toBe(204);
     expect(response.headers.get("allow")).toBe(allow);
+  });
+
+  it("belongs to no session: none is called like a path of the API", async () => {
+    const created = bench.test.engine.create("sse", { agent: "scripted" });
+    await expect(created).rejects.toMatchObject({ code: "invalid_request" });
   });
 
   it("HEAD is GET without the body", async () => {

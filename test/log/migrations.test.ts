@@ -6,6 +6,7 @@ import { SluiceError } from "../../src/contract/index.ts";
 import { createSqliteLog } from "../../src/log/index.ts";
 import { createDriver } from "../../src/sqlite/driver.ts";
 import { MIGRATIONS } from "../../src/log/sqlite/migrations.ts";
+import { openStore } from "../../src/log/sqlite/open.ts";
 import { append, createSession, readAll, toDeltas } from "../../src/log/testkit/suite.ts";
 import { buildProgram } from "./program.ts";
 import type { Program } from "./program.ts";
@@ -22,6 +23,27 @@ describe("the data folder", () => {
 
   it("numbers its migrations from 1, without a gap", () => {
     expect(MIGRATIONS.map((migration) => migration.version)).toEqual(MIGRATIONS.map((_, index) => index + 1));
+  });
+
+  it("is ours, too, where another process makes it between two reads of its header", async () => {
+    let reads = 0;
+    const store = openStore({ folder }, (path) => {
+      const driver = createDriver(path);
+      return {
+        ...driver,
+        prepare: (sql) => {
+          const statement = driver.prepare(sql);
+          const get: typeof statement.get = (...values) => {
+            const row = statement.get(...values);
+            if (++reads === 1) openStore({ folder }).close();
+            return row;
+          };
+          return { ...statement, get };
+        },
+      };
+    });
+    expect(reads).toBeGreaterThan(1);
+    store.close();
   });
 
   it("is made with its parents, closed to others", async () => {

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
-import { rolldown } from "rolldown";
+import { bundleInto } from "../support/bundle.ts";
 
 /** A program of test/log/programs/, built once, run as a real process of its own. */
 export interface Program {
@@ -27,13 +27,8 @@ export async function buildProgram(name: string): Promise<Program> {
   await mkdir(cache, { recursive: true });
   const folder = await mkdtemp(join(cache, "sluice-program-"));
   const file = join(folder, "program.mjs");
-  const build = await rolldown({
-    input: resolve(import.meta.dirname, "programs", `${name}.ts`),
-    platform: "node",
-    external: /^libsql\b/,
-  });
-  await build.write({ file, format: "esm" });
-  await build.close();
+  const source = resolve(import.meta.dirname, "programs", `${name}.ts`);
+  await bundleInto(file, source, { external: /^libsql\b/ });
   const running = new Set<ChildProcess>();
   return {
     start: (...args) => {

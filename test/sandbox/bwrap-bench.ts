@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, describe } from "vitest";
 import {
   createBwrapProvider,
-  type Sandbox,
-  type SandboxProvider,
+  type HostSandbox,
+  type HostProvider,
   type SandboxSpec,
 } from "../../src/sandbox/index.ts";
 import type { BwrapProviderOptions } from "../../src/sandbox/bwrap/provider.ts";
@@ -21,7 +21,7 @@ export const describeBwrap = (name: string, body: () => void): void => {
 };
 
 const folders: string[] = [];
-const sandboxes: Sandbox[] = [];
+const sandboxes: HostSandbox[] = [];
 
 export async function makeFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-bwrap-"));
@@ -31,19 +31,19 @@ export async function makeFolder(): Promise<string> {
 
 export async function makeProvider(
   options: Partial<BwrapProviderOptions> = {},
-): Promise<{ root: string; provider: SandboxProvider }> {
+): Promise<{ root: string; provider: HostProvider }> {
   const root = options.root ?? join(await makeFolder(), "data", "sandboxes");
   return { root, provider: createBwrapProvider({ root, programs: await egressPrograms(), ...options }) };
 }
 
 export async function makeSandbox(
   spec: Partial<SandboxSpec> = {},
-): Promise<{ root: string; sandbox: Sandbox }> {
+): Promise<{ root: string; sandbox: HostSandbox }> {
   const { root, provider } = await makeProvider();
   return { root, sandbox: adopt(await provider.create({ id: "sbx_test", ...spec })) };
 }
 
-export function adopt(sandbox: Sandbox): Sandbox {
+export function adopt(sandbox: HostSandbox): HostSandbox {
   sandboxes.push(sandbox);
   return sandbox;
 }

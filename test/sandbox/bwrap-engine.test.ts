@@ -2,7 +2,6 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { rolldown } from "rolldown";
 import { afterAll, expect, it } from "vitest";
 import { createSqliteLog } from "../../src/log/index.ts";
 import { createBwrapProvider } from "../../src/sandbox/index.ts";
@@ -19,6 +18,7 @@ import {
 } from "../support/engine.ts";
 import { expectLawful } from "../support/laws.ts";
 import { describeBwrap, makeFolder } from "./bwrap-bench.ts";
+import { bundleInto } from "../support/bundle.ts";
 
 const CACHE = resolve(import.meta.dirname, "../../node_modules/.cache");
 let built: Promise<string> | undefined;
@@ -28,14 +28,7 @@ async function buildProgram(): Promise<string> {
   await mkdir(CACHE, { recursive: true });
   const folder = await mkdtemp(join(CACHE, "sluice-engine-"));
   const input = join(import.meta.dirname, "fixtures", "engine.ts");
-  const bundle = await rolldown({
-    input,
-    platform: "node",
-    external: [/^libsql\b/, "dockerode"],
-    logLevel: "silent",
-  });
-  await bundle.write({ file: join(folder, "engine.mjs"), format: "esm" });
-  await bundle.close();
+  await bundleInto(join(folder, "engine.mjs"), input, { external: [/^libsql\b/, "dockerode", "ssh2"] });
   return folder;
 }
 

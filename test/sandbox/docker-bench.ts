@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import Docker from "dockerode";
-import { rolldown } from "rolldown";
 import { afterAll, afterEach, beforeAll, describe, expect } from "vitest";
 import { start, whyNot, type DockerEngine } from "../../scripts/docker-engine.mjs";
 import {
@@ -13,10 +12,11 @@ import {
   type DockerProvider,
   type DockerProviderOptions,
 } from "../../src/sandbox/docker/provider.ts";
-import type { Sandbox, SandboxSpec } from "../../src/sandbox/port.ts";
+import type { HostSandbox, SandboxSpec } from "../../src/sandbox/port.ts";
 import type { ProviderUnderTest } from "../../src/sandbox/testkit.ts";
 import { createSpool, type Spool } from "../../src/spool/index.ts";
 import { egressPrograms } from "./program.ts";
+import { bundleInto } from "../support/bundle.ts";
 
 const PROJECT = resolve(import.meta.dirname, "../..");
 
@@ -28,13 +28,13 @@ export interface DockerBench {
   makeOptions(options?: Partial<DockerProviderOptions>): Promise<DockerProviderOptions>;
   makeSandbox(
     spec?: Partial<SandboxSpec>,
-  ): Promise<{ sandbox: Sandbox; provider: DockerProvider; options: DockerProviderOptions }>;
+  ): Promise<{ sandbox: HostSandbox; provider: DockerProvider; options: DockerProviderOptions }>;
   makeSubject(): Promise<ProviderUnderTest>;
   /** Starts a program of this folder that uses the provider. Resolves when it has printed this line. */
   startProgram(name: "launch" | "engine", args: readonly string[], line: string): Promise<ChildProcess>;
   /** Runs a shell script in the sandbox, behind a spool. */
   spawnScript(
-    sandbox: Sandbox,
+    sandbox: HostSandbox,
     text: string,
     env?: Record<string, string>,
     hosts?: readonly string[],
@@ -54,7 +54,7 @@ export async function openBench(): Promise<DockerBench> {
   };
   const docker = new Docker({ socketPath: engine.socketPath });
   const folders: string[] = [];
-  const sandboxes: Sandbox[] = [];
+  const sandboxes: HostSandbox[] = [];
   const makeFolder = async (): Promise<string> => {
     const folder = await mkdtemp(join(tmpdir(), "sluice-sandbox-"));
     folders.push(folder);
@@ -177,15 +177,7 @@ async function bundleAll(): Promise<string> {
     launch: "test/sandbox/fixtures/launch.mjs",
   };
   for (const [name, input] of Object.entries(inputs)) {
-    const bundle = await rolldown({
-      cwd: PROJECT,
-      input,
-      platform: "node",
-      external: /^[^./]/,
-      logLevel: "silent",
-    });
-    await bundle.write({ file: join(folder, `${name}.mjs`), format: "esm" });
-    await bundle.close();
+    await bundleInto(join(folder, `${name}.mjs`), join(PROJECT, input), { external: /^[^./]/ });
   }
   return folder;
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { CLONE, CLONE3, DENIED } from "../../src/sandbox/bwrap/seccomp.ts";
 import { Controllers } from "../../src/sandbox/host/processes/controllers.ts";
-import type { ExecResult, Sandbox } from "../../src/sandbox/index.ts";
+import type { ExecResult, HostSandbox } from "../../src/sandbox/index.ts";
 import { createSpool } from "../../src/spool/index.ts";
 import { adopt, describeBwrap, makeFolder, makeProvider, makeSandbox } from "./bwrap-bench.ts";
 import { lives, waitFor } from "./workbench.ts";
@@ -34,7 +34,7 @@ async function onHost(command: string): Promise<number> {
   return code;
 }
 
-async function refused(sandbox: Sandbox, command: string): Promise<ExecResult> {
+async function refused(sandbox: HostSandbox, command: string): Promise<ExecResult> {
   const result = await sandbox.exec(command);
   expect(result.exitCode, `${command}\n${result.stdout}`).not.toBe(0);
   return result;

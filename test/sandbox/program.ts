@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { rolldown } from "rolldown";
 import { afterAll } from "vitest";
 import type { EgressPrograms } from "../../src/sandbox/egress/egress.ts";
 import type { ProviderUnderTest } from "../../src/sandbox/testkit.ts";
+import { bundleInto } from "../support/bundle.ts";
 
 const SOURCES = resolve(import.meta.dirname, "../../src/sandbox");
 let made: Promise<string> | undefined;
@@ -56,9 +56,7 @@ async function bundleAll(): Promise<string> {
     "egress-guest": join(SOURCES, "egress/guest.ts"),
   };
   for (const [name, input] of Object.entries(inputs)) {
-    const bundle = await rolldown({ input, platform: "node", logLevel: "silent" });
-    await bundle.write({ file: join(folder, `${name}.mjs`), format: "esm" });
-    await bundle.close();
+    await bundleInto(join(folder, `${name}.mjs`), input);
   }
   return folder;
 }

@@ -5,13 +5,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach } from "vitest";
 import {
   createLocalProvider,
-  type Sandbox,
-  type SandboxProvider,
+  type HostSandbox,
+  type HostProvider,
   type SandboxSpec,
 } from "../../src/sandbox/index.ts";
 
 const folders: string[] = [];
-const sandboxes: Sandbox[] = [];
+const sandboxes: HostSandbox[] = [];
 
 export async function makeFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-sandbox-"));
@@ -21,7 +21,7 @@ export async function makeFolder(): Promise<string> {
 
 export async function makeSandbox(
   spec: Partial<SandboxSpec> = {},
-): Promise<{ root: string; provider: SandboxProvider; sandbox: Sandbox }> {
+): Promise<{ root: string; provider: HostProvider; sandbox: HostSandbox }> {
   const root = join(await makeFolder(), "sandboxes");
   const provider = createLocalProvider({ root });
   const sandbox = await provider.create({ id: "sbx_test", ...spec });
@@ -31,7 +31,7 @@ export async function makeSandbox(
 
 /** Runs a script as a spawned process, and answers when it has written the file `ready` in the workspace. */
 export async function spawnScript(
-  sandbox: Sandbox,
+  sandbox: HostSandbox,
   script: string,
   env: Record<string, string> = {},
 ): Promise<void> {
@@ -42,7 +42,7 @@ export async function spawnScript(
   await waitFor(() => readFile(join(sandbox.paths.workspace, "ready")).catch(() => undefined));
 }
 
-export async function readPids(sandbox: Sandbox, name: string): Promise<number[]> {
+export async function readPids(sandbox: HostSandbox, name: string): Promise<number[]> {
   const text = await readFile(join(sandbox.paths.workspace, name), "utf8");
   return text.trim().split("\n").map(Number);
 }

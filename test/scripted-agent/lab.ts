@@ -2,13 +2,13 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { rolldown } from "rolldown";
 import { afterAll, afterEach } from "vitest";
 import type { SpoolLine } from "../../src/contract/index.ts";
 import type { HarnessCommand, HarnessFact } from "../../src/harness/port.ts";
 import { recordedContext } from "../../src/harness/recording.ts";
 import { scripted } from "../../src/harness/scripted/harness.ts";
 import type { AgentLine } from "../../src/scripted-agent/protocol.ts";
+import { bundleInto } from "../support/bundle.ts";
 
 type LineOf<T extends AgentLine["type"]> = AgentLine extends infer Line
   ? Line extends { type: infer Type }
@@ -22,11 +22,7 @@ const SOURCE = resolve(import.meta.dirname, "../../src/scripted-agent/main.ts");
 
 /** The agent's executable, bundled from its source as the build does it. */
 export async function bundleAgent(folder: string): Promise<string> {
-  const bundle = await rolldown({ input: SOURCE, platform: "node" });
-  const file = join(folder, "scripted.cjs");
-  await bundle.write({ file, format: "cjs" });
-  await bundle.close();
-  return file;
+  return bundleInto(join(folder, "scripted.cjs"), SOURCE, { format: "cjs" });
 }
 
 /** A lab for the tests of one file. It stops its agents after each test, and removes its files at the end. */

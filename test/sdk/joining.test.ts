@@ -94,6 +94,32 @@ describe("an instance that joins a session late", () => {
     }
   });
 
+  it.each([
+    ["a refused run", (sluice: Sluice) => sluice.run({ prompt: "x" })],
+    ["a refused command", (sluice: Sluice) => sluice.executeCommand("true")],
+  ])("follows the run of another instance after %s", async (_name, refused) => {
+    const first = new Sluice().withServer(server.url, server.token).withAgent({ type: "scripted" });
+    const prompt = script({ shell: "until [ -e go ]; do sleep 0.02; done" });
+    await first.run({ prompt, background: true });
+    const id = first.getSession() as string;
+    const sluice = come(id);
+    try {
+      const reasons: string[] = [];
+      sluice.on("lifecycle", ({ reason }) => reasons.push(reason));
+      await expect(refused(sluice)).rejects.toMatchObject({ code: "session_busy" });
+      expect(sluice.status().agent).toBe("running");
+      // Longer than a connection without a user stays open.
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      await server.client.fs.write(id, "go", new Uint8Array());
+      await expect.poll(() => reasons, { timeout: 20_000 }).toContain("run_background_complete");
+      expect(sluice.status().agent).toBe("idle");
+      expect(await sluice.run({ prompt: script({ say: "next" }) })).toMatchObject({ exitCode: 0 });
+    } finally {
+      await sluice.close();
+      await first.close();
+    }
+  });
+
   it("does not read earlier turns", async () => {
     await server.client.sessions.create("long", { agent: "scripted" });
     await turn("long", { flood: { events: 20_000, bytes: 100 } });

@@ -2,14 +2,14 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SluiceError } from "../../src/contract/index.ts";
-import { createLocalProvider, type Sandbox, type SandboxProvider } from "../../src/sandbox/index.ts";
+import { createLocalProvider, type HostSandbox, type HostProvider } from "../../src/sandbox/index.ts";
 import { script as steps } from "../support/engine.ts";
 import { hear, openBench, type SdkBench } from "./bench.ts";
 
 /** The page's caveats: a provider with fewer capabilities. */
 describe("a provider without pause and without signals", () => {
   let bench: SdkBench;
-  let provider: SandboxProvider;
+  let provider: HostProvider;
   beforeEach(async () => {
     bench = await openBench({ backend: "embedded", sandbox: "local" });
     provider = lesser(createLocalProvider({ root: join(bench.folder, "lesser") }));
@@ -33,7 +33,7 @@ describe("a provider without pause and without signals", () => {
   });
 
   it("EV-31: a provider that fails gives sandbox_error and leaves nothing", async () => {
-    const broken: SandboxProvider = {
+    const broken: HostProvider = {
       ...lesser(provider),
       create: () => Promise.reject(new Error("no room")),
     };
@@ -50,30 +50,39 @@ describe("a provider without pause and without signals", () => {
   });
 });
 
-function lesser(provider: SandboxProvider): SandboxProvider {
+function lesser(provider: HostProvider): HostProvider {
   return {
     id: "lesser",
     detect: () => provider.detect(),
-    create: async (spec) => weaken(await provider.create(spec)),
-    connect: async (id) => {
-      const found = await provider.connect(id);
+    create: async (spec, claim) => weaken(await provider.create(spec, claim)),
+    connect: async (id, claim) => {
+      const found = await provider.connect(id, claim);
       return found && weaken(found);
     },
   };
 }
 
+const lacking = (): Promise<never> =>
+  Promise.reject(new SluiceError("capability_missing", "there are no signals here"));
+
 /** The same sandbox with fewer methods: a missing one is a missing capability. */
-function weaken(sandbox: Sandbox): Sandbox {
-  const { id, provider, isolated, paths, folders, files } = sandbox;
+function weaken(sandbox: HostSandbox): HostSandbox {
+  const { id, provider, isolated, paths, folders, files, tree, processes } = sandbox;
   return {
     id,
     provider,
     isolated,
     paths,
-    ...(folders ? { folders } : {}),
+    folders,
     files,
+    ...(tree ? { tree } : {}),
+    processes: {
+      start: (process) => processes.start(process),
+      open: (name) => processes.open(name),
+      signal: lacking,
+    },
     spawn: (process) => sandbox.spawn(process),
-    signal: () => Promise.reject(new SluiceError("capability_missing", "there are no signals here")),
+    signal: lacking,
     killAll: () => sandbox.killAll(),
     exec: (command, options) => sandbox.exec(command, options),
     destroy: () => sandbox.destroy(),

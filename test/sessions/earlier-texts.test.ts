@@ -58,7 +58,7 @@ describe("the text before a write", () => {
   const put = (path: string, text: string): Promise<void> => sandbox.files.write(path, text);
   let turn: number;
   const shown = async (item: Item): Promise<ContentPart[]> => {
-    const [fact] = await earlier.shownIn([{ type: "item.completed", data: { item } }], turn);
+    const [fact] = await earlier.withDiffs([{ type: "item.completed", data: { item } }], turn);
     if (fact?.type !== "item.completed") throw new Error("no item");
     return fact.data.item.content;
   };

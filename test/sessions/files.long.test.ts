@@ -212,6 +212,23 @@ describe("checkpoints", () => {
     expect(types.indexOf("checkpoint.created")).toBeLessThan(types.indexOf("turn.ended"));
   });
 
+  it("that fail are told, without a path of the server, and end no turn", async () => {
+    await test.engine.create("deep", { ...SCRIPTED, autoCheckpoint: true });
+    const names = "d".repeat(200);
+    const shell = `n=0; while [ $n -lt 30 ]; do mkdir ${names} && cd ${names} || exit 1; n=$((n + 1)); done`;
+    await runTurn(test, "deep", script({ shell }));
+    const events = await readAll(test.log, "deep");
+    expectLawful(events);
+    const failed = events.filter((event) => event.type === "error");
+    expect(failed).toMatchObject([{ data: { code: "checkpoint_failed" } }]);
+    expect(failed[0]?.data).toMatchObject({
+      message: expect.stringMatching(/^no checkpoint was made: workspace\/d.* is too long for a path\.$/),
+    });
+    expect(events.at(-1)).toMatchObject({ type: "turn.ended", data: { status: "completed" } });
+    const asked = await test.engine.checkpoint("deep").catch((error: unknown) => error);
+    expect(asked).toMatchObject({ code: "invalid_request", message: expect.stringMatching(/^workspace\/d/) });
+  });
+
   it("are refused while a turn runs, and a missing one is refused", async () => {
     await expect(test.engine.restore("s", "latest")).rejects.toMatchObject({ code: "checkpoint_not_found" });
     await say(test.engine, "s", script({ sleep: 60_000 }));

@@ -32,12 +32,12 @@ beforeAll(async () => {
     id: local.id,
     isolated: false,
     detect: () => local.detect(),
-    connect: (id) => local.connect(id),
+    connect: (id, claim) => local.connect(id, claim),
     list: async () => (await local.list?.()) ?? [],
-    create: async (spec) => {
+    create: async (spec, claim) => {
       made.push(spec.session ?? "");
       await sleep(30);
-      const sandbox = await local.create(spec);
+      const sandbox = await local.create(spec, claim);
       await sleep(30);
       return sandbox;
     },

@@ -24,12 +24,12 @@ function slowly(root: string, isSlow: (session: string) => boolean, until: Promi
     id: local.id,
     isolated: false,
     detect: () => local.detect(),
-    create: (spec) => local.create(spec),
+    create: (spec, claim) => local.create(spec, claim),
     list: async () => (await local.list?.()) ?? [],
-    async connect(id) {
+    async connect(id, claim) {
       const known = (await local.list?.())?.find((sandbox) => sandbox.id === id);
       if (isSlow(known?.session ?? "")) await until;
-      return local.connect(id);
+      return local.connect(id, claim);
     },
   };
 }

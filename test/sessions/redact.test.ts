@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createRedactor, RedactedStream } from "../../src/sessions/secrets/redact.ts";
-import { readStderr } from "../../src/spool/stderr.ts";
+import { readStderrLines, toStderr } from "../../src/spool/stderr.ts";
 import { ofType, openEngine, readAll, say, waitFor } from "../support/engine.ts";
 import { END, factAgent, tell } from "./fact-agent.ts";
 
@@ -133,7 +133,10 @@ describe("a secret", () => {
     const redactor = createRedactor(new Map([["KEY", secret]]));
     for (let before = 4_050; before <= 4_100; before += 1) {
       await writeFile(join(folder, "err"), `${"x".repeat(before)}${secret}${"y".repeat(9_000)}\n`);
-      expectHidden((await readStderr(join(folder, "err"), redactor)).head ?? "", secret);
+      expectHidden(
+        toStderr(await readStderrLines(join(folder, "err"), redactor.reach), redactor).head ?? "",
+        secret,
+      );
     }
     await rm(folder, { recursive: true });
   });

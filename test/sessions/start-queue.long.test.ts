@@ -29,12 +29,12 @@ beforeAll(async () => {
     id: local.id,
     isolated: false,
     detect: () => local.detect(),
-    connect: (id) => local.connect(id),
-    create: async (spec) => {
+    connect: (id, claim) => local.connect(id, claim),
+    create: async (spec, claim) => {
       order.push(spec.session ?? "");
       most = Math.max(most, ++making);
       await gate.opened;
-      const sandbox = await local.create(spec);
+      const sandbox = await local.create(spec, claim);
       making -= 1;
       return sandbox;
     },

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { MANAGED_AGENTS_BETA } from "../../src/http/anthropic/mount.ts";
+import { MANAGED_AGENTS_BETA } from "../../src/http/anthropic/dialect.ts";
 import type { TestServer } from "../support/server.ts";
 import type { Chance } from "./chance.ts";
 import { insist } from "./insist.ts";

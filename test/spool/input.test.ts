@@ -4,12 +4,12 @@ import { appendFile, mkdir, readFile, rm, symlink, truncate, writeFile } from "n
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createSpool, openSpool, type Spool } from "../../src/spool/index.ts";
+import { createSpool, openSpool, type HostSpool } from "../../src/spool/index.ts";
 import { followAll, makeFolder, start, texts, waitFor } from "./workbench.ts";
 
-const read = (spool: Spool, name: string): Promise<string> => readFile(join(spool.folder, name), "utf8");
+const read = (spool: HostSpool, name: string): Promise<string> => readFile(join(spool.folder, name), "utf8");
 
-async function makeSpool(): Promise<Spool> {
+async function makeSpool(): Promise<HostSpool> {
   return createSpool(join(await makeFolder(), "s"));
 }
 

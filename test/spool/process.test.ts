@@ -1,7 +1,7 @@
 import { appendFile, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createSpool, isAlive, openSpool } from "../../src/spool/index.ts";
+import { createSpool, openSpool } from "../../src/spool/index.ts";
 import { collect, followAll, makeFolder, start, texts, waitFor } from "./workbench.ts";
 
 describe("a spooled process", () => {
@@ -88,12 +88,12 @@ describe("a spooled process", () => {
     const spool = await createSpool(join(await makeFolder(), "s"));
     const pid = await start(spool, ["sh", "-c", "echo one; echo two; exec sleep 600"]);
     await waitFor(async () => (await spool.size()) >= 8);
-    expect(await isAlive(spool.folder)).toBe(true);
+    expect(await spool.isAlive()).toBe(true);
     process.kill(pid, "SIGKILL");
     const { lines, last } = await followAll(spool);
     expect(texts(lines)).toEqual(["one", "two"]);
     expect(last.exit).toEqual({ lost: true });
-    expect(await isAlive(spool.folder)).toBe(false);
+    expect(await spool.isAlive()).toBe(false);
     process.kill(-pid, "SIGKILL");
   });
 
@@ -101,7 +101,7 @@ describe("a spooled process", () => {
     const spool = await createSpool(join(await makeFolder(), "s"));
     const boot = (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
     await writeFile(join(spool.folder, "pid"), `${process.pid} 1 ${boot}\n`);
-    expect(await isAlive(spool.folder)).toBe(false);
+    expect(await spool.isAlive()).toBe(false);
     expect(await spool.exit()).toEqual({ lost: true });
   });
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach } from "vitest";
 import type { SpoolLine } from "../../src/contract/index.ts";
-import { isAlive, type Spool, type SpoolBatch, type WrappedStart } from "../../src/spool/index.ts";
+import { openSpool, type HostSpool, type SpoolBatch, type WrappedStart } from "../../src/spool/index.ts";
 
 const folders: string[] = [];
 const spools: string[] = [];
@@ -19,7 +19,7 @@ export async function makeFolder(): Promise<string> {
 
 /** Starts a command behind the spool, as a sandbox would, and returns the pid of its wrapper. */
 export async function start(
-  spool: Spool,
+  spool: HostSpool,
   command: readonly string[],
   { streams = "private" }: { streams?: "private" | "named" } = {},
 ): Promise<number> {
@@ -53,14 +53,17 @@ export async function collect(
   return { lines, last };
 }
 
-export async function followAll(spool: Spool, from = 0): Promise<{ lines: SpoolLine[]; last: SpoolBatch }> {
+export async function followAll(
+  spool: HostSpool,
+  from = 0,
+): Promise<{ lines: SpoolLine[]; last: SpoolBatch }> {
   return collect(spool.follow({ from, signal: new AbortController().signal }));
 }
 
 export const texts = (lines: readonly SpoolLine[]): string[] => lines.map((line) => line.text);
 
 /** Cleans up after a spool that another process started. */
-export function adopt(spool: Spool): void {
+export function adopt(spool: HostSpool): void {
   spools.push(spool.folder);
 }
 
@@ -78,5 +81,5 @@ async function endProcess(folder: string): Promise<void> {
   } catch {
     return;
   }
-  await waitFor(async () => !(await isAlive(folder)));
+  await waitFor(async () => (await (await openSpool(folder))?.isAlive()) !== true);
 }

@@ -39,6 +39,8 @@ export function expectItemsClose(events: readonly SluiceEvent[]): void {
   const end = (id: string, what: string): void => {
     expect(open.delete(`${what} ${id}`), `${what} ${id} was open`).toBe(true);
   };
+  // The gateway tells when a request really ended. A side call, or an answer that was broken off, may end after the turn.
+  const measured = new Set<string>();
   const calls = new Set<string>();
   for (const event of events) {
     if (event.type === "item.started") start(event.data.item.item_id, "item");
@@ -53,10 +55,14 @@ export function expectItemsClose(events: readonly SluiceEvent[]): void {
     if (event.type === "question.resolved") end(event.data.question_id, "question");
     if (event.type === "tool.requested") start(event.data.request_id, "tool");
     if (event.type === "tool.resolved") end(event.data.request_id, "tool");
-    if (event.type === "model.started") start(event.data.request_id, "model");
+    if (event.type === "model.started") {
+      start(event.data.request_id, "model");
+      if (event.data.offset !== undefined) measured.add(`model ${event.data.request_id}`);
+    }
     if (event.type === "model.ended") end(event.data.request_id, "model");
     if (event.type === "turn.ended") {
-      expect([...open.keys()], "open at the turn's end").toEqual([]);
+      const ofTurn = [...open.keys()].filter((key) => !measured.has(key));
+      expect(ofTurn, "open at the turn's end").toEqual([]);
       expect([...calls], "calls without a result at the turn's end").toEqual([]);
     }
   }

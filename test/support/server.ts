@@ -71,10 +71,12 @@ export async function startServer(
       string,
     ];
     if (line !== `sluice listening on ${url}`) throw new Error(`unexpected first line: ${line}`);
-    token = await readFile(join(data, "token"), "utf8").then(
-      (text) => text.trim(),
-      () => "",
-    );
+    token =
+      (options.env?.["SLUICE_TOKEN"] || undefined) ??
+      (await readFile(join(data, "token"), "utf8").then(
+        (text) => text.trim(),
+        () => "",
+      ));
   };
   const end = async (signal: NodeJS.Signals): Promise<number | null> => {
     if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { afterEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { createScriptedModel } from "../../src/model/index.ts";
-import { createLocalProvider, type Sandbox, type SandboxProvider } from "../../src/sandbox/index.ts";
+import { createLocalProvider, type HostSandbox, type HostProvider } from "../../src/sandbox/index.ts";
 import { sluiceSandbox, type TanStackHandle } from "../../src/tanstack/sandbox/index.ts";
 import { requireAgent } from "../support/agents.ts";
 import { processesWith, script } from "../support/engine.ts";
@@ -171,7 +171,7 @@ export const sandbox = defineSandbox({ id: "typed", provider: ours });
 export const watch = (handle: TanStackHandle) => watchWorkspace(handle, { onEvent: () => {} });
 `;
 /** A real sandbox without folders on this host and without reachable ports. */
-function withoutExtras(provider: SandboxProvider): SandboxProvider {
+function withoutExtras(provider: HostProvider): HostProvider {
   return {
     id: "elsewhere",
     detect: () => provider.detect(),
@@ -179,7 +179,7 @@ function withoutExtras(provider: SandboxProvider): SandboxProvider {
     connect: async (id) => provider.connect(id).then((found) => found && strip(found)),
   };
 }
-function strip(sandbox: Sandbox): Sandbox {
+function strip(sandbox: HostSandbox): HostSandbox {
   return new Proxy(sandbox, {
     get(target, name) {
       if (name === "folders" || name === "host") return undefined;

@@ -124,7 +124,9 @@ describe("an application's own TanStack server", () => {
     expect(interrupt).toMatchObject({ kind: "generic", canResolve: true });
     if (interrupt?.kind === "generic") interrupt.resolveInterrupt({ approved: true });
     await waitFor(bench.test.log, "s3", "turn.ended");
-    await vi.waitUntil(() => JSON.stringify(client.getMessages().slice(1)).includes("bye"));
+    await vi.waitUntil(() => JSON.stringify(client.getMessages().slice(1)).includes("bye"), {
+      timeout: 30_000,
+    });
     client.dispose();
   });
 });

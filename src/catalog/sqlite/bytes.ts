@@ -104,7 +104,7 @@ export class ByteFiles {
     return join(this.#folder, hash.slice(0, 2), hash);
   }
 
-  // The rename replaces an equal file, so it does not matter whether that one is about to be removed.
+  // The rename replaces an equal file, even one that is about to be removed.
   async #keep(staged: string, hash: string): Promise<void> {
     const path = this.pathOf(hash);
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
@@ -152,7 +152,10 @@ interface ByteRowsOptions {
   readonly now: () => number;
 }
 
-/** Keeps files and rows consistent. Files are removed only under the write lock, where no new use can begin. */
+/**
+ * Keeps files and rows consistent. A row of `byte_doubts` marks a file that may be unused. Files are removed only under
+ * the write lock, where no new use can begin.
+ */
 export class ByteRows {
   readonly #files: ByteFiles;
   readonly #sql: Statements;
@@ -199,7 +202,7 @@ export class ByteRows {
       if (this.#sql.expiring.get(this.#now()) === undefined && this.#sql.doubts.get() === undefined) return;
       this.#transact(() => this.#removeUnused());
     } catch {
-      // The doubts stay on record, and an extra file does no harm.
+      // The unused file stays on record for the next try, and an extra file does no harm.
     }
   }
 

@@ -13,7 +13,8 @@ import type {
   RemoveDocument,
   ReplaceDocument,
 } from "../port.ts";
-import { documentDamaged, documentExists, documentNotFound, keyTaken, revisionMoved } from "../refusals.ts";
+import { readDocument, toDocument } from "../document-row.ts";
+import { documentExists, documentNotFound, keyTaken, revisionMoved } from "../refusals.ts";
 import { ByteFiles, ByteRows, FileBytes } from "./bytes.ts";
 import { toCatalogSchema } from "./migrations.ts";
 import { Listing, prepareStatements, type Statements } from "./statements.ts";
@@ -188,35 +189,5 @@ class SqliteCatalog implements Catalog {
     const row = this.#sql.find.get(tenant, kind, id);
     if (!row) throw documentNotFound(kind, id);
     return row;
-  }
-}
-
-function toDocument(row: Row): Document {
-  const document = readDocument(row);
-  if (document) return document;
-  throw documentDamaged(String(row["kind"]), String(row["id"]));
-}
-
-/** Undefined for a damaged row. */
-function readDocument(row: Row): Document | undefined {
-  const revision = Number(row["revision"]);
-  const createdAt = Number(row["created_at"]);
-  const updatedAt = Number(row["updated_at"]);
-  if ([revision, createdAt, updatedAt].some(Number.isNaN)) return undefined;
-  try {
-    return {
-      kind: String(row["kind"]),
-      id: String(row["id"]),
-      parent: row["parent"] === null ? undefined : String(row["parent"]),
-      ordinal: Number(row["ordinal"]),
-      revision,
-      createdAt,
-      updatedAt,
-      archived: row["archived"] === 1,
-      labels: JSON.parse(String(row["labels"])),
-      body: JSON.parse(String(row["body"])),
-    };
-  } catch {
-    return undefined;
   }
 }

@@ -3,7 +3,7 @@ import type { ListQuery } from "../port.ts";
 
 const SQL = {
   find: "SELECT * FROM documents WHERE owner = ? AND kind = ? AND id = ?",
-  // Walks the index from tenant to tenant: there are few tenants, however many documents they have.
+  // Jumps in the index from tenant to tenant, so the cost does not depend on the number of documents.
   tenantsOf: `
     WITH RECURSIVE owners (name) AS (
       SELECT min(owner) FROM documents

@@ -11,7 +11,7 @@ import { findLastTurn, watchSession } from "./watch.ts";
 
 export interface ChatOptions {
   readonly screen: Screen;
-  /** How a new session is made. */
+  /** The choices for a new session. */
   readonly choice: ChoiceOptions;
   readonly history: string[];
 }
@@ -63,7 +63,7 @@ export class Chat implements ChatActions {
     } finally {
       this.#isLeaving = true;
       this.#editor.close();
-      // An agent of this process's own engine would stay without anybody to answer it.
+      // This process's own engine ends with it, so nobody could answer the agent.
       if (!this.controls.isServer && this.#running !== undefined) await this.#stop();
       this.#following?.abort();
       await this.#followed;
@@ -120,7 +120,7 @@ export class Chat implements ChatActions {
     if (text !== "") await this.#editor.above(() => this.#screen.write(text));
   }
 
-  /** Whether the event repeats a message that stands on the screen as it was typed. */
+  /** Whether the event repeats a message that the person has typed and still sees. */
   #isEchoed(event: SluiceEvent): boolean {
     const isItem = event.type === "item.started" || event.type === "item.completed";
     if (!isItem || event.data.item.role !== "user") return false;
@@ -146,7 +146,7 @@ export class Chat implements ChatActions {
     this.#update();
   }
 
-  /** The prompt is there while no turn runs or waits. */
+  /** Shows the prompt only while no turn runs or waits. */
   #update(): void {
     const isBusy = this.#isSending || this.#running !== undefined || this.#sent.size > 0;
     if (isBusy || this.#isLeaving) this.#editor.hide();

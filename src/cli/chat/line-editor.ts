@@ -21,7 +21,7 @@ interface Question {
   readonly fail: (error: unknown) => void;
 }
 
-/** Terminals then mark pasted text, so that its line ends do not submit it. */
+/** In this mode a terminal marks pasted text, so that the line ends in it do not submit it. */
 const [PASTE_ON, PASTE_OFF] = ["\u001B[?2004h", "\u001B[?2004l"];
 const HISTORY_SIZE = 500;
 
@@ -58,14 +58,14 @@ export class LineEditor {
     this.#lines.on("line", (line) => this.#takeLine(line));
     this.#lines.on("SIGINT", () => this.#cancel());
     this.#lines.on("close", () => this.#end());
-    // Answers are no messages, and recalling them would be of no use.
+    // Answers to questions are no messages, so they stay out of the history.
     this.#lines.on("history", (history) => {
       if (this.#question) history.shift();
     });
     process.stdin.on("keypress", this.#onKey);
   }
 
-  /** Shows the prompt with the text so far, unless a message waits that was typed while the line was hidden. */
+  /** Shows the prompt with the text so far. A message that was typed while the line was hidden is submitted instead. */
   show(): void {
     if (this.#isShown || this.#isClosed || this.#question) return;
     const ahead = this.#ahead.shift();
@@ -103,7 +103,7 @@ export class LineEditor {
     this.#lines.write(typed);
   }
 
-  /** Asks a question on a line of its own. A text that was typed ahead is no answer. */
+  /** Asks a question on a line of its own. A text that was typed before the question is no answer to it. */
   async ask(question: string, { signal, valid }: { signal: AbortSignal; valid: RegExp }): Promise<string> {
     if (this.#isClosed) throw new InputEnded();
     this.hide();
@@ -119,7 +119,7 @@ export class LineEditor {
     } finally {
       this.#question = undefined;
       if (!this.#isClosed) {
-        // Another client was faster, and nothing was printed over the question.
+        // Another client has answered first, and nothing was printed over the question.
         if (signal.aborted && this.#isShown) this.#terminal.write("\n");
         this.#isShown = false;
         this.#clear();
@@ -181,7 +181,7 @@ export class LineEditor {
     return line;
   }
 
-  /** Discards the text, as shells do; without one the caller decides. */
+  /** Discards the text, as shells do. Without a text, the caller decides. */
   #cancel(): void {
     const hasText = this.#lines.line !== "" || this.#parts.length > 0;
     if (!this.#isShown || this.#question || !hasText) return this.#options.onInterrupt();
@@ -199,7 +199,7 @@ export class LineEditor {
     this.#options.onEnd();
   }
 
-  /** The terminal, except while the line is hidden. */
+  /** Passes output on to the terminal, except while the line is hidden. */
   #createOutput(): Writable {
     const output = new Writable({
       write: (chunk: Buffer, _encoding, done) => {

@@ -12,7 +12,7 @@ export interface WatchOptions {
   /** For Ctrl-C during a question. */
   readonly interrupt: () => void;
   readonly ask?: Ask;
-  /** What Ctrl-C does while the agent works. */
+  /** The effect of Ctrl-C while the agent works, as text. */
   readonly hint: string;
   /** Writes text of the transcript (default: on the screen). */
   readonly write?: (text: string) => Promise<void>;
@@ -59,7 +59,7 @@ export async function watchSession(
 /** How many events before the head are searched for the start of the last turn, step by step. */
 const WINDOWS = [1_000, 10_000, 100_000, Infinity];
 
-/** The sequence before the last turn, so that a reader begins with it; before the first event without a turn. */
+/** The sequence before the last turn's first event; without a turn, the sequence before the first event. */
 export async function findLastTurn(controls: Controls, session: string): Promise<number> {
   const { eventCount, oldest = 1 } = await controls.info(session);
   for (const window of WINDOWS) {

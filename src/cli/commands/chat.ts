@@ -95,7 +95,7 @@ function readHistory(): string[] {
   }
 }
 
-/** A history that cannot be kept is no failure of the chat. */
+/** Stores the lines. A failure to store them is ignored. */
 function saveHistory(lines: readonly string[]): void {
   try {
     mkdirSync(dirname(historyFile()), { recursive: true, mode: 0o700 });

@@ -13,7 +13,7 @@ Examples:
 Exit codes: 0 done · 2 bad usage
 `;
 
-/** What completion knows of a command. */
+/** A command in the completion scripts. */
 interface Entry {
   readonly name: string;
   readonly description: string;
@@ -29,7 +29,7 @@ interface OptionEntry {
   readonly choices: readonly string[];
 }
 
-/** The program has all commands by the time that the script is made. */
+/** Call it last: the scripts have the commands that the program has by then. */
 export function addCompletion(program: Command, { screen }: CommandContext): void {
   program
     .command("completion")
@@ -57,7 +57,7 @@ function toEntry(command: Command): Entry {
   };
 }
 
-/** The ids for a completion; nothing without a server or data. */
+/** A shell command that prints the ids of sessions; it prints nothing without a server or data. */
 const IDS = `sluice sessions --limit 100 2>/dev/null | awk 'NR > 1 { print $1 }'`;
 
 function toBash(entries: readonly Entry[]): string {

@@ -1,6 +1,8 @@
 import type { Command } from "commander";
+import { describeDatabase } from "../database-check.ts";
 import { type AgentDiagnostics, type Diagnostics, diagnose, type Finding } from "../diagnostics.ts";
 import { findRemedy, runRemedy } from "../fix.ts";
+import type { DatabaseOptions } from "../source/database.ts";
 import { EXIT } from "../terminal/failure.ts";
 import { addWhereOptions, type WhereOptions } from "../source/locate.ts";
 import { nameProgram } from "../terminal/invocation.ts";
@@ -12,9 +14,11 @@ Examples:
   sluice doctor
   sluice doctor --json | jq .agents
   sluice doctor --fix
+  sluice doctor --database postgres://sluice@db.example.com/sluice
   sluice doctor --fix --yes
+  sluice doctor --sandbox kubernetes
 
-Exit codes: 0 sluice can run here · 1 it cannot: Node, SQLite, data folder, agents or isolation · 2 bad usage
+Exit codes: 0 sluice can run here · 1 it cannot: Node, SQLite, data folder, agents, isolation or database · 2 bad usage
 `;
 
 export function addDoctor(program: Command, { screen, exit }: CommandContext): void {
@@ -23,7 +27,10 @@ export function addDoctor(program: Command, { screen, exit }: CommandContext): v
     .description("Check this machine: agents, isolation, data folder, server.")
     .option("--json", "as one JSON object")
     .option("--fix", "run the one command that helps, after a confirmation")
-    .option("-y, --yes", "run it without a confirmation");
+    .option("-y, --yes", "run it without a confirmation")
+    .option("--sandbox <name>", "check this sandbox of another machine, too: kubernetes, ssh://user@host")
+    .option("--database <url>", "check this PostgreSQL database, too (default: $SLUICE_DATABASE)")
+    .option("--database-direct <url>", "the same database without a pooler");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
     .action(async (options: DoctorOptions) => {
@@ -35,7 +42,8 @@ export function addDoctor(program: Command, { screen, exit }: CommandContext): v
     });
 }
 
-interface DoctorOptions extends WhereOptions {
+interface DoctorOptions extends WhereOptions, DatabaseOptions {
+  readonly sandbox?: string;
   readonly json?: boolean;
   readonly fix?: boolean;
   readonly yes?: boolean;
@@ -58,12 +66,13 @@ async function fix(options: DoctorOptions, screen: Screen): Promise<Diagnostics>
 }
 
 /** Whether sluice can run here. It needs no server for that. */
-function canRun({ node, sqlite, data, agents, defaultSandbox }: Diagnostics): boolean {
+function canRun({ node, sqlite, data, agents, defaultSandbox, database }: Diagnostics): boolean {
+  if (database?.ok === false) return false;
   return node.ok && sqlite.ok && data.ok && agents.some(({ ok }) => ok) && defaultSandbox !== null;
 }
 
 function toReport(diagnostics: Diagnostics, page: Page): string {
-  const { version, node, sqlite, data, server, agents, sandboxes } = diagnostics;
+  const { version, node, sqlite, data, server, agents, sandboxes, database } = diagnostics;
   const row = (finding: Finding, name: string, what = "") => toRow(page, finding, name, what);
   const sessions =
     data.sessions === undefined ? "" : `${data.sessions} session${data.sessions === 1 ? "" : "s"} so far`;
@@ -77,6 +86,7 @@ function toReport(diagnostics: Diagnostics, page: Page): string {
       [data.folder, sessions, data.token ? "has a token" : "no token yet"].filter(Boolean).join(", "),
     ),
     row(server, "server", server.url),
+    ...(database ? [row(database, "database", describeDatabase(database))] : []),
     "",
     page.paint.bold("agents"),
     ...agents.flatMap((agent) =>
@@ -95,9 +105,10 @@ function toReport(diagnostics: Diagnostics, page: Page): string {
   ].join("\n");
 }
 
-function toAgent({ title, version, credentials }: AgentDiagnostics): string {
+function toAgent({ title, version, credentials, credential }: AgentDiagnostics): string {
   const key = credentials?.found.length ? `key: ${credentials.found.join(", ")}` : undefined;
-  return [[title, version].filter(Boolean).join(" "), key].filter(Boolean).join(" · ");
+  const place = credential === undefined ? undefined : `credential: ${credential}`;
+  return [[title, version].filter(Boolean).join(" "), key, place].filter(Boolean).join(" · ");
 }
 
 /** The choices of an installed agent, as options of `sluice run`. */

@@ -65,7 +65,7 @@ async function restore(
   }
 }
 
-/** Asks for a confirmation. Returns the checkpoint's own id, because `latest` may change meanwhile. */
+/** Asks for a confirmation. Returns the id of the checkpoint, because `latest` may name another one later. */
 async function confirmCheckpoint(
   sandboxes: Sandboxes,
   session: string,

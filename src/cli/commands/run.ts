@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { addAgentOptions, readPrompt, splitCommand } from "../run/agent-options.ts";
+import { addCassetteOptions } from "../run/cassette-options.ts";
 import { type ChoiceOptions, ensureSession, openControls } from "../run/session-choice.ts";
 import { EXIT } from "../terminal/failure.ts";
 import { createPrint, FORMAT_NAMES, formatOf } from "../transcript/formats.ts";
@@ -24,6 +25,8 @@ Examples:
   sluice run --server http://127.0.0.1:7411 "what is running here?"
   sluice run --as universal '#script [{"say":"hello"}]' | jq -r .type
   echo "what is in this folder?" | sluice run --cwd /tmp
+  sluice run --agent claude --record fix.cassette.jsonl "fix the failing test"
+  sluice run --agent claude --replay fix.cassette.jsonl "fix the failing test"
 
 Exit codes: 0 the turn ended normally · 1 it failed · 2 bad usage · 130 it was interrupted
 `;
@@ -38,7 +41,7 @@ export function addRun(program: Command, context: CommandContext): void {
     .command("run")
     .description("Run one turn here, without a server, and watch it live.")
     .argument("[prompt...]", "the prompt for the agent");
-  addAgentOptions(command)
+  addCassetteOptions(addAgentOptions(command))
     .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
     .option("--json", "the same as --as universal")
     .option("--session <id>", "continue this session, or create it")

@@ -1,6 +1,12 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { DEFAULT_ORPHAN_MS } from "../../sessions/index.ts";
-import { readKeysFile, type ServeOptions } from "../serve/access.ts";
+import { parseAddress } from "../../postgres/address.ts";
+import {
+  parseWorkspaceBudget,
+  parseWorkspacePerMinute,
+  readKeysFile,
+  type ServeOptions,
+} from "../serve/access.ts";
 import { serve } from "../serve/server.ts";
 import { parseDuration, parsePort, parseSize } from "../terminal/amount.ts";
 import type { CommandContext } from "../terminal/screen.ts";
@@ -30,6 +36,17 @@ With --webhook, endpoints get the events of sessions in the form of client.beta.
 Its key is created on first use: webhook.key in the data folder. A failed delivery is repeated, also after a restart;
 after 20 failures in a row the endpoint is skipped until the next restart.
 
+With --database, the log and the resources of clients are in PostgreSQL; sandboxes stay in the data folder. Several
+servers may share a database, each with a data folder of its own: any of them answers every request, and forwards it to
+the node that has the session where this is needed. Nodes of several machines need --advertise. The sessions of a node
+that dies go to the others when its lease is over; their workspaces stay behind. Secrets are encrypted with
+SLUICE_SEAL_KEY (32 bytes in hex or base64; "new,old" changes it), else with the file that SLUICE_SEAL_KEY_FILE names,
+else with catalog.key of the data folder. It needs the package postgres.
+
+With --otlp, or with OTEL_EXPORTER_OTLP_ENDPOINT, a collector gets the spans by OTLP/HTTP in JSON (port 4318 of most).
+OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have their usual meaning. Spans hold names,
+numbers and times, and no text of a prompt or an answer.
+
 Examples:
   sluice serve
   sluice serve --port 0 --data ./data
@@ -56,7 +73,7 @@ export function addServe(program: Command, context: CommandContext): void {
     .option("--no-token", "ask for no token")
     .option("--allow-origin <origin>", "allow pages of this origin; may be repeated", addOrigin)
     .option("--allow-host <name>", "answer to this name too, as behind a proxy; may be repeated", addHost)
-    .option("--agent <agent>", "the default agent, for a Managed Agents model of no known agent")
+    .option("--agent <agent>", "the agent for a Managed Agents model that belongs to no known agent")
     .addOption(
       new Option("--sandbox <provider>", "the default sandbox (default: bwrap, else docker)").choices([
         "bwrap",
@@ -65,6 +82,16 @@ export function addServe(program: Command, context: CommandContext): void {
       ]),
     )
     .option("--keys <file>", "further keys, each for a workspace of its own", readKeysFile)
+    .option(
+      "--workspace-budget <[name=]amount>",
+      "the most that each workspace, or one, may use: 50usd, team-a=10usd, 5M-tokens; may be repeated",
+      parseWorkspaceBudget,
+    )
+    .option(
+      "--workspace-per-minute <amount>",
+      "the most that each workspace, or one, may ask models for in a minute: 60-requests, team-a=200k-tokens; may be repeated",
+      parseWorkspacePerMinute,
+    )
     .option("--rate-limit <n>", "requests a minute for each key of /anthropic", parseRate)
     .option(
       "--orphan-minutes <n>",
@@ -83,10 +110,62 @@ export function addServe(program: Command, context: CommandContext): void {
       parseSize,
     )
     .addOption(new Option("--debug <what...>", "log internal events to stderr").choices(["sandbox"]))
+    .option("--otlp <url>", "send spans of turns, model requests and tools to this OpenTelemetry collector")
     .option("--webhook <url>", "send the events of sessions to this endpoint; may be repeated", addUrl)
+    .option(
+      "--allow-webhook-host <host>",
+      "a private host, or host:port, that webhooks of workspaces may reach; may be repeated",
+      addHost,
+    )
+    .option(
+      "--database <url>",
+      "keep sessions in PostgreSQL; $SLUICE_DATABASE keeps a password out of the process list",
+      parseDatabase,
+    )
+    .option(
+      "--database-direct <url>",
+      "the same database without a pooler, to hear of writes at once",
+      parseDatabase,
+    )
+    .option(
+      "--advertise <url>",
+      "where the other nodes reach this one (default: --host and --port)",
+      parseAdvertised,
+    )
+    .option("--node <name>", "the name of this node in the database (default: the host's)", parseName)
+    .option("--lease <seconds>", "how long a dead node keeps its sessions (default: 10)", parseLease)
     .addOption(new Option("--insecure", "allow --no-token beyond this machine").hideHelp())
     .addHelpText("after", EXAMPLES)
     .action((options: ServeOptions) => serve(options, context));
+}
+
+function parseDatabase(text: string): string {
+  try {
+    parseAddress(text);
+    return text;
+  } catch (error) {
+    throw new InvalidArgumentError((error as Error).message);
+  }
+}
+
+function parseName(text: string): string {
+  if (/^[\w.-]{1,64}$/.test(text)) return text;
+  throw new InvalidArgumentError("A name has up to 64 letters, digits, '.', '_' and '-'.");
+}
+
+function parseAdvertised(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isOrigin = url && /^https?:$/.test(url.protocol) && `${url.pathname}${url.search}${url.hash}` === "/";
+  if (isOrigin && url.username === "") return url.origin;
+  throw new InvalidArgumentError(
+    "An address for the other nodes looks like http://10.0.0.2:7411, without a path.",
+  );
+}
+
+function parseLease(text: string): number {
+  const seconds = Number(text);
+  if (text.trim() !== "" && seconds >= 1 && seconds <= 3600) return seconds;
+  throw new InvalidArgumentError("A lease is a number of seconds from 1 to 3600.");
 }
 
 function parseMinutes(text: string): number {

@@ -73,7 +73,7 @@ function toRow(session: SessionInfo, screen: Screen): string {
   const row = toColumns(
     toOneLine(session.sessionId, 128),
     toOneLine(session.agent, 40),
-    session.status,
+    session.paused ? "paused" : session.status,
     String(session.eventCount),
     updated,
     toOneLine(session.title ?? "", 40),

@@ -3,11 +3,19 @@ import { resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { z } from "zod";
-import { McpServer, PermissionMode, type SessionSpec } from "../../contract/index.ts";
+import {
+  type Budget,
+  McpServer,
+  type PerMinute,
+  PermissionMode,
+  type SessionSpec,
+} from "../../contract/index.ts";
+import { parseBudget, parsePerMinute } from "../terminal/amount.ts";
 import { badUsage, CliFailure } from "../terminal/failure.ts";
+import { type CassetteOptions, toCassette } from "./cassette-options.ts";
 
 /** The options of an agent on the command line. */
-export interface AgentOptions {
+export interface AgentOptions extends CassetteOptions {
   readonly agent?: string;
   readonly sandbox?: string;
   readonly cwd?: string;
@@ -20,6 +28,8 @@ export interface AgentOptions {
   readonly env?: string[];
   readonly secret?: string[];
   readonly unattended?: boolean;
+  readonly budget?: Budget;
+  readonly perMinute?: PerMinute;
   readonly fork?: string;
 }
 
@@ -40,6 +50,16 @@ export function addAgentOptions(command: Command): Command {
     .option("--env <NAME=value>", "a variable of the agent's environment; may be repeated", collect)
     .option("--secret <NAME[=ref]>", "the same by reference: env:NAME (the default) or file:/path", collect)
     .option("--unattended", "refuse the agent's requests at once")
+    .option(
+      "--budget <amount>",
+      "the most that the session may use: 2usd, 500k-tokens, 40-requests or 30min; may be repeated",
+      parseBudget,
+    )
+    .option(
+      "--per-minute <amount>",
+      "the most that it may ask its model for in a minute: 20-requests, 100k-tokens; may be repeated",
+      parsePerMinute,
+    )
     .option("--fork <session>", "start as a copy of this session: its files and its agent's memory");
 }
 
@@ -60,7 +80,7 @@ export function toSpec(
   const permissionMode = options.permissionMode === undefined ? undefined : toMode(options.permissionMode);
   const spec: { [K in keyof SessionSpec]: SessionSpec[K] | undefined } = {
     agent: options.agent ?? "scripted",
-    directory: isHere ? directoryOf(options) : options.cwd,
+    directory: isHere && !isElsewhere(sandbox) ? directoryOf(options) : options.cwd,
     sandbox,
     model,
     variant,
@@ -72,7 +92,10 @@ export function toSpec(
     env: options.env && Object.fromEntries(options.env.map(toVariable)),
     secrets: options.secret && Object.fromEntries(options.secret.map(toReference)),
     unattended: options.unattended,
+    budget: options.budget,
+    perMinute: options.perMinute,
     fork: options.fork === undefined ? undefined : { session: options.fork },
+    cassette: toCassette(options, { isHere }),
   };
   return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined)) as SessionSpec;
 }
@@ -86,6 +109,11 @@ export function splitCommand(
   if (agent !== "acp" || dashes < 0) return { promptWords: words, command: [] };
   const command = argv.slice(dashes + 1);
   return { promptWords: words.slice(0, words.length - command.length), command };
+}
+
+/** A sandbox on another machine has a folder of its own there. */
+function isElsewhere(sandbox: string | undefined): boolean {
+  return sandbox?.includes("://") === true;
 }
 
 /** A fork works in a folder of its own and leaves the original's folder alone. */

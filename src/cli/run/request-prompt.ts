@@ -11,7 +11,7 @@ export type Ask = (question: string, options: { signal: AbortSignal; valid: RegE
 
 export interface RequestOptions {
   readonly interrupt: () => void;
-  /** Without a person: refuse, or leave the request to another client of the server. */
+  /** The treatment of a request without a person: refuse it, or leave it to another client of the server. */
   readonly unattended: "refuse" | "wait";
   /** Asks at the terminal (default: with a line of its own). */
   readonly ask?: Ask;
@@ -75,12 +75,13 @@ export class RequestPrompt {
     const { pendingActions } = await this.#controls.info(request.session_id);
     if (signal.aborted || !pendingActions.some((action) => action.id === idOf(request))) return;
     try {
-      if (!this.#isInteractive) return await this.#leave(request, "standard input is not a terminal");
+      if (!this.#isInteractive)
+        return await this.#doWithoutPerson(request, "standard input is not a terminal");
       const answer = await this.#askPerson(request, signal).catch((error: unknown) => {
         if (error instanceof InputEnded) return undefined;
         throw error;
       });
-      if (answer === undefined) return await this.#leave(request, "standard input has ended");
+      if (answer === undefined) return await this.#doWithoutPerson(request, "standard input has ended");
       await this.#controls.answer(request.session_id, idOf(request), answer);
     } catch (error) {
       if (!isLate(error) && !signal.aborted) throw error;
@@ -106,10 +107,11 @@ export class RequestPrompt {
     return { kind: "tool", output: output || "Nobody could run the tool.", isError: output === "" };
   }
 
-  async #leave(request: Request, why: string): Promise<void> {
+  /** Refuses the request, or leaves it to another client. */
+  async #doWithoutPerson(request: Request, why: string): Promise<void> {
     const { session_id: session } = request;
     if (this.#options.unattended === "wait") {
-      const how = `\`sluice answer ${session} ${idOf(request)} ${wordsFor(request)}\``;
+      const how = `\`sluice answer ${session} ${idOf(request)} ${toAnswerExample(request)}\``;
       return this.#screen.note(`sluice: ${toWords(request)} waits for an answer: ${how}`);
     }
     await this.#controls.answer(session, idOf(request), toRefusal(request));
@@ -146,20 +148,20 @@ async function askAtTerminal(
   }
 }
 
-/** Another client was faster: the transcript continues below the question. */
+/** Ends the line of a question that another client has answered, so that the transcript continues below it. */
 function endLine(): void {
   process.stderr.write("\n");
 }
 
 export class InputEnded extends Error {}
 
-/** A number chooses the option at that place, unless an option has that very text. */
+/** The chosen option. A number chooses by position, unless an option has the number as its text. */
 export function toChosen(answer: string, options: readonly string[]): string {
   if (options.includes(answer) || !/^\d+$/.test(answer)) return answer;
   return options[Number(answer) - 1] ?? answer;
 }
 
-/** What a refusal comes to. */
+/** The effect of a refusal, for the message to the person. */
 const OUTCOMES = {
   "permission.requested": "was denied",
   "question.requested": "was not answered",
@@ -181,7 +183,7 @@ function toWords(request: Request): string {
   return `the tool "${toOneLine(request.data.name, 80)}"`;
 }
 
-function wordsFor({ type }: Request): string {
+function toAnswerExample({ type }: Request): string {
   return type === "permission.requested" ? "once|always|reject" : "TEXT";
 }
 

@@ -11,7 +11,7 @@ import { type AgentOptions, toSpec } from "./agent-options.ts";
 import { chooseAgent } from "./default-agent.ts";
 import { createErrorPrinter } from "./turn-run.ts";
 
-/** How far back the last session is looked for. */
+/** The count of newest sessions among which the last one is looked for. */
 const RECENT = 200;
 
 export interface ChoiceOptions extends AgentOptions, WhereOptions {
@@ -47,6 +47,7 @@ export async function ensureSession(
   const known = await findKnown(controls, options);
   if (known) {
     refuseOtherAgent(known, options.agent);
+    refuseCassette(known, options);
     return known.sessionId;
   }
   if (options.continue) screen.note("There is no earlier session to continue, so a new one begins.");
@@ -72,13 +73,25 @@ function refuseOtherAgent({ sessionId, agent }: SessionInfo, wanted: string | un
   );
 }
 
+/** The cassette of a session is chosen once. */
+function refuseCassette({ sessionId }: SessionInfo, { record, replay }: AgentOptions): void {
+  if (record === undefined && replay === undefined) return;
+  throw new CliFailure(
+    `Session "${sessionId}" exists already, and --record and --replay are for new ones. It goes on with the cassette of its creation, if it has one.`,
+    EXIT.usage,
+  );
+}
+
 /** The defaults of the config file for a new session. */
 async function readDefaults(): Promise<AgentOptions> {
   const { server: _server, token: _token, ...defaults } = await readConfig();
   return Object.fromEntries(Object.entries(defaults).filter(([, value]) => value !== undefined));
 }
 
-/** A fork has its original's agent. Of another machine's agents and keys nothing is known here. */
+/**
+ * The agent of a new session. A fork keeps its original's agent. For a server on another machine, this machine's agents
+ * and keys do not count.
+ */
 async function agentOf(
   controls: Controls,
   { fork }: AgentOptions,

@@ -110,7 +110,7 @@ export class TurnRun {
   }
 }
 
-/** Whether the reason of an abort is no failure. */
+/** Whether the abort was requested and is not a failure. */
 function isAbort(reason: Error): boolean {
   return reason.name === "AbortError";
 }
@@ -119,7 +119,7 @@ function isAbort(reason: Error): boolean {
 export function createErrorPrinter(screen: Screen): NonNullable<EngineOptions["logger"]> {
   const printed = new Set<string>();
   return ({ level, message, error }) => {
-    // The session's log has everything below an error.
+    // Lower levels are in the session's log already.
     if (level !== "error") return;
     const text = error === undefined ? message : `${message}: ${String(error)}`;
     if (printed.has(text)) return;

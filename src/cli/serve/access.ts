@@ -1,12 +1,16 @@
 import { readFileSync, statSync } from "node:fs";
+import { InvalidArgumentError } from "commander";
 import { z } from "zod";
+import { isOpenSandbox, type Budget, type PerMinute } from "../../contract/index.ts";
 import { RESERVED_TENANTS } from "../../http/auth.ts";
 import { chooseProvider } from "../../sandbox/choose.ts";
 import type { SandboxProvider } from "../../sandbox/port.ts";
 import { ensureToken, isSendable } from "../source/data-folder.ts";
+import type { DatabaseOptions } from "../source/database.ts";
+import { parseBudget, parsePerMinute } from "../terminal/amount.ts";
 import { badUsage } from "../terminal/failure.ts";
 
-export interface ServeOptions {
+export interface ServeOptions extends DatabaseOptions {
   readonly host: string;
   readonly port: number;
   readonly data?: string;
@@ -18,17 +22,41 @@ export interface ServeOptions {
   readonly agent?: string;
   readonly sandbox?: string;
   readonly webhook?: readonly string[];
+  readonly otlp?: string;
+  readonly allowWebhookHost?: readonly string[];
   readonly debug?: readonly string[];
   /** The workspace of each further API key: the tenant, in the word for clients. */
   readonly keys?: Readonly<Record<string, string>>;
   readonly rateLimit?: number;
+  /** By workspace; `*` is every other one. */
+  readonly workspaceBudget?: WorkspaceBudgets;
+  readonly workspacePerMinute?: WorkspaceRates;
   readonly orphanMinutes: number;
   /** In milliseconds. */
   readonly keep?: number;
   readonly keepBytes?: number;
 }
 
-/** Refuses options that would let anybody use the server. */
+export type WorkspaceBudgets = Readonly<Record<string, Budget>>;
+
+/** `50usd` for every workspace, `team-a=10usd` for one; several options make one budget. */
+export function parseWorkspaceBudget(text: string, before: WorkspaceBudgets = {}): WorkspaceBudgets {
+  const [, name = "*", amount = ""] = /^(?:([\w.-]{1,64})=)?(.+)$/.exec(text) ?? [];
+  const budget = parseBudget(amount, before[name]);
+  if (budget.minutes !== undefined)
+    throw new InvalidArgumentError("The budget of a workspace is in dollars, tokens or requests.");
+  return { ...before, [name]: budget };
+}
+
+export type WorkspaceRates = Readonly<Record<string, PerMinute>>;
+
+/** `60-requests` for every workspace, `team-a=200k-tokens` for one; several options make one limit. */
+export function parseWorkspacePerMinute(text: string, before: WorkspaceRates = {}): WorkspaceRates {
+  const [, name = "*", amount = ""] = /^(?:([\w.-]{1,64})=)?(.+)$/.exec(text) ?? [];
+  return { ...before, [name]: parsePerMinute(amount, before[name]) };
+}
+
+/** Refuses options that would let everybody use the server. */
 export function refuseOpenAccess({ host, token, insecure, allowOrigin, keys }: ServeOptions): void {
   if (token === false && keys)
     throw badUsage(
@@ -53,10 +81,14 @@ export function refuseUnseparatedKeys(
   keys: NonNullable<ServeOptions["keys"]>,
   { token, sandbox }: { token: string | undefined; sandbox: string },
 ): void {
-  if (sandbox === "local")
+  if (isOpenSandbox(sandbox))
     throw badUsage(
-      "--keys with the local sandbox would let the agents of every workspace read and change the files of all others. " +
+      `--keys with the sandbox ${sandbox} would let the agents of every workspace read and change the files of all others. ` +
         "Use bwrap or docker; `sluice doctor` says what is missing.",
+    );
+  if (process.env["SLUICE_CASSETTE"])
+    throw badUsage(
+      "SLUICE_CASSETTE with --keys would answer one workspace with the recordings of another. Leave one of them out.",
     );
   if (token !== undefined && Object.hasOwn(keys, token))
     throw badUsage(
@@ -70,7 +102,9 @@ export async function demandIsolation(
   named: string | undefined,
 ): Promise<void> {
   if (named === undefined) return void (await chooseProvider(providers));
-  await providers.find(({ id }) => id === named)?.check?.({});
+  const found = providers.find(({ id }) => id === named);
+  const provider = found ?? providers.map((many) => many.named?.(named)).find((one) => one !== undefined);
+  await provider?.check?.({});
 }
 
 export function tokenOf(options: ServeOptions, dataDir: string): string | undefined {

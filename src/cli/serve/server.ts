@@ -1,4 +1,7 @@
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { own } from "../../contract/own-keys.ts";
+import { isOpenSandbox } from "../../contract/index.ts";
 import { type Catalog, createCatalog } from "../../catalog/index.ts";
 import { findHarness } from "../../harness/index.ts";
 import {
@@ -6,18 +9,24 @@ import {
   type CredentialBroker,
 } from "../../http/anthropic/vaults/credential-broker.ts";
 import { createMcpRelay, type McpRelay } from "../../http/anthropic/vaults/mcp-relay.ts";
-import { readWebhookKey, webhookKeyFile } from "../../http/anthropic/webhooks/signature.ts";
-import type { Webhooks } from "../../http/anthropic/webhooks/webhooks.ts";
+import { readWebhookKey, webhookKeyFile } from "../../http/webhooks/signature.ts";
+import type { OtlpExporter } from "../../http/otlp/exporter.ts";
+import { type OtlpSettings, readOtlpSettings } from "../../http/otlp/settings.ts";
+import type { Webhooks } from "../../http/webhooks/webhooks.ts";
 import type { App } from "../../http/app.ts";
 import { stderrLogger } from "../../http/context.ts";
 import { OWN_ADDRESSES } from "../../http/origin.ts";
 import { listen, type Listening } from "../../http/server.ts";
 import { defaultProviders } from "../../sandbox/choose.ts";
+import type { SandboxProvider } from "../../sandbox/port.ts";
 import { createSandboxDebug, type Engine, type EngineOptions } from "../../sessions/index.ts";
+import { endProcesses } from "../../sessions/upkeep/upkeep.ts";
 import { dataDirOf, ensureDataDir, tokenFile } from "../source/data-folder.ts";
+import { databaseSecrets, databaseUrlOf, openDatabase } from "../source/database.ts";
 import { openEngine } from "../source/engine.ts";
-import { noteServer } from "../source/server-note.ts";
-import { EXIT } from "../terminal/failure.ts";
+import type { ServedNodes } from "../source/nodes.ts";
+import { noteServer, toReachable } from "../source/server-note.ts";
+import { badUsage, EXIT } from "../terminal/failure.ts";
 import { readVersion } from "../terminal/invocation.ts";
 import { type CommandContext, onInterrupt } from "../terminal/screen.ts";
 import {
@@ -39,21 +48,29 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
   // Before anything is written: a folder that is not sluice's is refused and stays as it is.
   const dataDir = ensureDataDir(dataDirOf(options.data));
   const providers = defaultProviders({ root: join(dataDir, "sandboxes"), hide: [dataDir] });
+  const databaseUrl = databaseUrlOf(options);
+  const database =
+    databaseUrl === undefined ? undefined : await openDatabase(databaseUrl, { ...options, dataDir });
+  if (!database && options.advertise !== undefined)
+    throw badUsage("--advertise is the address of a node among others, which need a --database.");
   let token: string | undefined;
   let catalog: Catalog | undefined;
   let relay: McpRelay | undefined;
   let broker: CredentialBroker | undefined;
   let webhooks: Webhooks | undefined;
+  let otlp: OtlpExporter | undefined;
+  const spans = readSpanSettings(options.otlp);
   let forgetServer: (() => void) | undefined;
   const closeServices = async (): Promise<void> => {
+    await otlp?.close();
     await webhooks?.close();
     await relay?.close();
     await broker?.close();
-    await catalog?.close();
+    await (catalog ?? database?.catalog)?.close();
   };
-  const engine = await openEngine(dataDir, () => {
+  const openGiven = () => {
     token = tokenOf(options, dataDir);
-    catalog = createCatalog({ folder: dataDir });
+    catalog = database?.catalog ?? createCatalog({ folder: dataDir });
     relay = createMcpRelay({ catalog, folder: dataDir });
     broker = createCredentialBroker({ catalog, folder: dataDir });
     const { equip, verdict: mcpVerdict } = relay;
@@ -61,35 +78,67 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
     const debug = options.debug?.includes("sandbox") ? createSandboxDebug(stderrLogger) : undefined;
     const onCommit: NonNullable<EngineOptions["onCommit"]> = (session, events) => {
       webhooks?.committed(session, events);
+      otlp?.committed(session, events);
       debug?.(session, events);
     };
     const secrets = secretsOf(token, options.keys);
+    for (const [name, secret] of databaseSecrets(databaseUrl, options.databaseDirect))
+      secrets.set(name, secret);
     const { sandbox } = options;
     const sandboxes = sandbox === undefined ? {} : { defaultSandbox: sandbox };
-    const orphanMs = options.orphanMinutes * 60_000;
+    // The caretaker reads SQLite.
+    const orphanMs = database ? 0 : options.orphanMinutes * 60_000;
     const retention = { keepMs: options.keep, keepBytes: options.keepBytes };
+    const { workspaceBudget: budgets = {} } = options;
+    const workspaceBudget = (tenant: string) => own(budgets, tenant) ?? own(budgets, "*");
+    const { workspacePerMinute: limits = {} } = options;
+    const workspacePerMinute = (tenant: string) => own(limits, tenant) ?? own(limits, "*");
     const given = { onCommit, secrets, orphanMs, retention, providers, recoversBeside: true, ...sandboxes };
-    return { logger: stderrLogger, equip, mcpVerdict, lend, ...given };
-  }).catch(async (error: unknown) => {
+    const owned = database && { ownership: database.ownership };
+    const workspaceLimits = { workspaceBudget, workspacePerMinute };
+    return { logger: stderrLogger, equip, mcpVerdict, lend, ...workspaceLimits, ...owned, ...given };
+  };
+  const engine = await openEngine(dataDir, openGiven, database?.log).catch(async (error: unknown) => {
     await closeServices();
+    await database?.release();
     throw error;
   });
+  database?.start(() => void replaced(providers, database.name));
   try {
     if (!catalog) throw new Error("the catalog was not opened");
     if (options.keys) refuseUnseparatedKeys(options.keys, { token, sandbox: await engine.defaultSandbox() });
     const { host, port, agent: defaultAgent, webhook: urls = [], keys: workspaces, rateLimit } = options;
-    if (urls.length > 0) {
-      const { createWebhooks } = await import("../../http/anthropic/webhooks/webhooks.ts");
-      webhooks = createWebhooks({ log: engine.log, catalog, urls, key: readWebhookKey(dataDir) });
+    const { allowWebhookHost } = options;
+    const nodes = database?.nodes;
+    const key = urls.length > 0 ? { key: readWebhookKey(dataDir) } : {};
+    const metadataOf = async (id: string) => (await engine.spec(id)).metadata;
+    const webhookOptions = {
+      log: engine.log,
+      catalog,
+      urls,
+      ...key,
+      allowedHosts: allowWebhookHost,
+      metadataOf,
+      nodes,
+    };
+    const openWebhooks = async (): Promise<Webhooks> => {
+      const { createWebhooks } = await import("../../http/webhooks/webhooks.ts");
+      return (webhooks ??= createWebhooks(webhookOptions));
+    };
+    if (spans) {
+      const { createOtlpExporter } = await import("../../http/otlp/exporter.ts");
+      const reports = nodes?.reports.bind(nodes);
+      otlp = createOtlpExporter({ ...spans, log: engine.log, catalog, version: readVersion(), reports });
     }
-    const settings = { host, port, token, catalog, defaultAgent, webhooks, workspaces, rateLimit };
+    const settings = { host, port, nodes, token, catalog, defaultAgent, openWebhooks, workspaces, rateLimit };
     const { allowHost: allowedHosts, allowOrigin: allowedOrigins } = options;
     const uploads = join(dataDir, "uploads");
-    const server = await startServer(engine, { ...settings, allowedHosts, allowedOrigins, uploads });
+    const server = await startServer(engine, { ...settings, otlp, allowedHosts, allowedOrigins, uploads });
     const stopped = untilStopped();
-    // The port answers health checks already. The line that is printed below says that sessions can start.
+    // The port already answers health checks. The line printed below says that sessions can start.
     await demandIsolation(providers, options.sandbox)
       .then(() => server.load())
+      .then(() => nodes?.announce(options.advertise ?? toReachable(server.url)))
       .catch(async (error: unknown) => {
         await server.close();
         throw error;
@@ -97,13 +146,27 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
     forgetServer = noteServer(dataDir, server.url);
     await screen.line(`sluice listening on ${server.url}`);
     screen.note(toHint(options, dataDir));
+    screen.note(`The page is at ${toReachable(server.url)}/ui/ and \`sluice open\` opens it`);
     if (options.sandbox === "local")
       screen.note("Sessions have no isolation (--sandbox local): an agent can do whatever this user can do.");
-    if (webhooks) screen.note(`The webhook key is in ${webhookKeyFile(dataDir)}`);
+    else if (isOpenSandbox(options.sandbox))
+      screen.note(`An agent can do whatever the account of ${options.sandbox} can do there.`);
+    if (database) {
+      const wakes = database.log.hears
+        ? ""
+        : "; notifications are not heard there, so readers wait up to a second";
+      screen.note(
+        `Sessions are in the database ${database.name}${wakes}; this is its node ${database.nodes.name}`,
+      );
+    }
+    if (urls.length > 0) screen.note(`The webhook key is in ${webhookKeyFile(dataDir)}`);
     await stopped;
     forgetServer();
     exitAfter(GRACE_MS + CLOSING_MS);
+    await nodes?.drain();
     await engine.drain({ graceMs: GRACE_MS });
+    // The sessions are closed: from here on the other nodes may have them.
+    await database?.release();
     await server.close();
     exit(EXIT.ok);
   } finally {
@@ -111,6 +174,23 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
     await engine.close();
     await closeServices();
     await engine.log.close();
+    await database?.release();
+  }
+}
+
+/** The other nodes have taken over while this one slept or was cut off: its agents must not work on beside them. */
+async function replaced(providers: readonly SandboxProvider[], name: string): Promise<void> {
+  const message = "The lease is lost, and other nodes run the sessions; this one ends its agents and exits";
+  stderrLogger({ level: "error", message, database: name });
+  await Promise.race([endProcesses(providers).catch(() => {}), sleep(CLOSING_MS)]);
+  process.exit(EXIT.failed);
+}
+
+function readSpanSettings(given: string | undefined): OtlpSettings | undefined {
+  try {
+    return readOtlpSettings(given);
+  } catch (error) {
+    throw badUsage((error as Error).message);
   }
 }
 
@@ -124,8 +204,12 @@ interface ServerSettings {
   readonly allowedOrigins?: readonly string[] | undefined;
   /** The resources of clients. The caller closes the catalog. */
   readonly catalog: Catalog;
+  /** The other servers of the database. */
+  readonly nodes?: ServedNodes | undefined;
   readonly defaultAgent?: string | undefined;
-  readonly webhooks?: Webhooks | undefined;
+  /** Begins the deliveries. */
+  readonly openWebhooks: () => Promise<Webhooks>;
+  readonly otlp?: OtlpExporter | undefined;
   /** Further keys with their workspaces. */
   readonly workspaces?: Readonly<Record<string, string>> | undefined;
   /** Requests a minute for each key of the Anthropic dialect. */
@@ -135,7 +219,7 @@ interface ServerSettings {
 }
 
 function startServer(engine: Engine, settings: ServerSettings): Promise<Listening> {
-  const { host, port, token, catalog, defaultAgent, webhooks, workspaces, rateLimit } = settings;
+  const { host, port, token, catalog, defaultAgent, openWebhooks, workspaces, rateLimit } = settings;
   // A server on all addresses answers to each address, but only to names that it was given.
   const isEverywhere = /^(0\.0\.0\.0|\[?::\]?)$/.test(host);
   const allowedHosts = [isEverywhere ? OWN_ADDRESSES : host, ...(settings.allowedHosts ?? [])];
@@ -147,14 +231,17 @@ function startServer(engine: Engine, settings: ServerSettings): Promise<Listenin
     allowedHosts,
     allowedOrigins,
     ...(settings.uploads !== undefined && { uploads: settings.uploads }),
+    ...(settings.otlp !== undefined && { otlp: settings.otlp }),
+    ...(settings.nodes && { nodes: settings.nodes }),
   } as const;
   const load = async (): Promise<App> => {
     const { createApp } = await import("../../http/app.ts");
+    const webhooks = await openWebhooks();
     return createApp({
       ...options,
       catalog,
       ...(defaultAgent === undefined ? {} : { defaultAgent }),
-      ...(webhooks && { webhooks }),
+      webhooks,
       ...(workspaces && { workspaces }),
       ...(rateLimit !== undefined && { rateLimit: { perMinute: rateLimit } }),
     });
@@ -182,7 +269,7 @@ function untilStopped(): Promise<void> {
   });
 }
 
-/** Exits after the time limit; the next start recovers, as after a kill. */
+/** Exits after the time limit. The next start recovers the sessions, as after a kill. */
 function exitAfter(ms: number): void {
   const exit = (): void => {
     stderrLogger({

@@ -63,7 +63,9 @@ function resolve(engine: Engine, at: { session: string; action: string }, answer
     const { output, isError } = answer;
     return engine.resolveTool(session, action, { output, isError, by: VIA });
   }
-  const reply = answer.text === undefined ? { rejected: true as const } : { answers: [[answer.text]] };
+  const { message } = answer;
+  const reply =
+    answer.text === undefined ? { rejected: true as const, message } : { answers: [[answer.text]] };
   return engine.resolveQuestion(session, action, { ...reply, by: VIA });
 }
 
@@ -104,6 +106,6 @@ function reply(client: SluiceClient, at: { session: string; action: string }, an
     const { output, isError } = answer;
     return client.replyTool(session, action, { output, isError });
   }
-  if (answer.text === undefined) return client.rejectQuestion(session, action);
+  if (answer.text === undefined) return client.rejectQuestion(session, action, { message: answer.message });
   return client.replyQuestion(session, action, [[answer.text]]);
 }

@@ -3,13 +3,16 @@ import { join } from "node:path";
 import { createSqliteLog, type EventLog } from "../../log/index.ts";
 import { type CheckpointStorage, createFolderStorage, createS3Storage } from "../../sandbox/index.ts";
 import { createEngine, DEFAULT_ORPHAN_MS, type Engine, type EngineOptions } from "../../sessions/index.ts";
+import { readCassetteVariable } from "../run/cassette-options.ts";
 import { badUsage } from "../terminal/failure.ts";
 import { ensureDataDir } from "./data-folder.ts";
+import { refuseBound } from "./database.ts";
 
 /** Opens the log of a data folder; undefined if there is none and `mustExist` is set. */
 export function openLog(folder: string, options: { mustExist: true }): EventLog | undefined;
 export function openLog(folder: string): EventLog;
 export function openLog(folder: string, options: { mustExist?: boolean } = {}): EventLog | undefined {
+  refuseBound(folder);
   if (options.mustExist && !hasLog(folder)) return undefined;
   return createSqliteLog({ folder });
 }
@@ -19,7 +22,7 @@ export function hasLog(folder: string): boolean {
 }
 
 /**
- * Opens an engine on the data folder; the caller closes its log. `makeOptions` may write to the folder, so it is called
+ * Opens an engine on the data folder, or on a given log beside it; the caller closes its log. `makeOptions` may write to the folder, so it is called
  * only after the check that the folder is sluice's own.
  */
 export async function openEngine(
@@ -38,11 +41,14 @@ export async function openEngine(
     | "defaultSandbox"
     | "providers"
     | "recoversBeside"
+    | "ownership"
   > = () => ({}),
+  given?: EventLog,
 ): Promise<Engine> {
-  const log = openLog(ensureDataDir(dataDir));
+  const log = given ?? openLog(ensureDataDir(dataDir));
   try {
     const checkpointStorage = checkpointStorageOf();
+    const cassette = readCassetteVariable();
     const privateHosts = process.env["SLUICE_PRIVATE_HOSTS"]?.split(",").filter((name) => name !== "");
     return await createEngine({
       log,
@@ -50,6 +56,7 @@ export async function openEngine(
       orphanMs: DEFAULT_ORPHAN_MS,
       ...(checkpointStorage && { checkpointStorage }),
       ...(privateHosts && { privateHosts }),
+      ...(cassette && { cassette }),
       ...makeOptions(),
     });
   } catch (error) {

@@ -7,6 +7,7 @@ import type { CheckpointInfo } from "../../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../../sandbox/port.ts";
 import { toSessionInfo } from "../../sessions/fold/info.ts";
 import { loadFold } from "../../sessions/fold/load.ts";
+import { readUsage } from "../../sessions/fold/usage-report.ts";
 import type { Engine } from "../../sessions/port.ts";
 import type { Sandboxes, SessionFilter, Source } from "./port.ts";
 
@@ -22,6 +23,7 @@ export function createFolderSource(log: EventLog, folder: string): Source {
       if (!row) throw unknownSession(session, folder);
       return toInfo(log, row);
     },
+    usage: (query) => readUsage({ log, usage: (filter) => log.usage.list(filter) }, query),
     read: (session, { after }) => readEvents(log, session, { after }),
     follow: (session, options) => followLog(log, session, options),
     close: () => log.close(),
@@ -50,7 +52,7 @@ export async function* followLog(
       const row = await log.find(session);
       if (row?.ordinal !== ordinal) return;
       if (row.head > after) continue;
-      // Checked once, because it folds a whole turn; a later end comes as an event.
+      // Checked only once, because the check folds a whole turn. A later end of the session is an event.
       if (!isKnownToRun && (await isEnded(log, row))) return;
       isKnownToRun = true;
       await untilMoved(log, session, after, options.signal);

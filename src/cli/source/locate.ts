@@ -14,7 +14,7 @@ import type { Controls, Sandboxes, Source } from "./port.ts";
 export const DEFAULT_URL = "http://127.0.0.1:7411";
 /** The time limit of a health check. */
 const ANSWER_MS = 500;
-/** The same for a server whose process is known to live. It may be busy. */
+/** The time limit for a server whose process is alive: it may be busy. */
 const PATIENT_MS = 10_000;
 
 export interface WhereOptions {
@@ -95,7 +95,10 @@ export interface Server {
   readonly url: string;
 }
 
-/** The server that is named by an option, the environment or the config file, else the data folder's own. */
+/**
+ * The server that is named by an option, the environment or the config file, else the data folder's own. `refused`
+ * collects the URLs of servers that accept no known token.
+ */
 export async function locateServer(
   where: WhereOptions,
   env: NodeJS.ProcessEnv = process.env,
@@ -105,13 +108,14 @@ export async function locateServer(
   if (named) return named;
   const folder = dataDirOf(where.data, env);
   const own = readServer(folder);
-  const [ownToken, given] = [readToken(folder), where.token ?? (env["SLUICE_TOKEN"] || undefined)];
+  const ownToken = readToken(folder);
+  const given = where.token ?? (env["SLUICE_TOKEN"] || undefined);
   if (own !== undefined) {
     const tokens = where.token === undefined ? [given, ownToken] : [given];
     const server = await findAccepting(own, tokens, { refused, ms: PATIENT_MS });
     if (server) return server;
   }
-  // With --data only the server of that folder counts; the folder's token identifies it.
+  // With --data only the server of that folder counts. The folder's token identifies it, and SLUICE_TOKEN does not.
   const token = where.data === undefined ? (given ?? ownToken) : (where.token ?? ownToken);
   return own === DEFAULT_URL ? undefined : findAccepting(DEFAULT_URL, [token], { refused, ms: ANSWER_MS });
 }
@@ -122,7 +126,7 @@ export async function namedServer(
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<Server | undefined> {
   const named = where.server ?? (env["SLUICE_URL"] || undefined);
-  // --data names a folder, and so beats the file. The file's token is for the file's server alone.
+  // --data names a folder, so the config file is ignored then. The file's token is only for the file's server.
   const config = named === undefined && where.data === undefined ? await readConfig(env) : {};
   const text = named ?? config.server;
   if (text === undefined) return undefined;

@@ -1,6 +1,7 @@
 import type { Checkpoint } from "../../client/index.ts";
-import type { EventOf, SessionInfo, SessionSpec, SessionStatus } from "../../contract/index.ts";
+import type { EventOf, SessionInfo, SessionSpec, SessionStatus, UsageReport } from "../../contract/index.ts";
 import type { StoredEventText } from "../../dialects/port.ts";
+import type { UsageQuery } from "../../sessions/fold/usage-report.ts";
 import type { FileEntry } from "../../sandbox/port.ts";
 
 /** A source of sessions: a server or the data folder. */
@@ -10,6 +11,7 @@ export interface Source {
   /** Newest first. */
   sessions(filter?: SessionFilter): AsyncIterable<SessionInfo>;
   info(session: string): Promise<SessionInfo>;
+  usage(query: UsageQuery): Promise<UsageReport>;
   /** The events so far. */
   read(session: string, options: { after: number }): AsyncIterable<StoredEventText>;
   /** The events so far and live, until the session ends or is deleted, or `signal` aborts. */
@@ -29,7 +31,7 @@ export interface Controls extends Pick<Source, "where" | "sessions" | "info" | "
   create(session: string, spec: SessionSpec): Promise<void>;
   /** Returns the turn, and the sequence before its first event. */
   send(session: string, prompt: string): Promise<{ turnId: string; after: number }>;
-  /** Returns what was interrupted: a turn or a command. */
+  /** Returns the interrupted turn or command. */
   interrupt(session: string): Promise<{ turnId?: string; commandId?: string }>;
   terminate(session: string): Promise<void>;
   answer(session: string, action: string, answer: Answer): Promise<void>;
@@ -50,7 +52,7 @@ export type Answer =
       readonly message?: string | undefined;
     }
   /** Without a text the question is rejected. */
-  | { readonly kind: "question"; readonly text: string | undefined }
+  | { readonly kind: "question"; readonly text: string | undefined; readonly message?: string | undefined }
   | { readonly kind: "tool"; readonly output: string; readonly isError: boolean };
 
 /** The sandboxes of sessions, through a server or through an engine on the data folder. */

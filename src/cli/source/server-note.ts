@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { isRecord, parseJsonOr } from "../../contract/index.ts";
 
-/** Where the running server of a data folder listens, so that commands find it on any port. */
+/** The address of a data folder's running server, so that commands find it on any port. */
 interface ServerNote {
   readonly url: string;
   readonly pid: number;
@@ -19,7 +19,7 @@ export function noteServer(dataDir: string, url: string): () => void {
     writeFileSync(unfinished, `${JSON.stringify(note)}\n`, { mode: 0o600 });
     renameSync(unfinished, file);
   } catch {
-    // A full disk costs only the note: commands then need --server URL.
+    // On a full disk only the note is missing: commands then need --server URL.
     rmSync(unfinished, { force: true });
   }
   return () => {
@@ -51,7 +51,7 @@ function fileOf(dataDir: string): string {
 }
 
 /** A server on all addresses is reached on loopback. */
-function toReachable(url: string): string {
+export function toReachable(url: string): string {
   return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
 }
 

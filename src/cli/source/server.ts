@@ -11,6 +11,7 @@ export function createServerSource(client: SluiceClient, url: string): Source {
     where: url,
     sessions: ({ status, agent } = {}) => client.sessions.iterate({ status: status && [status], agent }),
     info: (session) => named(session, url, client.sessions.get(session)),
+    usage: (query) => client.usage(query),
     read: (session, { after }) =>
       toStored(client.events.iterate(session, { after, extensions: true, limit: 500 })),
     follow: (session, options) => toStored(client.subscribe(session, { ...options, extensions: true })),
@@ -44,7 +45,7 @@ export function createServerSandboxes(client: SluiceClient, url: string): Sandbo
   };
 }
 
-/** Says where an unknown session was looked for. */
+/** Replaces the error of an unknown session by one that names the server. */
 export function named<T>(session: string, url: string, answer: Promise<T>): Promise<T> {
   return nameUnknown(url)(session, answer);
 }

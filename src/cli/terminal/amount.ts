@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "commander";
+import { Budget, PerMinute } from "../../contract/index.ts";
 
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 
@@ -30,6 +31,35 @@ export function parseSize(text: string): number {
   const amount = amountOf(text, BYTES);
   if (amount !== undefined) return amount;
   throw new InvalidArgumentError("A size is a number of kB, MB, GB or TB, such as 500MB or 10GB.");
+}
+
+const LIMITS: Readonly<Record<string, readonly [keyof Budget, number]>> = {
+  usd: ["usd", 1],
+  tokens: ["tokens", 1],
+  "k-tokens": ["tokens", 1e3],
+  "M-tokens": ["tokens", 1e6],
+  requests: ["requests", 1],
+  min: ["minutes", 1],
+  h: ["minutes", 60],
+};
+
+/** 2usd, 500k-tokens, 40-requests, 30min; several options make one budget. */
+export function parseBudget(text: string, before: Budget = {}): Budget {
+  const [, count = "", unit = ""] = /^(\d+(?:\.\d+)?)-?([A-Za-z][A-Za-z-]*)$/.exec(text) ?? [];
+  const [measure, factor] = Object.hasOwn(LIMITS, unit) ? (LIMITS[unit] ?? []) : [];
+  const budget = measure && { ...before, [measure]: Number(count) * (factor ?? 1) };
+  const parsed = Budget.safeParse(budget);
+  if (parsed.success) return parsed.data;
+  throw new InvalidArgumentError(
+    "A budget is an amount above zero such as 2usd, 500k-tokens, 40-requests, 30min or 2h.",
+  );
+}
+
+/** 20-requests, 100k-tokens; several options make one limit. */
+export function parsePerMinute(text: string, before: PerMinute = {}): PerMinute {
+  const parsed = PerMinute.safeParse(parseBudget(text, before));
+  if (parsed.success) return parsed.data;
+  throw new InvalidArgumentError("A limit by the minute is a number such as 20-requests or 100k-tokens.");
 }
 
 export function parsePort(text: string): number {

@@ -3,10 +3,10 @@ import type { Screen } from "./screen.ts";
 const SILENCE_MS = 2_000;
 const TICK_MS = 1_000;
 
-/** A quiet line below a silent transcript: that the agent works, and for how long. Terminals only. */
+/** A status line below a silent transcript. It says that the agent works, and for how long. Terminals only. */
 export class BusyLine {
   readonly #screen: Screen;
-  /** Whether the screen belongs to somebody else, such as a question. */
+  /** Whether the line belongs to something else, such as a question. */
   readonly #isTaken: () => boolean;
   readonly #hint: string;
   #timer: NodeJS.Timeout | undefined;

@@ -72,7 +72,7 @@ export class Screen {
     return this.isWatched && Boolean(this.#out.isTTY);
   }
 
-  /** Whether the output ends with a whole line. A status line would overwrite any other. */
+  /** Whether the output ends with a whole line. A status line would overwrite an incomplete one. */
   get isAtLineStart(): boolean {
     return this.#isAtLineStart;
   }

@@ -1,9 +1,6 @@
-import type { SluiceEvent } from "../../contract/index.ts";
-import { agUi } from "../../dialects/ag-ui/index.ts";
-import { anthropic } from "../../dialects/anthropic/project.ts";
-import { ndjson } from "../../dialects/ndjson/index.ts";
-import type { Dialect, StoredEventText } from "../../dialects/port.ts";
-import { content } from "../../dialects/sdk/index.ts";
+import { FORMAT_NAMES as NAMES, FormatName, type SluiceEvent } from "../../contract/index.ts";
+import { FORMATS, type Format } from "../../dialects/formats.ts";
+import type { StoredEventText } from "../../dialects/port.ts";
 import { badUsage } from "../terminal/failure.ts";
 import type { Page } from "./pen.ts";
 import { renderEvent } from "./render.ts";
@@ -12,19 +9,8 @@ import { initialTranscript } from "./state.ts";
 /** Prints the events of one session in order. */
 export type Print = (event: StoredEventText) => string;
 
-const FORMATS: Readonly<Record<string, () => Print>> = {
-  // The log's own text is the universal event.
-  universal: () => (event) => `${event.body}\n`,
-  // The list view has each event once, when it is processed.
-  anthropic: () => createDialectPrint(anthropic, { list: true }),
-  "ag-ui": () => createDialectPrint(agUi, {}),
-  ndjson: () => createDialectPrint(ndjson, {}),
-  content: () => createDialectPrint(content, { only: "content" }),
-  lifecycle: () => createDialectPrint(content, { only: "lifecycle" }),
-};
-
 /** The names of the formats, for help texts. */
-export const FORMAT_NAMES: string = Object.keys(FORMATS).join(", ");
+export const FORMAT_NAMES: string = NAMES.join(", ");
 
 /** Whether an event's text depends on earlier events, so that the log is read from its start. */
 export function needsEarlierEvents(format: string | undefined): boolean {
@@ -34,15 +20,15 @@ export function needsEarlierEvents(format: string | undefined): boolean {
 /** The printer of `--as FORMAT`; without a format, the printer of the transcript. */
 export function createPrint(format: string | undefined, page: Page): Print {
   if (format === undefined) return createTranscriptPrint(page);
-  const create = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
-  if (create) return create();
+  const name = FormatName.safeParse(format);
+  if (name.success) return createFormatPrint(FORMATS[name.data]);
   throw badUsage(
-    `There is no format "${format}". Formats: ${Object.keys(FORMATS).join(", ")}; without --as you get the transcript.`,
+    `There is no format "${format}". Formats: ${FORMAT_NAMES}; without --as you get the transcript.`,
   );
 }
 
-function createDialectPrint<State, View>(dialect: Dialect<State, View>, view: View): Print {
-  let state = dialect.initial(view);
+function createFormatPrint({ dialect, printed }: Format): Print {
+  let state = dialect.initial(printed);
   return (event) => {
     const projected = dialect.project(state, event);
     state = projected.state;

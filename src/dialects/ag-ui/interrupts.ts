@@ -1,7 +1,7 @@
 import { isRecord } from "../../contract/index.ts";
 import type { AgUiState, Ask, Shared } from "./state.ts";
 
-/** One schema for all permissions and one for all questions: clients compare its hash. */
+/** There is one schema for all permissions and one for all questions, because clients compare their hashes. */
 export const PERMISSION_SCHEMA = {
   type: "object",
   properties: {
@@ -77,7 +77,9 @@ export function toSnapshot({ clientState }: Pick<AgUiState, "clientState">, shar
   return { ...clientState, [STATE_KEY]: shared };
 }
 
-/** Whether a run starts with a snapshot: only if the client has a copy of our state, from this turn or an earlier one. */
+/**
+ * Whether a run starts with a snapshot: only if the client has a copy of our state, from this turn or an earlier one.
+ */
 export function needsSnapshot({ shared }: AgUiState, given: unknown): boolean {
   return shared !== null || (isRecord(given) && Object.hasOwn(given, STATE_KEY));
 }

@@ -33,7 +33,7 @@ export const RunId = z
   .string()
   .min(1)
   .max(256)
-  // oxlint-disable-next-line no-control-regex
+  // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
   .regex(/^[^\u0000-\u001f\u007f\p{Cs}]+$/u, "a run id has no control characters and no unpaired surrogates");
 
 export const RunInput = z.looseObject({

@@ -94,7 +94,7 @@ const PROJECTORS: Projectors<AgUiProjection> = {
     if (data.name === AUTHOR_EVENT) return;
     if (data.name === RUN_EVENT)
       return isRun(data.value) ? projectNextRun(projection, data.value) : undefined;
-    // The next event, the answer itself, shows the same.
+    // Skipped: the next event is the answer itself.
     if (data.name === SENT_EVENT) return;
     if (projection.state.turn !== null) projection.custom(data.name, data.value ?? null);
   },

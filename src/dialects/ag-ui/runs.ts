@@ -23,6 +23,17 @@ export const runProjectors: Projectors<AgUiProjection> = {
     projection.begin();
   },
 
+  /** Ends the run of a withdrawn input for its own reader. Another run may be open, and keeps its state. */
+  "input.withdrawn": (projection, { data }) => {
+    const { state } = projection;
+    const run = fromPayload(data.payload);
+    if (!run || state.view.run !== run.runId) return;
+    projection.change({ ...CLEAN, turn: data.turn_id, next: run });
+    projection.begin();
+    end(projection, { turn_id: data.turn_id, status: "interrupted", stop_reason: "interrupted" });
+    projection.change(state);
+  },
+
   /** A wait ends the run; the answer starts the next one. */
   "turn.waiting": (projection, { data }) => {
     const { view, asks, run, next } = projection.state;
@@ -86,7 +97,9 @@ export const runProjectors: Projectors<AgUiProjection> = {
   },
 };
 
-/** A client that answers its tools during a run may leave the run; its answer then starts the next run. */
+/**
+ * Notes the run that an answer starts. A client with tools may have left its run meanwhile: then that run ends here.
+ */
 export function projectNextRun(projection: AgUiProjection, next: RunPayload): void {
   const { view, run, asks } = projection.state;
   const open = Object.values(asks);
@@ -171,7 +184,7 @@ function addUsage(
   return { ...sums, [model]: sum as Usage };
 }
 
-/** One entry for each model. The log counts every kind of token separately; this dialect has two sums. */
+/** One entry for each model. The log counts cached tokens apart from the input; this dialect has one sum of them. */
 function toUsage(sums: Readonly<Record<string, Usage>>): AgUiUsage[] {
   return Object.entries(sums).map(([model, usage]) => toEntry(model, usage));
 }
@@ -179,7 +192,7 @@ function toUsage(sums: Readonly<Record<string, Usage>>): AgUiUsage[] {
 function toEntry(model: string, usage: Usage): AgUiUsage {
   const { cache_read_tokens: cached, reasoning_tokens: reasoning } = usage;
   const inputTokens = (usage.input_tokens ?? 0) + (cached ?? 0) + (usage.cache_write_tokens ?? 0);
-  const outputTokens = (usage.output_tokens ?? 0) + (reasoning ?? 0);
+  const outputTokens = usage.output_tokens ?? 0;
   return {
     inputTokens,
     outputTokens,

@@ -29,7 +29,7 @@ export interface AgUiState {
   readonly held: readonly object[];
   /** The diff of the workspace, for the end of the run. */
   readonly diff: { readonly path: string; readonly diff: string } | null;
-  /** The last native line that was emitted: several events may come from one. */
+  /** The last native line that was emitted. Several events may come from one line, which is emitted once. */
   readonly line: string | null;
 }
 
@@ -146,7 +146,7 @@ export function isProtocolOne({ protocol }: { readonly protocol?: string | undef
 export interface RunPayload {
   readonly runId: string;
   readonly parentRunId?: string;
-  /** The client's protocol version, also for readers of the run that name none. */
+  /** The client's protocol version. It also holds for readers of the run that send no version. */
   readonly protocol?: string;
   /** The agent's state as the client keeps it; each snapshot repeats it. */
   readonly state?: Readonly<Record<string, unknown>>;

@@ -6,8 +6,8 @@ import { type Call, fromPayload } from "./state.ts";
 import { attribute, endSubagent, toSubagentFields } from "./subagents.ts";
 
 /**
- * Shows a call of the agent's item. If the request for an application's tool came first, the call is already shown under
- * the request's id. It is then not shown again: the request's id is kept as its alias, and the result appears there.
+ * Shows the call of an agent's item. The request for an application's tool may have come first: then the call is
+ * already shown under the request's id. The call keeps that id as its alias, and its result appears there.
  */
 export function startCall(projection: AgUiProjection, item: Item): void {
   const part = item.content.find((part) => part.type === "tool_call");
@@ -113,7 +113,7 @@ export const toolProjectors: Projectors<AgUiProjection> = {
   },
 };
 
-/** The id of a call with this name that is known only from its request, and is no other item's alias. */
+/** The id of a call with this name that only its request has shown, and that is not yet the alias of another item. */
 function findRequest(projection: AgUiProjection, name: string): string | undefined {
   const { calls } = projection.state;
   const claimed = new Set(Object.values(calls).map(({ alias }) => alias));

@@ -31,7 +31,7 @@ const WIDTH = 8;
 const A = "a".charCodeAt(0);
 const FORM = /^sevt_([0-9a-z]{8})([a-z])([0-9a-z]{7})$/;
 
-/** FNV-1a: distinguishes sessions, hides nothing. */
+/** A hash of the session's id (FNV-1a). It only distinguishes sessions, and is not meant to hide the id. */
 function toMark(session: string): string {
   let hash = 0x811c9dc5;
   for (let at = 0; at < session.length; at++) {

@@ -1,7 +1,7 @@
 import type { BetaManagedAgentsAgentToolResultEvent } from "@anthropic-ai/sdk/resources/beta/sessions";
 import { type ContentPart, type Item, own, parseJsonOr, without } from "../../contract/index.ts";
 import type { Projectors } from "../shared/projection.ts";
-import type { AnthropicProjection } from "./projection.ts";
+import { toCaption, toUserMessage, type AnthropicProjection } from "./projection.ts";
 import type { DeltaType } from "./state.ts";
 import { forgetCall, holdCall, releaseCall } from "./tool-calls.ts";
 import { emitFailures } from "./turns.ts";
@@ -63,7 +63,7 @@ function projectResult(projection: AnthropicProjection, item: Item): void {
   const call = own(projection.state.calls, callId);
   if (!call) return;
   forgetCall(projection, callId);
-  // The application's answer has shown the result.
+  // The application's answer has already shown the result.
   if (call.client) return;
   const content = toResultBlocks(item.content);
   const result = { content, is_error: item.status === "failed" };
@@ -72,11 +72,11 @@ function projectResult(projection: AnthropicProjection, item: Item): void {
   else projection.emit("agent.tool_result", { tool_use_id: call.eventId, ...result });
 }
 
-/** A message from another dialect has no payload of this one; its item has the text. */
+/** Shows a message that was sent in another dialect. It has no payload of this one, so its item gives the text. */
 function projectForeignInput(projection: AnthropicProjection, item: Item): void {
   if (projection.state.echoed.includes(item.item_id)) return;
-  const content = item.content.map((part) => ({ type: "text", text: toCaption(part) }));
-  projection.echo("user.message", { content: content.filter(({ text }) => text !== "") });
+  const { type, ...fields } = toUserMessage(item.content);
+  projection.echo(type, fields);
 }
 
 function previewOf(item: Item): DeltaType | undefined {
@@ -87,12 +87,6 @@ function previewOf(item: Item): DeltaType | undefined {
 /** The call id of a result without content: the native id, if the agent gives one. */
 function callOf(item: Item): string | undefined {
   return item.native_item_id;
-}
-
-function toCaption(part: ContentPart): string {
-  if (part.type === "text") return part.text;
-  if (part.type === "image") return part.path.startsWith("data:") ? "[image]" : `[image ${part.path}]`;
-  return part.type === "file_ref" ? `[file ${part.path}]` : "";
 }
 
 /** The content of a tool's result. */

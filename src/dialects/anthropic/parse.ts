@@ -4,7 +4,7 @@ import { refuse, unsupported } from "./resources/resource.ts";
 
 // Clients' blocks and events. Unknown keys are kept and echoed: SDKs may be older or newer.
 
-const TextBlock = z.looseObject({ type: z.literal("text"), text: z.string() });
+export const TextBlock = z.looseObject({ type: z.literal("text"), text: z.string() });
 
 const base64 = z.looseObject({ type: z.literal("base64"), media_type: z.string().min(1), data: z.base64() });
 const url = z.looseObject({

@@ -20,7 +20,7 @@ export const anthropic: Dialect<AnthropicState, AnthropicView> = {
     if (projector === undefined || (event.type === "item.delta" && !state.view.deltas))
       return { state, frames: NO_FRAMES };
     const projection = new AnthropicProjection(state, JSON.parse(event.body) as SluiceEvent);
-    // A delta settles nothing: the events must be the same with and without previews.
+    // Readers with and without previews must get the same events, so a delta must not settle a request.
     if (event.type !== "item.delta") settleAsked(projection);
     projector(projection, projection.event);
     const { seen } = state.view;
@@ -47,7 +47,7 @@ export const LISTED_TYPES: ReadonlySet<EventType> = new Set(
   (Object.keys(PROJECTORS) as EventType[]).filter((type) => type !== "item.delta"),
 );
 
-/** Only the official fields; the official type omits empty metadata. */
+/** Shows the changes of official fields. Empty metadata is left out, as in the official type. */
 function projectUpdated(projection: AnthropicProjection, { data }: EventOf<"session.updated">): void {
   const { title, metadata, agent } = data;
   if (title === undefined && metadata === undefined && agent === undefined) return;

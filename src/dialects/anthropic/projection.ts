@@ -2,6 +2,7 @@ import type {
   BetaManagedAgentsSessionEvent,
   BetaManagedAgentsStreamSessionEvents,
 } from "@anthropic-ai/sdk/resources/beta/sessions";
+import type { ContentPart } from "../../contract/index.ts";
 import type { Frame } from "../port.ts";
 import { Projection } from "../shared/projection.ts";
 import { toEventId } from "./ids.ts";
@@ -69,4 +70,16 @@ export function toSentEvents(payload: unknown): readonly SentPayload[] {
 
 function isSent(value: unknown): value is SentPayload {
   return typeof value === "object" && value !== null && typeof (value as SentPayload).type === "string";
+}
+
+/** A message that this dialect has no payload of: its content as text. */
+export function toUserMessage(content: readonly ContentPart[]): SentPayload {
+  const texts = content.map((part) => ({ type: "text", text: toCaption(part) }));
+  return { type: "user.message", content: texts.filter(({ text }) => text !== "") };
+}
+
+export function toCaption(part: ContentPart): string {
+  if (part.type === "text") return part.text;
+  if (part.type === "image") return part.path.startsWith("data:") ? "[image]" : `[image ${part.path}]`;
+  return part.type === "file_ref" ? `[file ${part.path}]` : "";
 }

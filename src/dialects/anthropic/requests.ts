@@ -3,7 +3,7 @@ import type { Projectors } from "../shared/projection.ts";
 import { toResultBlocks } from "./items.ts";
 import { type AnthropicProjection, SENT_EVENT, type SentPayload, toSentEvents } from "./projection.ts";
 import type { Request } from "./state.ts";
-import { emitClientCall, findHeld, isPolicy, markClient } from "./tool-calls.ts";
+import { emitClientCall, findHeld, isResolvedByNobody, markClient } from "./tool-calls.ts";
 
 /** The name of the tool call that stands for an agent's question: this dialect has no questions. */
 const QUESTION_TOOL = "ask_user_question";
@@ -29,14 +29,18 @@ export const requestProjectors: Projectors<AnthropicProjection> = {
   "permission.resolved": (projection, { data }) => {
     const request = close(projection, data.permission_id);
     const { by, payload, message } = (data.metadata ?? {}) as Record<string, unknown>;
-    if (!request || isPolicy(by)) return;
+    if (!request || isResolvedByNobody(by)) return;
     const isDenied = data.status === "denied";
     const decision = {
       result: isDenied ? "deny" : "allow",
       ...(isDenied && typeof message === "string" ? { deny_message: message } : {}),
     };
-    const [{ type: _, ...sent } = { type: "" }] = toSentEvents(payload);
-    projection.echo("user.tool_confirmation", { ...decision, ...sent, tool_use_id: request.eventId });
+    const [sent] = toSentEvents(payload);
+    projection.echo("user.tool_confirmation", {
+      ...decision,
+      ...fieldsOf(sent),
+      tool_use_id: request.eventId,
+    });
   },
 
   "tool.requested": (projection, { data, sequence }) => {
@@ -61,8 +65,9 @@ export const requestProjectors: Projectors<AnthropicProjection> = {
     const isCustom = request.kind === "custom";
     const type = isCustom ? "user.custom_tool_result" : "user.tool_result";
     const reference = { [isCustom ? "custom_tool_use_id" : "tool_use_id"]: request.eventId };
-    const [{ type: _, ...sent } = toPlainResult(data), ...others] = toSentEvents(data.payload);
-    projection.echo(type, { ...sent, ...reference });
+    const [sent, ...others] = toSentEvents(data.payload);
+    const result = sent ? fieldsOf(sent) : toPlainResult(data);
+    projection.echo(type, { ...result, ...reference });
     echoOthers(projection, sequence, others);
   },
 
@@ -85,18 +90,18 @@ export const requestProjectors: Projectors<AnthropicProjection> = {
     const { sent: kept } = projection.state;
     if (kept) projection.change({ sent: null });
     if (!request || data.status !== "answered") return;
-    const plain = { type: "", content: [{ type: "text", text: data.response ?? "" }] };
-    const events = toSentEvents(kept?.sequence === sequence - 1 ? kept.payload : undefined);
-    const [{ type: _, ...sent } = plain, ...others] = events;
-    projection.echo("user.custom_tool_result", { custom_tool_use_id: request.eventId, ...sent });
+    const [sent, ...others] = toSentEvents(kept?.sequence === sequence - 1 ? kept.payload : undefined);
+    const plain = { content: [{ type: "text", text: data.response ?? "" }] };
+    const result = sent ? fieldsOf(sent) : plain;
+    projection.echo("user.custom_tool_result", { custom_tool_use_id: request.eventId, ...result });
     echoOthers(projection, sequence, others);
   },
 
   /** Only a person's interrupt appears; the turn's end reports a stop by the engine. */
   "interrupt.requested": (projection, { data }) => {
     if (data.payload === undefined && ENGINE_INTERRUPTS.has(data.by ?? "")) return;
-    const [{ type: _, ...sent } = { type: "" }] = toSentEvents(data.payload);
-    projection.echo("user.interrupt", sent);
+    const [sent] = toSentEvents(data.payload);
+    projection.echo("user.interrupt", fieldsOf(sent));
   },
 };
 
@@ -108,12 +113,15 @@ function echoOthers(projection: AnthropicProjection, sequence: number, others: r
 
 const ENGINE_INTERRUPTS: ReadonlySet<string> = new Set(["timeout", "silence", "retries", "daemon"]);
 
+/** The fields of a client's event, without its type. */
+function fieldsOf(event: SentPayload | undefined): object {
+  const { type: _, ...fields } = event ?? { type: "" };
+  return fields;
+}
+
 /** The result of an answer that another dialect sent. */
-function toPlainResult({ content, status }: EventOf<"tool.resolved">["data"]): {
-  type: string;
-  [field: string]: unknown;
-} {
-  return { type: "", content: toResultBlocks(content), is_error: status === "failed" };
+function toPlainResult({ content, status }: EventOf<"tool.resolved">["data"]): object {
+  return { content: toResultBlocks(content), is_error: status === "failed" };
 }
 
 function open(projection: AnthropicProjection, id: string, request: Request): void {

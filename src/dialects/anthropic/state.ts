@@ -36,6 +36,7 @@ export interface AnthropicState {
     readonly code?: string;
     readonly message: string;
     readonly sequence: number;
+    readonly isOfEngine: boolean;
   }[];
   /** Whether the last turn ended with a terminal error, so that the session's end follows. */
   readonly isEnding: boolean;

@@ -98,7 +98,7 @@ export function settleAsked(projection: AnthropicProjection): void {
   const { asked } = projection.state;
   if (!asked) return;
   projection.change({ asked: null });
-  const permission = decided(asked, projection.event);
+  const permission = permissionOf(asked, projection.event);
   // An application's own tool appears with its tool request.
   if (permission === "allow" && fromToolServerName(asked.name) !== undefined) return;
   const eventId = emitCall(projection, asked, permission);
@@ -106,14 +106,20 @@ export function settleAsked(projection: AnthropicProjection): void {
   projection.change({ requests: { ...projection.state.requests, [asked.permissionId]: request } });
 }
 
-export function isPolicy(by: unknown): boolean {
-  return typeof by === "string" && (by === "daemon" || by.startsWith("policy:"));
+/** Whether no person has resolved a request: a policy of the session did, or sluice itself. */
+export function isResolvedByNobody(by: unknown): boolean {
+  return by === "daemon" || isPolicy(by);
 }
 
-function decided(asked: Asked, next: SluiceEvent): Permission {
+function isPolicy(by: unknown): boolean {
+  return typeof by === "string" && by.startsWith("policy:");
+}
+
+/** The permission of a call, from the event after its request. Only a policy's decision comes so early. */
+function permissionOf(asked: Asked, next: SluiceEvent): Permission {
   if (next.type !== "permission.resolved" || next.data.permission_id !== asked.permissionId) return "ask";
   const by = (next.data.metadata as { by?: unknown } | undefined)?.by;
-  if (typeof by !== "string" || !by.startsWith("policy:")) return "ask";
+  if (!isPolicy(by)) return "ask";
   return next.data.status === "approved" ? "allow" : "deny";
 }
 

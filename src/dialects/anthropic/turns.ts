@@ -4,7 +4,7 @@ import type {
 } from "@anthropic-ai/sdk/resources/beta/sessions";
 import { type EventData, type EventError, own } from "../../contract/index.ts";
 import type { Projectors } from "../shared/projection.ts";
-import { type AnthropicProjection, toSentEvents } from "./projection.ts";
+import { type AnthropicProjection, toSentEvents, toUserMessage } from "./projection.ts";
 import { type Arrived, CLEAN } from "./state.ts";
 import { releaseAll } from "./tool-calls.ts";
 
@@ -20,11 +20,16 @@ export const turnProjectors: Projectors<AnthropicProjection> = {
     else queue(projection, arrived);
   },
 
+  /** The next turn must not show a withdrawn input, nor the old text of a replaced one. */
+  "input.withdrawn": (projection, { data }) => leaveOut(projection, data.input_id),
+  "input.replaced": (projection, { data }) => leaveOut(projection, data.input_id),
+
   "turn.started": (projection, { data }) => {
     const { turn_id: turn, input_ids: ids, inputs = [] } = data;
     const { arrived } = projection.state;
-    for (const { sequence, payload } of inputs) {
-      for (const [index, { type, ...fields }] of toSentEvents(payload).entries())
+    for (const { sequence, payload, content } of inputs) {
+      const events = content ? [toUserMessage(content)] : toSentEvents(payload);
+      for (const [index, { type, ...fields }] of events.entries())
         projection.echo(type, fields, projection.idOf(sequence, index));
     }
     projection.emit("session.status_running", {});
@@ -35,7 +40,7 @@ export const turnProjectors: Projectors<AnthropicProjection> = {
 
   "turn.waiting": (projection, { data }) => {
     releaseAll(projection);
-    emitFailures(projection);
+    emitFailures(projection, { isHalt: true });
     const event_ids = data.actions.flatMap(({ id }) => own(projection.state.requests, id)?.eventId ?? []);
     projection.emit("session.status_idle", {
       stop_reason: { type: "requires_action", event_ids },
@@ -45,14 +50,14 @@ export const turnProjectors: Projectors<AnthropicProjection> = {
 
   "turn.retrying": (projection, { data, sequence }) => {
     releaseAll(projection);
-    projection.change({ failures: [] });
+    projection.change({ failures: projection.state.failures.filter(({ isOfEngine }) => isOfEngine) });
     projection.emit("session.error", { error: toSessionError(data.error, "retrying") });
     projection.emit("session.status_rescheduled", {}, projection.idOf(sequence, 1));
   },
 
   "turn.ended": (projection, { data, sequence }) => {
     releaseAll(projection);
-    emitFailures(projection, data.error?.message);
+    emitFailures(projection, { isHalt: true, reported: data.error?.message });
     const isEnding = isTerminal(data);
     if (data.status === "failed" && data.error?.code !== "session_ended") {
       const error = data.error ?? { code: data.stop_reason, message: `the turn failed: ${data.stop_reason}` };
@@ -72,32 +77,39 @@ export const turnProjectors: Projectors<AnthropicProjection> = {
   },
 
   /**
-   * Emits a failure beside the turn at once. Keeps any other: the turn's end may report it; if the turn continues, it is
-   * emitted.
+   * Emits a failure at once if no turn runs, or if the turn goes on in spite of it. Keeps any other failure: either the
+   * turn's end reports it, or it is emitted when the turn continues.
    */
   error: (projection, { data, source, sequence }) => {
     const { code, message, details } = data;
-    if (isBesideTurn(code)) {
+    if (projection.state.turn === null || isBesideTurn(code)) {
       const retry = code?.startsWith("repository_") ? "retrying" : "exhausted";
       return void projection.emit("session.error", {
         error: toSessionError({ code, message }, retry, details),
       });
     }
     const isOfRetry = typeof (details as { retrying?: unknown } | undefined)?.retrying === "boolean";
-    // An error of the engine is reported by the turn's end if it fails the turn, and is no event of this API otherwise.
-    // One of a retry is reported by `turn.retrying` or the turn's end.
-    if (source === "daemon" || isOfRetry) return;
-    const failure = { ...(code === undefined ? {} : { code }), message, sequence };
+    // `turn.retrying` or the turn's end reports the error of a retry.
+    if (isOfRetry) return;
+    const isOfEngine = source === "daemon";
+    const failure = { ...(code === undefined ? {} : { code }), message, sequence, isOfEngine };
     projection.change({ failures: [...projection.state.failures, failure] });
   },
 };
 
-/** Emits the kept failures, except the one that the turn's end reports itself: `reported` is its message. */
-export function emitFailures(projection: AnthropicProjection, reported?: string): void {
-  const { failures } = projection.state;
-  if (failures.length === 0) return;
-  projection.change({ failures: [] });
-  for (const { sequence, ...failure } of failures) {
+/**
+ * Emits the kept failures, except the one that the turn's end reports itself: `reported` is its message. Those of the
+ * engine wait until the turn halts: output of the agent may stand between such a failure and the end that reports it.
+ */
+export function emitFailures(
+  projection: AnthropicProjection,
+  { isHalt = false, reported }: { isHalt?: boolean; reported?: string | undefined } = {},
+): void {
+  const isDue = ({ isOfEngine }: { isOfEngine: boolean }): boolean => isHalt || !isOfEngine;
+  const due = projection.state.failures.filter(isDue);
+  if (due.length === 0) return;
+  projection.change({ failures: projection.state.failures.filter((failure) => !isDue(failure)) });
+  for (const { sequence, isOfEngine: _, ...failure } of due) {
     if (failure.message === reported) continue;
     projection.emit(
       "session.error",
@@ -108,8 +120,15 @@ export function emitFailures(projection: AnthropicProjection, reported?: string)
 }
 
 /** Whether the session ends with the turn. */
-export function isTerminal({ stop_reason: reason }: Pick<EventData<"turn.ended">, "stop_reason">): boolean {
-  return ENDS_SESSION.has(reason);
+export function isTerminal({
+  stop_reason: reason,
+  session_lasts: lasts,
+}: Pick<EventData<"turn.ended">, "stop_reason" | "session_lasts">): boolean {
+  return ENDS_SESSION.has(reason) && lasts !== true;
+}
+
+function leaveOut(projection: AnthropicProjection, inputId: string): void {
+  projection.change({ arrived: projection.state.arrived.filter((input) => input.inputId !== inputId) });
 }
 
 function queue(projection: AnthropicProjection, { sequence, payload }: Arrived): void {
@@ -162,7 +181,7 @@ function toSessionError(
   return common as SessionError;
 }
 
-/** Whether the failure leaves the turn as it is. */
+/** Whether the turn goes on in spite of the failure. */
 function isBesideTurn(code: string | undefined): boolean {
   return RUNNER_ERROR.test(code ?? "") || /^(mcp|repository|credential)_/.test(TYPES[code ?? ""] ?? "");
 }

@@ -19,8 +19,8 @@ export const StepLine = z.object({
   name: z.string().describe("the tool, recipe or skill that the step ran"),
   status: z.enum(["running", "succeeded", "failed"]),
   args: z.unknown().optional().describe("the arguments as the model gave them"),
-  result: z.unknown().optional().describe("what the tool returned"),
-  error: z.string().optional().describe("why it failed"),
+  result: z.unknown().optional().describe("the output of the tool"),
+  error: z.string().optional().describe("the reason of a failure"),
   durationMs: z.number().nonnegative().optional(),
   ts,
 });
@@ -49,14 +49,17 @@ export function parseLine(text: string): AssistantSandboxNDJSONLine {
     throw new NdjsonError("it is not an object", text);
   const { type } = value as { type?: unknown };
   if (!TYPES.has(type))
-    throw new NdjsonError(`its type is ${JSON.stringify(type) ?? "missing"}, which is none of them`, text);
+    throw new NdjsonError(
+      `its type is ${JSON.stringify(type) ?? "missing"}, which is none of log, step, result and error`,
+      text,
+    );
   const parsed = NdjsonLine.safeParse(value);
   if (parsed.success) return parsed.data;
   const faults = parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
   throw new NdjsonError(faults.join("; "), text);
 }
 
-/** How much of an invalid line its error shows. */
+/** The count of characters of an invalid line that its error shows. */
 const SHOWN = 1_000;
 
 /** The error of an invalid line. */

@@ -80,7 +80,10 @@ export function toAsked(dispatch: Dispatch): Asked {
   };
 }
 
-/** The most earlier turns that an agent knows. Beyond it the agent forgets, and gets that many newest turns with the prompt. */
+/**
+ * The maximum count of earlier turns that an agent remembers. After more turns the agent starts again, and gets this
+ * many of the newest turns with the prompt.
+ */
 export const REPLAY_TURN_LIMIT = 20;
 
 export interface ChatMessage {

@@ -1,4 +1,4 @@
-import type { EventData, EventOf, Item, PlanEntry, SluiceEvent } from "../../contract/index.ts";
+import type { EventData, EventOf, EventType, Item, PlanEntry, SluiceEvent } from "../../contract/index.ts";
 import type { Dialect, Frame, Projected } from "../port.ts";
 import { NO_FRAMES } from "../shared/projection.ts";
 import { toText } from "../shared/text.ts";
@@ -14,15 +14,33 @@ export const ndjson: Dialect<NdjsonState, NdjsonView> = {
   initial: (view) => ({ view, ...NO_TURN }),
   project(state, stored) {
     // Most events are deltas; this dialect shows whole texts.
-    if (stored.type === "item.delta" || stored.type === "input.accepted") return { state, frames: NO_FRAMES };
+    if (UNSHOWN.has(stored.type)) return { state, frames: NO_FRAMES };
     const event = JSON.parse(stored.body) as SluiceEvent;
     if (event.type === "session.deleted") return { state, frames: NO_FRAMES, last: true };
     if (event.turn_id === undefined) return { state: hold(state, event), frames: NO_FRAMES };
     if (state.view.turn !== undefined && state.view.turn !== event.turn_id)
       return { state: state.held.length === 0 ? state : { ...state, held: [] }, frames: NO_FRAMES };
+    if (event.type === "input.withdrawn") return projectWithdrawn(state, event);
     return projectTurn(state, event, event.turn_id);
   },
 };
+
+const UNSHOWN: ReadonlySet<EventType> = new Set<EventType>([
+  "item.delta",
+  "input.accepted",
+  "input.replaced",
+  "input.reordered",
+]);
+
+/** A withdrawn input ends as an interrupted turn does. Another turn may run meanwhile, and keeps its state. */
+function projectWithdrawn(state: NdjsonState, event: EventOf<"input.withdrawn">): Projected<NdjsonState> {
+  const { turn_id: id } = event.data;
+  const projection = new NdjsonProjection(state, { id, steps: {}, text: null }, event);
+  const ended = { turn_id: id, status: "interrupted", stop_reason: "interrupted" } as const;
+  projectEnd(projection, { data: ended });
+  const frames = numbered(state.view, event.sequence, projection.frames);
+  return { state, frames, last: state.view.turn === id };
+}
 
 /** Keeps the log line of an event between turns; the next turn shows it. */
 function hold(state: NdjsonState, event: SluiceEvent): NdjsonState {
@@ -77,7 +95,7 @@ function projectItem(projection: NdjsonProjection, item: Item, parent: string | 
   projection.change({ text });
 }
 
-function projectEnd(projection: NdjsonProjection, { data }: EventOf<"turn.ended">): void {
+function projectEnd(projection: NdjsonProjection, { data }: Pick<EventOf<"turn.ended">, "data">): void {
   endSteps(projection);
   const { ts } = projection;
   const { text } = projection.turn;
@@ -101,7 +119,10 @@ function numbered({ form, seen }: NdjsonView, sequence: number, frames: readonly
 
 type Ended = EventData<"turn.ended">;
 
-/** Whether a turn ends with a result. A turn that its model cut off (refusal, limit) before any text ends with an error. */
+/**
+ * Whether a turn ends with a result. A turn that ends before any text by a refusal or a limit of its model ends with an
+ * error.
+ */
 export function hasResult({ status, stop_reason }: Ended, text: string | undefined): boolean {
   return status === "completed" && (stop_reason === "end_turn" || text !== undefined);
 }
@@ -150,7 +171,7 @@ function toLog(event: SluiceEvent): Log | undefined {
     case "context.compacted":
       return info(`the context was compacted${event.data.summary ? `: ${event.data.summary}` : ""}`);
     case "agent.unparsed":
-      return warn(`the agent said what nobody understands (${event.data.location}): ${event.data.error}`);
+      return warn(`a line of the agent was not understood (${event.data.location}): ${event.data.error}`);
     case "error":
       return errorLog(event.data);
     default:
@@ -177,8 +198,10 @@ function errorLog({ code, message, details }: EventOf<"error">["data"]): Log | u
   return { level: "error", message: code === undefined ? message : `${code}: ${message}` };
 }
 
+const PLAN_MARKS = { completed: "x", in_progress: ">", pending: " " } as const;
+
 function toEntry({ content, status }: PlanEntry): string {
-  return `[${status === "completed" ? "x" : status === "in_progress" ? ">" : " "}] ${content}`;
+  return `[${PLAN_MARKS[status]}] ${content}`;
 }
 
 const info = (message: string): Log => ({ level: "info", message });

@@ -2,7 +2,7 @@ import { type ContentPart, type EventOf, type Item, own, parseJsonOr } from "../
 import { parseArguments, toText } from "../shared/text.ts";
 import type { NdjsonProjection, OpenStep } from "./projection.ts";
 
-/** Starts a step for a call, whose arguments are complete. */
+/** Starts a step for a call with complete arguments. */
 export function projectCall(projection: NdjsonProjection, item: Item): void {
   const call = item.content.find((part) => part.type === "tool_call");
   if (!call) return;

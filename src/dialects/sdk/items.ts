@@ -11,7 +11,7 @@ import type {
 import type { OpenCall, OpenItem, SdkProjection } from "./projection.ts";
 import { fromUnifiedDiff, isPlanTool, toToolDisplay, undoUnifiedDiff } from "./tool-display.ts";
 
-/** How many of the last characters of a running tool's output are shown. Its result shows all of them. */
+/** The count of characters at the end of a running tool's output that are shown. The result shows the whole output. */
 const TAIL = 16_000;
 /** Agents that repeat the user's messages. With any other agent the user's messages are not shown. */
 const ECHOING = new Set(["gemini"]);
@@ -49,7 +49,7 @@ export const itemProjectors: Projectors<SdkProjection> = {
       const image = part.type === "image" ? toImage(part) : undefined;
       if (image) chunk(projection, open.kind, image);
       if (part.type !== "text" && part.type !== "reasoning") continue;
-      // The deltas have shown the beginning.
+      // Deltas have shown the beginning of the text already.
       const left = part.text.slice(open.shown);
       if (left !== "")
         chunk(projection, part.type === "reasoning" ? "thought" : open.kind, { type: "text", text: left });
@@ -64,7 +64,8 @@ function toOpen(projection: SdkProjection, item: Item, parent: string | undefine
   if (isUser && !ECHOING.has(projection.state.agent ?? "")) return { kind: "silent" };
   if (!isUser && item.role !== "assistant") return { kind: "silent" };
   const isThought = item.content.some((part) => part.type === "reasoning");
-  const kind = isUser ? "user" : isThought ? "thought" : "text";
+  const spoken = isThought ? "thought" : "text";
+  const kind = isUser ? "user" : spoken;
   const under = parent ?? item.parent_id;
   return { kind, shown: 0, ...(under === undefined ? {} : { parent: under }) };
 }
@@ -136,14 +137,17 @@ function toDiffs(item: Item, call: OpenCall | undefined): ToolCallContent[] {
   return reported.length > 0 ? reported : announced;
 }
 
-/** The content that a call announces, with the old text of the files that it overwrites. */
+/** The announced content of a call, with the old text of each file that the call overwrites. */
 function foreseen(item: Item, announced: readonly ToolCallContent[]): readonly ToolCallContent[] {
   const diffs = announced.filter((part) => part.type === "diff");
   const known = new Map(diffsIn(item, diffs).map((diff) => [diff.path, diff]));
   return announced.map((part) => (part.type === "diff" ? (known.get(part.path) ?? part) : part));
 }
 
-/** The diffs of an item. Hunks have only parts of a file; if the call has the whole new text, the old one follows. */
+/**
+ * The diffs of an item. A hunk has only a part of the file. If the call gave the whole new text, the whole old text is
+ * computed from it.
+ */
 function diffsIn(item: Item, announced: readonly DiffContent[]): DiffContent[] {
   return item.content.flatMap((part): DiffContent[] => {
     if (part.type !== "file_ref" || part.diff === undefined) return [];

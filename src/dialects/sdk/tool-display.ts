@@ -46,19 +46,18 @@ const read: ToDisplay = (fields) => {
   const path = pathOf(fields);
   const offset = count(fields["offset"]);
   const limit = count(fields["limit"]);
-  const from = offset ?? 1;
-  const range =
-    limit === undefined
-      ? offset === undefined
-        ? ""
-        : ` (from line ${from})`
-      : ` (${from} - ${from + limit - 1})`;
   return {
-    title: path === "" ? "Read File" : `Read ${path}${range}`,
+    title: path === "" ? "Read File" : `Read ${path}${toRange(offset, limit)}`,
     kind: "read",
     ...located(path, offset),
   };
 };
+
+function toRange(offset: number | undefined, limit: number | undefined): string {
+  const from = offset ?? 1;
+  if (limit !== undefined) return ` (${from} - ${from + limit - 1})`;
+  return offset === undefined ? "" : ` (from line ${from})`;
+}
 
 const edit: ToDisplay = (fields) => {
   const path = pathOf(fields);
@@ -109,12 +108,12 @@ const search =
     return { title: [verb, ...words].join(" "), kind: "search", ...located(path) };
   };
 
-const fetched: ToDisplay = (fields) => {
+const webFetch: ToDisplay = (fields) => {
   const url = text(fields["url"]);
   return { title: url === "" ? text(fields["title"]) || "Fetch" : `Fetch ${url}`, kind: "fetch" };
 };
 
-const searched: ToDisplay = (fields) => {
+const webSearch: ToDisplay = (fields) => {
   const query = text(fields["query"] ?? fields["search_term"]);
   return { title: query === "" ? "Web search" : `"${query}"`, kind: "fetch" };
 };
@@ -147,8 +146,8 @@ const NAMED_DISPLAYS: readonly (readonly [ToDisplay, ...string[]])[] = [
   [search("Find"), "glob"],
   [search("grep"), "grep", "grep_search", "search_file_content"],
   [search("List"), "ls", "list", "list_dir", "list_directory"],
-  [fetched, "webfetch", "web_fetch"],
-  [searched, "websearch", "web_search", "google_web_search"],
+  [webFetch, "webfetch", "web_fetch"],
+  [webSearch, "websearch", "web_search", "google_web_search"],
   [think, "task", "agent", "subagent", "spawnagent", "spawn_agent"],
   [() => ({ title: "Ready to code?", kind: "switch_mode" }), "exitplanmode", "exit_plan_mode"],
 ];
@@ -197,14 +196,14 @@ function count(value: unknown): number | undefined {
 
 /** The texts before and after a unified diff, as far as its hunks show them. */
 export function fromUnifiedDiff(diff: string): { oldText: string | null; newText: string } {
-  const { hunks, isNew } = parse(diff);
+  const { hunks, isNew } = parseHunks(diff);
   const oldText = isNew ? null : hunks.flatMap(({ before }) => before).join("");
   return { oldText, newText: hunks.flatMap(({ after }) => after).join("") };
 }
 
 /** The whole old text from a diff and the whole new text; undefined if they do not match. */
 export function undoUnifiedDiff(diff: string, newText: string): string | undefined {
-  const { hunks } = parse(diff);
+  const { hunks } = parseHunks(diff);
   const lines = newText.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   for (const { at, before, after } of hunks.toReversed()) {
     if (after.some((line, index) => lines[at + index] !== line)) return undefined;
@@ -220,8 +219,9 @@ interface Hunk {
   readonly after: string[];
 }
 
-function parse(diff: string): { hunks: readonly Hunk[]; isNew: boolean } {
+function parseHunks(diff: string): { hunks: readonly Hunk[]; isNew: boolean } {
   const hunks: Hunk[] = [];
+  /** The texts to which the last line was added. */
   let last: string[][] = [];
   let isNew = false;
   for (const line of diff.split("\n")) {
@@ -236,11 +236,17 @@ function parse(diff: string): { hunks: readonly Hunk[]; isNew: boolean } {
     }
     const [sign, text] = [line[0], line.slice(1)];
     if (sign === "\\") for (const lines of last) cutNewline(lines);
-    const { before, after } = hunk;
-    last = sign === " " ? [before, after] : sign === "-" ? [before] : sign === "+" ? [after] : [];
+    last = sidesOf(hunk, sign);
     for (const lines of last) lines.push(`${text}\n`);
   }
   return { hunks, isNew };
+}
+
+/** The texts that a line of a hunk belongs to, by its first character. */
+function sidesOf({ before, after }: Hunk, sign: string | undefined): string[][] {
+  if (sign === " ") return [before, after];
+  if (sign === "-") return [before];
+  return sign === "+" ? [after] : [];
 }
 
 /** The index of a hunk's first line in the new text. The header of an empty range has the line before it. */

@@ -35,4 +35,9 @@ export function endsSession(type: EventType): boolean {
   return type === "session.ended" || type === "session.deleted";
 }
 
+/** Whether this event is the last one of its turn. The turn of a withdrawn input ends before it starts. */
+export function endsTurn(type: EventType): boolean {
+  return type === "turn.ended" || type === "input.withdrawn";
+}
+
 export const NO_FRAMES: readonly Frame[] = [];

@@ -4,6 +4,7 @@ import {
   type ContentPart,
   type ErrorCode,
   EVENT_TYPES,
+  FormatName,
   type SendMessage,
   SluiceError,
 } from "../../contract/index.ts";
@@ -27,21 +28,18 @@ export const whole = (min: number, max = Number.MAX_SAFE_INTEGER): z.ZodType<num
       .int({ error: "expected a whole number" })
       .min(min, { error: `expected at least ${min}` })
       .max(max, { error: `expected at most ${max}` }),
-  ) as unknown as z.ZodType<number>;
+  );
 
 /** `true`, `1`, `false` or `0` in a query. */
 export const flag = (): z.ZodType<boolean> =>
-  z.preprocess(toFlag, z.boolean({ error: "expected true or false" })) as unknown as z.ZodType<boolean>;
+  z.preprocess(toFlag, z.boolean({ error: "expected true or false" }));
 
 /** Words of a fixed set in a query, repeated or separated by commas. */
 export const listOf = <Word extends string>(
   words: readonly Word[],
   toError?: (issue: { input?: unknown }) => string,
 ): z.ZodType<Word[]> =>
-  z.preprocess(
-    toList,
-    z.array(z.enum(words as readonly [Word, ...Word[]], toError && { error: toError })),
-  ) as unknown as z.ZodType<Word[]>;
+  z.preprocess(toList, z.array(z.enum(words as readonly [Word, ...Word[]], toError && { error: toError })));
 
 const cursor = {
   cursor: whole(0).optional().describe("the exclusive sequence to read from: `next` of the previous page"),
@@ -55,12 +53,19 @@ export const ViewQuery = z.object({
 });
 export type ViewQuery = z.infer<typeof ViewQuery>;
 
-export const StreamQuery = z.object({ ...cursor, ...ViewQuery.shape });
+const format = {
+  as: FormatName.optional().describe("the frames of this dialect instead of the events (extension)"),
+};
+
+export const StreamQuery = z.object({ ...cursor, ...ViewQuery.shape, ...format });
 export type StreamQuery = z.infer<typeof StreamQuery>;
 
 export const PageQuery = z.object({
   ...StreamQuery.shape,
   limit: whole(1, 1000).default(100),
+  before: whole(1)
+    .optional()
+    .describe("the exclusive sequence to read back from; beyond the head means the end (extension)"),
   types: listOf(EVENT_TYPES, toUnknownType)
     .optional()
     .describe("only these types, repeated or separated by commas"),
@@ -132,7 +137,7 @@ export function parseWith<T>(schema: z.ZodType<T>, value: unknown, where: "body"
 export function toInvalid(error: z.ZodError, where: "body" | "query" | "path"): SluiceError {
   const errors = error.issues.map((issue) => ({ field: toField(issue.path), message: toMessage(issue) }));
   const isCursor =
-    where === "query" && errors.every(({ field }) => ["cursor", "after", "offset"].includes(field));
+    where === "query" && errors.every(({ field }) => ["cursor", "after", "offset", "before"].includes(field));
   const code: ErrorCode = isCursor ? "invalid_cursor" : "invalid_request";
   const shown = errors.slice(0, MAX_SHOWN).map(({ field, message }) => {
     const text = message.replace(/\.$/, "");

@@ -1,6 +1,6 @@
 import { EVENT_TYPES, type EventType, isPlain, type Item, storedImagePath } from "../../contract/index.ts";
 import type { Dialect, StoredEventText } from "../port.ts";
-import { endsSession, NO_FRAMES } from "../shared/projection.ts";
+import { endsSession, endsTurn, NO_FRAMES } from "../shared/projection.ts";
 
 export interface UniversalView {
   /** Adds the types beyond the universal transcript schema. */
@@ -23,7 +23,7 @@ export const universal: Dialect<UniversalView, UniversalView> = {
     return {
       state: view,
       frames: isVisible ? [{ data: toUniversalText(event, view) }] : NO_FRAMES,
-      last: endsSession(event.type) || (view.turn !== undefined && isOfView && event.type === "turn.ended"),
+      last: endsSession(event.type) || (view.turn !== undefined && isOfView && endsTurn(event.type)),
     };
   },
 };
@@ -59,13 +59,13 @@ export function toVisibleTypes(
 
 const PLAIN_TYPES: ReadonlySet<EventType> = new Set(EVENT_TYPES.filter(isPlain));
 
-/** Parses only events that contain the id: it may stand elsewhere than in `turn_id`. */
+/** Whether an event belongs to a turn. An event without the turn's id in its text is not parsed. */
 function isOfTurn(event: StoredEventText, turn: string): boolean {
   if (!event.body.includes(turn)) return false;
   return (JSON.parse(event.body) as { turn_id?: string }).turn_id === turn;
 }
 
-/** Unescaped line breaks in JSON are white space between tokens. */
+/** Replaces unescaped line breaks: in JSON they are white space between tokens. */
 function toOneLine(json: string): string {
   return json.includes("\n") || json.includes("\r") ? json.replaceAll(/[\r\n]+/g, " ") : json;
 }

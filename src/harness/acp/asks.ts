@@ -98,7 +98,9 @@ const REPLIES: Readonly<Record<string, Permission["reply"]>> = {
   reject_always: "reject",
 };
 
-/** A cancelled ask is part of an interrupt, unless its options had no rejection. */
+/**
+ * A cancelled ask belongs to an interrupt and has no reply. If no option rejects, the cancellation is the rejection.
+ */
 function replyOfCancelled(ask: AcpAsk): "reject" | undefined {
   return ask.options?.some(({ kind }) => kind.startsWith("reject")) ? undefined : "reject";
 }

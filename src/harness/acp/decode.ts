@@ -63,16 +63,16 @@ function readRequest(
     const origin = originOf(reading, params);
     endSpeech(reading, origin);
     if (askPermission(reading, id, { params, origin })) return undefined;
-    reading.replies.push(toRefusal(id, "the request could not be read"));
+    reading.replies.push(toRefusal(id, "invalidParams", "the request could not be read"));
     return "a malformed session/request_permission";
   }
   if (reading.dialect.extension?.(reading, message)) return undefined;
-  reading.replies.push(toRefusal(id, `${method} is not offered`));
+  reading.replies.push(toRefusal(id, "unknownMethod", `${method} is not offered`));
   return /^(fs|terminal)\//.test(method) ? undefined : `an unknown request: ${method.slice(0, 60)}`;
 }
 
 function readResult(reading: AcpReading, id: string | number, result: unknown): string | undefined {
-  const method = answered(reading, id);
+  const method = takeSentMethod(reading, id);
   if (method === undefined) return undefined;
   if (method === "session/prompt") endPrompt(reading, String(id), toFields(result));
   if (isHandshake(reading, method)) readHandshake(reading, method, result);
@@ -80,15 +80,15 @@ function readResult(reading: AcpReading, id: string | number, result: unknown): 
 }
 
 function readRefusal(reading: AcpReading, id: string | number, error: RpcError): string | undefined {
-  const method = answered(reading, id);
+  const method = takeSentMethod(reading, id);
   if (method === undefined) return undefined;
   if (method === "session/prompt") failPrompt(reading, error);
   if (isHandshake(reading, method)) failHandshake(reading, method, error);
   return undefined;
 }
 
-/** The method of our request. A second answer to it is ignored. */
-function answered(reading: AcpReading, id: string | number): string | undefined {
+/** Takes the method of our request out of the state, so that a second answer to the request is ignored. */
+function takeSentMethod(reading: AcpReading, id: string | number): string | undefined {
   const key = String(id);
   const method = own(reading.state.sent, key);
   if (method !== undefined) reading.change({ sent: without(reading.state.sent, key) });

@@ -23,33 +23,33 @@ export interface AcpDialect {
   settings?(wishes: Wishes, offer: Params): readonly Setting[] | string;
   /** Whether the open session is not ready for a prompt yet. */
   awaits?(state: AcpState): boolean;
-  /** A call's arguments are complete. */
+  /** Called when all arguments of a call are known. */
   settled?(reading: AcpReading, call: string, tool: NamedTool): void;
-  /** The agent's own requests and notifications. False for an unknown one. */
+  /** Reads the agent's own requests and notifications. Returns false for an unknown one. */
   extension?(reading: AcpReading, message: Extract<RpcMessage, { method: string }>): boolean;
-  /** The result for one of its own requests. */
+  /** The result for a request of the agent's own. */
   answer?(ask: AcpAsk, command: Answer): unknown;
   /** The inverse of `answer`. */
   fromAnswer?(ask: AcpAsk, result: Params): AnswerBody | undefined;
-  /** The request for a message into a running turn, and its inverse. */
+  /** The request that sends a message into a running turn, and its inverse. */
   steer?: {
     readonly method: string;
     params(session: string, text: string): Params;
     text(params: Params): string;
   };
-  /** Updates of another session id are those of a sub-agent. */
+  /** Whether updates of another session id come from a sub-agent. */
   readonly hasChildren?: boolean;
-  /** The turn has ended: the dialect may forget its notes. */
+  /** Called at a turn's end: the dialect may forget its notes. */
   ended?(reading: AcpReading): void;
-  /** Updates that another message replaces. */
+  /** Whether an update is ignored, because another message replaces it. */
   ignores?(reading: AcpReading, update: Params): boolean;
-  /** Sees a message before it is read. */
+  /** Called with each message before it is read. */
   before?(reading: AcpReading, message: RpcMessage): void;
-  /** Whether more of a finished call's outcome will follow. */
+  /** Whether a finished call may still get more of its outcome. */
   holds?(reading: AcpReading): boolean;
-  /** It sends plan updates, so its to-do tool need not be read. */
+  /** Whether the agent sends plan updates: then its to-do tool is not read for the plan. */
   readonly reportsPlans?: boolean;
-  /** Forks a session, where the protocol's own way is not offered. */
+  /** Forks a session of an agent that does not offer the protocol's own fork. */
   fork?: {
     readonly method: string;
     params(wishes: Wishes): Params;
@@ -57,7 +57,7 @@ export interface AcpDialect {
   };
   /** The lines of its other modes, for reading recordings. */
   readonly forms?: readonly PrintedForm[];
-  /** Details of a turn's end, such as why it was cancelled. */
+  /** Details of a turn's end, such as the reason of a cancellation. */
   endDetails?(result: Params): EventData<"turn.ended">["details"];
 }
 

@@ -36,7 +36,7 @@ export function readHandshake(reading: AcpReading, method: string, result: unkno
   if (method === "authenticate") return open(reading);
   if (method === reading.dialect.fork?.method) return openFork(reading, reading.dialect.fork.session(given));
   if (OPENING.has(method)) return readOpened(reading, given);
-  settle(reading);
+  confirmSetting(reading);
 }
 
 export function failHandshake(reading: AcpReading, method: string, error: RpcError): void {
@@ -70,7 +70,7 @@ function open(reading: AcpReading): void {
     const { method, params } = reading.dialect.fork;
     return void reading.replies.push(toRequest("fork", method, params(wishes)));
   }
-  const step = opening(wishes, agent);
+  const step = toOpening(wishes, agent);
   if (typeof step === "string") return refuse(reading, step);
   reading.replies.push(toRequest("open", step.method, step.params));
 }
@@ -84,7 +84,8 @@ function openFork(reading: AcpReading, session: string | undefined): void {
   open(reading);
 }
 
-function opening(wishes: Wishes, agent: AgentOffer): { method: string; params: Params } | string {
+/** The request that opens the session, or the reason why there is none. */
+function toOpening(wishes: Wishes, agent: AgentOffer): { method: string; params: Params } | string {
   const { cwd, mcpServers, resume, fork } = wishes;
   if (resume === undefined) return { method: "session/new", params: { cwd, mcpServers } };
   const params = { sessionId: resume, cwd, mcpServers };
@@ -99,16 +100,16 @@ function readOpened(reading: AcpReading, result: Params): void {
   const session = typeof result["sessionId"] === "string" ? result["sessionId"] : (asked ?? wishes?.resume);
   reading.change({ session, wishes: undefined, isReplaying: undefined, phase: "tuning" });
   if (session !== undefined) reading.scribe.session(session);
-  if (!wishes) return settle(reading);
+  if (!wishes) return confirmSetting(reading);
   const settings = (reading.dialect.settings ?? offeredSettings)(wishes, { ...result, sessionId: session });
   if (typeof settings === "string") return refuse(reading, settings);
   for (const { id, method, params } of settings) reading.replies.push(toRequest(id, method, params));
   reading.change({ aside: { ...reading.state.aside, tuning: String(settings.length) } });
-  if (settings.length === 0) settle(reading);
+  if (settings.length === 0) confirmSetting(reading);
 }
 
-/** Ready when every setting has been confirmed. */
-function settle(reading: AcpReading): void {
+/** Counts a confirmed setting. After the last one the session is ready. */
+function confirmSetting(reading: AcpReading): void {
   const left = Number(reading.state.aside["tuning"] ?? 0) - 1;
   if (left > 0) return reading.change({ aside: { ...reading.state.aside, tuning: String(left) } });
   reading.change({ phase: "ready", aside: without(reading.state.aside, "tuning") });
@@ -135,7 +136,7 @@ const MODES: Readonly<Record<string, readonly string[]>> = {
   acceptEdits: ["acceptEdits", "autoEdit", "auto_edit", "auto-edit"],
 };
 
-/** The session's wishes as settings that the agent offers, or the error that one is not offered. */
+/** The session's wishes as settings of the agent, or the error for a wish that the agent does not offer. */
 function offeredSettings(wishes: Wishes, offer: Params): readonly Setting[] | string {
   const session = String(offer["sessionId"]);
   const wanted = [modeSetting(wishes, offer), modelSetting(wishes, offer), effortSetting(wishes, offer)];
@@ -157,7 +158,8 @@ function modeSetting({ agentMode, permissionMode }: Wishes, offer: Params): Want
   const option = findOption(offer, "mode");
   const value = candidates.find((name) => option?.values.includes(name));
   if (option && value !== undefined) return toOption("mode", option.id, value);
-  // Without such a mode the session's own policy accepts edits; a plan needs the agent's mode.
+  // An agent without a mode for edits may be used: the session's own policy accepts edits. A plan needs the agent's
+  // mode.
   if (agentMode === undefined && permissionMode === "acceptEdits") return undefined;
   return `the agent has no mode "${candidates[0]}"; it has: ${listed(modes, option?.values)}`;
 }

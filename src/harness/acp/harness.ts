@@ -1,6 +1,6 @@
 import { isAbsolute } from "node:path";
-import { type Launch, type SessionSpec, SluiceError } from "../../contract/index.ts";
-import { type Cli, findCli } from "../launch/cli.ts";
+import { type Launch, type Programs, type SessionSpec, SluiceError } from "../../contract/index.ts";
+import { type Cli, findCli, findInside } from "../launch/cli.ts";
 import { hostOf, mcpHosts } from "../launch/provider.ts";
 import type { Detected, Harness, LaunchContext } from "../port.ts";
 import { decodeAcp } from "./decode.ts";
@@ -9,10 +9,10 @@ import { encodeAcp, toAcpCommand } from "./encode.ts";
 import { greet } from "./handshake.ts";
 import { type AcpState, initialState } from "./state.ts";
 
-type Speech = Pick<Harness<AcpState>, "initial" | "greet" | "decode" | "encode" | "overhear">;
+type AcpParts = Pick<Harness<AcpState>, "initial" | "greet" | "decode" | "encode" | "overhear">;
 
-/** The parts of a harness that speak ACP. Its launch is its own. */
-export function speakAcp(dialect: AcpDialect): Speech {
+/** The parts that all harnesses with ACP share. Each has a launch of its own. */
+export function speakAcp(dialect: AcpDialect): AcpParts {
   return {
     initial: initialState,
     greet,
@@ -27,7 +27,7 @@ export const acp: Harness<AcpState> = {
   id: "acp",
   title: "ACP agent",
   detect,
-  check,
+  check: (spec) => void check(spec),
   launch,
   ...speakAcp({}),
   lacks: ["questions", "subagents", "retries"],
@@ -38,7 +38,7 @@ const BASE_URL = /_(BASE_URL|API_BASE|ENDPOINT|HOST)$/;
 
 /** The session's command with its environment. */
 function launch(spec: SessionSpec, context: LaunchContext): Launch {
-  const program = check(spec);
+  const program = check(spec, context.programs);
   return {
     argv: [program.path, ...(spec.command ?? []).slice(1)],
     env: { ...spec.env, HOME: context.home },
@@ -48,7 +48,7 @@ function launch(spec: SessionSpec, context: LaunchContext): Launch {
   };
 }
 
-function check(spec: SessionSpec): Cli {
+function check(spec: SessionSpec, programs?: Programs): Cli {
   const [name] = spec.command ?? [];
   if (name === undefined) {
     throw new SluiceError(
@@ -57,7 +57,7 @@ function check(spec: SessionSpec): Cli {
     );
   }
   refuseUnsupported(spec);
-  return find(name);
+  return find(name, programs);
 }
 
 /** Refuses settings that ACP has no field for. An unknown agent's files for them are unknown too. */
@@ -77,7 +77,7 @@ async function detect(): Promise<Detected> {
   return { installed: true };
 }
 
-function find(name: string): Cli {
+function find(name: string, programs: Programs | undefined): Cli {
   if (!isAbsolute(name) && name.includes("/")) {
     throw new SluiceError(
       "invalid_request",
@@ -85,11 +85,11 @@ function find(name: string): Cli {
       { command: name },
     );
   }
-  const cli = findCli(name);
+  const cli = programs ? findInside(name, programs) : findCli(name);
   if (cli) return cli;
   throw new SluiceError(
     "agent_not_installed",
-    `there is no program "${name}"; install it, or give its absolute path (~ is ${process.env["HOME"] ?? "not known"})`,
+    `there is no program "${name}" on the server's PATH; install it, or give its absolute path`,
     { command: name },
   );
 }

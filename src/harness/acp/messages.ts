@@ -37,7 +37,7 @@ export function endAllSpeech(reading: AcpReading): void {
   for (const origin of Object.keys(reading.state.speaking)) endSpeech(reading, origin);
 }
 
-/** The stream was cut. The agent will repeat all of it. */
+/** Forgets the open text after a cut of the stream: the agent will repeat all of it. */
 export function tearSpeech(reading: AcpReading, origin: string): void {
   const speech = own(reading.state.speaking, origin);
   if (!speech) return;
@@ -45,7 +45,7 @@ export function tearSpeech(reading: AcpReading, origin: string): void {
   reading.change({ speaking: {} });
 }
 
-/** The native parent of an origin. */
+/** The native id of the call that an origin belongs to; undefined for the main agent. */
 export function parentOf(origin: string): string | undefined {
   if (origin === MAIN) return undefined;
   return origin.startsWith(CALL) ? origin.slice(CALL.length) : childAnchor(origin);

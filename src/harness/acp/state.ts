@@ -15,11 +15,11 @@ export interface AcpState {
   readonly session?: string;
   /** Requests to the agent that wait for its answer: id and method. */
   readonly sent: Readonly<Record<string, string>>;
-  /** A session is being loaded. Its replay is in the log already. */
+  /** Whether a session is being loaded. The agent then repeats messages that the log already has. */
   readonly isReplaying?: boolean;
-  /** The running turn was interrupted. */
+  /** Whether the running turn was interrupted. */
   readonly isCancelled?: boolean;
-  /** Messages of rejections. The agent gets them after its turn. */
+  /** The messages of rejections. The agent gets them after its turn. */
   readonly words: readonly string[];
   /** The names of the MCP servers, for agents that join them with the names of tools. */
   readonly servers: readonly string[];
@@ -28,9 +28,9 @@ export interface AcpState {
   readonly tools: Readonly<Record<string, ToolNotes>>;
   /** Denied calls without a result. */
   readonly denied: readonly string[];
-  /** A finished call of whose outcome more may follow. */
+  /** A finished call that may still get more of its outcome. */
   readonly held?: { readonly call: string; readonly fields: Readonly<Record<string, unknown>> };
-  /** The session's cost so far, and the part that earlier turns reported. */
+  /** The session's cost so far, and the part of it that was reported. */
   readonly cost: { readonly total: number; readonly told: number };
   /** A dialect's own notes. */
   readonly aside: Readonly<Record<string, string>>;
@@ -66,7 +66,9 @@ export interface ToolNotes {
   readonly kind: string;
   readonly title: string;
   readonly input?: unknown;
+  /** The name and the arguments are final: the call has been reported as completed. */
   readonly isSettled?: boolean;
+  /** The result has been reported. */
   readonly isDone?: boolean;
   /** The reported part of its output. */
   readonly shown: string;

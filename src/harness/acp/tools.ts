@@ -10,7 +10,7 @@ import type { ToolNotes } from "./state.ts";
 
 interface ToolContext {
   readonly origin: string;
-  /** Whether it is a later message on the call. */
+  /** Whether this is a later message about the call. */
   readonly isUpdate: boolean;
 }
 
@@ -26,15 +26,15 @@ export function readTool(reading: AcpReading, fields: Params, { origin, isUpdate
   const parent = parentOf(origin);
   if (!reading.scribe.hasCall(id)) reading.scribe.startCall(id, { name: notes.name, parent });
   const { status } = fields;
-  if (isKnown(fields, notes, isUpdate)) settleTool(reading, id, origin);
-  if (status === "in_progress") run(reading, id, isUpdate ? textOf(fields["content"]) : "");
+  if (hasAllArguments(fields, notes, isUpdate)) settleTool(reading, id, origin);
+  if (status === "in_progress") reportOutput(reading, id, isUpdate ? textOf(fields["content"]) : "");
   if (status !== "completed" && status !== "failed") return true;
   if (reading.dialect.holds?.(reading)) reading.change({ held: { call: id, fields } });
   else finish(reading, id, fields);
   return true;
 }
 
-/** Completes a call, whose arguments are all known. */
+/** Completes a call when all of its arguments are known. */
 export function settleTool(reading: AcpReading, id: string, origin: string): void {
   const notes = own(reading.state.tools, id);
   if (!notes || notes.isSettled) return;
@@ -54,7 +54,7 @@ export function finishHeld(reading: AcpReading, more: Params = {}): void {
   finish(reading, held.call, { ...held.fields, ...more });
 }
 
-/** Ends the denied calls, of which the agent reports nothing more. */
+/** Ends the denied calls: the agent does not report their end. */
 export function closeDenied(reading: AcpReading): void {
   for (const id of reading.state.denied) {
     const notes = own(reading.state.tools, id);
@@ -70,7 +70,7 @@ function merge(reading: AcpReading, before: ToolNotes | undefined, fields: Param
   const title = text(fields["title"]) ?? before?.title ?? "";
   const kind = text(fields["kind"]) ?? before?.kind ?? "other";
   const raw = named.input ?? inputOf(fields);
-  // The first arguments are the model's own. Later ones may be the agent's rendering.
+  // The first arguments are the model's own. Later ones may be the agent's rendering of them.
   const input = before?.isSettled || isEmpty(raw) ? before?.input : raw;
   const files = filesIn(fields, kind);
   return {
@@ -85,14 +85,19 @@ function merge(reading: AcpReading, before: ToolNotes | undefined, fields: Param
   };
 }
 
-function isKnown(fields: Params, notes: ToolNotes, isUpdate: boolean): boolean {
+/**
+ * Whether a call's arguments are complete: its status is beyond `pending`, or an update (or a message without status)
+ * has them.
+ */
+function hasAllArguments(fields: Params, notes: ToolNotes, isUpdate: boolean): boolean {
   const { status } = fields;
   if (typeof status === "string" && status !== "pending") return true;
   if (notes.input === undefined || isEmpty(fields["rawInput"])) return false;
   return isUpdate || status === undefined;
 }
 
-function run(reading: AcpReading, id: string, whole: string): void {
+/** Marks a call as running, and reports the output that is new. `whole` is all output so far. */
+function reportOutput(reading: AcpReading, id: string, whole: string): void {
   reading.scribe.startResult(id);
   const notes = own(reading.state.tools, id);
   if (!notes || whole.length <= notes.shown.length || !whole.startsWith(notes.shown)) return;
@@ -104,7 +109,7 @@ function finish(reading: AcpReading, id: string, fields: Params): void {
   const notes = own(reading.state.tools, id);
   if (!notes) return;
   const outcome = toOutcome(fields);
-  if (notes.shown !== "") run(reading, id, outcome.output);
+  if (notes.shown !== "") reportOutput(reading, id, outcome.output);
   closeNested(reading, id);
   const content: ContentPart[] = [...outcome.content, ...(outcome.failed ? [] : notes.files)];
   reading.scribe.result(id, { ...outcome, content });
@@ -132,7 +137,7 @@ function filesIn({ content, locations }: Params, kind: string): ContentPart[] {
   return pathsOf(locations).map((path) => ({ type: "file_ref", path, action: "read" }));
 }
 
-/** The arguments of a call. Without them its title and path take their place. */
+/** The arguments of a call, or its title and path if the agent leaves the arguments out. */
 function inputOf(fields: Params): unknown {
   const { rawInput, title, kind, locations } = fields;
   if (rawInput !== undefined && rawInput !== null) return rawInput;
@@ -161,8 +166,8 @@ function nameTool(fields: Params, servers: readonly string[]): NamedTool {
   if (isRecord(rawInput) && typeof rawInput["server"] === "string" && typeof rawInput["tool"] === "string") {
     return { name: `mcp__${rawInput["server"]}__${rawInput["tool"]}`, input: rawInput["arguments"] };
   }
-  const own = typeof name === "string" ? name : ownName(meta);
-  if (own !== undefined) return { name: toMcpName(own, servers, "_") ?? own };
+  const given = typeof name === "string" ? name : ownName(meta);
+  if (given !== undefined) return { name: toMcpName(given, servers, "_") ?? given };
   const said = typeof title === "string" ? title : "";
   // A title of one word is the tool's name; a longer one describes the call.
   if (/^[A-Za-z_][\w.-]*$/.test(said)) return { name: toMcpName(said, servers, "_") ?? said };

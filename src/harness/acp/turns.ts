@@ -9,7 +9,7 @@ import { closeDenied, finishHeld } from "./tools.ts";
 
 type End = Omit<EventData<"turn.ended">, "turn_id">;
 
-/** The suffix of a prompt that carries the message of a rejection. It begins no turn. */
+/** The suffix of the id of a prompt that carries the message of a rejection. Such a prompt begins no turn. */
 export const FEEDBACK = "~words";
 
 /** The answer to a prompt ends the turn, unless a message of a rejection waits. */
@@ -108,12 +108,12 @@ function turnUsage(result: Params): ModelUsage[] {
   return counts === undefined ? [] : [{ usage: counts }];
 }
 
-/** The turn's cost: the session's, less that of earlier turns. */
+/** The cost of the turn: the session's cost without that of earlier turns. */
 function costOfTurn(reading: AcpReading): number | undefined {
   const { total, told } = reading.state.cost;
   if (total <= told) return undefined;
   reading.change({ cost: { total, told: total } });
-  // The difference of decimal fractions gets no spurious digits.
+  // Rounded: the difference of two decimal fractions may have spurious digits.
   return Number((total - told).toFixed(9));
 }
 

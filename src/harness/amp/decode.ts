@@ -71,7 +71,9 @@ function readStderr(reading: Reading, text: string): void {
   reading.change({ trouble });
 }
 
-/** Decodes stderr at the exit of a recording. The exit of a live process, with its stderr, is reported by the engine. */
+/**
+ * Ends the turn of a recording by its error on stderr. The engine reports the exit and the stderr of a live process.
+ */
 function readExit(reading: Reading): void {
   const { settled, trouble } = reading.state;
   if (settled || trouble === undefined) return;

@@ -55,7 +55,7 @@ export function noteSent(state: AmpState, line: SpoolLine): AmpState {
   }
 }
 
-/** The command that a line on stdin carries: the inverse of `encode`. A recording's `meta` may have a prompt too. */
+/** The command of a line on stdin: the inverse of `encode`. The `meta` line of a recording may have a prompt too. */
 export function toCommand(state: AmpState, line: SpoolLine): HarnessCommand | undefined {
   if (line.dir !== "in" && line.dir !== "meta") return undefined;
   const value = parseObject(line);

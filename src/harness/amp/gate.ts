@@ -126,7 +126,7 @@ export class Lines {
     if (begin < bytes.length) this.#rest.push(Buffer.from(bytes.subarray(begin)));
   }
 
-  /** Gives the text behind the last newline. */
+  /** Gives the text after the last newline. */
   end(): void {
     if (this.#rest.length > 0) this.#give(Buffer.concat(this.#rest));
     this.#rest = [];
@@ -136,7 +136,9 @@ export class Lines {
 const ALLOW = 0;
 const REJECT = 2;
 
-/** Asks the gate for permission, and waits for its answer without a time limit. Without one the tool may not run. */
+/**
+ * Asks the gate for permission, and waits for its answer without a time limit. A tool without an answer may not run.
+ */
 async function askGate(folder: string): Promise<void> {
   const input = parseJson(await text(process.stdin));
   const question = { tool: process.env["AGENT_TOOL_NAME"] ?? "unknown", input };

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import { type Launch, type PermissionMode, type SessionSpec, SluiceError } from "../../contract/index.ts";
-import { defineCli } from "../launch/cli.ts";
+import { defineCli, nodeOf, ownPath } from "../launch/cli.ts";
 import { findOwnProgram } from "../launch/executable.ts";
 import { skillFiles } from "../launch/files.ts";
 import { type McpForm, toMcpServers } from "../launch/mcp.ts";
@@ -33,11 +33,12 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   if (context.fork)
     throw new SluiceError("capability_missing", "Amp cannot fork a thread; start a new session instead.");
   const cli = CLI.require(context);
-  const gate = join(dirname(findOwnProgram().path), "amp-gate.js");
+  const gate = ownPath(join(dirname(findOwnProgram().path), "amp-gate.js"), context);
+  const node = nodeOf(context);
   const folder = join(home, GATE_FOLDER);
   return {
     argv: [
-      process.execPath,
+      node,
       gate,
       "run",
       folder,
@@ -52,9 +53,9 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       ...modeOf(spec),
     ],
     env: { ...spec.env, ...context.env, HOME: home, AMP_SKIP_UPDATE_CHECK: "1" },
-    needs: [process.execPath, gate, ...cli.needs],
+    needs: [node, gate, ...cli.needs],
     hosts: [...hostsOf(spec.env?.["AMP_URL"] ?? context.env?.["AMP_URL"]), ...mcpHosts(spec)],
-    files: filesOf(spec, folder, gate),
+    files: filesOf(spec, gateScript(folder, [node, gate])),
   };
 }
 
@@ -64,7 +65,7 @@ function modeOf({ agentMode, variant }: SessionSpec): string[] {
   return mode === undefined ? [] : ["--mode", mode];
 }
 
-function filesOf(spec: SessionSpec, folder: string, gate: string): NonNullable<Launch["files"]> {
+function filesOf(spec: SessionSpec, script: string): NonNullable<Launch["files"]> {
   const words = [spec.systemPrompt, spec.instructions].filter((text) => text !== undefined).join("\n\n");
   return [
     // The settings hold headers and environments of MCP servers.
@@ -73,15 +74,15 @@ function filesOf(spec: SessionSpec, folder: string, gate: string): NonNullable<L
       content: JSON.stringify(toSettings(spec, { gate: GATE })),
       mode: 0o600,
     },
-    { path: `${GATE_FOLDER}/${GATE}`, content: gateScript(folder, gate), mode: 0o700 },
+    { path: `${GATE_FOLDER}/${GATE}`, content: script, mode: 0o700 },
     ...(words === "" ? [] : [{ path: `${CONFIG}/AGENTS.md`, content: words, mode: 0o600 }]),
     ...skillFiles(SKILLS_FOLDER, spec),
   ];
 }
 
 /** The program of Amp's permission rule, which gets no arguments. */
-function gateScript(folder: string, gate: string): string {
-  const words = [process.execPath, gate, "ask", folder].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
+function gateScript(folder: string, program: readonly string[]): string {
+  const words = [...program, "ask", folder].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
   return `#!/bin/sh\nexec ${words.join(" ")}\n`;
 }
 
@@ -103,7 +104,10 @@ interface Rule {
   readonly to?: string;
 }
 
-/** The first matching rule decides. Without a terminal Amp's own `ask` refuses, so a program is asked instead. */
+/**
+ * Amp's permission rules; the first that matches decides. Amp's own `ask` refuses without a terminal, so the rule asks
+ * a program.
+ */
 function toRules(mode: Exclude<PermissionMode, "bypass">, gate: string): Rule[] {
   const allowed = mode === "acceptEdits" ? [...HARMLESS_TOOLS, ...EDIT_TOOLS] : HARMLESS_TOOLS;
   const last: Rule =

@@ -11,7 +11,7 @@ export function readAssistant(reading: Reading, line: SpoolLine, value: Fields):
   const { message } = value;
   if (!isRecord(message) || !Array.isArray(message["content"])) return "a malformed assistant";
   const parent = parentOf(reading, value);
-  // Amp does not always name a message; the name in its place is the same live and in a recording.
+  // A message without an id gets a name that is the same live and in a recording.
   const id = typeof message["id"] === "string" ? message["id"] : `message ${scribe.transcript.count}`;
   reading.change({ heard: true });
   for (const block of message["content"].filter(isRecord)) {
@@ -63,6 +63,7 @@ function startCall(reading: Reading, block: Fields, parent: string | undefined):
   const { calls, aliases } = reading.state;
   if (typeof id !== "string" || typeof name !== "string") return false;
   const text = JSON.stringify(input ?? {});
+  // The gate may have asked about this call before Amp reported it. The log has it by the id that was made up then.
   const madeUp = Object.entries(calls).find(
     ([, call]) => call.madeUp && call.name === name && call.input === text,
   );
@@ -88,7 +89,7 @@ function endCall(reading: Reading, block: Fields, line: SpoolLine): void {
   reading.scribe.unparsed(line, `a result of ${shown}, which was not called`);
 }
 
-/** Once per message, though a message may come in several lines. */
+/** Counts each message once, though it may come in several lines. */
 function countUsage(reading: Reading, message: Fields, { native, parent }: Named): void {
   const usage = reading.state.message === native ? undefined : toUsage(message["usage"]);
   if (!usage) return;

@@ -4,11 +4,11 @@ import { emptyTranscript, type Transcript } from "../transcript.ts";
 /** The decoder's state. Plain JSON, never changed in place. */
 export interface AmpState {
   readonly transcript: Transcript<AmpAsk>;
-  /** The turn of the last prompt has ended. */
+  /** Whether the turn of the last prompt has ended. */
   readonly settled: boolean;
-  /** Amp has begun that prompt. */
+  /** Whether Amp has begun the last prompt. */
   readonly heard: boolean;
-  /** The turn ended with the model's last message. A later `result` ends nothing. */
+  /** Whether the model's last message has ended the turn, so that a later `result` ends nothing. */
   readonly owed: boolean;
   /** Messages into the running turn that Amp has not taken up. */
   readonly steering: number;
@@ -18,7 +18,7 @@ export interface AmpState {
   readonly message?: string;
   /** Tool calls without a result, by native id. The gate's requests are matched with them. */
   readonly calls: Readonly<Record<string, PlainCall>>;
-  /** Calls that were derived from an ask, by the later id of Amp. */
+  /** Calls that were made from a request of the gate, by the id that Amp gives them later. */
   readonly aliases: Readonly<Record<string, string>>;
   /** Amp asks for a login in plain text. */
   readonly loggingIn: boolean;
@@ -36,9 +36,9 @@ interface PlainCall {
   readonly name: string;
   /** The arguments as JSON text. */
   readonly input: string;
-  /** The gate has asked for its permission. */
+  /** Whether the gate has asked for the call's permission. */
   readonly asked?: boolean;
-  /** Only the gate has named it. */
+  /** Whether only the gate has reported the call. */
   readonly madeUp?: boolean;
 }
 
@@ -53,7 +53,7 @@ export function initialState(idPrefix: string): AmpState {
   };
 }
 
-/** The fields of a new turn. */
+/** The fields of the state that a turn's end resets. */
 export const AFTER_TURN = {
   heard: false,
   owed: false,

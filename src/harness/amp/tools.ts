@@ -3,7 +3,7 @@ import { exitPart, imagePart } from "../content-part.ts";
 import { isRecord, parseRecord } from "../fields.ts";
 import type { PermissionMetadata, ToolOutcome } from "../scribe.ts";
 
-/** Tools that only read or plan, or hand work to a sub-agent whose own calls are asked for. */
+/** Tools that only read or plan, or give work to a sub-agent, which asks for its own calls. */
 export const HARMLESS_TOOLS = [
   "Read",
   "Grep",
@@ -54,7 +54,7 @@ export function pathOf(name: string, input: Readonly<Record<string, unknown>>): 
   return typeof path === "string" ? path : undefined;
 }
 
-/** The whole list of a `todo_write`; undefined where the call is none. */
+/** The plan in a call of `todo_write`; undefined for any other call. */
 export function planOf(name: string, input: unknown): PlanEntry[] | undefined {
   if (name !== "todo_write" || !isRecord(input) || !Array.isArray(input["todos"])) return undefined;
   return input["todos"].filter(isRecord).map((todo) => ({

@@ -11,8 +11,8 @@ const STOPS: Readonly<Record<string, EventData<"turn.ended">["stop_reason"]>> = 
 };
 
 /**
- * The model's last message ends the turn. While its stdin is open, one version of Amp holds its `result` back until
- * stdin is closed, and another gives one per turn.
+ * Ends the turn at the model's last message. The `result` comes too late for that: one version of Amp sends it only
+ * after stdin is closed, another one after each turn.
  */
 export function endByStop(reading: Reading, reason: unknown): void {
   const { settled, steering } = reading.state;
@@ -22,7 +22,7 @@ export function endByStop(reading: Reading, reason: unknown): void {
   reading.change({ ...AFTER_TURN, settled: true, owed: true });
 }
 
-/** `result`, the last line of a run. It ends the turn unless the model's last message did. */
+/** Reads `result`, the last line of a run. It ends the turn, unless the model's last message has ended it. */
 export function endByResult(reading: Reading, value: Fields): void {
   const { state, scribe } = reading;
   const failure = failureOf(value);
@@ -83,7 +83,8 @@ export function toUsage(native: unknown): Usage | undefined {
   const output = countOf(native["output_tokens"]);
   if (all === undefined && output === undefined) return undefined;
   const cached = (read ?? 0) + (written ?? 0);
-  // Amp's own examples count the cache into the input; Anthropic's do not, and are then the smaller number.
+  // Amp's examples count cached tokens as input too. Anthropic's counts do not: there the input may be smaller than
+  // the cached part.
   const input = all !== undefined && all >= cached ? all - cached : all;
   return defined({
     input_tokens: input,

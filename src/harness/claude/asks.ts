@@ -101,7 +101,7 @@ function askForPlan(reading: Reading, id: string, request: Fields): void {
     reading.replies.push(toResponse(id, verdict === "deny" ? refusePlan(PLANS_ARE_OFF) : approvePlan(input)));
     return;
   }
-  // The request holds a plan only where the CLI keeps it in a file; else it stands in the model's call.
+  // The request has the plan only if the CLI keeps it in a file. Otherwise the plan is in the model's call.
   const written = toFields(own(inputs, call.id)?.value)["plan"];
   const plan = toText(input["plan"] ?? written);
   const question = { ...toPlanPrompt(plan), parent: call.id, source: "daemon" as const };
@@ -115,17 +115,16 @@ function toPrompt(questions: readonly AskedQuestion[]): { prompt: string; option
   };
 }
 
-/** The call of a request, reported now if it was not before, and the call of the sub-agent that makes it. */
+/** The call of a request, and the call of its sub-agent. A call that was not reported before is reported now. */
 function callOf(reading: Reading, request: Fields): { id: string; parent: string | undefined } {
   const { scribe } = reading;
   const id = toText(request["tool_use_id"]) || `call of ${toText(request["tool_name"])}`;
   const [name, input] = [toText(request["tool_name"]), request["input"] ?? {}];
   if (scribe.call(id, { name, input })) keepInput(reading, { id, name, input });
   const { calls } = scribe.transcript;
-  const above = own(calls, id)?.parent;
-  const parent =
-    above === undefined ? undefined : Object.keys(calls).find((native) => calls[native]?.item === above);
-  return { id, parent };
+  const parentItem = own(calls, id)?.parent;
+  if (parentItem === undefined) return { id, parent: undefined };
+  return { id, parent: Object.keys(calls).find((native) => calls[native]?.item === parentItem) };
 }
 
 const KINDS: Readonly<Record<string, PermissionMetadata["kind"]>> = {

@@ -22,7 +22,7 @@ export function decode(saved: ClaudeState, line: SpoolLine): Decoded<ClaudeState
   const problem = typeof value === "string" ? value : read(reading, value);
   if (problem === undefined) return reading.decoded();
   reading.scribe.unparsed(line, problem);
-  // A line without a meaning changes nothing but the transcript.
+  // Of the state, an unparsed line changes only the transcript.
   return { ...reading.decoded(), state: { ...state, transcript: reading.scribe.transcript } };
 }
 
@@ -36,7 +36,10 @@ const read: Reader = (reading, line) => {
   return reader(reading, line);
 };
 
-/** Types that only a working agent prints. So is `system` `init`, whose reader takes the step: other system lines prove nothing. */
+/**
+ * Line types that only a working agent prints. `system` `init` is another one, which its own reader handles; the other
+ * system lines prove nothing.
+ */
 const WORK: ReadonlySet<string> = new Set(["stream_event", "assistant", "control_request"]);
 
 const READERS: Readonly<Record<string, Reader>> = {
@@ -63,7 +66,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   },
 };
 
-/** Reports a compaction without a summary. A summary would be the next line, a synthetic one, which `readUser` reports. */
+/** Reports a compaction without a summary. If there is a summary, it is the next line, and `readUser` reports both. */
 function reportBareCompaction(reading: Reading, line: Fields): void {
   const { compaction } = reading.state;
   if (!compaction || line["isSynthetic"] === true) return;

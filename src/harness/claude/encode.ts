@@ -16,7 +16,7 @@ import {
 
 type Answer = Extract<HarnessCommand, { type: "permission" | "question" }>;
 
-/** The first line. It turns on the text of sub-agents, and gives a resumed conversation today's system prompt. */
+/** The first line. It turns on the text of sub-agents, and gives a resumed conversation the present system prompt. */
 export function greet(): readonly string[] {
   const request = {
     subtype: "initialize",
@@ -84,9 +84,10 @@ function toInterrupt(state: ClaudeState): readonly string[] {
 }
 
 function toAnswer(ask: Ask | undefined, command: Answer): readonly string[] {
-  if (!ask || (ask.kind === "permission") !== (command.type === "permission")) return [];
-  if (command.type === "question") return [toResponse(ask.request, reply(ask, command.answers))];
-  return ask.kind === "permission" ? [toResponse(ask.request, decide(ask, command))] : [];
+  if (!ask) return [];
+  if (command.type === "permission")
+    return ask.kind === "permission" ? [toResponse(ask.request, decide(ask, command))] : [];
+  return ask.kind === "permission" ? [] : [toResponse(ask.request, reply(ask, command))];
 }
 
 type PermissionAsk = Extract<Ask, { kind: "permission" }>;
@@ -103,9 +104,11 @@ function toRules(ask: PermissionAsk): unknown[] {
   return [{ type: "addRules", rules: [{ toolName: ask.tool }], behavior: "allow", destination: "session" }];
 }
 
-function reply(ask: Ask, answers: readonly (readonly string[])[] | undefined): unknown {
-  if (ask.kind === "plan") return answerPlan(ask.input, answers);
-  if (answers === undefined || ask.kind !== "question") return { behavior: "deny", message: UNANSWERED };
+function reply(ask: Ask, { answers, message }: Extract<Answer, { type: "question" }>): unknown {
+  if (ask.kind === "plan")
+    return answerPlan(ask.input, answers ?? (message === undefined ? [] : [[message]]));
+  if (answers === undefined || ask.kind !== "question")
+    return { behavior: "deny", message: message ?? UNANSWERED };
   const given = ask.questions.flatMap(({ text }: AskedQuestion, index) => {
     const answer = answers[index];
     return answer === undefined || answer.length === 0 ? [] : [[text, answer.join(", ")]];

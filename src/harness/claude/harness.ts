@@ -3,7 +3,7 @@ import { decode } from "./decode.ts";
 import { encode, greet, toCommand } from "./encode.ts";
 import { detect, launch, SKILLS_FOLDER } from "./launch.ts";
 import { planVerdict } from "./plan-mode.ts";
-import { cloudOf, lendLogin, toModelHosts } from "./provider.ts";
+import { cloudOf, lead, lendLogin, sessionKeys, toModelHosts } from "./provider.ts";
 import { type ClaudeState, initialState } from "./state.ts";
 
 /** Claude Code, by its stream-json with the control protocol. */
@@ -26,7 +26,9 @@ export const claude: Harness<ClaudeState> = {
   ],
   // A session brings its cloud credentials itself.
   credentialsFor: ({ env }) => (cloudOf(env ?? {}) === undefined ? (claude.credentials ?? []) : []),
+  sessionKeys,
   addresses: ["ANTHROPIC_BASE_URL"],
+  lead,
   detect,
   check: ({ env }) => void toModelHosts(env ?? {}),
   launch,

@@ -7,7 +7,7 @@ import {
   type ToolRule,
   type ToolSettings,
 } from "../../contract/index.ts";
-import { ruleOf } from "../../contract/tool-rule.ts";
+import { ruleOf } from "../../contract/tool-names.ts";
 import { type Cli, defineCli } from "../launch/cli.ts";
 import { skillFiles } from "../launch/files.ts";
 import { type McpForm, toMcpServers } from "../launch/mcp.ts";
@@ -76,7 +76,7 @@ const QUIET = {
 
 function findProgram(context: LaunchContext): Cli {
   const cli = CLI.require(context);
-  const root = packageRoot(cli.path);
+  const root = context.programs ? undefined : packageRoot(cli.path);
   if (root === undefined) return cli;
   // Installed without install scripts, the launcher is a Node program that starts the real one.
   const native = join(dirname(root), `claude-code-${process.platform}-${process.arch}`, "claude");
@@ -119,8 +119,8 @@ const MCP_FORM: McpForm<unknown> = {
 };
 
 /**
- * The key in a file, and the helper command by which the CLI reads it. Programs that the agent starts do not inherit
- * the key in their environment. The file hides nothing: the agent and its programs can read it.
+ * The key in a file, and the command by which the CLI reads it. So programs that the agent starts do not inherit the
+ * key in their environment. They can still read the file.
  */
 function toKeyFiles(
   env: Readonly<Record<string, string>>,
@@ -158,7 +158,7 @@ export function toPermissions(
   for (const [name, rule] of Object.entries(rules)) {
     if (!name.startsWith("mcp__")) continue;
     if (!name.endsWith("__*")) add(rule, name);
-    // A denied server would include its allowed tools.
+    // To deny the whole server would deny its allowed tools too.
     else add(rule === "deny" && hasExceptions(rules, name) ? "ask" : rule, name.slice(0, -3));
   }
   return permissions.ask.length + permissions.deny.length === 0 ? {} : { permissions };

@@ -1,3 +1,4 @@
+import { COLLECTED_LENGTH, headOf } from "../../text/long-text.ts";
 import { type Fields, toFields, toList, toText } from "../fields.ts";
 import { own } from "../transcript.ts";
 import { type Block, parentOf, type Reader, type Reading, type Stream } from "./state.ts";
@@ -24,7 +25,7 @@ export const readStreamEvent: Reader = (reading, line) => {
     case "message_stop":
       if (stream) endMessage(reading, { line, stream, parent });
       return undefined;
-    // A text ends with its `assistant` line; a block that stops without one may be streamed again.
+    // A text ends with its `assistant` line. A block that stops without that line may be streamed again.
     case "content_block_stop":
     case "ping":
     case "error":
@@ -40,7 +41,7 @@ interface BlockEvent {
   readonly parent: string | undefined;
 }
 
-/** The hot path. */
+/** Reads the most frequent line, so it copies as little as possible. */
 function readDelta(reading: Reading, { event, stream, parent }: BlockEvent): void {
   const { scribe, state } = reading;
   const index = String(event["index"]);
@@ -58,7 +59,8 @@ function readDelta(reading: Reading, { event, stream, parent }: BlockEvent): voi
     case "input_json_delta": {
       const piece = toText(delta["partial_json"]);
       scribe.argumentDelta(block.native, piece);
-      const grown: Block = { ...block, written: (block.written ?? "") + piece };
+      const written = headOf((block.written ?? "") + piece, COLLECTED_LENGTH);
+      const grown: Block = { ...block, written };
       keepStream(reading, parent, { ...stream, blocks: { ...stream.blocks, [index]: grown } });
     }
   }
@@ -133,11 +135,11 @@ function keepStream(reading: Reading, parent: string | undefined, stream: Stream
   reading.change({ streams: { ...reading.state.streams, [parent ?? ""]: stream } });
 }
 
-/** A whole message or a part of it, most of which was streamed before. */
+/** Reads a whole message or a part of it. Most of its text was streamed before. */
 export const readAssistant: Reader = (reading, line) => {
   const failure = failureOf(line);
   const parent = parentOf(line);
-  // The CLI words a failure as the agent's message; the result reports it as a failure.
+  // The CLI writes a failure as a message of the agent. The result line reports it as a failure.
   if (failure !== undefined) {
     if (parent === undefined) reading.change({ failure });
     return undefined;
@@ -154,11 +156,11 @@ export const readAssistant: Reader = (reading, line) => {
 
 interface WholeBlock {
   readonly block: Fields;
-  /** The stream that had it before. */
+  /** The stream that had the text before. */
   readonly streamed: Stream | undefined;
   readonly parent: string | undefined;
   readonly isCut: boolean;
-  /** Its id where no stream has named it. */
+  /** The id of the text, if no stream has named it. */
   readonly native: string;
 }
 
@@ -190,7 +192,7 @@ function readText(
     if (text !== "") scribe.sayWhole(native, text, { kind, parent });
     return;
   }
-  // One line per block, in order: the line belongs to the first open block of its kind.
+  // The lines of blocks come in order, so this line belongs to the first open block of its kind.
   for (const block of Object.values(streamed.blocks)) {
     if (block.kind === kind && scribe.endText(block.native, text, { failed: isCut })) return;
   }

@@ -1,5 +1,5 @@
 import type { SessionSpec } from "../../contract/index.ts";
-import { ruleOf } from "../../contract/tool-rule.ts";
+import { ruleOf } from "../../contract/tool-names.ts";
 import { type Fields, toText } from "../fields.ts";
 
 /** The tool by which Claude leaves plan mode. Its approval is a question: the plan, and three options. */
@@ -12,7 +12,7 @@ const REJECT = "reject";
 const REFUSED = "The user rejected the plan. Stay in plan mode, and ask what should change.";
 export const PLANS_ARE_OFF = `The tool "${EXIT_PLAN_MODE}" is switched off in this session.`;
 
-/** The verdict on plans, where the session's rules or its permission mode decide without a person. */
+/** The answer to every plan, if the session's rules or its permission mode decide without a person. */
 export function planVerdict({ tools, permissionMode }: SessionSpec): { plans?: "allow" | "deny" } {
   const rule = ruleOf(tools, EXIT_PLAN_MODE) ?? (permissionMode === "bypass" ? "allow" : "ask");
   return rule === "ask" ? {} : { plans: rule };
@@ -22,7 +22,7 @@ export function toPlanPrompt(plan: string): { prompt: string; options: string[] 
   return { prompt: plan === "" ? "Approve the plan?" : plan, options: [APPROVE, APPROVE_WITH_EDITS, REJECT] };
 }
 
-/** The response for an answer: one of the options, or a text that refuses the plan. No answer refuses it too. */
+/** The response for an answer. An option decides; any other text, or no answer, refuses the plan. */
 export function answerPlan(input: Fields, answers: readonly (readonly string[])[] | undefined): unknown {
   const answer = (answers ?? []).flat().join("\n").trim();
   switch (answer.toLowerCase()) {

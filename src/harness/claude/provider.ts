@@ -1,6 +1,7 @@
 import { pick } from "../fields.ts";
 import { asFields, hostOf, isText, parseLogin, requireLabel, vertexHost } from "../launch/provider.ts";
-import type { LentLogin } from "../port.ts";
+import type { SessionSpec } from "../../contract/index.ts";
+import type { Lead, LentLogin } from "../port.ts";
 
 type Env = Readonly<Record<string, string>>;
 
@@ -9,6 +10,92 @@ export function cloudOf(env: Env): "bedrock" | "vertex" | "foundry" | undefined 
   if (isOn(env["CLAUDE_CODE_USE_BEDROCK"])) return "bedrock";
   if (isOn(env["CLAUDE_CODE_USE_VERTEX"])) return "vertex";
   return isOn(env["CLAUDE_CODE_USE_FOUNDRY"]) ? "foundry" : undefined;
+}
+
+/** The keys of clouds. A session brings them itself. */
+export function sessionKeys({ env = {} }: SessionSpec): readonly string[] {
+  const cloud = cloudOf(env);
+  return cloud === undefined ? [] : CLOUD_KEYS[cloud];
+}
+
+const FOUNDRY_KEY = "ANTHROPIC_FOUNDRY_API_KEY";
+const BEDROCK_KEY = "AWS_BEARER_TOKEN_BEDROCK";
+const CLOUD_KEYS = {
+  foundry: [FOUNDRY_KEY],
+  bedrock: [BEDROCK_KEY, "AWS_SECRET_ACCESS_KEY"],
+  vertex: ["GOOGLE_SERVICE_ACCOUNT_KEY"],
+} as const;
+
+/** Anthropic's API or a cloud with a key. A plan's token is for the CLI alone. */
+export function lead({ env = {} }: SessionSpec, variable: string): Lead | "plan_login" | undefined {
+  if (variable === "CLAUDE_CODE_OAUTH_TOKEN") return "plan_login";
+  const cloud = cloudOf(env);
+  if (cloud !== undefined) {
+    const isKey = (CLOUD_KEYS[cloud] as readonly string[]).includes(variable);
+    return isKey ? LEADS[cloud](env, variable) : undefined;
+  }
+  const isKey = variable === "ANTHROPIC_API_KEY";
+  return {
+    route: {
+      id: "anthropic",
+      provider: "anthropic",
+      upstream: env["ANTHROPIC_BASE_URL"] ?? "https://api.anthropic.com",
+      auth: isKey ? { header: "x-api-key" } : { header: "authorization", scheme: "Bearer" },
+    },
+    variables: (url) => ({ ANTHROPIC_BASE_URL: url }),
+  };
+}
+
+/** The CLI itself sends no credential then, so the token is in the path. */
+function leadToBedrock(env: Env, variable: string): Lead {
+  const base = env["ANTHROPIC_BEDROCK_BASE_URL"];
+  const awsRegion = requireLabel("AWS_REGION", env["AWS_REGION"] ?? env["AWS_DEFAULT_REGION"] ?? "us-east-1");
+  const isBearer = variable === BEDROCK_KEY;
+  return {
+    route: {
+      id: "bedrock",
+      provider: "bedrock",
+      upstream: base ?? `https://bedrock-runtime.${awsRegion}.amazonaws.com`,
+      ...(base === undefined ? { lists: `https://bedrock.${awsRegion}.amazonaws.com` } : {}),
+      auth: isBearer ? { header: "authorization", scheme: "Bearer" } : { awsRegion },
+      tokenInPath: true,
+    },
+    isBinary: true,
+    ...(isBearer ? {} : { companions: ["AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"] }),
+    variables: (url) => ({ ANTHROPIC_BEDROCK_BASE_URL: url, CLAUDE_CODE_SKIP_BEDROCK_AUTH: "1" }),
+  };
+}
+
+function leadToVertex(env: Env): Lead {
+  const region = env["CLOUD_ML_REGION"] ?? "us-east5";
+  return {
+    route: {
+      id: "vertex",
+      provider: "vertex",
+      upstream: env["ANTHROPIC_VERTEX_BASE_URL"] ?? `https://${vertexHost("CLOUD_ML_REGION", region)}/v1`,
+      auth: { googleTokenUrl: env["GOOGLE_TOKEN_URL"] ?? "https://oauth2.googleapis.com/token" },
+      tokenInPath: true,
+    },
+    variables: (url) => ({ ANTHROPIC_VERTEX_BASE_URL: url, CLAUDE_CODE_SKIP_VERTEX_AUTH: "1" }),
+  };
+}
+
+const LEADS = { bedrock: leadToBedrock, vertex: leadToVertex, foundry: leadToFoundry };
+
+function leadToFoundry(env: Env): Lead | undefined {
+  const [host] = toFoundry(env);
+  const base = env["ANTHROPIC_FOUNDRY_BASE_URL"];
+  if (base === undefined && host === undefined) return undefined;
+  return {
+    route: {
+      id: "foundry",
+      provider: "foundry",
+      upstream: base ?? `https://${host}/anthropic`,
+      auth: { header: "x-api-key" },
+    },
+    // The CLI refuses an address together with the name of a resource.
+    variables: (url) => ({ ANTHROPIC_FOUNDRY_BASE_URL: url, ANTHROPIC_FOUNDRY_RESOURCE: "" }),
+  };
 }
 
 /** The model's hosts, one by one: a cloud's whole domain includes other tenants' storage. */
@@ -39,7 +126,8 @@ function toBedrock(env: Env): string[] {
 function toVertex(env: Env): string[] {
   const { ANTHROPIC_VERTEX_BASE_URL: base, CLOUD_ML_REGION: region = "us-east5" } = env;
   const signIn = "oauth2.googleapis.com";
-  if (base !== undefined) return [...hostOf(base), signIn];
+  if (base !== undefined)
+    return [...hostOf(base), ...(isOn(env["CLAUDE_CODE_SKIP_VERTEX_AUTH"]) ? [] : [signIn])];
   const others = Object.entries(env).filter(([name]) => name.startsWith("VERTEX_REGION_"));
   const hosts = [["CLOUD_ML_REGION", region] as const, ...others].map(([name, value]) =>
     vertexHost(name, value),
@@ -56,7 +144,7 @@ function toFoundry({
   return [`${requireLabel("ANTHROPIC_FOUNDRY_RESOURCE", resource)}.services.ai.azure.com`];
 }
 
-/** The CLI's own reading of a switch. */
+/** Whether a switch is on, by the CLI's own rules. */
 function isOn(value: string | undefined): boolean {
   return value !== undefined && ["1", "true", "yes", "on"].includes(value.trim().toLowerCase());
 }

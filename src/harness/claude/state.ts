@@ -15,12 +15,13 @@ export interface ClaudeState {
   readonly hasSpoken: boolean;
   /** Messages that stream or have last streamed, by the native id of the sub-agent's call; "" is the main agent. */
   readonly streams: Readonly<Record<string, Stream>>;
-  /** The main agent's last request. The result tells its cost. */
+  /** The main agent's last request. It ends with the result, which has its cost. */
   readonly unpriced?: { readonly request: string; readonly usage: Usage };
-  /** Usage of the requests since the last result, and the CLI's own count up to that result. */
+  /** The usage that was reported since the last result. */
   readonly told: Usage;
+  /** The CLI's own count up to the last result. */
   readonly counted: Usage;
-  /** Messages that the CLI has not begun to answer, by uuid: the turn's prompt, or a later message. */
+  /** Messages that the CLI has not begun to answer, by uuid: the turn's prompt, and later messages. */
   readonly waiting: Readonly<Record<string, "prompt" | "steer">>;
   /** Whether this version reports the state of queued messages. */
   readonly tellsQueue: boolean;
@@ -104,9 +105,9 @@ export type Reader = (reading: Reading, line: Fields) => string | undefined;
 
 /**
  * How far the conversation with the CLI is:
- * - `greeting`: the CLI has not answered yet, so we send no message. A recording may hold one all the same.
- * - `ready`: nothing was sent on stdin. A prompt may have come as an argument, so output belongs to a turn.
- * - `prompted`: a prompt was sent that the CLI has not begun. An interrupt would drop it unreported.
+ * - `greeting`: the CLI has not answered yet, so we send no message. A recording may contain one nevertheless.
+ * - `ready`: no prompt was sent on stdin. A prompt may have come as an argument, so output belongs to a turn.
+ * - `prompted`: a prompt was sent that the CLI has not begun. An interrupt would drop it without a report.
  * - `running`: the CLI works on the prompt.
  * - `resting`: the turn has ended; output belongs to no turn.
  */

@@ -58,7 +58,7 @@ const READERS: Readonly<Record<string, Reader>> = {
     reading.scribe.result(call, { output: toText(line["summary"]), failed: status !== "completed" });
     const left = without(background, call);
     reading.change({ background: left });
-    // The main agent goes on after a sub-agent that ended by itself, but not after one that was stopped.
+    // The main agent continues after a sub-agent that ended by itself, but not after one that was stopped.
     const isOver = isIdle && status === "stopped" && Object.keys(left).length === 0;
     if (isOver && interrupts.length === 0) endTurn(reading, { status: "completed", stop_reason: "end_turn" });
     return undefined;

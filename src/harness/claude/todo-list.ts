@@ -45,11 +45,11 @@ function updateTask(plan: Plan, input: Fields): Plan | undefined {
   return { ...plan, [id]: toEntry(content, input["status"] ?? before.status) };
 }
 
-function toPlan(entries: readonly Fields[], words: "content" | "subject"): Plan {
+function toPlan(entries: readonly Fields[], textField: "content" | "subject"): Plan {
   return Object.fromEntries(
     entries.map((entry, index) => {
-      const id = words === "subject" ? toText(entry["id"]) : "";
-      return [id || String(index + 1), toEntry(toText(entry[words]), entry["status"])];
+      const id = textField === "subject" ? toText(entry["id"]) : "";
+      return [id || String(index + 1), toEntry(toText(entry[textField]), entry["status"])];
     }),
   );
 }

@@ -1,5 +1,5 @@
 import { commonToolName, type ContentPart } from "../../contract/index.ts";
-import { ruleOf } from "../../contract/tool-rule.ts";
+import { ruleOf } from "../../contract/tool-names.ts";
 import { exitPart, imagePart } from "../content-part.ts";
 import { type Fields, toFields, toList, toText } from "../fields.ts";
 import type { PermissionMetadata, ToolOutcome } from "../scribe.ts";
@@ -51,7 +51,7 @@ function readToolResult(reading: Reading, block: Fields, line: Fields): void {
   const kept = own(state.inputs, id);
   const failed = block["is_error"] === true;
   if (failed && isDenied(state, call.name, block)) {
-    // The CLI asks for no permission of a denied tool, so the request of the log is ours.
+    // The CLI asks no permission for a denied tool, so sluice adds the request to the log.
     const metadata: PermissionMetadata = { call_id: id, name: call.name, input: {}, kind: "other" };
     const data = { permission_id: `perm_${id}`, action: call.name, status: "requested" as const, metadata };
     scribe.add({ type: "permission.requested", data }, { parent: parentOf(line) });

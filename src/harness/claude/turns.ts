@@ -3,15 +3,15 @@ import { type Fields, toCount, toFields, toText } from "../fields.ts";
 import { type Ending, toEnding } from "./failure.ts";
 import { type ClaudeState, isServing, nextPhase, type Reader, type Reading, type Stream } from "./state.ts";
 
-/** The main agent has stopped. That ends the turn, unless background work will wake the agent again. */
+/** Reads the result of the main agent. It ends the turn, unless background work will wake the agent again. */
 export const readResult: Reader = (reading, line) => {
   settleUsage(reading, line);
   const { state, scribe } = reading;
-  // Between turns it answers a task that ended in the background.
+  // Between turns, a result only answers a task that ended in the background.
   if (!isServing(state)) return void reading.change({ isIdle: true });
   const ending = toEnding(line, state.failure);
   const answer = toText(line["result"]);
-  // No other line has the answer of a slash command.
+  // The answer of a slash command is only in the result.
   if (ending.status === "completed" && !state.hasSpoken && answer !== "") {
     scribe.sayWhole(toText(line["uuid"]) || "result", answer);
   }
@@ -25,7 +25,7 @@ function goesOn(state: ClaudeState, line: Fields, ending: Ending): boolean {
   // A message that came too late for the turn gets an answer, and a result, of its own.
   const waiting = state.tellsQueue ? Object.values(state.waiting) : [];
   if (toCount(line["queued_turn_count"]) > 0 || waiting.includes("steer")) return true;
-  // The prompt itself came while the CLI was answering a task that had ended in the background.
+  // The result belongs to a task that had ended in the background. The prompt came meanwhile and still waits.
   if (line["origin"] !== undefined && waiting.includes("prompt")) return true;
   return ending.status === "completed" && Object.keys(state.background).length > 0;
 }
@@ -66,8 +66,8 @@ export function settleRequest(reading: Reading, cost = 0): void {
 }
 
 /**
- * A result counts everything since the last result, with sub-agents and compaction. The part that no request of ours
- * had is reported as one more request, so that a turn's requests add up to the CLI's own count.
+ * Reports the usage that no request of ours had, as one more request. A result counts everything since the last one,
+ * with sub-agents and compaction, so the requests of a turn then add up to it.
  */
 function settleUsage(reading: Reading, result: Fields): void {
   const { state, scribe } = reading;

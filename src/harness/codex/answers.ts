@@ -8,7 +8,7 @@ import { type AskOfCodex, toLine } from "./state.ts";
 type Permission = Extract<HarnessCommand, { type: "permission" }>;
 
 export function permissionLine(ask: AskOfCodex, { reply, message }: Permission): string {
-  // Codex reads only the decision. The message is kept for readers of the transcript.
+  // Codex reads only the decision. The message is for readers of the transcript.
   switch (ask.kind) {
     case "elicitation": {
       const action = reply === "reject" ? "decline" : "accept";
@@ -78,13 +78,13 @@ export function fromAnswer(id: string, ask: AskOfCodex, result: Params): Harness
       return { type: "permission", id, reply: replyOf(result["decision"]), ...messageOf(result) };
     case "elicitation": {
       const isKept = isRecord(result["_meta"]) && result["_meta"]["persist"] != null;
-      const reply = result["action"] !== "accept" ? "reject" : isKept ? "always" : "once";
+      const reply = toReply({ isAccepted: result["action"] === "accept", isKept });
       return { type: "permission", id, reply, ...messageOf(result) };
     }
     case "grant": {
       const { permissions, scope } = result;
       const isEmpty = !isRecord(permissions) || Object.keys(permissions).length === 0;
-      const reply = isEmpty ? "reject" : scope === "session" ? "always" : "once";
+      const reply = toReply({ isAccepted: !isEmpty, isKept: scope === "session" });
       return { type: "permission", id, reply, ...messageOf(result) };
     }
     case "form": {
@@ -103,6 +103,11 @@ export function fromAnswer(id: string, ask: AskOfCodex, result: Params): Harness
       return { type: "tool", id, content: items.flatMap(toPart), isError: result["success"] !== true };
     }
   }
+}
+
+function toReply({ isAccepted, isKept }: { isAccepted: boolean; isKept: boolean }): Permission["reply"] {
+  if (!isAccepted) return "reject";
+  return isKept ? "always" : "once";
 }
 
 function replyOf(decision: unknown): "once" | "always" | "reject" {

@@ -36,7 +36,7 @@ export function readRequest(reading: Reading, id: RpcId, method: string, params:
   }
 }
 
-/** Codex does not wait for the answer any more. Without an answer it has withdrawn the request. */
+/** Codex no longer waits for an answer. If none was given, Codex has withdrawn the request. */
 export function readResolved(reading: Reading, params: Params): void {
   const { scribe } = reading;
   const [id, ask] = scribe.takeAsk((ask) => ask.kind !== "plan" && ask.id === params["requestId"]) ?? [];
@@ -124,7 +124,7 @@ function askForTool(reading: Reading, asker: Asker, params: Params): boolean {
   return true;
 }
 
-/** Reports the call of a request, unless it is known. Returns its id, or an id of the request where it has none. */
+/** Reports the call of a request, unless it is known. Returns the call's id, or one made from the request's id. */
 function ensureCall(
   reading: Reading,
   asker: Asker,
@@ -156,7 +156,10 @@ function askQuestion(reading: Reading, asked: Extract<AskOfCodex, { prompt: unkn
   return true;
 }
 
-/** A sub-agent may go on after its turn, but only a running turn can get an answer. */
+/**
+ * Refuses a sub-agent's request outside of a turn, because only a running turn can get an answer. Returns false
+ * otherwise.
+ */
 function refuseOutsideTurn(reading: Reading, asked: AskOfCodex): boolean {
   if (reading.state.prompted || isMain(reading, asked.thread)) return false;
   reading.replies.push(declineLine(asked));
@@ -182,7 +185,7 @@ function askForServer(reading: Reading, asker: Asker, params: Params): boolean {
   return askPermission(reading, { kind: "elicitation", ...asker, permission: { action: name, metadata } });
 }
 
-/** The request names the server and quotes the tool, but not the call. */
+/** Finds the call of a request. The request names the server and quotes the tool's name, but has no call id. */
 function openCall(
   { state }: Reading,
   thread: string,

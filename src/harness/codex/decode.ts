@@ -41,7 +41,7 @@ function readMessage(reading: Reading, value: Readonly<Record<string, unknown>>)
   }
 }
 
-const UNASKED = "an answer to nothing that was asked";
+const UNASKED = "an answer without a request of ours";
 
 /** Reads a notification. Returns the problem of an unknown or malformed one. */
 export function readNotification(reading: Reading, method: string, params: Params): string | undefined {
@@ -101,7 +101,7 @@ function withItem(params: Params, read: (item: Params) => string | undefined): s
 
 function addOutput({ scribe }: Reading, { itemId, delta }: Params, method: string): string | undefined {
   if (typeof itemId !== "string" || typeof delta !== "string") return `a malformed ${method}`;
-  // A command may outlive its turn; its result is closed then.
+  // A command may outlive its turn. Its result is then closed, and the output is dropped.
   scribe.output(itemId, delta);
   return undefined;
 }
@@ -114,7 +114,7 @@ function readServerStatus(reading: Reading, { name, status, error }: Params): vo
   if (status !== "failed") return;
   const why = typeof error === "string" ? error : "it could not be started";
   const message = `the MCP server "${String(name)}" is not there: ${why}`;
-  // Only the text tells the two apart.
+  // Only the text shows whether the login or the connection failed.
   const isRefused = /\b401\b|unauthorized|auth(entication|orization)? (is )?required|not logged in/i.test(
     why,
   );
@@ -124,7 +124,7 @@ function readServerStatus(reading: Reading, { name, status, error }: Params): vo
 
 function warn(reading: Reading, params: Params): void {
   const { message, summary, threadId } = params;
-  const detail = typeof message === "string" ? message : typeof summary === "string" ? summary : undefined;
+  const detail = asText(message) ?? asText(summary);
   if (reading.state.prompted)
     reading.scribe.status("warning", { detail, ...originOf(reading, asText(threadId)) });
 }
@@ -136,8 +136,8 @@ function reroute(reading: Reading, { toModel, threadId, reason }: Params): void 
 }
 
 /**
- * Notifications that the log does not need: names, queues, limits, files, reviews. The items tell the conversation.
- * Voice (`thread/realtime/`) is never switched on.
+ * Notifications that the log does not need: names, queues, limits, files, reviews. The conversation itself is in the
+ * items. Voice (`thread/realtime/`) is never switched on.
  */
 const SILENT: ReadonlySet<string> = toNames(`
   thread/started thread/status/changed thread/readState/changed thread/archived thread/deleted

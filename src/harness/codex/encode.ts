@@ -22,9 +22,9 @@ export function encode(state: CodexState, command: HarnessCommand): readonly str
     case "permission":
       return permit(state, command);
     case "question":
-      return answered(state, command.id, (ask) => questionLine(ask, command.answers));
+      return answerAsk(state, command.id, (ask) => questionLine(ask, command.answers));
     case "tool":
-      return answered(state, command.id, (ask) => toolLine(ask, command.content, command.isError));
+      return answerAsk(state, command.id, (ask) => toolLine(ask, command.content, command.isError));
   }
 }
 
@@ -34,7 +34,7 @@ export function greet(): readonly string[] {
   return [toLine({ id: "initialize", method: "initialize", params })];
 }
 
-/** A request without effect. Its response ends our turn where Codex has none to end. */
+/** A request without effect. Its response ends our turn if Codex has no turn to end. */
 export const NO_OP = "thread/loaded/list";
 
 const COMPACT = "/compact";
@@ -66,7 +66,7 @@ function startTurn(
     developer_instructions: mode === undefined ? (amended ?? null) : null,
   };
   const hasSettings = mode !== undefined || amended !== undefined;
-  // Planning could only read; the implementation may write.
+  // A plan may only read files; its implementation may write them.
   const isReleased = mode === "default" && plans && params["sandbox"] === "read-only";
   return toLine({
     id,
@@ -88,7 +88,7 @@ const WRITING = {
   excludeSlashTmp: false,
 };
 
-/** Without an open conversation the request still goes out: its refusal ends the turn. */
+/** The conversation's id. Without an open conversation the request is sent all the same: its refusal ends the turn. */
 function threadOf({ thread, opening }: CodexState): unknown {
   return thread ?? opening.params["threadId"] ?? "00000000-0000-0000-0000-000000000000";
 }
@@ -133,7 +133,7 @@ function permit(
   return [line, toLine({ id: `words:${command.id}`, method: "turn/steer", params })];
 }
 
-/** The text of Codex's own client for an approved plan. */
+/** The line for the decision on a plan. Codex's own client sends the same text for an approved plan. */
 function planLine(
   state: CodexState,
   { id, reply, message }: Extract<HarnessCommand, { type: "permission" }>,
@@ -145,9 +145,9 @@ function planLine(
   return startTurn(state, name, toInput([{ type: "text", text: message }]), "plan");
 }
 
-function answered(state: CodexState, id: string, toLine: (ask: AskOfCodex) => string): readonly string[] {
+function answerAsk(state: CodexState, id: string, render: (ask: AskOfCodex) => string): readonly string[] {
   const ask = own(state.transcript.asks, id);
-  return ask === undefined || ask.kind === "plan" ? [] : [toLine(ask)];
+  return ask === undefined || ask.kind === "plan" ? [] : [render(ask)];
 }
 
 /** A message in Codex's form: images by their bytes or their path, other files by name. */
@@ -202,12 +202,12 @@ function noteDecision(state: CodexState, id: string, approved: boolean): CodexSt
   return ask?.kind === "plan" ? { ...withoutAsk(state, id), decided: { call: ask.call, approved } } : state;
 }
 
-/** A turn begins. A retry, or a decision on a plan, continues the running one. */
+/** The state after the start of a turn of Codex. A retry, or a decision on a plan, continues the engine's turn. */
 function noteTurn(state: CodexState, purpose: string, params: Params): CodexState {
   const { plan: _, ...next } = state;
   const mode = isRecord(params["collaborationMode"]) ? params["collaborationMode"]["mode"] : undefined;
   const opening = mode === undefined ? state.opening : { ...state.opening, plans: mode === "plan" };
-  // The engine has ended the turn before this prompt; its open items are closed.
+  // The engine has already ended the turn before this prompt and closed its items.
   const isLeft = state.halted && purpose !== "retry";
   const { prefix, count } = state.transcript;
   const transcript = isLeft ? { ...emptyTranscript<never>(prefix), count } : state.transcript;

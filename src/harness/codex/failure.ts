@@ -9,7 +9,7 @@ export interface CodexFailure extends Failure {
 /** An error of Codex: `{message, codexErrorInfo, additionalDetails}`. `exec` has only the message. */
 export function toFailure(value: unknown): CodexFailure {
   const error = toFields(value);
-  const text = typeof error["message"] === "string" ? error["message"] : "Codex failed without a word";
+  const text = typeof error["message"] === "string" ? error["message"] : "Codex failed without a message";
   const provider = providerError(text);
   const message = provider.message ?? text;
   const info = infoOf(error["codexErrorInfo"]);
@@ -62,7 +62,7 @@ function codeOf(told: {
   if (/experiencing high demand/.test(text)) return "server_error";
   if (NETWORK.has(name) || /stream (disconnected|closed)|network error|error sending request/i.test(text))
     return "network";
-  // A provider's 400 has no name in Codex. Other nameless failures are rare at a turn's end.
+  // Codex has no name for a provider's 400, and other failures without a name are rare at a turn's end.
   return name === "other" || providerCode === "invalid_request_error" ? "invalid_request" : "internal";
 }
 

@@ -93,9 +93,9 @@ function toAppItem(item: Params): Params {
 function toEntries(items: unknown, isOver: boolean): PlanEntry[] {
   const todos = toRecords(items);
   const next = isOver ? -1 : todos.findIndex((todo) => todo["completed"] !== true);
-  return todos.map(({ text, completed }, index) => ({
-    content: String(text ?? ""),
-    status: completed === true ? "completed" : index === next ? "in_progress" : "pending",
-    priority: "medium",
-  }));
+  return todos.map(({ text, completed }, index): PlanEntry => {
+    const open = index === next ? "in_progress" : "pending";
+    const status = completed === true ? "completed" : open;
+    return { content: String(text ?? ""), status, priority: "medium" };
+  });
 }

@@ -7,7 +7,7 @@ import { closePlanCall, failTurn, finish } from "./turns.ts";
 
 /** Codex's response to a request of ours. False without such a request. */
 export function readResult(reading: Reading, id: RpcId, result: unknown): boolean {
-  const method = take(reading, id);
+  const method = takeMethod(reading, id);
   if (method === "initialize") openThread(reading);
   if (method !== undefined && OPENING.has(method)) readThread(reading, toFields(result));
   if (method === NO_OP) closeIdle(reading, id);
@@ -18,13 +18,13 @@ const OPENING: ReadonlySet<string> = new Set(["thread/start", "thread/resume", "
 
 /** Codex's refusal of a request of ours. False without such a request. */
 export function readRefusal(reading: Reading, id: RpcId, { code, message }: RpcError): boolean {
-  const method = take(reading, id);
+  const method = takeMethod(reading, id);
   switch (method) {
     case "initialize":
     case "thread/start":
     case "thread/resume":
     case "thread/fork":
-      // Reported when a turn fails because of it.
+      // The error is reported when a turn fails because of it.
       reading.change({
         broken: {
           code: method === "thread/resume" || method === "thread/fork" ? "resume_failed" : "internal",
@@ -36,7 +36,7 @@ export function readRefusal(reading: Reading, id: RpcId, { code, message }: RpcE
     case "thread/compact/start": {
       const { broken } = reading.state;
       const error = broken ?? { code: "invalid_request", message };
-      // Without its conversation the session has nothing to go on with.
+      // The session cannot continue without its conversation.
       failTurn(reading, { error, stopReason: broken === undefined ? "end_turn" : "model_error" });
       break;
     }
@@ -64,6 +64,7 @@ function readThread(reading: Reading, value: Readonly<Record<string, unknown>>):
   reading.scribe.session(id);
 }
 
+/** Ends our turn by the response to `NO_OP`: Codex itself has no turn to end. */
 function closeIdle(reading: Reading, id: RpcId): void {
   const [purpose] = String(id).split(":");
   closePlanCall(reading);
@@ -71,7 +72,8 @@ function closeIdle(reading: Reading, id: RpcId): void {
   if (purpose === "plan") finish(reading, { status: "completed", stop_reason: "end_turn" });
 }
 
-function take(reading: Reading, id: RpcId): string | undefined {
+/** Takes the method of our request out of the state, so that a second response is unknown. */
+function takeMethod(reading: Reading, id: RpcId): string | undefined {
   const { requests } = reading.state;
   const method = own(requests, String(id));
   if (method !== undefined) reading.change({ requests: without(requests, String(id)) });

@@ -1,7 +1,7 @@
 import type { Harness } from "../port.ts";
 import { decode } from "./decode.ts";
 import { encode, greet, toCommand } from "./encode.ts";
-import { detect, launch, lendLogin, SKILLS_FOLDER } from "./launch.ts";
+import { detect, launch, lead, lendLogin, SKILLS_FOLDER } from "./launch.ts";
 import { type CodexState, initialState } from "./state.ts";
 
 /** OpenAI's Codex CLI, through its app-server: JSON-RPC, one message a line. */
@@ -32,6 +32,7 @@ export const codex: Harness<CodexState> = {
     { file: ".codex/auth.json", lend: lendLogin },
   ],
   addresses: ["OPENAI_BASE_URL"],
+  lead,
   detect,
   launch,
   initial: initialState,

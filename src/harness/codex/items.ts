@@ -18,7 +18,7 @@ export function startItem(reading: Reading, item: Params, thread: string | undef
   if (name === undefined) return `an unknown kind of item ${String(type)}`;
   ensureModel(reading, thread);
   const origin = originOf(reading, thread);
-  if (LATE.has(String(type))) {
+  if (ENDS_WITH_ARGUMENTS.has(String(type))) {
     reading.scribe.startCall(id, { name, ...origin });
     return undefined;
   }
@@ -32,7 +32,7 @@ export function startItem(reading: Reading, item: Params, thread: string | undef
   return undefined;
 }
 
-/** Reads a complete item. A closed one, such as by the turn's end, stays closed. */
+/** Reads a complete item. An item that the turn's end has closed stays closed. */
 export function endItem(reading: Reading, item: Params, thread: string | undefined): string | undefined {
   const { id, type } = item;
   if (typeof id !== "string") return "an item without an id";
@@ -69,8 +69,8 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
   if (SILENT.has(String(type))) return undefined;
   const name = toolName(item);
   if (name === undefined) return `an unknown kind of item ${String(type)}`;
-  const isLate = !scribe.hasCall(id) && (!isMain(reading, thread) || !state.prompted);
-  if (isLate && !LATE.has(String(type))) return undefined;
+  const wasClosed = !scribe.hasCall(id) && (!isMain(reading, thread) || !state.prompted);
+  if (wasClosed && !ENDS_WITH_ARGUMENTS.has(String(type))) return undefined;
   scribe.call(id, { name, input: inputOf(item), ...originOf(reading, thread) });
   if (type === "collabAgentToolCall") noteSpawn(reading, item);
   scribe.result(id, toOutcome(item));
@@ -78,9 +78,9 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
   return undefined;
 }
 
-/** Echoes of our messages, and the machinery of hooks. */
+/** Types without a fact: echoes of our messages, and hooks. */
 const SILENT = new Set(["userMessage", "hookPrompt", "sleep"]);
-/** Reported when they are complete. */
+/** Types that are reported only when they are complete. */
 const WHOLE = new Set([
   "reasoning",
   "contextCompaction",
@@ -88,8 +88,8 @@ const WHOLE = new Set([
   "exitedReviewMode",
   "subAgentActivity",
 ]);
-/** Tools whose arguments are known only when they are done. */
-const LATE = new Set(["webSearch", "imageGeneration", "functionCallOutput"]);
+/** Tools whose arguments are known only at their end. */
+const ENDS_WITH_ARGUMENTS = new Set(["webSearch", "imageGeneration", "functionCallOutput"]);
 
 /** The model's name of the tool, or the nearest name that the item shows. */
 function toolName(item: Params): string | undefined {
@@ -143,7 +143,7 @@ function thoughtOf({ summary, content }: Params): string {
   return parts.filter((part) => typeof part === "string").join("\n\n");
 }
 
-/** A sub-agent has a thread of its own; its parent is the call that made it. */
+/** Notes the threads of new sub-agents. The parent of a sub-agent is the call that made it. */
 function noteSpawn(reading: Reading, item: Params): void {
   if (!/spawn/i.test(String(item["tool"]))) return;
   const parent = reading.scribe.callItem(String(item["id"]));
@@ -157,7 +157,7 @@ function noteSpawn(reading: Reading, item: Params): void {
   for (const thread of made) if (typeof thread === "string") adopt(reading, thread, parent);
 }
 
-/** A newer version's report of a sub-agent, in place of the call that made it. */
+/** Reads the report of a sub-agent. Newer versions send it in place of the call that made the sub-agent. */
 function readActivity(reading: Reading, item: Params, thread: string | undefined): void {
   const { id, kind, agentThreadId: agent, agentPath } = item;
   if (typeof agent !== "string") return;
@@ -185,7 +185,8 @@ export function addText(reading: Reading, params: Params, kind: TextKind): boole
   if (typeof itemId !== "string" || typeof delta !== "string") return false;
   const { scribe } = reading;
   if (scribe.delta(itemId, delta)) return true;
-  // A thought starts with its first text, since many have none. A sub-agent's message may outlive its turn.
+  // A thought starts with its first text, because many thoughts have no text. A sub-agent's message may outlive its
+  // turn.
   scribe.startText(itemId, { kind, ...originOf(reading, asText(threadId)) });
   return scribe.delta(itemId, delta);
 }

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
 import { pick } from "../fields.ts";
-import { defineCli } from "../launch/cli.ts";
+import { defineCli, nodeOf } from "../launch/cli.ts";
 import { skillFiles, type TomlTable, toToml } from "../launch/files.ts";
 import { toMcpServers } from "../launch/mcp.ts";
 import { packageRoot } from "../launch/npm-package.ts";
@@ -15,7 +15,7 @@ import {
   parseLogin,
   tokenExpiry,
 } from "../launch/provider.ts";
-import type { LaunchContext, LentLogin } from "../port.ts";
+import type { LaunchContext, Lead, LentLogin } from "../port.ts";
 
 const FOLDER = ".codex";
 export const SKILLS_FOLDER: string = `${FOLDER}/skills`;
@@ -63,9 +63,10 @@ function findProgram(context: LaunchContext): Program {
   const cli = CLI.require(context);
   if (!cli.path.endsWith(".js")) return { argv: [cli.path], needs: cli.needs };
   // npm's launcher only starts the binary beside it. It would be one more process to end.
-  const native = findNative(cli.path);
+  const native = context.programs ? undefined : findNative(cli.path);
   if (native) return native;
-  return { argv: [process.execPath, cli.path], needs: [...cli.needs, process.execPath] };
+  const node = nodeOf(context);
+  return { argv: [node, cli.path], needs: [...cli.needs, node] };
 }
 
 /** `@openai/codex-<platform>-<arch>/vendor/<target>/bin/codex`, next to the launcher's package or inside of it. */
@@ -100,7 +101,7 @@ function toConfig(spec: SessionSpec, context: LaunchContext): string {
     feedback: { enabled: false },
     otel: { exporter: "none", metrics_exporter: "none" },
     history: { persistence: "none" },
-    // Off by default: the plan, and questions outside of plan mode.
+    // The tool for the plan is off by default.
     tools: { update_plan: { enabled: true } },
     suppress_unstable_features_warning: true,
     // Plugins and apps call home; a goal makes Codex go on without a prompt.
@@ -108,8 +109,9 @@ function toConfig(spec: SessionSpec, context: LaunchContext): string {
       plugins: false,
       apps: false,
       goals: false,
+      // Questions outside of plan mode are off by default.
       default_mode_request_user_input: true,
-      // It would write its whole environment, and every secret in it, into a file.
+      // A snapshot would write the whole environment, with every secret, into a file.
       shell_snapshot: false,
       ...withoutShell(spec),
     },
@@ -118,14 +120,17 @@ function toConfig(spec: SessionSpec, context: LaunchContext): string {
 }
 
 /**
- * Without Codex's own shell, where the application runs the commands through the tool server. Codex asks before a
- * patch, and is refused.
+ * The settings without Codex's own shell, if the application runs the commands. Codex asks before a patch, and that
+ * request is refused.
  */
 function withoutShell({ tools }: SessionSpec): TomlTable {
   return tools?.client?.includes("bash") ? { shell_tool: false, unified_exec: false } : {};
 }
 
-/** The session's own provider. Codex reports every attempt at a request, and makes as many as the budget allows. */
+/**
+ * The session's own provider. Codex reports each attempt at a request, and makes as many attempts as the session
+ * allows.
+ */
 function toProvider(spec: SessionSpec, context: LaunchContext): TomlTable {
   const retries = spec.retries === undefined ? {} : { stream_max_retries: spec.retries.tries - 1 };
   const given = KEYS.find((key) => spec.env?.[key] !== undefined || spec.secrets?.[key] !== undefined);
@@ -147,7 +152,7 @@ function toProvider(spec: SessionSpec, context: LaunchContext): TomlTable {
 const DEFAULT_TRIES = 4;
 
 function toServers({ mcp, permissionMode }: SessionSpec): TomlTable {
-  // In the mode that asks for nothing Codex would refuse a call that it may not ask for.
+  // In the mode "never", Codex would refuse a call that needs permission instead of asking.
   const approval = permissionMode === "bypass" ? "approve" : undefined;
   return toMcpServers<TomlTable>(mcp, {
     remote: ({ url, headers }) => ({ url, http_headers: headers, default_tools_approval_mode: approval }),
@@ -183,6 +188,31 @@ export function lendLogin(content: string): LentLogin | undefined {
 /** Whether the file of a lent login holds a key. */
 function isKeyLogin(login: string | undefined): boolean {
   return login !== undefined && isText(parseLogin(login)?.["OPENAI_API_KEY"]);
+}
+
+/** OpenAI's Responses API, Azure's, or another server that has it. */
+export function lead({ env = {} }: SessionSpec): Lead {
+  const azure = toAzure(env);
+  return {
+    route: {
+      id: "openai",
+      provider: "openai",
+      upstream: env["OPENAI_BASE_URL"] ?? "https://api.openai.com/v1",
+      auth: { header: "authorization", scheme: "Bearer" },
+      ...azure,
+    },
+    variables: (url) => ({ OPENAI_BASE_URL: url }),
+  };
+}
+
+/** Azure takes its key in a header of its own, and older addresses want a version. */
+function toAzure(env: Readonly<Record<string, string>>): Partial<Lead["route"]> {
+  const { OPENAI_BASE_URL: base = "", OPENAI_API_VERSION: version } = env;
+  const host = URL.canParse(base) ? new URL(base).hostname : "";
+  if (version === undefined && !/\.(?:openai|cognitiveservices|services\.ai)\.azure\.com$/.test(host))
+    return {};
+  const query = version === undefined ? {} : { query: { "api-version": version } };
+  return { provider: "azure", auth: { header: "api-key" }, ...query };
 }
 
 /**

@@ -15,15 +15,15 @@ export interface CodexState {
   /** The conversation; every other thread on the connection is a sub-agent's. */
   readonly thread?: string;
   readonly model?: string;
-  /** Why there is no conversation. */
+  /** The error because of which there is no conversation. */
   readonly broken?: { readonly code: string; readonly message: string };
   /** Whether sluice is the client; a recording may have another. */
   readonly driven: boolean;
-  /** A prompt was sent whose turn has not ended. */
+  /** Whether the turn of a sent prompt is still open. */
   readonly prompted: boolean;
-  /** The prompt was to compact the context. */
+  /** Whether the prompt asked for a compaction. */
   readonly compacting: boolean;
-  /** The model failed and Codex has stopped. It waits for a retry. */
+  /** Whether the model failed and Codex stopped. Codex then waits for a retry. */
   readonly halted: boolean;
   /** The CLI's id of the turn that runs. */
   readonly turn?: string;
@@ -31,7 +31,7 @@ export interface CodexState {
   readonly plan?: string;
   /** The call of a plan after the decision, until the next turn begins. */
   readonly decided?: { readonly call: string; readonly approved: boolean };
-  /** Calls whose permission requests do not repeat them, by item. */
+  /** Calls whose permission requests do not repeat the arguments, by item. */
   readonly calls: Readonly<Record<string, KnownCall>>;
   /** The model's calls without a result, by id. */
   readonly unanswered?: Readonly<Record<string, UnansweredCall>>;
@@ -47,12 +47,14 @@ export interface CodexState {
 export interface Opening {
   readonly method: "thread/start" | "thread/resume" | "thread/fork";
   readonly params: Params;
-  /** Codex plans first and changes nothing. */
+  /** Whether Codex plans first and changes nothing. */
   readonly plans: boolean;
   /** Whether a person approves the plan before it is carried out. */
   readonly asksForPlan: boolean;
   readonly effort: string | null;
-  /** A resumed conversation keeps its first developer message, so today's instructions go with each turn. */
+  /**
+   * The present instructions. They go with each turn, because a resumed conversation keeps its first developer message.
+   */
   readonly amended?: string;
 }
 
@@ -63,7 +65,7 @@ interface KnownCall {
 }
 
 interface UnansweredCall extends KnownCall {
-  /** It was reported as an item that only its result closes. */
+  /** Whether the call was reported as an item. Only its result closes that item. */
   readonly told?: true;
 }
 
@@ -144,7 +146,7 @@ export function toOpening(context: DecodeContext): Opening {
       baseInstructions: spec.systemPrompt,
       developerInstructions: spec.instructions,
     }),
-    // Without them a refused call would not be reported.
+    // Codex reports a refused call only in these events.
     experimentalRawEvents: true,
   };
   const modes = { plans: plansFirst(spec), asksForPlan: plansFirst(spec), effort: spec.variant ?? null };
@@ -163,18 +165,18 @@ function plansFirst({ permissionMode, agentMode }: SessionSpec): boolean {
 
 type Sandbox = "read-only" | "workspace-write" | "danger-full-access";
 
-/** Codex's policy: free actions and actions that it asks for. */
+/** Codex's policy: the actions that are free, and those that it asks for. */
 function policyOf(context: DecodeContext): { approvalPolicy: "untrusted" | "never"; sandbox: Sandbox } {
   const { spec } = context;
   if (spec.permissionMode === "bypass") return { approvalPolicy: "never", sandbox: "danger-full-access" };
-  const own: Sandbox = plansFirst(spec) ? "read-only" : "workspace-write";
   // Codex's sandbox does not start inside of ours, and ours isolates already.
-  return { approvalPolicy: "untrusted", sandbox: context.isolated === true ? "danger-full-access" : own };
+  if (context.isolated === true) return { approvalPolicy: "untrusted", sandbox: "danger-full-access" };
+  return { approvalPolicy: "untrusted", sandbox: plansFirst(spec) ? "read-only" : "workspace-write" };
 }
 
 export type Reading = LineReading<CodexState, Ask>;
 
-/** Whether a thread is the conversation itself. Until its id is known, every thread is. */
+/** Whether a thread is the conversation itself. Every thread counts as such until the conversation's id is known. */
 export function isMain({ state }: Reading, thread: string | undefined): boolean {
   return thread === undefined || state.thread === undefined || thread === state.thread;
 }

@@ -37,8 +37,7 @@ function isFailed({ status }: Params): boolean {
 
 function commandOutcome(item: Params): ToolOutcome {
   const { aggregatedOutput, exitCode, commandActions, status } = item;
-  const output =
-    typeof aggregatedOutput === "string" ? aggregatedOutput : status === "declined" ? "declined" : "";
+  const output = asText(aggregatedOutput) ?? (status === "declined" ? "declined" : "");
   const failed = isFailed(item);
   const content = exitPart(exitCode);
   for (const action of !failed && Array.isArray(commandActions) ? commandActions : []) {
@@ -135,10 +134,7 @@ function wholeHunk(content: string, sign: "+" | "-"): string {
   return `@@ ${range} @@\n${body}${isEnded ? "" : "\\ No newline at end of file\n"}`;
 }
 
-/**
- * The beginnings of Codex's output for a call that it does not carry out, such as of an unknown tool, or for failing
- * code.
- */
+/** Beginnings of Codex's output for a call that it did not carry out, such as a call of an unknown tool. */
 const REFUSED = [
   /^unsupported (?:custom tool )?call: /,
   /^failed to parse function arguments: /,
@@ -146,8 +142,8 @@ const REFUSED = [
 ];
 
 /**
- * A call in the model's own form, or its output. Codex reports its calls as items too, except for those that it
- * refuses.
+ * Reads a call in the model's own form, or its output. Only the refused calls matter: Codex reports the others as
+ * items.
  */
 export function readRawItem(reading: Reading, { item, threadId }: Params): void {
   if (!isRecord(item) || typeof item["call_id"] !== "string") return;
@@ -161,11 +157,12 @@ export function readRawItem(reading: Reading, { item, threadId }: Params): void 
     }
     case "function_call_output":
     case "custom_tool_call_output":
-      return answer(reading, { id, output: item["output"], thread });
+      return readRawOutput(reading, { id, output: item["output"], thread });
   }
 }
 
-function answer(
+/** Reads the output of a call. Reports the call too if Codex refused it, because there is no item for it then. */
+function readRawOutput(
   reading: Reading,
   { id, output, thread }: { id: string; output: unknown; thread: string | undefined },
 ): void {

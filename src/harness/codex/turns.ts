@@ -51,7 +51,10 @@ export function endTurn(reading: Reading, params: Params): void {
 
 const COMPLETED = { status: "completed", stop_reason: "end_turn" } as const;
 
-/** Codex does not retry a model at its capacity. The engine decides about that. */
+/**
+ * Handles a failure of Codex's turn. Codex does not retry an overloaded model: our turn then stays open, and the engine
+ * decides about a retry. Any other failure ends our turn.
+ */
 function halt(reading: Reading, failure: CodexFailure): void {
   const { code, message } = failure.error;
   if (code !== "overloaded" || !reading.state.driven) return failTurn(reading, failure);
@@ -129,7 +132,7 @@ export function retry(reading: Reading, value: unknown, thread: string | undefin
   scribe.add({ type: "turn.retrying", data });
 }
 
-/** Codex's own delay, doubled with every attempt. It does not report the delay. */
+/** The first delay of Codex before a retry. Codex doubles it with every attempt, and does not report it. */
 const FIRST_BACKOFF_MS = 200;
 
 export function updatePlan(reading: Reading, params: Params): boolean {
@@ -140,8 +143,12 @@ export function updatePlan(reading: Reading, params: Params): boolean {
 }
 
 function toPlanEntry({ step, status }: Params): PlanEntry {
-  const now = status === "completed" ? "completed" : status === "inProgress" ? "in_progress" : "pending";
-  return { content: String(step ?? ""), status: now, priority: "medium" };
+  return { content: String(step ?? ""), status: toPlanStatus(status), priority: "medium" };
+}
+
+function toPlanStatus(status: unknown): PlanEntry["status"] {
+  if (status === "completed") return "completed";
+  return status === "inProgress" ? "in_progress" : "pending";
 }
 
 /** Codex leaves the approval of a plan to its client. */
@@ -166,7 +173,7 @@ export function closePlanCall(reading: Reading): void {
   });
 }
 
-/** Totals of a thread. After a resume Codex first repeats the last total. */
+/** Reads the totals of a thread. After a resume Codex first repeats the last total. */
 export function countTokens(reading: Reading, params: Params): void {
   const thread = asText(params["threadId"]) ?? "";
   const told = toFields(params["tokenUsage"]);
@@ -202,7 +209,7 @@ export function toCounts(value: unknown): TokenCounts | undefined {
   };
 }
 
-/** The difference of two totals; undefined where there is none. */
+/** The difference of two totals; undefined if input and output are the same. */
 export function since(before: TokenCounts, now: TokenCounts): TokenCounts | undefined {
   const counts = {
     input: Math.max(0, now.input - before.input),
@@ -214,14 +221,11 @@ export function since(before: TokenCounts, now: TokenCounts): TokenCounts | unde
   return counts.input + counts.output === 0 ? undefined : counts;
 }
 
-/**
- * Codex includes cached tokens in its input and reasoning in its output. Here each count stands alone, so that they
- * add up.
- */
+/** Codex includes cached tokens in its input. We count them apart; reasoning is a part of the output for both. */
 export function toUsage(counts: TokenCounts): Usage {
   return {
     input_tokens: Math.max(0, counts.input - counts.cacheRead - counts.cacheWrite),
-    output_tokens: Math.max(0, counts.output - counts.reasoning),
+    output_tokens: counts.output,
     cache_read_tokens: counts.cacheRead,
     cache_write_tokens: counts.cacheWrite,
     reasoning_tokens: counts.reasoning,

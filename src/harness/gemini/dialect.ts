@@ -23,12 +23,14 @@ export const geminiDialect: AcpDialect = {
     if (reading.state.denied.length > 0) closeDenied(reading);
     if (reading.state.held && !isRequest(message)) finishHeld(reading);
   },
+  // The notes about calls end with the turn; the one about the observer stays.
   ended: (reading) => {
     if (Object.keys(reading.state.aside).length > 0)
       reading.change({ aside: isObserved(reading) ? { witness: "yes" } : {} });
   },
 };
 
+/** Whether the observer reports on this process. Its first report leaves the note "witness" in the state. */
 function isObserved({ state }: AcpReading): boolean {
   return state.aside["witness"] === "yes";
 }
@@ -45,7 +47,7 @@ function nameGeminiTool(fields: Params, reading: AcpReading): NamedTool | undefi
   return { name: toLogName(name, servers), ...(input === undefined ? {} : { input }) };
 }
 
-/** `mcp_<server>_<tool>` as every agent's log has it. */
+/** The log's name of a tool. For an MCP tool Gemini has `mcp_<server>_<tool>`, the log `mcp__<server>__<tool>`. */
 function toLogName(name: string, servers: readonly string[]): string {
   if (!name.startsWith("mcp_")) return name;
   const rest = name.slice("mcp_".length);

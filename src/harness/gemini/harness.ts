@@ -3,7 +3,16 @@ import { speakAcp } from "../acp/harness.ts";
 import type { AcpState } from "../acp/state.ts";
 import type { Harness } from "../port.ts";
 import { geminiDialect } from "./dialect.ts";
-import { detect, isInSettings, launch, lendAccount, lendLogin, modelHosts, SKILLS_FOLDER } from "./launch.ts";
+import {
+  detect,
+  isInSettings,
+  launch,
+  lead,
+  lendAccount,
+  lendLogin,
+  modelHosts,
+  SKILLS_FOLDER,
+} from "./launch.ts";
 
 const acp = speakAcp(geminiDialect);
 
@@ -30,16 +39,17 @@ export const gemini: Harness<AcpState> = {
     { file: ".gemini/google_accounts.json", lend: lendAccount, isCompanion: true },
   ],
   addresses: ["GOOGLE_GEMINI_BASE_URL"],
+  lead,
   detect,
   check: ({ env }) => void modelHosts(env ?? {}),
   launch,
   ...acp,
-  initial: (context) => withoutSettled(acp.initial(context), context.spec),
+  initial: (context) => withoutConfigured(acp.initial(context), context.spec),
   lacks: ["questions"],
 };
 
-/** Leaves out the servers of the settings: a second definition would override them. */
-function withoutSettled(state: AcpState, { mcp = {} }: SessionSpec): AcpState {
+/** Leaves out the MCP servers that the settings file defines: a second definition would override the first. */
+function withoutConfigured(state: AcpState, { mcp = {} }: SessionSpec): AcpState {
   const { wishes } = state;
   if (!wishes) return state;
   const mcpServers = wishes.mcpServers.filter((asked) => {

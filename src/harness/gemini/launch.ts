@@ -2,11 +2,11 @@ import { join } from "node:path";
 import type { Launch, McpServer, SessionSpec } from "../../contract/index.ts";
 import { own } from "../../contract/own-keys.ts";
 import { pick } from "../fields.ts";
-import { defineCli } from "../launch/cli.ts";
+import { defineCli, nodeOf } from "../launch/cli.ts";
 import { skillFiles } from "../launch/files.ts";
 import { toMcpServers } from "../launch/mcp.ts";
 import { hostOf, isText, mcpHosts, parseLogin, vertexHost } from "../launch/provider.ts";
-import type { LaunchContext, LentLogin } from "../port.ts";
+import type { LaunchContext, Lead, LentLogin } from "../port.ts";
 import { PRELUDE, preludeFile } from "./prelude.ts";
 
 export const SKILLS_FOLDER = ".gemini/skills";
@@ -22,7 +22,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const { resume = "", home } = context;
   const env = { ...spec.env, ...context.env };
   return {
-    argv: [...programOf(cli.path, home), ...argumentsOf(spec)],
+    argv: [...programOf(cli.path, context), ...argumentsOf(spec)],
     env: {
       ...env,
       HOME: home,
@@ -49,8 +49,9 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
 }
 
 /** A build that is no Node program runs without the prelude, and reports less. */
-function programOf(path: string, home: string): string[] {
-  return /\.[cm]?js$/.test(path) ? [process.execPath, "--import", join(home, PRELUDE), path] : [path];
+function programOf(path: string, context: LaunchContext): string[] {
+  const { home } = context;
+  return /\.[cm]?js$/.test(path) ? [nodeOf(context), "--import", join(home, PRELUDE), path] : [path];
 }
 
 function argumentsOf(spec: SessionSpec): string[] {
@@ -60,7 +61,7 @@ function argumentsOf(spec: SessionSpec): string[] {
 
 const APPROVAL: Readonly<Record<string, string>> = { acceptEdits: "auto_edit", bypass: "yolo", plan: "plan" };
 
-/** The most attempts that its settings allow. */
+/** The largest `maxAttempts` that the CLI's settings allow. */
 const MOST_ATTEMPTS = 10;
 
 /** `~/.gemini/settings.json` of the agent's own home: nothing is updated, reported or downloaded. */
@@ -139,6 +140,23 @@ export function modelHosts(env: Env): string[] {
 function authOf(env: Env): "vertex-ai" | "gemini-api-key" | "oauth-personal" {
   if (usesVertex(env) || env["GOOGLE_GENAI_USE_VERTEXAI"] === "true") return "vertex-ai";
   return env["GEMINI_API_KEY"] === undefined ? "oauth-personal" : "gemini-api-key";
+}
+
+/**
+ * The Gemini API with its key. Requests to Vertex do not go through the gateway: their addresses depend on project and
+ * region.
+ */
+export function lead({ env = {} }: SessionSpec, variable: string): Lead | undefined {
+  if (variable !== "GEMINI_API_KEY" || env["GOOGLE_GENAI_USE_VERTEXAI"] === "true") return undefined;
+  return {
+    route: {
+      id: "google",
+      provider: "google",
+      upstream: env["GOOGLE_GEMINI_BASE_URL"] ?? "https://generativelanguage.googleapis.com",
+      auth: { header: "x-goog-api-key" },
+    },
+    variables: (url) => ({ GOOGLE_GEMINI_BASE_URL: url }),
+  };
 }
 
 /** A Google Cloud key is for Vertex. */

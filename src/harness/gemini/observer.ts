@@ -44,7 +44,7 @@ export function isRequest(message: RpcMessage): boolean {
   );
 }
 
-/** A request has the results of the calls before it, more complete than in ACP. */
+/** Reads a model request. It contains the results of earlier calls, which ACP shows less completely. */
 function readRequest(reading: AcpReading, { id, model, results, isSummary }: Params): void {
   for (const result of toRecords(results)) readResult(reading, result);
   finishHeld(reading);
@@ -96,7 +96,8 @@ function endRequest(reading: AcpReading, { id, usage }: Params): void {
   const cached = Number(counts["cachedContentTokenCount"] ?? 0);
   const told = toUsage({
     input_tokens: Math.max(0, total - cached),
-    output_tokens: counts["candidatesTokenCount"],
+    // Gemini counts its thoughts apart from the answer.
+    output_tokens: Number(counts["candidatesTokenCount"] ?? 0) + Number(counts["thoughtsTokenCount"] ?? 0),
     cache_read_tokens: cached,
     reasoning_tokens: counts["thoughtsTokenCount"],
   });
@@ -111,7 +112,7 @@ function endRequest(reading: AcpReading, { id, usage }: Params): void {
 const SUMMARY = "summary";
 const ATTEMPT = "attempt";
 
-/** The CLI retries without a report. Its answer to the prompt tells when it has given up. */
+/** Reports a failed request. The CLI retries silently; its answer to the prompt shows that it has given up. */
 function failRequest(reading: AcpReading, { id, status, message }: Params): void {
   const code = typeof status === "number" ? status : 0;
   const { error } = toFailure({ code, message: typeof message === "string" ? message : `HTTP ${code}` });
@@ -134,7 +135,7 @@ const PREFIX = "call:";
 
 function noteCall(reading: AcpReading, { name, id, args }: Params): void {
   const known = { name: String(name), args: args ?? {}, ...(typeof id === "string" ? { id } : {}) };
-  const key = `${PREFIX}${calls(reading).length}:${reading.scribe.transcript.count}`;
+  const key = `${PREFIX}${observedCalls(reading).length}:${reading.scribe.transcript.count}`;
   reading.change({ aside: { ...reading.state.aside, [key]: JSON.stringify(known) } });
 }
 
@@ -143,18 +144,18 @@ export function findCall(
   reading: AcpReading,
   { name, id }: { name: string; id: string },
 ): ObservedCall | undefined {
-  const named = calls(reading).filter((call) => call.name === name);
+  const named = observedCalls(reading).filter((call) => call.name === name);
   return named.find((call) => call.id === id) ?? named.find((call) => call.id === undefined);
 }
 
-/** The CLI has reported the call itself. */
+/** Forgets a call that the CLI has reported itself. */
 export function forgetCall(reading: AcpReading, native: string): void {
   const end = native.lastIndexOf("__");
   const call = findCall(reading, { name: native.slice(0, end), id: native.slice(end + 2) });
   if (call) reading.change({ aside: without(reading.state.aside, call.key) });
 }
 
-function calls({ state }: AcpReading): ObservedCall[] {
+function observedCalls({ state }: AcpReading): ObservedCall[] {
   return Object.entries(state.aside).flatMap(([key, value]) => {
     if (!key.startsWith(PREFIX)) return [];
     return [{ key, ...(JSON.parse(value) as Omit<ObservedCall, "key">) }];

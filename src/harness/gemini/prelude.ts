@@ -1,16 +1,20 @@
 /** The prelude, which `node --import` loads before the CLI's own code. */
 export const PRELUDE = ".gemini/sluice.mjs";
 
-/** Each part is printed as text, so it uses nothing from outside of itself. None may break the CLI. */
+/**
+ * The source text of each part goes into the file, so a part uses nothing from outside of itself. No part may break the
+ * CLI.
+ */
 export function preludeFile(): { path: string; content: string } {
   const parts = [keepSessionFile, mendMcpResults, observeModel];
   return { path: PRELUDE, content: parts.map((part) => `try { (${String(part)})(); } catch {}\n`).join("") };
 }
 
 /**
- * Protects the file of a resumed session. The CLI opens a session by writing to `session-<minute>-<id>`: within its
- * first minute that is the session itself, which is emptied. Under a name of another minute it is safe. The stub
- * that a resume then begins is removed, since the next resume would take it for the session. Part of the prelude.
+ * Protects the file of a resumed session. Part of the prelude. At its start the CLI writes to `session-<minute>-<id>`,
+ * with the present minute. In the minute of the session's creation that is the session's own file, which the CLI would
+ * empty. So the file gets the name of a minute in the past. Each resume also leaves a new, short file, which the next
+ * resume would take for the session. Such files are removed.
  */
 function keepSessionFile(): void {
   const fs = process.getBuiltinModule("node:fs");
@@ -134,7 +138,8 @@ function observeModel(): void {
   };
 
   globalThis.fetch = async (input, init) => {
-    const url = typeof input === "string" ? input : input instanceof URL ? input.href : input.url;
+    const target = input instanceof URL ? input.href : input;
+    const url = typeof target === "string" ? target : target.url;
     const found = /(?:models\/([^:/?]+))?:(?:stream)?[gG]enerateContent/.exec(url);
     if (!found || typeof init?.body !== "string") return original(input, init);
     const id = ++count;

@@ -50,11 +50,11 @@ export const grokDialect: AcpDialect = {
 /** The name is in `_meta`; MCP tools are called through `use_tool`. */
 function nameGrokTool(fields: Params, { state }: AcpReading): NamedTool | undefined {
   const { _meta: meta, rawInput, toolName, rawOutput } = fields;
-  const own = isRecord(meta) && isRecord(meta["x.ai/tool"]) ? meta["x.ai/tool"]["name"] : toolName;
-  if (isRecord(rawOutput) && rawOutput["type"] === "MCP" && own === undefined) return { name: "use_tool" };
-  if (typeof own !== "string") return undefined;
-  const target = isRecord(rawInput) && own === "use_tool" ? rawInput["tool_name"] : undefined;
-  if (!isRecord(rawInput) || typeof target !== "string") return { name: own };
+  const given = isRecord(meta) && isRecord(meta["x.ai/tool"]) ? meta["x.ai/tool"]["name"] : toolName;
+  if (isRecord(rawOutput) && rawOutput["type"] === "MCP" && given === undefined) return { name: "use_tool" };
+  if (typeof given !== "string") return undefined;
+  const target = isRecord(rawInput) && given === "use_tool" ? rawInput["tool_name"] : undefined;
+  if (!isRecord(rawInput) || typeof target !== "string") return { name: given };
   const name = toMcpName(target, state.servers, "__") ?? `mcp__${target}`;
   return { name, input: rawInput["tool_input"] };
 }

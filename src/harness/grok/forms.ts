@@ -23,7 +23,7 @@ export const streamForm: PrintedForm = {
 
 const UPDATE = { origin: MAIN, isUpdate: true };
 
-/** A first delta of this length is not repeated by chance. */
+/** Deltas of this length are not equal by chance. */
 const MIN_REPEAT = 8;
 
 function readStreamLine(reading: AcpReading, line: Params): string | undefined {
@@ -102,7 +102,7 @@ function readInit(reading: AcpReading, { session_id: id }: Params): undefined {
   if (typeof id === "string") reading.scribe.session(id);
 }
 
-/** The whole message. Only a text that was not streamed is new. */
+/** Reads the whole message. Only text that was not streamed is new. */
 function readAssistant(reading: AcpReading, message: Params): undefined {
   const isNew = !wasStreamed(reading, message["id"]);
   for (const block of blocksOf(message)) {

@@ -2,7 +2,7 @@ import { speakAcp } from "../acp/harness.ts";
 import type { AcpState } from "../acp/state.ts";
 import type { Harness } from "../port.ts";
 import { grokDialect } from "./dialect.ts";
-import { detect, launch, lendLogin, SKILLS_FOLDER } from "./launch.ts";
+import { detect, launch, lead, lendLogin, SKILLS_FOLDER } from "./launch.ts";
 
 /** Grok Build over ACP and its own extensions (`grok agent stdio`). */
 export const grok: Harness<AcpState> = {
@@ -20,6 +20,7 @@ export const grok: Harness<AcpState> = {
     { file: ".grok/auth.json", lend: lendLogin },
   ],
   addresses: ["XAI_BASE_URL"],
+  lead,
   detect,
   launch,
   ...speakAcp(grokDialect),

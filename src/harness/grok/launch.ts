@@ -2,7 +2,7 @@ import type { Launch, SessionSpec } from "../../contract/index.ts";
 import { defineCli } from "../launch/cli.ts";
 import { skillFiles, toTomlString } from "../launch/files.ts";
 import { asFields, hostOf, isText, mcpHosts, parseLogin } from "../launch/provider.ts";
-import type { LaunchContext, LentLogin } from "../port.ts";
+import type { LaunchContext, Lead, LentLogin } from "../port.ts";
 
 export const SKILLS_FOLDER = ".grok/skills";
 
@@ -13,7 +13,11 @@ export const { detect } = CLI;
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const cli = CLI.require(context);
   const given = { ...spec.env, ...context.env };
-  const base = given["XAI_BASE_URL"] ?? given["OPENAI_BASE_URL"];
+  const sessionUrl = given["XAI_BASE_URL"] ?? given["OPENAI_BASE_URL"];
+  const address = context.modelUrl ?? sessionUrl;
+  // A session without an address of its own uses xAI's models, also through the gateway. The configuration needs no
+  // entry for them.
+  const base = sessionUrl === undefined ? undefined : address;
   const key = given["XAI_API_KEY"] ?? given["GROK_API_KEY"];
   return {
     argv: [cli.path, ...argumentsOf(spec)],
@@ -22,12 +26,15 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
       ...(key === undefined ? {} : { XAI_API_KEY: key }),
       HOME: context.home,
       ...QUIET,
-      ...(base === undefined ? {} : { GROK_CLI_CHAT_PROXY_BASE_URL: base, GROK_XAI_API_BASE_URL: base }),
+      ...(address === undefined
+        ? {}
+        : { GROK_CLI_CHAT_PROXY_BASE_URL: address, GROK_XAI_API_BASE_URL: address }),
+      ...(context.modelUrl === undefined || sessionUrl === undefined ? {} : { XAI_BASE_URL: address }),
       // Disables a second layer of retries, so that the session's own budget counts.
       ...(spec.retries === undefined ? {} : { GROK_TURN_TRANSIENT_RETRY: "0" }),
     },
     needs: cli.needs,
-    hosts: [...modelHosts(base, key), ...mcpHosts(spec)],
+    hosts: [...modelHosts(address, key), ...mcpHosts(spec)],
     files: [
       {
         path: ".grok/config.toml",
@@ -62,7 +69,7 @@ function argumentsOf({ model, variant, permissionMode }: SessionSpec): string[] 
   ];
 }
 
-/** Rules for every project. This mode cannot replace the system prompt. */
+/** The session's instructions as rules for every project. This mode cannot replace the system prompt. */
 function rules({ systemPrompt, instructions }: SessionSpec): { path: string; content: string }[] {
   const content = [systemPrompt, instructions].filter((text) => text !== undefined).join("\n\n");
   return content === "" ? [] : [{ path: ".grok/AGENTS.md", content }];
@@ -135,6 +142,18 @@ export function lendLogin(content: string): LentLogin | undefined {
   return {
     content: JSON.stringify({ [scope]: lent }),
     expiresAt: Number.isNaN(expiresAt) ? undefined : expiresAt,
+  };
+}
+
+/** xAI's API, or a server that is compatible with it. */
+export function lead({ env = {} }: SessionSpec): Lead {
+  return {
+    route: {
+      id: "xai",
+      provider: "xai",
+      upstream: env["XAI_BASE_URL"] ?? env["OPENAI_BASE_URL"] ?? "https://api.x.ai/v1",
+      auth: { header: "authorization", scheme: "Bearer" },
+    },
   };
 }
 

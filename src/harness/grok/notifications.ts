@@ -59,7 +59,7 @@ function readArguments(reading: AcpReading, update: Params, origin: string): voi
   if (call !== undefined && typeof delta === "string") reading.scribe.argumentDelta(call, delta);
 }
 
-/** A retry of the model request. After a cut stream the next one has another number. */
+/** Reports a retry of the main agent's model request. `watchStream` recognises the new stream. */
 function readRetry(reading: AcpReading, update: Params, origin: string): void {
   const { type, attempt, max_retries: most, reason } = update;
   if (type !== "retrying" || origin !== MAIN) return;
@@ -114,7 +114,7 @@ export function noteSpawn(reading: AcpReading, call: string, { name, input }: Na
   reading.change({ aside: { ...reading.state.aside, [`spawn:${item}`]: String(description ?? "") } });
 }
 
-/** The oldest call with that description, else the oldest. Nothing else connects the two. */
+/** The oldest call with that description, else the oldest call: nothing else connects a sub-agent with its call. */
 function findSpawn(reading: AcpReading, description: string): string | undefined {
   const waiting = Object.entries(reading.state.aside).filter(([key]) => key.startsWith("spawn:"));
   const found = waiting.find(([, said]) => said === description) ?? waiting[0];
@@ -123,7 +123,7 @@ function findSpawn(reading: AcpReading, description: string): string | undefined
   return found[0].slice("spawn:".length);
 }
 
-/** A text that is open when another stream begins was cut, and is now repeated. */
+/** Marks a text as cut if it is open when another stream begins: Grok now repeats it. */
 export function watchStream(reading: AcpReading, message: RpcMessage): void {
   if (message.kind !== "notification" || message.method !== "session/update") return;
   const { _meta: meta, update } = message.params;

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { realpathSync, statSync } from "node:fs";
 import { isAbsolute } from "node:path";
-import { SluiceError } from "../../contract/index.ts";
+import { SluiceError, type Programs } from "../../contract/index.ts";
 import type { Detected, LaunchContext } from "../port.ts";
 import { findOnPath, isProgram, shimTarget } from "./executable.ts";
 import { packageRoot } from "./npm-package.ts";
@@ -20,22 +20,38 @@ export function findCli(name: string): Cli | undefined {
   return path === undefined ? undefined : { path, needs: partsOf(path) };
 }
 
+/** A program of the sandbox's own machine, which needs nothing of this one. */
+export function findInside(name: string, programs: Programs): Cli | undefined {
+  const path = programs.find(name);
+  return path === undefined ? undefined : { path, needs: [] };
+}
+
+/** Node, where the agent runs. */
+export function nodeOf({ programs }: Pick<LaunchContext, "programs">): string {
+  return programs?.node ?? process.execPath;
+}
+
+/** The path of a program of sluice's own, where the agent runs. */
+export function ownPath(path: string, { programs }: Pick<LaunchContext, "programs">): string {
+  return programs?.own(path) ?? path;
+}
+
 function findReal(name: string): string | undefined {
-  const found = isAbsolute(name) ? (isProgram(name) ? name : undefined) : findOnPath(name);
-  if (found === undefined) return undefined;
+  const found = isAbsolute(name) ? name : findOnPath(name);
+  if (found === undefined || !isProgram(found)) return undefined;
   const real = realpathSync(found);
   const target = shimTarget(real);
   if (target === undefined || !isProgram(target)) return real;
-  // The package's own file: a shim finds it by links that a sandbox does not have.
+  // The real file of the package is used. The shim itself would need links that a sandbox does not have.
   const program = realpathSync(target);
   return packageRoot(program) === undefined ? real : program;
 }
 
 interface DefinedCli {
-  /** Whether it is installed, its version on request, and else the command that installs it. */
+  /** Whether the CLI is installed, with its version on request. If not, the command that installs it. */
   detect(options?: { withVersion?: boolean }): Promise<Detected>;
-  /** The program. If it is not installed, an error with the command that installs it. */
-  require(context: Pick<LaunchContext, "isRehearsal">): Cli;
+  /** The program. Throws if it is not installed; the error has the command that installs it. */
+  require(context: Pick<LaunchContext, "isRehearsal" | "programs">): Cli;
 }
 
 /** The CLI of a harness, by its name on PATH. */
@@ -47,10 +63,12 @@ export function defineCli(name: string, { title, install }: { title: string; ins
       const version = withVersion ? await readVersion(path) : undefined;
       return { installed: true, ...(version === undefined ? {} : { version }) };
     },
-    require({ isRehearsal = false }) {
-      const cli = findCli(name) ?? (isRehearsal ? { path: name, needs: [] } : undefined);
+    require({ isRehearsal = false, programs }) {
+      const cli = programs ? findInside(name, programs) : findCli(name);
       if (cli) return cli;
-      const detail = `${title} is not installed. Install it: ${install}`;
+      if (isRehearsal) return { path: name, needs: [] };
+      const where = programs ? " on the sandbox's machine" : "";
+      const detail = `${title} is not installed${where}. Install it${where && " there"}: ${install}`;
       throw new SluiceError("agent_not_installed", detail, { agent: name, install });
     },
   };
@@ -58,7 +76,7 @@ export function defineCli(name: string, { title, install }: { title: string; ins
 
 const versions = new Map<string, Promise<string | undefined>>();
 
-/** Read once per file and modification time: some programs take seconds for it. */
+/** The version is read once per file and modification time: some programs take seconds for it. */
 function readVersion(path: string): Promise<string | undefined> {
   const key = `${path} ${statSync(path).mtimeMs}`;
   const known = versions.get(key) ?? askVersion(path);

@@ -56,7 +56,9 @@ function failMissing(script: string, name: string): never {
   throw new SluiceError("agent_not_installed", detail, { command: script });
 }
 
-/** The first program of that name on the search path. Relative folders are skipped: they depend on the server's start. */
+/**
+ * The first program of that name on the search path. Relative folders are skipped: they depend on the server's start.
+ */
 export function findOnPath(name: string, path = process.env["PATH"] ?? ""): string | undefined {
   if (name === "" || name.includes("/")) return undefined;
   return path
@@ -81,11 +83,14 @@ interface OwnProgram {
   readonly version: string;
 }
 
+/** Read once: the built command line is no module, and each use of `import.meta.url` computes the URL again there. */
+const HERE = import.meta.url;
+
 /** Results by calling module. A package does not move while it runs. */
 const found = new Map<string, OwnProgram>();
 
 /** The scripted agent's file and the package's version. The other programs of sluice are built beside it. */
-export function findOwnProgram(from: string = import.meta.url): OwnProgram {
+export function findOwnProgram(from: string = HERE): OwnProgram {
   const known = found.get(from) ?? find(from);
   // A program that is not built yet may be built later.
   if (known.exists) found.set(from, known);

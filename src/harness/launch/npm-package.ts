@@ -18,7 +18,7 @@ interface Manifest {
 export function installedPackage(real: string): string[] | undefined {
   const root = packageRoot(real);
   if (root === undefined || readManifest(root) === undefined) return undefined;
-  return withDependencies(root, [unitOf(root)]);
+  return withDependencies(root, [mountOf(root)]);
 }
 
 /** A package that is linked from its working folder: only the files that it would publish. */
@@ -55,7 +55,7 @@ function withDependencies(first: string, own: readonly string[]): string[] {
       const dependency = findDependency(name, root);
       if (dependency === undefined || seen.has(dependency)) continue;
       seen.add(dependency);
-      found.add(unitOf(dependency));
+      found.add(mountOf(dependency));
     }
   }
   const parts = mergeMounts(found);
@@ -121,8 +121,8 @@ function findPackage(path: string): string | undefined {
   }
 }
 
-/** pnpm keeps a package in its own `node_modules`, beside links to its dependencies. */
-function unitOf(root: string): string {
+/** The folder to mount for a package. With pnpm it is the `node_modules` around it, which has links to dependencies. */
+function mountOf(root: string): string {
   return /^.*\/node_modules\/\.pnpm\/[^/]+\/node_modules(?=\/)/.exec(root)?.[0] ?? root;
 }
 

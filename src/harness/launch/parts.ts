@@ -12,8 +12,8 @@ const MAX_DEPTH = 4;
 const MAX_LINKS = 40;
 
 /**
- * The host paths that a program needs in a sandbox: its file, its npm package or installation, and its interpreter.
- * A folder that may hold other files is never among them; in doubt, only the file is.
+ * The host paths that a program needs in a sandbox: its file, its npm package or installation, and its interpreter. A
+ * folder that may have other files is never included; in doubt, only the program's file is.
  */
 export function partsOf(program: string): string[] {
   const found = new Set<string>();
@@ -48,13 +48,13 @@ const STANDARD = /^(?:s?bin|lib(?:32|64|exec)?|include|share|man|docs?|legal|con
 const NOTICE = /^(?:readme|licen[cs]e|changelog|changes|notice|copying|authors|version|release)(?:\.\w+)?$/i;
 const LIBRARIES = ["lib", "lib32", "lib64", "libexec", "share"];
 
-/** `PREFIX/bin/name` with its libraries, where the prefix holds nothing but one installation. */
+/** The libraries of `PREFIX/bin/name`, if the prefix contains only one installation. */
 function installationOf(real: string): string[] {
   const prefix = prefixOf(real);
   if (prefix === undefined || isSharedFolder(prefix)) return [];
   const names = namesIn(prefix);
   const isInstallation = names.every((name) => STANDARD.test(name) || NOTICE.test(name));
-  // In a global prefix of npm the libraries belong to other programs.
+  // In npm's global prefix the libraries belong to other programs.
   if (!isInstallation || isThere(join(prefix, "lib", "node_modules"))) return [];
   return LIBRARIES.filter((name) => names.includes(name)).map((name) => join(prefix, name));
 }
@@ -83,8 +83,11 @@ function prefixOf(program: string): string | undefined {
 /** The path, and the links from it to the real file. */
 function linksOf(path: string): string[] {
   const links = [path];
-  for (let at = path; links.length < MAX_LINKS && lstatSync(at).isSymbolicLink(); links.push(at))
+  let at = path;
+  while (links.length < MAX_LINKS && lstatSync(at).isSymbolicLink()) {
     at = resolve(dirname(at), readlinkSync(at));
+    links.push(at);
+  }
   return links.filter((link) => !isSystemPath(link));
 }
 

@@ -1,12 +1,14 @@
 import { type SessionSpec, SluiceError } from "../../contract/index.ts";
 import { type Fields, isRecord } from "../fields.ts";
 
-/** A literal name or address. A `*` of a URL would be a whole domain in an allow list. */
+/** A literal name or address. A `*` in a URL would allow a whole domain. */
 const HOST = /^(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9])?\.?|\[[0-9a-f:.]+\])$/i;
 /** One label of a host name, such as a region or a resource. */
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** The host and port of a base URL. It opens a private network only where the host is an address or `localhost`. */
+/**
+ * The host and port of a base URL. The entry allows a private network only if the host is an address or `localhost`.
+ */
 export function hostOf(url: string | undefined): string[] {
   if (url === undefined || !URL.canParse(url)) return [];
   const { hostname, port, protocol } = new URL(url);
@@ -37,7 +39,7 @@ export function mcpHosts(spec: SessionSpec): string[] {
   return Object.values(spec.mcp ?? {}).flatMap((server) => ("url" in server ? hostOf(server.url) : []));
 }
 
-/** In place of a refresh token, where a CLI requires one. */
+/** Stands in for a refresh token, if a CLI requires one. */
 export const NO_REFRESH_TOKEN = "kept-outside-of-the-sandbox";
 
 /** The fields of a login file. Another program or an agent wrote it, so it may hold anything. */

@@ -34,8 +34,8 @@ export function readPermission(reading: OpencodeReading, ask: Properties): strin
 }
 
 /**
- * The server's report of an answer. Our own answers are forgotten when they are sent, so this is one that the server
- * gave itself.
+ * Reads the server's report of an answer. A request that we answer is forgotten when the answer is sent. So if the
+ * request is still known here, the server answered it itself.
  */
 export function readPermissionReply(reading: OpencodeReading, { requestID, reply }: Properties): undefined {
   const [id, { permission } = {}] = reading.scribe.takeAsk((ask) => ask.id === requestID) ?? [];

@@ -7,7 +7,7 @@ import { decodeAcpForm, endRun, isAcpForm, readRunLine } from "./forms.ts";
 import { readCompaction, readDelta, readMessage, readPart } from "./messages.ts";
 import { adoptSession, markGap, readAnswer, readChild } from "./sessions.ts";
 import { type NativeEvent, OpencodeReading, type OpencodeState, type Properties } from "./state.ts";
-import { noteFailure, readStatus, sessionIsIdle } from "./turns.ts";
+import { noteFailure, readStatus, readIdle } from "./turns.ts";
 
 /**
  * One line of OpenCode as facts. The gateway passes the server's events and answers on unchanged, so a live `out`
@@ -66,7 +66,7 @@ function readEvent(reading: OpencodeReading, event: NativeEvent): string | undef
     case "session.status":
       return readStatus(reading, event);
     case "session.idle":
-      return sessionIsIdle(reading, properties["sessionID"]);
+      return readIdle(reading, properties["sessionID"]);
     case "session.error":
       return noteFailure(reading, properties);
     case "session.compacted":
@@ -106,13 +106,13 @@ function readPlan(reading: OpencodeReading, { sessionID, todos }: Properties): u
 function toEntry({ content, status, priority }: Record<string, unknown>): PlanEntry {
   return {
     content: String(content ?? ""),
-    // A cancelled entry is settled, like a completed one.
-    status:
-      status === "completed" || status === "cancelled"
-        ? "completed"
-        : status === "in_progress"
-          ? status
-          : "pending",
+    status: toStatus(status),
     priority: priority === "high" || priority === "low" ? priority : "medium",
   };
+}
+
+function toStatus(status: unknown): PlanEntry["status"] {
+  // A cancelled entry is settled, like a completed one.
+  if (status === "completed" || status === "cancelled") return "completed";
+  return status === "in_progress" ? "in_progress" : "pending";
 }

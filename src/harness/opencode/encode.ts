@@ -121,18 +121,18 @@ function parseRoute(line: SpoolLine): Route | undefined {
   const body = toFields(given);
   const input = typeof name === "string" ? name : "";
   if (path === "/mcp") return { to: "mcp", body };
-  const [, room, id = "", verb, last] = path.split("/").map(decode);
-  if (room === "session" && (verb === "prompt_async" || verb === "message"))
+  const [, resource, id = "", verb, last] = path.split("/").map(decode);
+  if (resource === "session" && (verb === "prompt_async" || verb === "message"))
     return { to: "prompt", session: id, body, input };
-  if (room === "session" && (verb === "summarize" || verb === "abort"))
+  if (resource === "session" && (verb === "summarize" || verb === "abort"))
     return { to: verb, session: id, input };
   // The older form of the same answer.
-  if (room === "session" && verb === "permissions") {
+  if (resource === "session" && verb === "permissions") {
     return { to: "permission", ask: last ?? "", body: { ...body, reply: body["response"] } };
   }
-  if (room === "permission" && verb === "reply") return { to: "permission", ask: id, body };
-  if (room === "question" && verb === "reply") return { to: "answer", ask: id, body };
-  if (room === "question" && verb === "reject") return { to: "reject", ask: id };
+  if (resource === "permission" && verb === "reply") return { to: "permission", ask: id, body };
+  if (resource === "question" && verb === "reply") return { to: "answer", ask: id, body };
+  if (resource === "question" && verb === "reject") return { to: "reject", ask: id };
   return undefined;
 }
 
@@ -150,7 +150,7 @@ export function readRequest(state: OpencodeState, line: SpoolLine): OpencodeStat
   switch (route?.to) {
     case "prompt":
     case "summarize":
-      return prompt(state, route.session);
+      return notePrompt(state, route.session);
     case "abort":
       if (!state.turn || route.session !== state.session) return state;
       return { ...state, turn: { ...state.turn, isInterrupted: true } };
@@ -169,7 +169,7 @@ export function readRequest(state: OpencodeState, line: SpoolLine): OpencodeStat
 }
 
 /** The session of the first prompt is the main one. A prompt to another session during a turn changes nothing. */
-function prompt(state: OpencodeState, session: string): OpencodeState {
+function notePrompt(state: OpencodeState, session: string): OpencodeState {
   const { turn } = state;
   if (turn && session !== state.session) return state;
   if (turn) return { ...state, turn: { ...turn, awaited: turn.awaited + 1 } };

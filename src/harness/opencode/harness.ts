@@ -3,7 +3,7 @@ import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { overhear } from "./forms.ts";
 import { credentials, credentialsFor, detect, launch, SKILLS_FOLDER } from "./launch.ts";
-import { AGENTS } from "./provider.ts";
+import { AGENTS, lead } from "./provider.ts";
 import { initialState, type OpencodeState } from "./state.ts";
 
 /** OpenCode by its server: `opencode serve` behind a gateway that turns HTTP and SSE into lines. */
@@ -16,6 +16,7 @@ export const opencode: Harness<OpencodeState> = {
   credentials,
   credentialsFor,
   addresses: ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"],
+  lead,
   detect,
   launch,
   initial: initialState,

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import type { Launch, PermissionMode, SessionSpec } from "../../contract/index.ts";
-import { defineCli } from "../launch/cli.ts";
+import { defineCli, nodeOf, ownPath } from "../launch/cli.ts";
 import { findOwnProgram } from "../launch/executable.ts";
 import { skillFiles } from "../launch/files.ts";
 import { type McpForm, toMcpServers } from "../launch/mcp.ts";
@@ -40,12 +40,12 @@ export function credentialsFor(spec: SessionSpec): readonly Credential[] {
 /** Starts the gateway, which runs `opencode serve`. The session's settings are in files. */
 export function launch(spec: SessionSpec, context: LaunchContext): Launch {
   const cli = CLI.require(context);
-  const gateway = join(dirname(findOwnProgram().path), "opencode-gateway.js");
-  const { home, resume, fork, env: keys = {} } = context;
+  const gateway = ownPath(join(dirname(findOwnProgram().path), "opencode-gateway.js"), context);
+  const { home, resume, fork, modelUrl, env: keys = {} } = context;
   const instructions = spec.instructions === undefined ? undefined : join(home, INSTRUCTIONS);
   const provider = providerOf(spec, { keys, login: loginProvider(context.login) });
-  const config = toConfig(spec, { keys, provider, instructions });
-  const argv = [process.execPath, gateway];
+  const config = toConfig(spec, { keys, provider, instructions, modelUrl });
+  const argv = [nodeOf(context), gateway];
   if (resume !== undefined) argv.push(`--resume=${resume}`);
   if (resume !== undefined && fork === true) argv.push("--fork");
   if (spec.title !== undefined) argv.push(`--title=${spec.title}`);
@@ -53,7 +53,7 @@ export function launch(spec: SessionSpec, context: LaunchContext): Launch {
     argv: [...argv, "--", cli.path],
     env: { ...spec.env, ...QUIET, HOME: home, OPENCODE_CONFIG: join(home, CONFIG) },
     needs: [process.execPath, gateway, ...cli.needs],
-    hosts: [...providerHosts(provider, spec), ...mcpHosts(spec)],
+    hosts: [...providerHosts(provider, spec, modelUrl), ...mcpHosts(spec)],
     files: [
       { path: CONFIG, content: JSON.stringify(config, null, 2), mode: 0o600 },
       ...(spec.instructions === undefined ? [] : [{ path: INSTRUCTIONS, content: spec.instructions }]),
@@ -85,12 +85,13 @@ interface ConfigOptions {
   readonly provider: string;
   /** The path of the session's instructions. */
   readonly instructions: string | undefined;
+  readonly modelUrl: string | undefined;
 }
 
 /** OpenCode's configuration for one session. It overrides the user's own in the agent's home. */
 function toConfig(
   spec: SessionSpec,
-  { keys, provider, instructions }: ConfigOptions,
+  { keys, provider, instructions, modelUrl }: ConfigOptions,
 ): Record<string, unknown> {
   const model = chooseModel(spec);
   const name = model === undefined ? spec.model : `${model.providerID}/${model.modelID}`;
@@ -103,7 +104,7 @@ function toConfig(
     permission: toPermissions(spec.permissionMode),
     model: name,
     default_agent: agent,
-    ...toProviders(spec, model, { keys, provider }),
+    ...toProviders(spec, model, { keys, provider, modelUrl }),
     ...toAgents(spec, agent),
     mcp: Object.keys(mcp).length === 0 ? undefined : mcp,
     instructions: instructions === undefined ? undefined : [instructions],

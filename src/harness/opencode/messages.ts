@@ -34,7 +34,7 @@ function readUserMessage(reading: OpencodeReading, id: string, info: Properties)
 
 function begin(reading: OpencodeReading, id: string, info: Properties): boolean {
   const { turn } = reading.state;
-  // A message that was complete before the turn is no news.
+  // A message that was complete before the turn is already in the log.
   if (!turn && isComplete(info)) return false;
   const session = String(info["sessionID"]);
   const model = `${String(info["providerID"])}/${String(info["modelID"])}`;
@@ -43,7 +43,7 @@ function begin(reading: OpencodeReading, id: string, info: Properties): boolean 
   const isSummary = info["summary"] === true || info["mode"] === "compaction";
   reading.setMessage(id, { session, request: "open", model, ...(isSummary ? { isSummary } : {}) });
   reading.scribe.startModel(id, { model, ...reading.originOf(session) });
-  // The abort came too early to have an effect.
+  // The abort came too early and had no effect, so it is repeated.
   if (isMain && turn?.isInterrupted === true) reading.replies.push(requestAbort(session));
   return true;
 }
@@ -53,7 +53,7 @@ function complete(reading: OpencodeReading, id: string, info: Properties): void 
   if (!message || message.isComplete) return;
   const failure = toNativeError(info["error"]);
   const isMain = reading.isMain(message.session);
-  // A survived error is reported for the session only.
+  // An error that does not end the turn is reported for the session, and not for the message.
   const cause = failure ?? (isMain ? reading.state.turn?.failure : undefined);
   reading.scribe.endModel(id, { error: cause && toEventError(cause) });
   reading.setMessage(id, { ...message, request: "ended", isComplete: true });
@@ -66,7 +66,7 @@ function isComplete({ time }: Properties): boolean {
   return isRecord(time) && typeof time["completed"] === "number";
 }
 
-/** The hot path: it copies nothing but the text. */
+/** The most frequent event: it copies nothing but the text. */
 export function readDelta(
   reading: OpencodeReading,
   { sessionID, messageID, partID, field, delta }: Properties,
@@ -129,19 +129,23 @@ function endRequest(reading: OpencodeReading, part: Part, message: Message): und
   }
 }
 
-/** OpenCode counts cached and reasoning tokens apart from the others, as we do. */
+/** OpenCode counts cached tokens apart from the input, as we do, and reasoning apart from the output, of which it is a part. */
 export function toUsage({ tokens, cost }: Properties): Usage | undefined {
   if (!isRecord(tokens)) return undefined;
   const cache = toFields(tokens["cache"]);
   return {
     ...count("input_tokens", tokens["input"]),
-    ...count("output_tokens", tokens["output"]),
+    ...count("output_tokens", sum(tokens["output"], tokens["reasoning"])),
     ...count("reasoning_tokens", tokens["reasoning"]),
     ...count("cache_read_tokens", cache["read"]),
     ...count("cache_write_tokens", cache["write"]),
     // A cost of zero means an unknown price.
     ...(typeof cost === "number" && cost > 0 ? { cost_usd: cost } : {}),
   };
+}
+
+function sum(output: unknown, reasoning: unknown): unknown {
+  return typeof output === "number" && typeof reasoning === "number" ? output + reasoning : output;
 }
 
 function count(name: keyof Usage, value: unknown): Usage {
@@ -168,13 +172,17 @@ function isPart(part: unknown): part is Part {
 function readSummary(reading: OpencodeReading, part: Part): undefined {
   const { compaction } = reading.work;
   if (part.type === "compaction") {
-    const trigger = part["overflow"] === true ? "overflow" : part["auto"] === true ? "auto" : "manual";
-    reading.changeWork({ compaction: { ...compaction, trigger } });
+    reading.changeWork({ compaction: { ...compaction, trigger: triggerOf(part) } });
     return;
   }
   const { text } = part;
   if (part.type !== "text" || typeof text !== "string" || text === "") return;
   reading.changeWork({ compaction: { trigger: "auto", ...compaction, summary: text } });
+}
+
+function triggerOf(part: Part): string {
+  if (part["overflow"] === true) return "overflow";
+  return part["auto"] === true ? "auto" : "manual";
 }
 
 export function readCompaction(reading: OpencodeReading, { sessionID }: Properties): undefined {

@@ -1,6 +1,7 @@
 import type { SessionSpec } from "../../contract/index.ts";
 import { asFields, hostOf, isText, parseLogin } from "../launch/provider.ts";
-import type { LentLogin } from "../port.ts";
+import { own } from "../../contract/own-keys.ts";
+import type { Lead, LentLogin } from "../port.ts";
 
 /** Variables with a key, and the provider of each. */
 export const KEYS = {
@@ -56,13 +57,18 @@ export function keysFor(spec: SessionSpec): string[] {
   );
 }
 
-/** The provider whose key is used: a server that is compatible with OpenAI takes OpenAI's. */
+/** The provider whose key is used. A server that is compatible with OpenAI uses OpenAI's key. */
 function keyProvider(provider: string): string {
   return provider === COMPATIBLE ? "openai" : provider;
 }
 
-/** The provider's hosts; none for an unknown one, whose host the session's network has to name. */
-export function providerHosts(provider: string, spec: SessionSpec): readonly string[] {
+/** The provider's hosts. An unknown provider has none here: the session's network has to name its host. */
+export function providerHosts(
+  provider: string,
+  spec: SessionSpec,
+  modelUrl: string | undefined,
+): readonly string[] {
+  if (modelUrl !== undefined) return hostOf(modelUrl);
   const model = chooseModel(spec);
   const url = model && baseUrl(model, spec.env ?? {});
   if (url !== undefined) return hostOf(url);
@@ -70,31 +76,69 @@ export function providerHosts(provider: string, spec: SessionSpec): readonly str
   return host === undefined ? [] : [host];
 }
 
+/** The base URLs of the AI SDK's providers, and the header of each one's key. */
+const UPSTREAMS: Readonly<Record<string, readonly [url: string, header?: string]>> = {
+  anthropic: ["https://api.anthropic.com/v1", "x-api-key"],
+  openai: ["https://api.openai.com/v1"],
+  google: ["https://generativelanguage.googleapis.com/v1beta", "x-goog-api-key"],
+  openrouter: ["https://openrouter.ai/api/v1"],
+  xai: ["https://api.x.ai/v1"],
+  groq: ["https://api.groq.com/openai/v1"],
+  mistral: ["https://api.mistral.ai/v1"],
+  deepseek: ["https://api.deepseek.com/v1"],
+};
+
+/**
+ * The provider of the key, or the session's own base URL. OpenCode's own provider has several APIs: its requests do not
+ * go through the gateway.
+ */
+export function lead(spec: SessionSpec, variable: string): Lead | undefined {
+  const model = chooseModel(spec);
+  const url = model && baseUrl(model, spec.env ?? {});
+  const provider = model?.providerID ?? own(KEYS, variable);
+  const name = provider === undefined ? undefined : keyProvider(provider);
+  const known = name === undefined ? undefined : own(UPSTREAMS, name);
+  if (name === undefined || known === undefined || own(KEYS, variable) !== name) return undefined;
+  const [upstream, header] = known;
+  const auth = header === undefined ? ({ header: "authorization", scheme: "Bearer" } as const) : { header };
+  return { route: { id: name, provider: name, upstream: url ?? upstream, auth } };
+}
+
 /** The providers of the configuration: a key, or a provider for the session's own base URL. */
 export function toProviders(
   { env = {} }: SessionSpec,
   model: ModelRef | undefined,
-  { keys, provider }: { keys: Readonly<Record<string, string>>; provider: string },
+  { keys, provider, modelUrl }: ProviderOptions,
 ): Record<string, unknown> {
-  const url = model && baseUrl(model, env);
+  const sessionUrl = model && baseUrl(model, env);
+  const url = sessionUrl === undefined ? undefined : (modelUrl ?? sessionUrl);
   if (model === undefined || url === undefined) {
     const found = Object.entries(KEYS).find(
       ([name, owner]) => owner === provider && keys[name] !== undefined,
     );
-    return found === undefined ? {} : { provider: { [provider]: { options: { apiKey: keys[found[0]] } } } };
+    const address = modelUrl === undefined ? {} : { baseURL: modelUrl };
+    const options = { ...(found === undefined ? {} : { apiKey: keys[found[0]] }), ...address };
+    return Object.keys(options).length === 0 ? {} : { provider: { [provider]: { options } } };
   }
   const { providerID, modelID } = model;
   const keyName = providerID === COMPATIBLE ? "OPENAI_API_KEY" : "ANTHROPIC_API_KEY";
-  const own: Provider = {
+  const provided: Provider = {
     ...(providerID === COMPATIBLE ? { npm: "@ai-sdk/openai-compatible", name: "OpenAI-compatible" } : {}),
     options: { baseURL: url, apiKey: env[keyName] ?? keys[keyName] ?? "none" },
     models: { [modelID]: toModel(modelID) },
   };
   return {
-    provider: { [providerID]: own },
+    provider: { [providerID]: provided },
     enabled_providers: [providerID],
     small_model: `${providerID}/${modelID}`,
   };
+}
+
+interface ProviderOptions {
+  readonly keys: Readonly<Record<string, string>>;
+  readonly provider: string;
+  /** The gateway's address of the provider. */
+  readonly modelUrl: string | undefined;
 }
 
 interface Provider {
@@ -129,7 +173,7 @@ export interface ModelRef {
   readonly modelID: string;
 }
 
-/** OpenCode's own agents that can lead a session. */
+/** The agents of OpenCode that can be a session's main agent. */
 export const AGENTS = ["build", "plan"] as const;
 
 /** The agent of a session; undefined leaves it to the user's configuration. */
@@ -176,8 +220,9 @@ function overrideOf(model: string | undefined, env: Readonly<Record<string, stri
 }
 
 /**
- * `.local/share/opencode/auth.json`: logins by provider. The session gets the login of its model's provider, else
- * the first known one. Logins by OAuth need OpenCode's own plugins, which are off here, so only keys work.
+ * `.local/share/opencode/auth.json`: logins by provider. The session gets the login of its model's provider, or the
+ * first known one if its spec names no provider. Logins by OAuth need OpenCode's own plugins, which are off here, so
+ * only keys work.
  */
 export function lendLogin(content: string, spec: SessionSpec): LentLogin | undefined {
   const logins = parseLogin(content) ?? {};

@@ -22,8 +22,7 @@ export function reportSession(reading: OpencodeReading, info: Properties = {}): 
 }
 
 /**
- * Binds a sub-agent's session to the one task call without a session. Mostly the call itself names its session
- * first.
+ * Binds a sub-agent's session to the only task call without a session. Usually the call has named its session before.
  */
 export function readChild(reading: OpencodeReading, { info }: Properties): undefined {
   if (!isRecord(info) || typeof info["id"] !== "string" || !reading.originOf(info["parentID"])) return;
@@ -71,13 +70,14 @@ export function readAnswer(reading: OpencodeReading, answer: HttpAnswer): undefi
     return refuse(reading, answer);
 }
 
-/** The end of a prompt that the server refused. */
+/** The server refused a prompt: a turn that has not begun fails, a running one goes on with an error reported. */
 function refuse(reading: OpencodeReading, { path, status, body }: HttpAnswer): undefined {
   const { turn } = reading.state;
   if (!turn) return;
   const failure: NativeError = {
     name: "APIError",
     message: toMessage(body) ?? `${path} was answered with ${status}`,
+    // Whatever the status was, the error is reported as `invalid_request`.
     status: 400,
   };
   if (!turn.hasBegun) return failTurn(reading, failure);

@@ -40,11 +40,11 @@ export interface Turn {
   readonly awaited: number;
   readonly hasBegun: boolean;
   readonly isInterrupted: boolean;
-  /** The session is idle, but a message is incomplete: the turn ends with the message. */
+  /** Whether the session is idle while a message is incomplete: the turn ends with that message. */
   readonly isIdle: boolean;
   /** The server's own error, as it came. */
   readonly failure?: NativeError;
-  /** How the last model request of the session ended. */
+  /** The end of the session's last model request. */
   readonly finish?: string;
 }
 
@@ -57,7 +57,7 @@ export interface Work {
   /** Texts with lost deltas. Their rest is reported when they are complete. */
   readonly torn: Readonly<Record<string, true>>;
   readonly calls: Readonly<Record<string, RunningCall>>;
-  /** The sessions of sub-agents, by the call that each works for. */
+  /** The call that each sub-agent's session works for, by the session's id. */
   readonly children: Readonly<Record<string, string>>;
   /** The server's ids of its requests. */
   readonly asked: readonly string[];

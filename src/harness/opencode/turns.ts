@@ -15,7 +15,7 @@ import {
 export function readStatus(reading: OpencodeReading, event: NativeEvent): string | undefined {
   const { sessionID, status } = event.properties;
   if (!isRecord(status)) return "a status that says nothing";
-  if (status["type"] === "idle") return sessionIsIdle(reading, sessionID);
+  if (status["type"] === "idle") return readIdle(reading, sessionID);
   if (!reading.originOf(sessionID)) return undefined;
   if (status["type"] === "retry") return retry(reading, event, status);
   if (reading.isMain(sessionID)) reading.changeTurn({ isIdle: false });
@@ -55,17 +55,20 @@ function retry(
 
 const CLOCK = 2 ** 36;
 
-/** The delay until a retry. An event's id begins with its time: 48 bits in hexadecimal, without the last 12. */
+/**
+ * The delay until a retry. The present time is in the event's id, which begins with 48 bits in hexadecimal: the low 36
+ * bits of the time in milliseconds, then a counter of 12 bits.
+ */
 function delayUntil(next: unknown, id: unknown): number {
   const digits = typeof id === "string" ? /^evt_([0-9a-f]{12})/.exec(id)?.[1] : undefined;
   if (typeof next !== "number" || digits === undefined) return 0;
   const now = Math.floor(Number.parseInt(digits, 16) / 4096);
   const delay = ((next % CLOCK) - now + CLOCK) % CLOCK;
-  // The moment has passed.
+  // The time has passed already.
   return delay > CLOCK / 2 ? 0 : delay;
 }
 
-/** Notes an error, which may end the turn or not: a conversation that is too long is compacted, and goes on. */
+/** Notes an error. It may not end the turn: a conversation that is too long is compacted and continues. */
 export function noteFailure(reading: OpencodeReading, { sessionID, error }: Properties): undefined {
   const failure = toNativeError(error);
   const { turn, lastFailure } = reading.state;
@@ -73,11 +76,11 @@ export function noteFailure(reading: OpencodeReading, { sessionID, error }: Prop
   if (turn.hasBegun) return reading.changeTurn({ failure });
   // The server repeats some errors, with their stack, after their turn.
   if (lastFailure !== undefined && failure.message.includes(lastFailure)) return;
-  // A prompt that does not become a message makes nothing busy, so no idle event follows.
+  // The prompt became no message, so the session was never busy, and no idle event follows.
   failTurn(reading, failure);
 }
 
-/** The session goes on after an error, which is reported now. */
+/** Reports an error after which the session continues. */
 export function recover(reading: OpencodeReading): void {
   const { turn } = reading.state;
   if (!turn?.failure) return;
@@ -86,15 +89,15 @@ export function recover(reading: OpencodeReading): void {
   reading.change({ turn: rest });
 }
 
-export function sessionIsIdle(reading: OpencodeReading, session: unknown): undefined {
+export function readIdle(reading: OpencodeReading, session: unknown): undefined {
   if (!reading.isMain(session)) return;
   reading.changeTurn({ isIdle: true });
   endIfIdle(reading);
 }
 
 /**
- * Ends the turn once. After an error or an abort the session reports idle twice, and once before its last message is
- * complete. An idle event before the prompt's own message belongs to the turn before.
+ * Ends the turn, once. The session reports idle twice after an error or an abort, the first time before its last
+ * message is complete. An idle event that precedes the prompt's own message belongs to the previous turn.
  */
 export function endIfIdle(reading: OpencodeReading): void {
   const { turn, session } = reading.state;

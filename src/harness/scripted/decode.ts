@@ -43,7 +43,7 @@ export function decode(state: ScriptedState, line: SpoolLine): Result {
   return typeof decoded === "string" ? unparsed(state, line, decoded) : decoded;
 }
 
-/** The hot path: no schema, no copy of the state. */
+/** The most frequent line: no schema, no copy of the state. */
 function decodeDelta(state: ScriptedState, line: SpoolLine, value: Record<string, unknown>): Result {
   const { type, id, text } = value;
   if (typeof id !== "string" || typeof text !== "string") {

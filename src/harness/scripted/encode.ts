@@ -34,8 +34,10 @@ function toAgentCommand(
     case "question": {
       const id = own(state.asks, command.id);
       if (id === undefined) return undefined;
-      if (command.answers === undefined) return { type: "answer", id, rejected: true };
-      return { type: "answer", id, answers: command.answers.map((answer) => [...answer]) };
+      const { answers, message } = command;
+      if (answers === undefined)
+        return { type: "answer", id, rejected: true, ...(message === undefined ? {} : { message }) };
+      return { type: "answer", id, answers: answers.map((answer) => answer.slice()) };
     }
     case "tool": {
       const id = own(state.asks, command.id);
@@ -93,7 +95,8 @@ export function toCommand(state: ScriptedState, line: SpoolLine): HarnessCommand
   if (id === undefined) return undefined;
   if (type === "permission") return toPermission(id, said);
   if (type === "answer") {
-    const answers = said["rejected"] === true ? {} : { answers: said["answers"] as string[][] };
+    const message = typeof said["message"] === "string" ? { message: said["message"] } : {};
+    const answers = said["rejected"] === true ? message : { answers: said["answers"] as string[][] };
     return { type: "question", id, ...answers };
   }
   if (type !== "tool_result") return undefined;

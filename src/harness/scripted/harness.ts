@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Launch, SessionSpec } from "../../contract/index.ts";
+import { nodeOf, ownPath } from "../launch/cli.ts";
 import { findOwnProgram } from "../launch/executable.ts";
 import { skillFiles } from "../launch/files.ts";
 import { mcpHosts } from "../launch/provider.ts";
@@ -27,15 +28,15 @@ export const scripted: Harness<ScriptedState> = {
 
 /** Starts the agent's bundled file by our own Node, with the session's settings. */
 function launch(spec: SessionSpec, context: LaunchContext): Launch {
-  const { path } = findOwnProgram();
-  const argv = [process.execPath, path];
+  const path = ownPath(findOwnProgram().path, context);
+  const argv = [nodeOf(context), path];
   if (context.resume !== undefined) argv.push(`--resume=${context.resume}`);
   if (spec.model !== undefined) argv.push(`--model=${spec.model}`);
   if (spec.variant !== undefined) argv.push(`--variant=${spec.variant}`);
   const { rules, client } = spec.tools ?? {};
   if (rules !== undefined || client !== undefined) argv.push(`--tools=${JSON.stringify({ rules, client })}`);
   const env = { ...spec.env, HOME: context.home };
-  const needs = [process.execPath, path];
+  const needs = [nodeOf(context), path];
   const skills = skillFiles(SKILLS_FOLDER, spec);
   if (spec.mcp === undefined) return { argv, env, needs, files: skills };
   argv.push(`--mcp-config=${join(context.home, MCP_CONFIG)}`);

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { EVENT_DATA, PlanEntry, Usage } from "../../contract/index.ts";
 import type { AgentLine } from "../../scripted-agent/protocol.ts";
 
-/** Schemas of the agent's lines, which allow unknown fields. Deltas are checked by hand. */
+// Schemas of the agent's lines, which allow unknown fields. Deltas are checked without a schema.
+
 const parent = z.string().optional();
 /** Any JSON value of limited depth, so that it can be serialised again. */
 const payload = z

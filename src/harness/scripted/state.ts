@@ -26,9 +26,9 @@ export interface ScriptedState {
 
 export interface OpenItem {
   readonly item: string;
-  /** The item of the deltas: for a running tool call that of its result. */
+  /** The item that deltas belong to. For a running tool call it is the item of the result. */
   readonly streams?: string;
-  /** The sub-agent's call under which it happens. */
+  /** The item of the sub-agent's call that it belongs to. */
   readonly parent?: string;
 }
 

@@ -14,7 +14,7 @@ export function isWorkspace(tenant: string): boolean {
   return tenant !== DEFAULT_TENANT;
 }
 
-/** What the sender of a request may do. */
+/** The rights of the sender of a request. */
 export interface Access {
   /** The tenant whose sessions and documents it reaches. */
   readonly tenant: string;

@@ -14,6 +14,13 @@ export function demandScope(c: Context<AppEnv>, scope: RouteScope): Access {
   );
 }
 
+/** Fails for a token of one session: `things`, such as webhooks, belong to a workspace. */
+export function refuseSessionToken({ session }: Access, things: string): void {
+  if (session === undefined) return;
+  const detail = `A token of one session manages no ${things}. Use one without a session.`;
+  throw new SluiceError("permission_denied", detail);
+}
+
 /** Fails for a token of a workspace or of one session: this concerns the whole server. */
 export function demandServerWide(c: Context<AppEnv>): void {
   const { isOperator, tenant, session } = c.get("access");

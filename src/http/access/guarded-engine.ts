@@ -1,5 +1,6 @@
 import type { Catalog } from "../../catalog/port.ts";
-import { type SessionInfo, type SessionSpec, SluiceError } from "../../contract/index.ts";
+import { defined } from "../../contract/own-keys.ts";
+import { isOpenSandbox, type SessionInfo, type SessionSpec, SluiceError } from "../../contract/index.ts";
 import { sessionExists } from "../../log/refusals.ts";
 import { listPrivateHosts } from "../../sessions/hosts.ts";
 import { matchesFilter } from "../../sessions/lifecycle/session-list.ts";
@@ -38,6 +39,17 @@ export function guardEngine(engine: Engine, catalog: Catalog | undefined, access
     agents: () => engine.agents(),
     skillsFolder: (agent) => engine.skillsFolder(agent),
     stats: () => engine.stats(),
+    async usage(filter) {
+      const rows = await engine.usage({
+        ...filter,
+        ...guard.listed,
+        ...(access.session === undefined ? {} : { session: access.session }),
+      });
+      const own = await Promise.all(
+        rows.map(({ session: id, tenant }) => guard.isOwn({ id, ...defined({ tenant }) })),
+      );
+      return rows.filter((row, at) => own[at] && (filter.session ?? row.session) === row.session);
+    },
     drain: refuse,
     close: refuse,
 
@@ -71,6 +83,15 @@ export function guardEngine(engine: Engine, catalog: Catalog | undefined, access
     },
     info: (id) => own(id, () => engine.info(id)),
     spec: (id) => own(id, () => engine.spec(id)),
+    inputs: (id) => own(id, () => engine.inputs(id)),
+    changeQueue: (id, change, options) =>
+      own(id, () => engine.changeQueue(id, change, { ...options, ...author })),
+    outline: (id, page) => own(id, () => engine.outline(id, page)),
+    at: (id, sequence) => own(id, () => engine.at(id, sequence)),
+    async entry(id: string) {
+      const found = await engine.entry(id);
+      return found && (await guard.isOwn(found.row)) ? found : undefined;
+    },
     inbox: (id) => own(id, () => engine.inbox(id)),
     update: (id, change, options) =>
       own(id, () => {
@@ -97,6 +118,11 @@ export function guardEngine(engine: Engine, catalog: Catalog | undefined, access
     checkpoint: (id, options) => own(id, () => engine.checkpoint(id, options)),
     checkpoints: (id, page) => own(id, () => engine.checkpoints(id, page)),
     findCheckpoint: (id, checkpoint) => own(id, () => engine.findCheckpoint(id, checkpoint)),
+    checkpointContents: (id, checkpoint) =>
+      own(id, async () => {
+        await assertOwnCheckpoint(id, checkpoint);
+        return engine.checkpointContents(id, checkpoint);
+      }),
     async shelved(shelf: string | undefined, { limit = 100, before }: CheckpointPage = {}) {
       const found: Awaited<ReturnType<Engine["shelved"]>> = [];
       let last = before;
@@ -132,11 +158,16 @@ function refuse(): never {
  * images and network, another share of it, or a sandbox without isolation (docs/decisions/0064).
  */
 function assertWorkspaceSpec(spec: Partial<SessionSpec>): void {
-  const { directory, secrets = {}, sandbox, image, limits } = spec;
+  const { directory, command, secrets = {}, sandbox, image, limits, cassette } = spec;
   if (directory !== undefined) throw denied("directory: a workspace has no folders of the server.");
+  // The file would be put into the sandbox, and the refusal would tell whether it exists.
+  if (command?.[0]?.includes("/"))
+    throw denied("command: a workspace names a program without its folder, and the server finds it.");
+  if (cassette?.file.includes("/"))
+    throw denied("cassette.file: a workspace names its cassettes without a folder.");
   if (image !== undefined) throw denied("image: a workspace uses the server's own. Leave it out.");
   if (limits !== undefined) throw denied("limits: a workspace has those of the server. Leave them out.");
-  if (sandbox === "local") throw denied("sandbox: a workspace needs an isolated one. Leave it out.");
+  if (isOpenSandbox(sandbox)) throw denied("sandbox: a workspace needs an isolated one. Leave it out.");
   const foreign = Object.entries(secrets).find(([, reference]) => !reference.startsWith("value:"));
   if (foreign) throw denied(`secrets.${foreign[0]}: a workspace gives its secrets as "value:…".`);
   const [host] = listPrivateHosts(spec);

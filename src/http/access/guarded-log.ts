@@ -32,8 +32,15 @@ export function guardLog(log: EventLog, guard: SessionGuard): EventLog {
     read: (session: string, range: ReadRange) => after(session, () => log.read(session, range)),
     recall: (session, key) => after(session, () => log.recall(session, key)),
     moved: (session, head, options) => after(session, () => log.moved(session, head, options)),
+    get turns(): never {
+      return refuse();
+    },
+    get usage(): never {
+      return refuse();
+    },
     peek: (): StoredEvent[] | undefined => undefined,
     hold: refuse,
+    observe: refuse,
     resting: refuse,
     size: refuse,
     active: refuse,
@@ -48,5 +55,5 @@ export function guardLog(log: EventLog, guard: SessionGuard): EventLog {
 }
 
 function refuse(): never {
-  throw new TypeError("Only the engine writes to the log.");
+  throw new TypeError("Routes only read single sessions of the log; the rest is the engine's.");
 }

@@ -2,6 +2,7 @@ import type { MiddlewareHandler } from "hono";
 import type { AppEnv } from "../context.ts";
 import { toPattern } from "../methods.ts";
 import { toNotFound } from "../problem.ts";
+import type { OwnerRule } from "../nodes/at-owner.ts";
 import type { RouteScope } from "./access.ts";
 
 /** A route and the scope that it needs. */
@@ -11,6 +12,8 @@ export interface RouteRow {
   /** Parameters have the form `:name`, and a last `*` stands for the rest. */
   readonly path: string;
   readonly scope: RouteScope;
+  /** Of requests that only the owner of a session can serve; any node serves the others. */
+  readonly owner?: OwnerRule | undefined;
 }
 
 /** The routes of all dialects with their scopes. Each dialect adds its own when its code is loaded. */

@@ -33,15 +33,19 @@ export class SessionGuard {
     this.#permitted.add(session);
   }
 
-  async isOwn(row: SessionRow): Promise<boolean> {
+  async isOwn(row: Pick<SessionRow, "id" | "tenant">): Promise<boolean> {
     const { session, tenant } = this.#access;
     if (session !== undefined && session !== row.id) return false;
-    return (await this.tenantOf(row)) === tenant;
+    return (await findTenant(this.#catalog, row)) === tenant;
   }
+}
 
-  async tenantOf({ id, tenant }: SessionRow): Promise<string> {
-    if (tenant !== undefined) return tenant;
-    const [known] = (await this.#catalog?.tenantsOf(SESSION_DOCUMENT, id)) ?? [];
-    return known ?? DEFAULT_TENANT;
-  }
+/** The tenant of a session; the default tenant if its creator named none. */
+export async function findTenant(
+  catalog: Catalog | undefined,
+  { id, tenant }: Pick<SessionRow, "id" | "tenant">,
+): Promise<string> {
+  if (tenant !== undefined) return tenant;
+  const [known] = (await catalog?.tenantsOf(SESSION_DOCUMENT, id)) ?? [];
+  return known ?? DEFAULT_TENANT;
 }

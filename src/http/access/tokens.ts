@@ -23,6 +23,18 @@ interface TokenBody {
   readonly name?: string | undefined;
   readonly expiresAt?: number | undefined;
   readonly revokedAt?: number;
+  /** SHA-256 of the second half of a browser's login, without which the secret opens nothing. */
+  readonly proof?: string;
+  /** A login by the server's own token. */
+  readonly operator?: true;
+  /** The token by which a browser logged in: the login ends with it. */
+  readonly parent?: string;
+}
+
+/** The facts of a browser's login that a token does not have. */
+export interface Login {
+  readonly isOperator?: true | undefined;
+  readonly parent?: string | undefined;
 }
 
 /** The tokens with a scope. They are documents of the catalog, so that every server of the data folder knows them. */
@@ -33,13 +45,36 @@ export class Tokens {
     this.#catalog = catalog;
   }
 
-  async create({ expiresIn, ...given }: CreateToken): Promise<CreatedToken> {
+  create(given: CreateToken): Promise<CreatedToken> {
+    return this.#create(given, {});
+  }
+
+  /** A token for a browser's cookie. It counts only together with its proof, which the page keeps. */
+  async createLogin(
+    given: CreateToken,
+    { isOperator, parent }: Login,
+  ): Promise<CreatedToken & { readonly proof: string }> {
+    const proof = randomBytes(32).toString("base64url");
+    const created = await this.#create(given, {
+      proof: hash(proof).toString("hex"),
+      ...(isOperator && { operator: true }),
+      ...(parent !== undefined && { parent }),
+    });
+    return { ...created, proof };
+  }
+
+  async #create({ expiresIn, ...given }: CreateToken, login: Partial<TokenBody>): Promise<CreatedToken> {
     if (given.workspace !== undefined && RESERVED_TENANTS.has(given.workspace))
       throw new SluiceError("invalid_request", `No workspace may be called ${given.workspace}.`);
     const id = createId("token");
     const secret = randomBytes(32).toString("base64url");
     const expiresAt = expiresIn === undefined ? undefined : Date.now() + expiresIn * 1000;
-    const body: TokenBody = { ...given, hash: hash(secret).toString("hex"), ...(expiresAt && { expiresAt }) };
+    const body: TokenBody = {
+      ...given,
+      ...login,
+      hash: hash(secret).toString("hex"),
+      ...(expiresAt && { expiresAt }),
+    };
     const labels = { workspace: given.workspace ?? DEFAULT_TENANT };
     const change = { op: "create", kind: KIND, id, body, labels } as const;
     const [document] = await this.#catalog.write(SYSTEM_TENANT, [change]);
@@ -78,23 +113,44 @@ export class Tokens {
 
   /** The access of a token that a client sent; undefined for any text but a valid token. */
   async open(text: string): Promise<Access | undefined> {
-    const [, id, secret] = FORM.exec(text) ?? [];
-    const found = id === undefined ? undefined : await this.#find(id);
-    if (!found || secret === undefined || !isLive(found.body)) return undefined;
-    if (!timingSafeEqual(hash(secret), Buffer.from(found.body.hash, "hex"))) return undefined;
-    const { scope, session, workspace = DEFAULT_TENANT } = found.body;
-    return { tenant: workspace, scope, session, token: found.id };
+    const found = await this.#match(text);
+    return found?.body.proof === undefined ? found && toAccess(found) : undefined;
+  }
+
+  /** The access of a browser's login by its two halves. */
+  async openLogin(text: string, proof: string): Promise<Access | undefined> {
+    const found = await this.#match(text);
+    if (found?.body.proof === undefined) return undefined;
+    if (!timingSafeEqual(hash(proof), Buffer.from(found.body.proof, "hex"))) return undefined;
+    return { ...toAccess(found), ...(found.body.operator && { isOperator: true }) };
   }
 
   /** Whether a token may still be used. */
   async isLive(id: string): Promise<boolean> {
     const found = await this.#find(id);
-    return found !== undefined && isLive(found.body);
+    return found !== undefined && this.#isUsable(found.body);
+  }
+
+  async #match(text: string): Promise<Document<TokenBody> | undefined> {
+    const [, id, secret] = FORM.exec(text) ?? [];
+    const found = id === undefined ? undefined : await this.#find(id);
+    if (!found || secret === undefined || !(await this.#isUsable(found.body))) return undefined;
+    return timingSafeEqual(hash(secret), Buffer.from(found.body.hash, "hex")) ? found : undefined;
+  }
+
+  async #isUsable(body: TokenBody): Promise<boolean> {
+    if (!isLive(body)) return false;
+    return body.parent === undefined || this.isLive(body.parent);
   }
 
   async #find(id: string): Promise<Document<TokenBody> | undefined> {
     return (await this.#catalog.find(SYSTEM_TENANT, KIND, id)) as Document<TokenBody> | undefined;
   }
+}
+
+function toAccess({ id, body }: Document<TokenBody>): Access {
+  const { scope, session, workspace = DEFAULT_TENANT } = body;
+  return { tenant: workspace, scope, session, token: id };
 }
 
 function isLive({ revokedAt, expiresAt = Number.POSITIVE_INFINITY }: TokenBody): boolean {

@@ -1,22 +1,19 @@
 import type { Context, Hono } from "hono";
 import type { Catalog } from "../../catalog/port.ts";
-import { SluiceError } from "../../contract/index.ts";
-import { RunInput } from "../../dialects/ag-ui/parse.ts";
+import { isOpenSandbox, SluiceError } from "../../contract/index.ts";
 import { toAgentId } from "../../dialects/ag-ui/projection.ts";
-import { parseQuery } from "../../dialects/universal/index.ts";
-import type { AgentInfo } from "../../sessions/port.ts";
-import type { RouteRow } from "../access/route-table.ts";
-import { readJson } from "../body/json.ts";
+import type { AgentInfo, Engine } from "../../sessions/port.ts";
 import type { AppEnv, Logger } from "../context.ts";
 import { KeyedLock } from "../keyed-lock.ts";
-import { mountRoute } from "../operation.ts";
+import { createMount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { hydrate } from "./history.ts";
+import { agUiOperations } from "./operations.ts";
 import { readRun, readThread } from "./read.ts";
 import { postRun } from "./run.ts";
 import { namesNeither, stopNamedRun } from "./stop.ts";
 import { type AgUiServices, SessionIndex } from "./thread.ts";
-import { ReadQuery, RunQuery, speaksProto, toView } from "./view.ts";
+import { speaksProto, toView } from "./view.ts";
 
 /** Mounts the AG-UI dialect: the URL of a client is `/ag-ui/{agent}`. */
 export function mountAgUi(
@@ -27,23 +24,19 @@ export function mountAgUi(
   const runs = new SessionIndex("ag-ui.run", catalog);
   const aliases = new SessionIndex("ag-ui.thread", catalog);
   const threads = new KeyedLock();
-  const path = "/ag-ui/:agent";
-  const route = (row: RouteRow, handle: (c: Context<AppEnv>, own: AgUiServices) => Promise<Response>): void =>
-    mountRoute(app, services, row, (c, engine) => {
-      const tenant = c.get("tenant");
-      const names = { runs: runs.of(tenant), aliases: aliases.of(tenant) };
-      return handle(c, { ...services, ...names, engine, threads, logger });
-    });
+  const mount = createMount(app, services);
+  const servicesOf = (c: Context<AppEnv>, engine: Engine): AgUiServices => {
+    const tenant = c.get("tenant");
+    const names = { runs: runs.of(tenant), aliases: aliases.of(tenant) };
+    return { ...services, ...names, engine, threads, logger };
+  };
 
-  // Messages demand more than the scope of the route, which is that of answers.
-  route({ method: "POST", path, scope: "answer" }, async (c, own) => {
-    const query = queryOf(c, RunQuery);
-    const input = await readJson(c, RunInput, own.limits.json);
-    return postRun(own, { c, agent: agentOf(c), query, input });
-  });
+  mount(agUiOperations.agUiRun, ({ c, engine, query, body: input }) =>
+    postRun(servicesOf(c, engine), { c, agent: agentOf(c), query, input }),
+  );
 
-  route({ method: "GET", path, scope: "read" }, async (c, own) => {
-    const query = queryOf(c, ReadQuery);
+  mount(agUiOperations.agUiRead, async ({ c, engine, query }) => {
+    const own = servicesOf(c, engine);
     const { threadId, runId } = query;
     const seen = c.req.header("last-event-id") ?? query.offset;
     const reading = { c, query, view: toView(query) };
@@ -53,15 +46,14 @@ export function mountAgUi(
     return c.json(await hydrate(own, agentOf(c), { ...query, threadId }));
   });
 
-  route({ method: "DELETE", path, scope: "control" }, async (c, own) => {
-    const { threadId, runId } = queryOf(c, ReadQuery);
-    await stopNamedRun(own, { agent: agentOf(c), threadId, runId });
-    return c.body(null, 204);
-  });
+  mount(agUiOperations.agUiStop, ({ c, engine, query: { threadId, runId } }) =>
+    stopNamedRun(servicesOf(c, engine), { agent: agentOf(c), threadId, runId }),
+  );
 
-  route({ method: "GET", path: `${path}/capabilities`, scope: "read" }, async (c, own) => {
+  mount(agUiOperations.agUiCapabilities, async ({ c, engine }) => {
+    const own = servicesOf(c, engine);
     const agent = await findAgent(own, c);
-    const isSandboxed = (await own.engine.defaultSandbox()) !== "local";
+    const isSandboxed = !isOpenSandbox(await own.engine.defaultSandbox());
     return c.json(toCapabilities(agent, { isSandboxed, speaksProto: await speaksProto() }));
   });
 }
@@ -78,10 +70,6 @@ async function findAgent({ engine }: AgUiServices, c: Context<AppEnv>): Promise<
   throw new SluiceError("not_found", `There is no agent "${agent}". GET /v1/agents lists the agents.`, {
     agents: agents.map(({ id }) => id),
   });
-}
-
-function queryOf<T>(c: Context<AppEnv>, schema: Parameters<typeof parseQuery<T>>[0]): T {
-  return parseQuery(schema, new URL(c.req.url).searchParams);
 }
 
 /** The capabilities of an agent, as in `AgentCapabilitiesSchema`. */

@@ -14,7 +14,7 @@ import { isProtocolOne } from "../../dialects/ag-ui/state.ts";
 import type { Frame } from "../../dialects/port.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { AppEnv } from "../context.ts";
-import { readSession, readStateAt } from "../stream/cursor.ts";
+import { assertCursor, readSession, readStateAt } from "../stream/cursor.ts";
 import { type AgUiEvent, type Past, readPast } from "./history.ts";
 import { findPosition, findRun, isCancelledByLeaving } from "./run-position.ts";
 import { leaveRun } from "./stop.ts";
@@ -60,7 +60,8 @@ export async function respondRun(
   const { engine, streams } = services;
   const { c, query, row, runId, start, after } = run;
   const { until } = await readSession(engine, row.id);
-  const end = run.isReadToEnd ? after : query.follow === false ? row.head : until;
+  const lastWanted = query.follow === false ? row.head : until;
+  const end = run.isReadToEnd ? after : lastWanted;
   // Both the run and this reader have to ask for it, so that an observer cannot cancel a run.
   const cancels =
     query.cancelOnDisconnect === true && (await isCancelledByLeaving(engine.log, row, { runId, start }));
@@ -93,6 +94,9 @@ export async function readThread(
   const from = parseSeen(seen);
   if (from === "now") throw noFrameId(seen);
   const { sequence, index }: FramePosition = from === "start" ? { sequence: row.floor } : from;
+  const after = index === undefined ? sequence : sequence - 1;
+  assertCursor(row, sequence);
+  assertCursor(row, after);
   return streams.respond(c, {
     session: row.id,
     ordinal: row.ordinal,
@@ -103,7 +107,7 @@ export async function readThread(
       ...(state.run ? { until: row.head } : {}),
       ...(index === undefined ? {} : { behind: { sequence, index } }),
     },
-    after: index === undefined ? sequence : sequence - 1,
+    after,
     ...(state.run ? {} : { until: row.head }),
     format: await chooseFormat(c),
   });

@@ -18,7 +18,10 @@ interface RunPosition {
   readonly isReadToEnd: boolean;
 }
 
-/** Searches only the given thread, if any: clients choose the ids of runs, and two threads may use the same one. */
+/**
+ * The session of a run, and the sequence before the run. Searches only the given thread, if any: clients choose the ids
+ * of runs, and two threads may use the same id.
+ */
 export async function findRun(
   services: AgUiServices,
   { agent, threadId, runId }: { agent: string; threadId?: string | undefined; runId: string },

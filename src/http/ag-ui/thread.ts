@@ -62,7 +62,10 @@ export async function openThread(
 }
 
 /** The id of a thread's session. It has to fit into paths; a thread may have any name, such as one of `useId()`. */
-export async function findSession({ aliases }: AgUiServices, threadId: string): Promise<string> {
+export async function findSession(
+  { aliases }: Pick<AgUiServices, "aliases">,
+  threadId: string,
+): Promise<string> {
   const { success } = SessionId.safeParse(threadId);
   const own = success ? threadId : `thread-${digestOf(threadId).slice(0, 32)}`;
   return (await aliases.find(threadId)) ?? own;
@@ -161,8 +164,8 @@ export class SessionIndex {
   }
 
   async #find(tenant: string, name: string): Promise<string | undefined> {
-    const near = this.#sessions.get(toKey(tenant, name));
-    if (near !== undefined) return near;
+    const cached = this.#sessions.get(toKey(tenant, name));
+    if (cached !== undefined) return cached;
     const known = await this.#catalog?.find(tenant, this.#kind, name);
     const session = (known?.body as { session?: string } | undefined)?.session;
     if (session !== undefined) this.#keep(tenant, name, session);

@@ -76,7 +76,7 @@ let proto: Promise<StreamFormat | undefined> | undefined;
 /** Undefined if the package of the encoding is not installed. */
 function readProto(): Promise<StreamFormat | undefined> {
   proto ??= import("@ag-ui/proto").then(
-    ({ encode }) => toProtoFormat(encode as unknown as (event: unknown) => Uint8Array),
+    ({ encode }) => toProtoFormat((event) => encode(event as Parameters<typeof encode>[0])),
     () => undefined,
   );
   return proto;

@@ -1,10 +1,19 @@
 import type { Context, MiddlewareHandler } from "hono";
+import type { z } from "zod";
 import type { SluiceError } from "../../contract/index.ts";
+import type { ErrorEnvelope } from "../../dialects/anthropic/answers/agents.ts";
 import type { AppEnv, Logger } from "../context.ts";
 import { toAllowHeader, toKnownError } from "../problem.ts";
 
-/** The light part of the dialect, loaded with the server. A client's `baseURL` ends before `/v1`. */
+// The light part of the dialect, which is loaded with the server.
+
+/** The paths of the dialect. A client's `baseURL` ends before `/v1`. */
 export const PREFIX = "/anthropic/v1";
+
+export const MANAGED_AGENTS_BETA = "managed-agents-2026-04-01";
+
+/** The header of all operations but those on files and skills. */
+export const BETA = { "anthropic-beta": MANAGED_AGENTS_BETA };
 
 /** Whether a request is a report of a remote runner, which is signed and has no API key. */
 export function isCallback(c: Context<AppEnv>): boolean {
@@ -21,17 +30,6 @@ export const nameRequest: MiddlewareHandler<AppEnv> = async (c, next) => {
   if (!c.res.headers.has("x-hono-already-sent")) c.res.headers.set("request-id", id);
 };
 
-/** An error in the form of this dialect. */
-interface ErrorEnvelope {
-  readonly type: "error";
-  readonly error: {
-    readonly type: string;
-    readonly message: string;
-    readonly details?: { readonly error_code: string };
-  };
-  readonly request_id: string;
-}
-
 export function toEnvelopeResponse(error: unknown, c: Context<AppEnv>, logger: Logger): Response {
   const known = toKnownError(error, c, logger);
   const status = toStatus(known);
@@ -44,7 +42,7 @@ export function toEnvelopeResponse(error: unknown, c: Context<AppEnv>, logger: L
   return new Response(JSON.stringify(toEnvelope(known, c.get("requestId"))), { status, headers });
 }
 
-function toEnvelope(error: SluiceError, requestId: string): ErrorEnvelope {
+function toEnvelope(error: SluiceError, requestId: string): z.infer<typeof ErrorEnvelope> {
   const { errorCode } = error.facts;
   return {
     type: "error",
@@ -66,8 +64,12 @@ const TYPES: Readonly<Record<number, string>> = {
   504: "timeout_error",
 };
 
-// Clients of this dialect know neither 410 nor 501.
 function toStatus({ status }: SluiceError): number {
+  return toEnvelopeStatus(status);
+}
+
+/** Clients of this dialect know neither 410 nor 501. */
+export function toEnvelopeStatus(status: number): number {
   return status === 410 || status === 501 ? 400 : status;
 }
 

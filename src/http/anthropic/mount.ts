@@ -6,7 +6,7 @@ import { KeyedLock } from "../keyed-lock.ts";
 import { methodsOf } from "../methods.ts";
 import { mountRoute } from "../operation.ts";
 import { createCollections } from "./collections.ts";
-import { CALLBACKS, isCallback, PREFIX } from "./dialect.ts";
+import { CALLBACKS, MANAGED_AGENTS_BETA, PREFIX, isCallback } from "./dialect.ts";
 import { mountEvents, mountThreads } from "./events/events.ts";
 import { mountAgents } from "./resources/agents.ts";
 import { mountEnvironments } from "./resources/environments.ts";
@@ -61,6 +61,8 @@ function limitRate({ perMinute, burst = perMinute }: RateLimit): MiddlewareHandl
   const msPerToken = 60_000 / perMinute;
   const buckets = new Map<string, { tokens: number; at: number }>();
   return async (c, next) => {
+    // The node that has forwarded it has counted it.
+    if (c.get("isForwarded")) return next();
     // Callbacks come without a key, so they must not use up the share of a tenant.
     const tenant = isCallback(c) ? "callbacks" : c.get("tenant");
     const time = Date.now();
@@ -77,8 +79,6 @@ function limitRate({ perMinute, burst = perMinute }: RateLimit): MiddlewareHandl
     return next();
   };
 }
-
-export const MANAGED_AGENTS_BETA = "managed-agents-2026-04-01";
 
 /** Files and skills are absent: the SDK sends no beta header for them. */
 const BETA_RESOURCES = /^(sessions|agents|environments|vaults)(\/|$)/;

@@ -17,23 +17,23 @@ export function parseParams<T>(schema: z.ZodType<T>, search: URLSearchParams): T
 
 /** 1 to `max`; `usual` if absent. */
 export function limitOf(usual: number, max = 1000): z.ZodType<number> {
-  const message = { error: `expected a whole number from 1 to ${max}` };
-  return z
-    .string(message)
-    .regex(/^\d{1,9}$/, message)
-    .transform(Number)
-    .pipe(z.int(message).min(1, message).max(max, message))
-    .default(usual) as unknown as z.ZodType<number>;
+  const error = `expected a whole number from 1 to ${max}`;
+  return z.preprocess(toWhole, z.int({ error }).min(1, { error }).max(max, { error })).default(usual);
 }
 
-export function listOf<T>(item: z.ZodType<T>): z.ZodType<T[] | undefined> {
+/** Digits as a number. */
+export function toWhole(value: unknown): unknown {
+  return typeof value === "string" && /^\d{1,9}$/.test(value) ? Number(value) : value;
+}
+
+export function listOf<Item extends z.ZodType<unknown, string>>(
+  item: Item,
+): z.ZodType<z.infer<Item>[] | undefined> {
   const split = z
     .union([z.string(), z.array(z.string())])
     .transform((value) => [value].flat().flatMap((part) => part.split(",")))
     .transform((parts) => parts.map((part) => part.trim()).filter((part) => part !== ""));
-  return split.pipe(z.array(item as z.ZodType<T, string>)).optional() as unknown as z.ZodType<
-    T[] | undefined
-  >;
+  return split.pipe(z.array(item)).optional();
 }
 
 export const text = z.string().min(1).optional();
@@ -41,6 +41,7 @@ export const text = z.string().min(1).optional();
 export const flag = z
   .enum(["true", "false", "1", "0"], { error: "expected true or false" })
   .transform((value) => value === "true" || value === "1")
+  .pipe(z.boolean())
   .optional();
 
 /**
@@ -52,7 +53,8 @@ export const moment = z
   .transform((value) => value.trim().replace(" ", "+").toUpperCase())
   .pipe(z.iso.datetime({ offset: true, error: "expected a time in RFC 3339" }))
   .transform((value) => Date.parse(value) + (/\.\d{3}0*[1-9]/.test(value) ? 0.5 : 0))
-  .optional();
+  .optional()
+  .meta({ type: "string", format: "date-time" });
 
 export const page = z.string().min(1).optional();
 

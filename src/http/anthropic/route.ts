@@ -1,15 +1,15 @@
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context, Hono } from "hono";
-import type { z } from "zod";
 import type { Catalog } from "../../catalog/port.ts";
 import { SluiceError } from "../../contract/index.ts";
 import { fromSessionId } from "../../dialects/anthropic/ids.ts";
+import type { Immutable } from "../../dialects/anthropic/resources/resource.ts";
 import { parseWith } from "../../dialects/universal/index.ts";
 import { parseBody } from "../body/json.ts";
 import { type BodyLimits, readBody } from "../body/read.ts";
 import type { Engine } from "../../sessions/port.ts";
-import type { Access, RouteScope } from "../access/access.ts";
-import { mountRoute } from "../operation.ts";
+import type { Access } from "../access/access.ts";
+import { mountRoute, type Operation, toRoutePath } from "../operation.ts";
 import type { AppEnv } from "../context.ts";
 import type { KeyedLock } from "../keyed-lock.ts";
 import type { Services } from "../services.ts";
@@ -25,9 +25,14 @@ export interface AnthropicServices extends Services {
   readonly defaultAgent?: string | undefined;
 }
 
-/** The services for the requests of one tenant. */
-export interface TenantScope extends AnthropicServices {
+/** The services of all requests. They have no engine: that of a request reaches only the sessions of its token. */
+export type SharedServices = Omit<AnthropicServices, "engine">;
+
+/** The services for one request. */
+export interface TenantScope extends SharedServices {
   readonly tenant: string;
+  /** The engine as this request may use it. Documents are separate by their tenant already. */
+  readonly engine: Engine;
 }
 
 /** A parsed call. */
@@ -35,47 +40,46 @@ export interface AnthropicCall<Query, Body> {
   readonly c: Context<AppEnv>;
   readonly scope: TenantScope;
   readonly tenant: string;
-  /** The engine as this request may use it. Documents are separate by their tenant already. */
-  readonly engine: Engine;
   readonly query: Query;
   readonly body: Body;
   /** A parameter of the path, decoded. */
   param(name: string): string;
 }
 
-export interface Expected<Query, Body> {
-  readonly scope: RouteScope;
-  readonly query?: z.ZodType<Query>;
-  /** A missing body counts as an empty object: the SDK sends none without parameters. */
-  readonly body?: z.ZodType<Body>;
-}
+/** The result of a handler, which is sent as JSON. A `Response` is sent as it is. */
+export type Handled<Result> = Immutable<Result> | Response;
 
-/** Mounts a route below `/anthropic/v1`. Its result is sent as JSON, unless it is a `Response`. */
-export type Route = <Query = undefined, Body = undefined>(
-  method: "GET" | "POST" | "DELETE",
-  path: string,
-  expected: Expected<Query, Body>,
-  handle: (call: AnthropicCall<Query, Body>) => unknown,
+/** Mounts an operation of this dialect. Its result has to fit the schema of its answer. */
+export type Route = <Query, Body, Result>(
+  operation: Operation<Query, Body, Result>,
+  handle: (call: AnthropicCall<Query, Body>) => Handled<Result> | Promise<Handled<Result>>,
 ) => void;
 
 export function createRoute(app: Hono<AppEnv>, services: AnthropicServices): Route {
-  return (method, path, expected, handle) => {
-    const { query, body, scope } = expected;
-    mountRoute(app, services, { method, path: PREFIX + path, scope }, async (c, engine) => {
-      const session = path.startsWith("/sessions/:id") ? c.req.param("id") : undefined;
+  return <Query, Body, Result>(
+    operation: Operation<Query, Body, Result>,
+    handle: (call: AnthropicCall<Query, Body>) => Handled<Result> | Promise<Handled<Result>>,
+  ) => {
+    const { method, path, query, body, scope, owner } = operation;
+    const respond = async (c: Context<AppEnv>, engine: Engine): Promise<Response> => {
+      const session = path.startsWith(`${PREFIX}/sessions/{id}`) ? c.req.param("id") : undefined;
       if (scope !== "open") await assertReached(c, { all: services.engine, own: engine, session });
       const tenant = c.get("tenant");
       const answer = await handle({
         c,
-        scope: { ...services, tenant },
+        scope: { ...services, engine, tenant },
         tenant,
-        engine,
-        query: (query && parseParams(query, new URL(c.req.url).searchParams)) as never,
-        body: (body && parseWith(body, await readJson(c, services.limits), "body")) as never,
+        // Without a schema, the type of the query or the body is undefined.
+        query: (query && parseParams(query, new URL(c.req.url).searchParams)) as Query,
+        body: (body?.kind === "json"
+          ? parseWith(body.schema, await readJson(c, services.limits), "body")
+          : undefined) as Body,
         param: (name) => c.req.param(name) ?? "",
       });
       return isResponse(answer) ? answer : c.json(answer as object);
-    });
+    };
+    const row = { method, path: toRoutePath(path), scope, owner };
+    mountRoute(app, services, row, respond, { hasJson: body?.kind === "json" });
   };
 }
 
@@ -99,7 +103,7 @@ async function assertReached(
 }
 
 /** Whether a session is the token's own, or does not exist: then the route says so itself. */
-export async function reaches(
+async function reaches(
   access: Access,
   { all, own, session }: { all: Engine; own: Engine; session: string },
 ): Promise<boolean> {
@@ -114,6 +118,7 @@ function isResponse(answer: unknown): answer is Response {
   return answer === RESPONSE_ALREADY_SENT || answer instanceof Response;
 }
 
+/** A missing body counts as an empty object: the SDK sends none without parameters. */
 async function readJson(c: Context<AppEnv>, limits: BodyLimits): Promise<unknown> {
   const bytes = await readBody(c, limits.json);
   return bytes.length === 0 ? {} : parseBody(bytes);

@@ -5,9 +5,15 @@ import { parseWith } from "../../dialects/universal/index.ts";
 import type { AppEnv } from "../context.ts";
 import { readBody } from "./read.ts";
 
-/** The body of a request, parsed by its schema. */
-export async function readJson<T>(c: Context<AppEnv>, schema: z.ZodType<T>, limit: number): Promise<T> {
-  return parseWith(schema, parseBody(await readBody(c, limit)), "body");
+/** The body of a request, parsed by its schema. An optional body counts as an empty object. */
+export async function readJson<T>(
+  c: Context<AppEnv>,
+  schema: z.ZodType<T>,
+  limit: number,
+  { optional = false }: { optional?: boolean | undefined } = {},
+): Promise<T> {
+  const bytes = await readBody(c, limit);
+  return parseWith(schema, optional && bytes.length === 0 ? {} : parseBody(bytes), "body");
 }
 
 export function parseBody(bytes: Uint8Array): unknown {

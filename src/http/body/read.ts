@@ -18,8 +18,20 @@ export const BODY_LIMITS: BodyLimits = {
 
 const DISCARD_MS = 10_000;
 
+/** Bodies that were read before their route. */
+const kept = new WeakMap<Request, Buffer>();
+
+/** Reads the whole body, and keeps it for `readBody`. */
+export async function keepBody(c: Context<AppEnv>, limit: number): Promise<Buffer> {
+  const body = kept.get(c.req.raw) ?? (await readBody(c, limit));
+  kept.set(c.req.raw, body);
+  return body;
+}
+
 /** The whole body. Throws `too_large` as soon as that is known, and keeps no byte beyond the limit. */
 export async function readBody(c: Context<AppEnv>, limit: number): Promise<Buffer> {
+  const known = kept.get(c.req.raw);
+  if (known) return known;
   const isTooLarge = Number(c.req.header("content-length") ?? 0) > limit;
   const incoming = c.env?.incoming;
   if (!incoming) {
@@ -54,8 +66,25 @@ export async function* streamBody(c: Context<AppEnv>, limit: number): AsyncGener
 
 function chunksOf(c: Context<AppEnv>): AsyncIterable<Uint8Array> {
   // The socket has to survive an early end of the loop, as it carries the response.
-  const chunks = c.env?.incoming?.iterator({ destroyOnReturn: false }) ?? c.req.raw.body ?? [];
-  return chunks as unknown as AsyncIterable<Uint8Array>;
+  const incoming: AsyncIterable<Uint8Array> | undefined = c.env?.incoming?.iterator({
+    destroyOnReturn: false,
+  });
+  return incoming ?? readChunks(c.req.raw.body);
+}
+
+/** The chunks of a body. Leaving the loop cancels the rest. */
+export async function* readChunks(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array, void> {
+  const reader = body?.getReader();
+  if (!reader) return;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await reader.cancel();
+  }
 }
 
 // Resolves to undefined as soon as the limit is exceeded. Reads Node's stream: cancelling a web stream destroys the

@@ -4,6 +4,7 @@ import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { SluiceError } from "../../contract/index.ts";
+import { toStorageError } from "../../disk/full-disk.ts";
 import { Lease } from "../../sessions/upkeep/lease.ts";
 
 const MB = 1024 * 1024;
@@ -65,7 +66,8 @@ export class Uploads {
       if (unchecked > CHECK_BYTES) {
         const { bavail, blocks, bsize } = await statfs(this.#folder);
         const left = bavail * bsize - CHECK_BYTES - chunk.length;
-        if (left < Math.min(RESERVE_BYTES, (blocks * bsize) / 10)) throw doesNotFit();
+        if (left < Math.min(RESERVE_BYTES, (blocks * bsize) / 10))
+          throw new SluiceError("storage_full", DOES_NOT_FIT);
         unchecked = 0;
       }
       yield chunk;
@@ -89,12 +91,9 @@ export class Uploads {
   }
 }
 
-function throwStorageError(error: NodeJS.ErrnoException): never {
-  if (error.code !== "ENOSPC" && error.code !== "EDQUOT") throw error;
-  throw doesNotFit(error);
-}
+const DOES_NOT_FIT =
+  "The file does not fit on the server's disk. Free some space there, or send a smaller file.";
 
-function doesNotFit(cause?: unknown): SluiceError {
-  const detail = "The file does not fit on the server's disk. Free some space there, or send a smaller file.";
-  return new SluiceError("storage_full", detail, {}, { cause });
+function throwStorageError(error: unknown): never {
+  throw toStorageError(error, DOES_NOT_FIT);
 }

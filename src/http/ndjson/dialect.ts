@@ -2,14 +2,15 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Context } from "hono";
 import type { Catalog } from "../../catalog/port.ts";
 import { REPLAY_TURN_LIMIT } from "../../dialects/ndjson/index.ts";
-import { type Access, DEFAULT_TENANT, NOBODY, OPERATOR } from "../access/access.ts";
+import { type Access, DEFAULT_TENANT, isWorkspace, NOBODY, OPERATOR } from "../access/access.ts";
 import type { Tokens } from "../access/tokens.ts";
 import type { AppEnv, Logger } from "../context.ts";
+import { sha256 } from "../digest.ts";
 import type { Services } from "../services.ts";
 import type { Conversations } from "./conversations.ts";
 import type { TurnReaders } from "./readers.ts";
 
-/** The light part of the dialect, loaded with the server. */
+// The small part of the dialect that is loaded at the server's start.
 
 export const STREAM = "/ndjson/stream";
 export const CHAT = "/ndjson/chat";
@@ -18,7 +19,7 @@ export const RESULTS = "/ndjson/results";
 export const CONVERSATION = "/ndjson/conversations/{id}";
 
 export interface NdjsonSettings {
-  /** The most earlier turns of a conversation that an agent knows. Beyond it, it gets the newest ones with the prompt. */
+  /** The most earlier turns that an agent remembers. Beyond that, it starts anew and gets the newest turns with the prompt. */
   readonly replayTurnLimit: number;
   /** How long the password for a run's assets is valid. */
   readonly uploadTtlMs: number;
@@ -62,15 +63,15 @@ export class Tickets {
     const until = (now + this.#ttlMs).toString(36);
     const isOwn = tenant === DEFAULT_TENANT && token === undefined;
     const owner = isOwn ? "" : Buffer.from(JSON.stringify({ tenant, token })).toString("base64url");
-    const signature = sign(this.#key, name, until + owner);
+    const signature = sign(this.#key, name, until, owner);
     return owner === "" ? `${until}.${signature}` : `${until}.${signature}.${owner}`;
   }
 
-  /** What the ticket opens: the conversation of its turn, for reading. Undefined for an invalid one. */
+  /** The access that the ticket gives: to read the conversation of its turn. Undefined for an invalid ticket. */
   open(ticket: string, name: TurnName, now = Date.now()): Access | undefined {
     const [until = "", signature = "", owner = ""] = ticket.split(".");
-    if (!this.#key || !(Number.parseInt(until, 36) > now)) return undefined;
-    const expected = Buffer.from(sign(this.#key, name, until + owner));
+    if (!this.#key || !UNTIL.test(until) || Number.parseInt(until, 36) <= now) return undefined;
+    const expected = Buffer.from(sign(this.#key, name, until, owner));
     const given = Buffer.from(signature);
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
     if (owner === "") return { tenant: DEFAULT_TENANT, scope: "read", session: name.conversation };
@@ -93,10 +94,18 @@ export class Tickets {
 /** The sender of a dispatch. */
 type Owner = Pick<Access, "tenant" | "token">;
 
-function sign(key: Buffer, { conversation, turn }: TurnName, until: string): string {
-  return createHmac("sha256", key)
-    .update(JSON.stringify([conversation, turn, until]))
-    .digest("base64url");
+/** A time in base 36, with at most nine digits. */
+const UNTIL = /^[0-9a-z]{1,9}$/;
+
+/** Signs each part by itself: in one joined text, a part of the owner could count as a later time. */
+function sign(key: Buffer, { conversation, turn }: TurnName, until: string, owner: string): string {
+  const parts = [conversation, turn, until, ...(owner === "" ? [] : [owner])];
+  return createHmac("sha256", key).update(JSON.stringify(parts)).digest("base64url");
+}
+
+/** The id of a new conversation, from the key of its request: a resend finds the same conversation. */
+export function toKeyedId(tenant: string, key: string): string {
+  return `ses_${sha256(isWorkspace(tenant) ? `${tenant}\n${key}` : key).slice(0, 32)}`;
 }
 
 /** The services that every route of the dialect may use. */

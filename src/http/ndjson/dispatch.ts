@@ -3,12 +3,11 @@ import { type ContentPart, createId, SluiceError } from "../../contract/index.ts
 import { type Asked, type Dispatch, toAsked, toReplay, toTurns } from "../../dialects/ndjson/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { AcceptedInput } from "../../sessions/port.ts";
-import { isWorkspace } from "../access/access.ts";
 import type { AppEnv } from "../context.ts";
 import { sha256 } from "../digest.ts";
 import { idempotencyKeyOf } from "../operation.ts";
 import type { Conversation } from "./conversations.ts";
-import type { NdjsonServices } from "./dialect.ts";
+import { type NdjsonServices, toKeyedId } from "./dialect.ts";
 import { KIND, toDocumentId, type TurnBody } from "./documents.ts";
 import { findPasswordRemovals, issuePassword } from "./passwords.ts";
 
@@ -166,9 +165,4 @@ async function recall(
   if (found && found.body.digest !== digest)
     throw new SluiceError("idempotency_conflict", "The key was used for another request. Use a new one.");
   return { turn, after };
-}
-
-/** The id of a new conversation, from the key of its request: a resend finds the same conversation. */
-function toKeyedId(tenant: string, key: string): string {
-  return `ses_${sha256(isWorkspace(tenant) ? `${tenant}\n${key}` : key).slice(0, 32)}`;
 }

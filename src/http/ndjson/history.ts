@@ -6,14 +6,16 @@ import type { SessionRow } from "../../log/port.ts";
 import { defineOperations, done, json, type Mount } from "../operation.ts";
 import { CONVERSATION, type NdjsonServices } from "./dialect.ts";
 import { type AssetBody, KIND, type MessageBody, toDocumentId } from "./documents.ts";
+import * as responses from "./responses.ts";
 import { toWire } from "./results.ts";
+import { byPath } from "../nodes/owner-rules.ts";
 
 const PageQuery = z.object({
   cursor: whole(0).optional().describe("`next` of the previous page"),
   limit: whole(1, 1000).default(100),
 });
 
-const historyOperations = defineOperations({
+export const historyOperations = defineOperations({
   ndjsonConversation: {
     method: "GET",
     path: CONVERSATION,
@@ -21,13 +23,14 @@ const historyOperations = defineOperations({
     tag: "ndjson",
     summary: "The messages of a conversation, the oldest first",
     query: PageQuery,
-    answer: json("A page of messages", z.record(z.string(), z.unknown())),
+    answer: json("A page of messages", responses.ConversationPage),
     errors: ["invalid_request", "session_not_found"],
   },
   ndjsonDeleteConversation: {
     method: "DELETE",
     path: CONVERSATION,
     scope: "control",
+    owner: byPath,
     tag: "ndjson",
     summary: "Removes a conversation with its messages and assets",
     answer: done("The conversation is removed"),
@@ -40,7 +43,7 @@ const historyOperations = defineOperations({
     tag: "ndjson",
     summary: "The assets that the runs of a conversation wrote back, the oldest first",
     query: PageQuery,
-    answer: json("A page of assets", z.record(z.string(), z.unknown())),
+    answer: json("A page of assets", responses.AssetPage),
     errors: ["invalid_request", "session_not_found"],
   },
   ndjsonAsset: {

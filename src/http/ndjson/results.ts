@@ -11,6 +11,7 @@ import { defineOperations, json, type Mount } from "../operation.ts";
 import type { Conversation } from "./conversations.ts";
 import { type NdjsonServices, RESULTS } from "./dialect.ts";
 import { type AssetBody, KIND } from "./documents.ts";
+import * as responses from "./responses.ts";
 import { findPassword, findTenant, passwordRefused, toSpentChange } from "./passwords.ts";
 
 /** Room for the headers and boundaries of a form around its files. */
@@ -29,7 +30,7 @@ const ResultsQuery = z.object({
   turn: z.string().optional(),
 });
 
-const resultOperations = defineOperations({
+export const resultOperations = defineOperations({
   ndjsonResults: {
     method: "POST",
     path: RESULTS,
@@ -37,8 +38,8 @@ const resultOperations = defineOperations({
     tag: "ndjson",
     summary: "Takes the assets of a run, once, with the one-time password of its dispatch",
     query: ResultsQuery,
-    body: { kind: "bytes", mime: "multipart/form-data" },
-    answer: json("The accepted assets", z.record(z.string(), z.unknown())),
+    body: { kind: "bytes", mime: "multipart/form-data", schema: responses.AssetForm },
+    answer: json("The accepted assets", responses.AcceptedAssets),
     errors: ["invalid_request", "token_invalid", "precondition_failed", "too_large"],
   },
 });

@@ -1,14 +1,19 @@
 import { z } from "zod";
 import { SessionId, SluiceError, type SluiceEvent } from "../../contract/index.ts";
 import { Dispatch, ndjson, type NdjsonCursor, parseLastEventId } from "../../dialects/ndjson/index.ts";
+import { endsTurn } from "../../dialects/shared/projection.ts";
+import { NdjsonLine } from "../../dialects/ndjson/line.ts";
 import { flag } from "../../dialects/universal/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
-import { defineOperations, events, json, type Mount } from "../operation.ts";
+import { defineOperations, done, events, json, type Mount } from "../operation.ts";
 import { assertCursor, readSession } from "../stream/cursor.ts";
 import { SSE_HEADERS, type StreamFormat } from "../stream/sse.ts";
-import { CHAT, CHAT_STREAM, type NdjsonServices, STREAM } from "./dialect.ts";
+import { CHAT, CHAT_STREAM, type NdjsonServices, STREAM, toKeyedId } from "./dialect.ts";
 import { dispatch, type Dispatched } from "./dispatch.ts";
 import type { Leave } from "./readers.ts";
+import * as responses from "./responses.ts";
+import type { OwnerRule } from "../nodes/at-owner.ts";
+import { endsByLeaving, toNames } from "../nodes/owner-rules.ts";
 
 const idempotency = { "Idempotency-Key": "a resend with the same key and body starts no second turn" };
 const refusals = [
@@ -21,6 +26,18 @@ const refusals = [
   "too_large",
 ] as const;
 
+/** The session of a message: the named conversation, or the one that its key has begun. */
+const byConversation: OwnerRule = async ({ body, c, tenant }) => {
+  const { conversation, session } = await body();
+  const names = toNames(conversation ?? session);
+  const key = c.req.header("idempotency-key");
+  return names.length > 0 || key === undefined ? names : [toKeyedId(tenant, key)];
+};
+
+/** Any node serves a reader, unless the turn ends when the reader leaves. */
+const byLeavingReader: OwnerRule = (request) =>
+  endsByLeaving(request) ? toNames(request.query("conversation")) : [];
+
 const ChatStreamQuery = z.object({
   conversation: SessionId,
   turn: z.string().min(1),
@@ -32,38 +49,47 @@ const ChatStreamQuery = z.object({
   ticket: z.string().optional(),
 });
 
-const runOperations = defineOperations({
+export const runOperations = defineOperations({
   ndjsonStream: {
     method: "POST",
     path: STREAM,
     scope: "control",
+    owner: byConversation,
     tag: "ndjson",
     summary: "Runs one turn and streams it, one JSON object per line",
     headers: idempotency,
     body: { kind: "json", schema: Dispatch },
-    answer: { status: 200, description: "log, step, then result or error", mime: "application/x-ndjson" },
+    answer: {
+      status: 200,
+      description: "log, step, then result or error",
+      mime: "application/x-ndjson",
+      schema: NdjsonLine,
+    },
     errors: refusals,
   },
   ndjsonChat: {
     method: "POST",
     path: CHAT,
     scope: "control",
+    owner: byConversation,
     tag: "ndjson",
     summary: "Starts one turn and returns the address of its events for a browser",
     headers: idempotency,
     body: { kind: "json", schema: Dispatch },
-    answer: json("The turn", z.record(z.string(), z.unknown())),
+    answer: json("The turn", responses.NdjsonTurn),
     errors: refusals,
   },
   ndjsonChatStream: {
     method: "GET",
     path: CHAT_STREAM,
     scope: "read",
+    owner: byLeavingReader,
     tag: "ndjson",
     summary: "A turn as server-sent events: step, then result or error, then done",
     query: ChatStreamQuery,
     headers: { "Last-Event-ID": "the id of the last event that was seen" },
-    answer: events("The turn; 204 for a reader at its end"),
+    answer: events("The turn", undefined, responses.NdjsonFrame),
+    otherAnswers: [done("The reader has seen the end of the turn")],
     errors: ["invalid_request", "invalid_cursor", "session_not_found", "not_found", "cursor_gone"],
   },
 });
@@ -156,7 +182,7 @@ async function hasSeenEnd(
 ): Promise<boolean> {
   if (after <= row.floor) return false;
   const [event] = await log.read(row.id, { after: after - 1, limit: 1 });
-  if (event?.type !== "turn.ended") return false;
+  if (!event || !endsTurn(event.type)) return false;
   return (JSON.parse(event.body) as SluiceEvent).turn_id === turn;
 }
 

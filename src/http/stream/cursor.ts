@@ -1,6 +1,6 @@
 import { SluiceError, type SluiceEvent } from "../../contract/index.ts";
 import type { Dialect } from "../../dialects/port.ts";
-import type { EventLog, SessionRow, StoredEvent } from "../../log/port.ts";
+import type { EventLog, ReadRange, SessionRow, StoredEvent } from "../../log/port.ts";
 import { cursorGone } from "../../log/refusals.ts";
 import type { Engine } from "../../sessions/port.ts";
 
@@ -82,6 +82,49 @@ async function readLastStart(
     const events = await log.read(session, { after, limit: range.end - after, ...range.of });
     if (events.length === 0) break;
     for (const event of events) if (event.type === "turn.started") found = event.sequence;
+    after = (events.at(-1) as StoredEvent).sequence;
+  }
+  return found;
+}
+
+/** The most text of a page of earlier events, unless one event alone has more. */
+const BACKWARD_LENGTH = 8 * 1024 * 1024;
+
+/** The newest events before a sequence, in order. `hasMore` says that older ones exist. */
+export async function readBefore(
+  log: EventLog,
+  row: SessionRow,
+  range: Omit<ReadRange, "after"> & { readonly before: number },
+): Promise<{ events: StoredEvent[]; hasMore: boolean }> {
+  const { types, limit, raw = false } = range;
+  const found: StoredEvent[] = [];
+  let length = 0;
+  for (let end = Math.min(range.before - 1, row.head); end > row.floor;) {
+    const begin = Math.max(row.floor, end - PAGE);
+    const events = await readSpan(log, row, { begin, end, raw });
+    for (const event of events.toReversed()) {
+      if (types && !types.has(event.type)) continue;
+      length += event.body.length + (event.raw?.length ?? 0);
+      if (found.length === limit || (found.length > 0 && length > BACKWARD_LENGTH))
+        return { events: found.toReversed(), hasMore: true };
+      found.push(event);
+    }
+    end = begin;
+  }
+  return { events: found.toReversed(), hasMore: false };
+}
+
+/** The events after `begin`, up to `end`. */
+async function readSpan(
+  log: EventLog,
+  row: SessionRow,
+  { begin, end, raw }: { begin: number; end: number; raw: boolean },
+): Promise<StoredEvent[]> {
+  const found: StoredEvent[] = [];
+  for (let after = begin; after < end;) {
+    const events = await log.read(row.id, { after, limit: end - after, raw, ordinal: row.ordinal });
+    if (events.length === 0) break;
+    found.push(...events);
     after = (events.at(-1) as StoredEvent).sequence;
   }
   return found;

@@ -31,14 +31,14 @@ export class Feeds {
       entry.feed.close();
       if (this.#feeds.get(key) === entry) this.#feeds.delete(key);
     };
-    return new FeedReader(entry.feed as unknown as Feed<State, View>, { after, onClose });
+    return new FeedReader(entry.feed as Feed<State, View>, { after, onClose });
   }
 
   #start<State, View>(
     key: string,
     source: FeedSource<State, View>,
   ): { feed: Feed<never, never>; readers: number } {
-    const feed = new Feed(this.#log, source, this.#limits) as unknown as Feed<never, never>;
+    const feed = new Feed(this.#log, source, this.#limits) as Feed<never, never>;
     const entry = { feed, readers: 0 };
     this.#feeds.set(key, entry);
     return entry;

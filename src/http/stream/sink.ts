@@ -19,14 +19,14 @@ export interface Sink {
 /** Writes straight to the socket. Events for which it has no room yet stay in the log. */
 export function createSocketSink(outgoing: ServerResponse): Sink {
   let roomAgain: (() => void) | undefined;
-  const go = (): void => {
+  const resumeWrites = (): void => {
     roomAgain?.();
     roomAgain = undefined;
   };
-  outgoing.on("drain", go);
-  outgoing.on("close", go);
+  outgoing.on("drain", resumeWrites);
+  outgoing.on("close", resumeWrites);
   // A reader that leaves during a write is no error; "close" follows.
-  outgoing.on("error", go);
+  outgoing.on("error", resumeWrites);
   return {
     get closed() {
       return outgoing.destroyed || outgoing.writableEnded;
@@ -58,19 +58,19 @@ export function createBodySink(): { sink: Sink; body: ReadableStream<Uint8Array>
   let roomAgain: (() => void) | undefined;
   let closed = false;
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
-  const go = (): void => {
+  const resumeWrites = (): void => {
     roomAgain?.();
     roomAgain = undefined;
   };
   const close = (): void => {
     if (closed) return;
     closed = true;
-    go();
+    resumeWrites();
     for (const listener of listeners) listener();
   };
   const hasRoom = (): boolean => (controller?.desiredSize ?? 0) > 0;
   const body = new ReadableStream<Uint8Array>(
-    { start: (started) => void (controller = started), pull: go, cancel: close },
+    { start: (started) => void (controller = started), pull: resumeWrites, cancel: close },
     { highWaterMark: 1 << 16, size: (bytes) => bytes?.byteLength ?? 0 },
   );
   const sink: Sink = {

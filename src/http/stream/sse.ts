@@ -42,6 +42,14 @@ export interface StreamFormat {
   readonly ping?: string;
 }
 
+interface StreamOptions {
+  readonly prelude?: string | undefined;
+  readonly ping?: string | undefined;
+  readonly access?: Access | undefined;
+  readonly session?: string;
+  readonly onClose?: (end: StreamEnd) => void;
+}
+
 interface OpenStream {
   readonly ping: string | undefined;
   end: StreamEnd;
@@ -79,18 +87,16 @@ export class EventStreams {
   /** Responds with the stream. The caller has checked the request before. */
   respond<State, View>(c: Context<AppEnv>, request: StreamRequest<State, View>): Response {
     const format = request.format ?? SSE_FORMAT;
-    const headers = { ...format.headers, ...c.get("cors"), ...request.headers };
-    if (c.req.method === "HEAD") return new Response(null, { headers });
-    const outgoing = c.env?.outgoing;
-    if (!outgoing) {
-      const { sink, body } = createBodySink();
-      this.#start(sink, request, c.get("access"));
-      return new Response(body, { headers });
-    }
-    outgoing.writeHead(200, headers);
-    outgoing.flushHeaders();
-    this.#start(createSocketSink(outgoing), request, c.get("access"));
-    return RESPONSE_ALREADY_SENT;
+    const access = c.get("access");
+    return this.#answer(c, { ...format.headers, ...request.headers }, (sink) =>
+      this.#startFeed(sink, request, access),
+    );
+  }
+
+  /** Responds with server-sent events that `pump` writes. The sink may close at any time. */
+  respondWith(c: Context<AppEnv>, pump: (sink: Sink) => Promise<void>): Response {
+    const access = c.get("access");
+    return this.#answer(c, SSE_HEADERS, (sink) => this.#start(sink, { ...SSE_FORMAT, access }, pump));
   }
 
   /** Cuts every stream, so that its reader reconnects to the next server. */
@@ -98,18 +104,48 @@ export class EventStreams {
     for (const sink of this.#open.keys()) this.#cut(sink);
   }
 
-  #start<State, View>(sink: Sink, request: StreamRequest<State, View>, access?: Access): void {
+  #answer(c: Context<AppEnv>, own: Readonly<Record<string, string>>, start: (sink: Sink) => void): Response {
+    const headers = { ...own, ...c.get("cors") };
+    if (c.req.method === "HEAD") return new Response(null, { headers });
+    const outgoing = c.env?.outgoing;
+    if (!outgoing) {
+      const { sink, body } = createBodySink();
+      start(sink);
+      return new Response(body, { headers });
+    }
+    outgoing.writeHead(200, headers);
+    outgoing.flushHeaders();
+    start(createSocketSink(outgoing));
+    return RESPONSE_ALREADY_SENT;
+  }
+
+  #startFeed<State, View>(sink: Sink, request: StreamRequest<State, View>, access?: Access): void {
     const onClose = request.onOpen?.();
     if (sink.closed) return onClose?.("gone");
     const { framing, prelude, ping } = request.format ?? SSE_FORMAT;
     const reader = this.#feeds.open({ ...request, framing }, request.after);
+    const options = {
+      prelude,
+      ping,
+      access,
+      session: request.session,
+      onClose: (end: StreamEnd) => {
+        reader.close();
+        onClose?.(end);
+      },
+    };
+    this.#start(sink, options, () => this.#pump(sink, reader, request.until));
+  }
+
+  #start(sink: Sink, options: StreamOptions, pump: (sink: Sink) => Promise<void>): void {
+    const { prelude, ping, access, session, onClose } = options;
+    if (sink.closed) return;
     const stream: OpenStream = { ping, end: "gone" };
     this.#open.set(sink, stream);
     this.#meter.readers += 1;
     this.#pulse ??= this.#beat();
     const release = access && this.#watch?.hold(access, () => this.#cut(sink));
     sink.onClose(() => {
-      reader.close();
       release?.();
       this.#open.delete(sink);
       this.#meter.readers -= 1;
@@ -119,16 +155,12 @@ export class EventStreams {
       this.#pulse = undefined;
     });
     if (prelude !== undefined) sink.write(prelude);
-    this.#pump(sink, reader, request.until).catch((error: unknown) => {
+    pump(sink).catch((error: unknown) => {
       this.#cut(sink);
       // Not logged: the server stops, and its readers reconnect to the next one.
       if (error instanceof SluiceError && error.code === "draining") return;
-      this.#logger({
-        level: "error",
-        message: "A stream broke",
-        session: request.session,
-        error: String(error),
-      });
+      const line = { level: "error", message: "A stream broke", error: String(error) } as const;
+      this.#logger(session === undefined ? line : { ...line, session });
     });
   }
 

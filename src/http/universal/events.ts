@@ -1,3 +1,5 @@
+import { z } from "zod";
+import { FramePage, SluiceError, SluiceEvent } from "../../contract/index.ts";
 import {
   PageQuery,
   parseCursor,
@@ -7,11 +9,12 @@ import {
   toVisibleTypes,
   universal,
 } from "../../dialects/universal/index.ts";
-import type { EventLog, ReadRange, StoredEvent } from "../../log/port.ts";
+import type { EventLog, ReadRange, SessionRow, StoredEvent } from "../../log/port.ts";
 import { defineOperations, events, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
-import { readSession, startAt, toOldestHeader } from "../stream/cursor.ts";
-import * as responses from "./responses.ts";
+import { readBefore, readSession, startAt, toOldestHeader } from "../stream/cursor.ts";
+import { parseFrameCursor, readFrames, type TextPage, toFrameSource } from "./inspection/frames.ts";
+import * as responses from "../../contract/responses.ts";
 
 export const eventOperations = defineOperations({
   listEvents: {
@@ -19,9 +22,9 @@ export const eventOperations = defineOperations({
     path: "/v1/sessions/{id}/events",
     scope: "read",
     tag: "events",
-    summary: "A page of a session's events",
+    summary: "A page of a session's events, or of their frames in another dialect",
     query: PageQuery,
-    answer: json("The page", responses.EventPage),
+    answer: json("The page", z.union([responses.EventPage, FramePage])),
     errors: ["invalid_request", "invalid_cursor", "session_not_found", "cursor_gone"],
   },
   streamEvents: {
@@ -32,45 +35,71 @@ export const eventOperations = defineOperations({
     summary: "A session's events from a cursor on, then live, until the session ends",
     query: StreamQuery,
     headers: { "Last-Event-ID": "the id of the last event that was seen; wins over offset and after" },
-    answer: events("id: the sequence, data: the event; a comment every 15 s"),
+    answer: events(
+      "id: the sequence, data: the event; a comment every 15 s. With `as`, data is the dialect's, and the id of a frame before an event's last one is sequence:k",
+      undefined,
+      SluiceEvent,
+    ),
     errors: ["invalid_request", "invalid_cursor", "session_not_found", "cursor_gone"],
   },
 });
 
 export function mountEvents(mount: Mount, { streams }: Services): void {
   mount(eventOperations.listEvents, async ({ engine, c, query, param }) => {
-    const session = param("id");
+    const { row } = await readSession(engine, param("id"));
     const cursor = parseCursor(query);
-    const { row } = await readSession(engine, session);
+    const { before, as } = query;
+    if (before !== undefined && cursor !== undefined)
+      throw new SluiceError("invalid_cursor", "before reads back and a cursor reads on; give one of them.");
     const after = startAt(row, cursor);
-    const view = toView(query);
-    const types = toVisibleTypes(view, query.types);
-    const page = await readPage(engine.log, session, {
-      after,
-      limit: query.limit,
-      raw: view.includeRaw === true,
-      ...(types && { types }),
-    });
-    const texts = page.events.map((event) => toUniversalText(event, view));
-    const next = page.hasMore ? `,"next":"${page.events.at(-1)?.sequence}"` : "";
-    const body = `{"events":[${texts.join(",")}],"hasMore":${page.hasMore}${next}}`;
+    const page = as
+      ? await readFrames(engine.log, row, { ...query, as, after })
+      : await readTexts(engine.log, row, { ...query, after });
+    const { hasMore, texts, first, last } = page;
+    const [name, at] = before === undefined ? ["next", last] : ["previous", first];
+    const more = hasMore ? `,"${name}":"${at}"` : "";
+    const body = `{"events":[${texts.join(",")}],"hasMore":${hasMore}${more}}`;
     return c.body(body, 200, { "content-type": "application/json", ...toOldestHeader(row) });
   });
 
   mount(eventOperations.streamEvents, async ({ engine, c, query, param }) => {
     const session = param("id");
-    const cursor = parseCursor(query, c.req.header("last-event-id"));
+    const lastEventId = c.req.header("last-event-id");
+    const { as } = query;
+    const start = as ? parseFrameCursor(query, lastEventId) : { after: parseCursor(query, lastEventId) };
     const { row, until } = await readSession(engine, session);
-    return streams.respond(c, {
+    const common = {
       session,
       ordinal: row.ordinal,
-      dialect: universal,
-      view: toView(query),
-      after: startAt(row, cursor),
+      after: startAt(row, start.after),
       ...(until !== undefined && { until }),
       headers: toOldestHeader(row),
-    });
+    };
+    if (!as) return streams.respond(c, { ...common, dialect: universal, view: toView(query) });
+    return streams.respond(c, { ...common, ...(await toFrameSource(row, { ...query, ...start, as })) });
   });
+}
+
+/** A page of events as texts, with the sequences of its ends. */
+async function readTexts(
+  log: EventLog,
+  row: SessionRow,
+  query: PageQuery & { after: number },
+): Promise<TextPage> {
+  const { after, before, limit } = query;
+  const view = toView(query);
+  const types = toVisibleTypes(view, query.types);
+  const range = { limit, raw: view.includeRaw === true, ...(types && { types }) };
+  const page =
+    before === undefined
+      ? await readPage(log, row.id, { ...range, after })
+      : await readBefore(log, row, { ...range, before });
+  return {
+    texts: page.events.map((event) => toUniversalText(event, view)),
+    first: page.events[0]?.sequence,
+    last: page.events.at(-1)?.sequence,
+    hasMore: page.hasMore,
+  };
 }
 
 async function readPage(

@@ -5,8 +5,9 @@ import { flag } from "../../dialects/universal/index.ts";
 import { streamBody } from "../body/read.ts";
 import { defineOperations, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
-import * as responses from "./responses.ts";
+import * as responses from "../../contract/responses.ts";
 import { parseTarFile } from "./tar.ts";
+import { byQuery } from "../nodes/owner-rules.ts";
 
 const inSession = z.string().min(1).describe("the session of the sandbox");
 const FolderQuery = z.object({ session: inSession, path: z.string().default(".") });
@@ -17,6 +18,7 @@ export const fsOperations = defineOperations({
     method: "GET",
     path: "/v1/fs/entries",
     scope: "read",
+    owner: byQuery,
     tag: "fs",
     summary: "The entries of a folder in the sandbox",
     query: FolderQuery,
@@ -27,6 +29,7 @@ export const fsOperations = defineOperations({
     method: "GET",
     path: "/v1/fs/file",
     scope: "read",
+    owner: byQuery,
     tag: "fs",
     summary: "A file's bytes",
     query: PathQuery,
@@ -37,6 +40,7 @@ export const fsOperations = defineOperations({
     method: "PUT",
     path: "/v1/fs/file",
     scope: "control",
+    owner: byQuery,
     tag: "fs",
     summary: "Writes a file and creates its parent folders",
     query: PathQuery,
@@ -48,6 +52,7 @@ export const fsOperations = defineOperations({
     method: "DELETE",
     path: "/v1/fs/entry",
     scope: "control",
+    owner: byQuery,
     tag: "fs",
     summary: "Removes a file, or a folder with its contents",
     query: z.object({ ...PathQuery.shape, recursive: flag().optional() }),
@@ -58,6 +63,7 @@ export const fsOperations = defineOperations({
     method: "POST",
     path: "/v1/fs/mkdir",
     scope: "control",
+    owner: byQuery,
     tag: "fs",
     summary: "Creates a folder and its parents",
     query: PathQuery,
@@ -68,6 +74,7 @@ export const fsOperations = defineOperations({
     method: "POST",
     path: "/v1/fs/move",
     scope: "control",
+    owner: byQuery,
     tag: "fs",
     summary: "Moves or renames a file or folder",
     query: z.object({ session: inSession }),
@@ -79,6 +86,7 @@ export const fsOperations = defineOperations({
     method: "GET",
     path: "/v1/fs/stat",
     scope: "read",
+    owner: byQuery,
     tag: "fs",
     summary: "The kind, size and time of a path",
     query: PathQuery,
@@ -89,6 +97,7 @@ export const fsOperations = defineOperations({
     method: "POST",
     path: "/v1/fs/upload-batch",
     scope: "control",
+    owner: byQuery,
     tag: "fs",
     summary: "Unpacks a tar archive into a folder; refused as a whole if any entry would leave it",
     query: FolderQuery,

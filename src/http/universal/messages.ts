@@ -1,11 +1,19 @@
 import type { Context } from "hono";
-import { PermissionReply, QuestionReply, SendMessage, ToolReply } from "../../contract/index.ts";
+import {
+  PermissionReply,
+  QuestionRejection,
+  QuestionReply,
+  SendMessage,
+  SluiceEvent,
+  ToolReply,
+} from "../../contract/index.ts";
 import { toContent, toView, universal, ViewQuery } from "../../dialects/universal/index.ts";
 import type { SessionInput } from "../../sessions/port.ts";
 import type { AppEnv } from "../context.ts";
 import { defineOperations, done, events, IDEMPOTENCY, idempotencyKeyOf, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { readSession } from "../stream/cursor.ts";
+import { byPath } from "../nodes/owner-rules.ts";
 
 const TURN_HEADER = { "sluice-turn-id": "the turn of the message" };
 const SEND_ERRORS = [
@@ -22,6 +30,7 @@ export const messageOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/messages",
     scope: "control",
+    owner: byPath,
     tag: "messages",
     summary: "Sends a message; it waits in order while a turn runs",
     headers: IDEMPOTENCY,
@@ -33,12 +42,13 @@ export const messageOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/messages/stream",
     scope: "control",
+    owner: byPath,
     tag: "messages",
     summary: "Sends a message and streams the events of its turn",
     query: ViewQuery,
     headers: IDEMPOTENCY,
     body: { kind: "json", schema: SendMessage },
-    answer: events("The events of the message's turn, to its end", TURN_HEADER),
+    answer: events("The events of the message's turn, to its end", TURN_HEADER, SluiceEvent),
     errors: SEND_ERRORS,
   },
 });
@@ -57,6 +67,7 @@ export const actionOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/permissions/{pid}/reply",
     scope: "answer",
+    owner: byPath,
     tag: "answers",
     summary: "Grants or denies a permission request of the agent",
     body: { kind: "json", schema: PermissionReply },
@@ -68,6 +79,7 @@ export const actionOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/questions/{qid}/reply",
     scope: "answer",
+    owner: byPath,
     tag: "answers",
     summary: "Answers a question of the agent",
     body: { kind: "json", schema: QuestionReply },
@@ -79,16 +91,19 @@ export const actionOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/questions/{qid}/reject",
     scope: "answer",
+    owner: byPath,
     tag: "answers",
-    summary: "Refuses to answer a question of the agent",
+    summary: "Refuses to answer a question of the agent, with or without a reason",
+    body: { kind: "json", schema: QuestionRejection, optional: true },
     headers: IDEMPOTENCY,
     answer: done("Rejected"),
-    errors: ANSWER_ERRORS,
+    errors: ["invalid_request", ...ANSWER_ERRORS],
   },
   replyTool: {
     method: "POST",
     path: "/v1/sessions/{id}/tools/{rid}/reply",
     scope: "answer",
+    owner: byPath,
     tag: "answers",
     summary: "Gives the result of a tool that the application ran (extension)",
     body: { kind: "json", schema: ToolReply },
@@ -128,8 +143,8 @@ export function mountMessages(mount: Mount, { streams }: Services): void {
     engine.resolveQuestion(param("id"), param("qid"), { ...body, by }, keyOf(c)),
   );
 
-  mount(actionOperations.rejectQuestion, ({ engine, c, param }) =>
-    engine.resolveQuestion(param("id"), param("qid"), { rejected: true, by }, keyOf(c)),
+  mount(actionOperations.rejectQuestion, ({ engine, c, body, param }) =>
+    engine.resolveQuestion(param("id"), param("qid"), { rejected: true, ...body, by }, keyOf(c)),
   );
 
   mount(actionOperations.replyTool, ({ engine, c, body, param }) =>

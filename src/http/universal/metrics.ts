@@ -1,11 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
+import type { EngineStats } from "../../sessions/index.ts";
 import type { Services } from "../services.ts";
 
 /** One value, or several by their labels. */
 type Values = number | Readonly<Record<string, number>>;
 
 /** The metrics in Prometheus' text format. */
-export function readMetrics({ engine, meter, streams, webhooks }: Services): string {
+export function readMetrics({ engine, meter, streams, webhooks: courier, otlp }: Services): string {
   const stats = engine.stats();
   const memory = process.memoryUsage();
   const lines: string[] = [];
@@ -54,6 +55,14 @@ export function readMetrics({ engine, meter, streams, webhooks }: Services): str
     "Reports of remote runners that were refused, by reason.",
     toLabelled("reason", meter.callbacksRefused),
   );
+  addModelMetrics((name, help, values) => counter(name, help, values), stats.models);
+  const exporter = otlp?.stats;
+  if (exporter) {
+    counter("otlp_spans_exported_total", "Spans that the collector has accepted.", exporter.exported);
+    counter("otlp_spans_dropped_total", "Spans that the collector refused for good.", exporter.dropped);
+    counter("otlp_failures_total", "Failed requests to the collector.", exporter.failures);
+  }
+  const webhooks = courier?.stats;
   if (webhooks) {
     counter("webhooks_delivered_total", "Webhooks that an endpoint has accepted.", webhooks.delivered);
     counter("webhooks_failed_total", "Failed deliveries of webhooks.", webhooks.failed);
@@ -102,4 +111,42 @@ function readLimit(): number | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Adds one metric with its labelled values. */
+export type AddCounter = (name: string, help: string, values: Readonly<Record<string, number>>) => void;
+
+/** The `sluice_model_*` metrics. Labels hold names of models and providers, and nothing of a session. */
+export function addModelMetrics(add: AddCounter, models: EngineStats["models"]): void {
+  const requests: Record<string, number> = {};
+  const tokens: Record<string, number> = {};
+  const cost: Record<string, number> = {};
+  const seconds: Record<string, number> = {};
+  const firstSum: Record<string, number> = {};
+  const firstCount: Record<string, number> = {};
+  for (const { provider, model, ...counts } of models) {
+    const labels = `provider="${escape(provider)}",model="${escape(model)}"`;
+    for (const [result, count] of Object.entries(counts.requests))
+      requests[`{${labels},result="${result}"}`] = count;
+    for (const [kind, count] of Object.entries(counts.tokens)) tokens[`{${labels},kind="${kind}"}`] = count;
+    const plain = `{${labels}}`;
+    cost[plain] = counts.costUsd;
+    seconds[plain] = counts.seconds;
+    firstSum[plain] = counts.firstSeconds;
+    firstCount[plain] = counts.firsts;
+  }
+  add("model_requests_total", "Model requests that have ended, by result: ok, error or cassette.", requests);
+  add("model_tokens_total", "Tokens of model requests, by kind. Input is without cached tokens.", tokens);
+  add("model_cost_usd_total", "Cost of model requests in dollars, where a price is known.", cost);
+  add("model_request_seconds_total", "Duration of model requests.", seconds);
+  add("model_first_byte_seconds_total", "Time to the first byte of model requests.", firstSum);
+  add("model_first_bytes_total", "Model requests with a first byte.", firstCount);
+}
+
+/** A label of Prometheus' text format. */
+function escape(text: string): string {
+  return text
+    .replaceAll("\\", String.raw`\\`)
+    .replaceAll('"', String.raw`\"`)
+    .replaceAll("\n", String.raw`\n`);
 }

@@ -1,6 +1,6 @@
 import { request, type IncomingMessage } from "node:http";
 import { type Duplex, Readable } from "node:stream";
-import type { ReadableStream } from "node:stream/web";
+import type { ReadableStream as NodeReadableStream } from "node:stream/web";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context, Hono } from "hono";
 import type { z } from "zod";
@@ -9,29 +9,22 @@ import { parseWith, whole } from "../../dialects/universal/index.ts";
 import type { TokenWatch } from "../access/token-watch.ts";
 import type { AppEnv, Upgrade } from "../context.ts";
 import { mountRoute } from "../operation.ts";
+import { CONNECTION_HEADERS } from "../nodes/forward.ts";
+import { byPath } from "../nodes/owner-rules.ts";
 import type { Services } from "../services.ts";
 import { toHead } from "./upgrades.ts";
 
 export const PortNumber: z.ZodType<number> = whole(1, 65_535);
 const PREFIX = /^\/v1\/sessions\/[^/]+\/ports\/[^/?]+/;
 
-/** Headers of one connection, which a proxy does not pass on. */
-const CONNECTION_HEADERS = [
-  "connection",
-  "expect",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-];
 /** Headers for this server only: its token, and those that it checks. */
 const SERVER_HEADERS = ["authorization", "host", "origin"];
 
 /** Cookies belong to the server's origin, whose pages and programs are others. */
 const COOKIES = ["cookie", "set-cookie"];
+
+/** Cookies of this server's own pages: no program may read or set them. A nameless cookie begins with `=`. */
+const OWN_COOKIE = /^[\s=]*(?:__(?:Host|Secure)-)?sluice_/i;
 
 /** The start of an isolated sandbox's own response, if no program listens on the port. */
 const REFUSED = "sluice: nothing answers";
@@ -44,7 +37,12 @@ const SANDBOXED = "sandbox allow-scripts allow-forms allow-popups allow-modals a
  * It takes any method and any path, so it is no operation.
  */
 export function mountPorts(app: Hono<AppEnv>, services: Services): void {
-  const row = { method: "ALL", path: "/v1/sessions/:id/ports/:port/*", scope: "control" } as const;
+  const row = {
+    method: "ALL",
+    path: "/v1/sessions/:id/ports/:port/*",
+    scope: "control",
+    owner: byPath,
+  } as const;
   mountRoute(app, services, row, async (c, engine) => {
     const id = c.req.param("id") ?? "";
     const port = parseWith(PortNumber, c.req.param("port"), "path");
@@ -64,7 +62,7 @@ export function mountPorts(app: Hono<AppEnv>, services: Services): void {
       answer.resume();
       return new Response(null, { status, headers });
     }
-    return new Response(Readable.toWeb(answer) as unknown as BodyInit, { status, headers });
+    return new Response(Readable.toWeb(answer) as ReadableStream, { status, headers });
   });
 }
 
@@ -148,7 +146,7 @@ function takeRefusal(answer: IncomingMessage): string | undefined {
 
 function bodyOf(c: Context<AppEnv>): Readable | undefined {
   const { incoming } = c.env ?? {};
-  if (!incoming) return c.req.raw.body ? Readable.fromWeb(c.req.raw.body as ReadableStream) : undefined;
+  if (!incoming) return c.req.raw.body ? Readable.fromWeb(c.req.raw.body as NodeReadableStream) : undefined;
   const { "content-length": length, "transfer-encoding": encoding } = incoming.headers;
   return length === undefined && encoding === undefined ? undefined : (incoming as Readable);
 }
@@ -159,8 +157,19 @@ function passedOn(given: Pairs, dropped: readonly string[]): Headers {
   const named = given.find(([name]) => name === "connection")?.[1] ?? "";
   const left = new Set([...dropped, ...named.toLowerCase().split(/\s*,\s*/)]);
   const kept = new Headers();
-  for (const [name, value] of given) if (!left.has(name)) kept.append(name, value);
+  for (const [name, value] of given) {
+    const passed = left.has(name) ? undefined : withoutOwnCookies(name, value);
+    if (passed !== undefined) kept.append(name, passed);
+  }
   return kept;
+}
+
+/** Undefined where nothing of the header is left. */
+function withoutOwnCookies(name: string, value: string): string | undefined {
+  if (name === "set-cookie") return OWN_COOKIE.test(value) ? undefined : value;
+  if (name !== "cookie") return value;
+  const left = value.split(";").filter((cookie) => !OWN_COOKIE.test(cookie));
+  return left.join(";").trim() || undefined;
 }
 
 function toPairs(headers: IncomingMessage["headersDistinct"]): Pairs {

@@ -4,7 +4,8 @@ import { parseWith, whole } from "../../dialects/universal/index.ts";
 import type { CheckpointPage } from "../../sessions/port.ts";
 import { defineOperations, done, IDEMPOTENCY, idempotencyKeyOf, json, type Mount } from "../operation.ts";
 import { PortNumber } from "./ports.ts";
-import * as responses from "./responses.ts";
+import * as responses from "../../contract/responses.ts";
+import { byPath } from "../nodes/owner-rules.ts";
 
 const page = {
   cursor: z
@@ -20,6 +21,7 @@ export const sandboxOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/pause",
     scope: "control",
+    owner: byPath,
     tag: "sandbox",
     summary: "Suspends every process of the session; messages wait (extension)",
     answer: done("Every process is suspended"),
@@ -29,6 +31,7 @@ export const sandboxOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/resume",
     scope: "control",
+    owner: byPath,
     tag: "sandbox",
     summary: "Resumes a paused session (extension)",
     answer: done("Every process runs again"),
@@ -38,6 +41,7 @@ export const sandboxOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/commands",
     scope: "control",
+    owner: byPath,
     tag: "sandbox",
     summary: "Runs a shell command in the sandbox; its output and its end are events (extension)",
     headers: IDEMPOTENCY,
@@ -66,8 +70,10 @@ export const sandboxOperations = defineOperations({
     method: "GET",
     path: "/v1/sessions/{id}/hosts/{port}",
     scope: "control",
+    owner: byPath,
     tag: "sandbox",
-    summary: "The address of a sandbox's port on the server's host (extension)",
+    summary:
+      "The address of a sandbox's port on the server's host: a listener on loopback without a token, open to every user of that machine (extension)",
     answer: json("The address", responses.Host),
     errors: ["invalid_request", "session_not_found", "session_ended", "capability_missing"],
   },
@@ -75,6 +81,7 @@ export const sandboxOperations = defineOperations({
     method: "GET",
     path: "/v1/sessions/{id}/checkpoints",
     scope: "read",
+    owner: byPath,
     tag: "sandbox",
     summary: "The checkpoints of a session, newest first (extension)",
     query: z.object(page),
@@ -85,6 +92,7 @@ export const sandboxOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/checkpoints",
     scope: "control",
+    owner: byPath,
     tag: "sandbox",
     summary: "Creates a checkpoint of an idle session: its files and its agent's memory (extension)",
     headers: IDEMPOTENCY,
@@ -103,6 +111,7 @@ export const sandboxOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/restore",
     scope: "control",
+    owner: byPath,
     tag: "sandbox",
     summary: "Restores an idle session from a checkpoint, of this session or another (extension)",
     headers: IDEMPOTENCY,

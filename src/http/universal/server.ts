@@ -1,10 +1,12 @@
+import { hostname } from "node:os";
 import { z } from "zod";
+import { SluiceError } from "../../contract/index.ts";
 import { demandServerWide } from "../access/demand.ts";
 import { defineOperations, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
 import { toHealth } from "./health.ts";
 import { readMetrics } from "./metrics.ts";
-import * as responses from "./responses.ts";
+import * as responses from "../../contract/responses.ts";
 
 export const serverOperations = defineOperations({
   health: {
@@ -44,8 +46,17 @@ export const serverOperations = defineOperations({
     path: "/",
     scope: "open",
     tag: "server",
-    summary: "A page that describes the server",
-    answer: { status: 200, description: "The page", mime: "text/html" },
+    summary: "Leads to the page at /ui/",
+    answer: { status: 302, description: "The page", headers: { location: "/ui/" } },
+  },
+  listNodes: {
+    method: "GET",
+    path: "/v1/nodes",
+    scope: "read",
+    tag: "server",
+    summary: "The servers that share the database, the longest running first (extension)",
+    answer: json("The nodes; without a database this server alone", responses.NodeList),
+    errors: ["permission_denied"],
   },
   listAgents: {
     method: "GET",
@@ -63,33 +74,36 @@ export function mountServer(
   services: Services,
   describe: (about: { version: string }) => Promise<object>,
 ): void {
-  const { engine, version } = services;
+  const { engine, version, nodes } = services;
+  const startedAt = Date.now();
   let document: Promise<string> | undefined;
 
   for (const operation of [serverOperations.health, serverOperations.healthz] as const)
-    mount(operation, ({ c }) => c.json(toHealth(c.req.path, version)));
+    mount(operation, ({ c }) => {
+      // A load balancer then asks the other nodes.
+      if (nodes?.isDraining) throw new SluiceError("draining", "This node shuts down. Use another one.");
+      return c.json(toHealth(c.req.path, version));
+    });
   mount(serverOperations.metrics, ({ c }) => {
     demandServerWide(c);
     return c.body(readMetrics(services), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" });
   });
   mount(serverOperations.openapi, async ({ c }) => {
-    document ??= describe({ version }).then((described) => JSON.stringify(described));
+    // The next request tries again after a failed load of the document's code.
+    document ??= describe({ version })
+      .then((described) => JSON.stringify(described))
+      .catch((error: unknown) => {
+        document = undefined;
+        throw error;
+      });
     return c.body(await document, 200, { "content-type": "application/json" });
   });
-  mount(serverOperations.home, ({ c }) => c.html(PAGE));
+  mount(serverOperations.listNodes, async ({ c }) => {
+    demandServerWide(c);
+    const { processesRunning: sessions } = engine.stats();
+    const alone = { name: hostname(), version, state: "live", self: true, startedAt, sessions } as const;
+    return c.json({ nodes: nodes ? await nodes.list() : [alone] });
+  });
+  mount(serverOperations.home, ({ c }) => c.redirect("/ui/", 302));
   mount(serverOperations.listAgents, async ({ c }) => c.json({ agents: await engine.agents() }));
 }
-
-const PAGE = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>sluice</title>
-<style>body{font:16px/1.5 system-ui;max-width:40rem;margin:4rem auto;padding:0 1rem}code{background:#8882;padding:0 .2em}</style>
-<h1>sluice</h1>
-<p>This server runs coding agents in a sandbox and keeps one durable event log per session.</p>
-<p>Its API is under <code>/v1</code>, described by <a href="/openapi.json"><code>/openapi.json</code></a>. Send the
-server's token with each request: <code>Authorization: Bearer &lt;token&gt;</code>. <code>sluice doctor</code> says
-where the token is.</p>
-</html>
-`;

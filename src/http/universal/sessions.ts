@@ -1,23 +1,25 @@
 import { z } from "zod";
 import {
   CreateSession,
+  SessionAt,
   SessionId,
   SessionInfo,
-  SessionStatus,
   ShownSpec,
+  SluiceError,
   UpdateSession,
 } from "../../contract/index.ts";
-import { flag, listOf, parseWith, whole } from "../../dialects/universal/index.ts";
+import { flag, parseWith, whole } from "../../dialects/universal/index.ts";
 import { defineOperations, done, IDEMPOTENCY, idempotencyKeyOf, json, type Mount } from "../operation.ts";
 import type { SessionChange } from "../../sessions/fold/change.ts";
-import * as responses from "./responses.ts";
+import { MomentQuery } from "./inspection/outline.ts";
+import { FilterQuery } from "./inspection/session-stream.ts";
+import * as responses from "../../contract/responses.ts";
+import { byFork, byPath } from "../nodes/owner-rules.ts";
 
 const SessionQuery = z.object({
   cursor: z.string().optional().describe("`next` of the previous page"),
   limit: whole(1, 1000).default(100),
-  status: listOf(SessionStatus.options).optional().describe("repeated or separated by commas"),
-  agent: z.string().optional(),
-  text: z.string().min(1).optional().describe("a part of the id, the title or the directory, in any case"),
+  ...FilterQuery.shape,
 });
 
 export const sessionOperations = defineOperations({
@@ -35,6 +37,7 @@ export const sessionOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}",
     scope: "control",
+    owner: byFork,
     tag: "sessions",
     summary: "Creates a session under an id that the client chooses",
     headers: IDEMPOTENCY,
@@ -54,9 +57,10 @@ export const sessionOperations = defineOperations({
     path: "/v1/sessions/{id}",
     scope: "read",
     tag: "sessions",
-    summary: "The settings and the state of a session",
-    answer: json("The session", SessionInfo),
-    errors: ["session_not_found"],
+    summary: "The settings and the state of a session, now or after an event of its log",
+    query: MomentQuery,
+    answer: json("The session", z.union([SessionInfo, SessionAt])),
+    errors: ["invalid_request", "session_not_found", "cursor_gone"],
   },
   getSpec: {
     method: "GET",
@@ -71,6 +75,7 @@ export const sessionOperations = defineOperations({
     method: "PATCH",
     path: "/v1/sessions/{id}",
     scope: "control",
+    owner: byPath,
     tag: "sessions",
     summary: "Changes a session; settings of its agent hold from the next turn on, and need an idle session",
     body: { kind: "json", schema: UpdateSession },
@@ -88,6 +93,7 @@ export const sessionOperations = defineOperations({
     method: "DELETE",
     path: "/v1/sessions/{id}",
     scope: "control",
+    owner: byPath,
     tag: "sessions",
     summary: "Ends a session and removes its log and its sandbox",
     answer: done("The session is removed"),
@@ -97,6 +103,7 @@ export const sessionOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/interrupt",
     scope: "control",
+    owner: byPath,
     tag: "sessions",
     summary: "Ends the running turn, or the running command if there is no turn; the session stays",
     answer: done("The turn or command has ended; neither header if nothing ran", {
@@ -109,6 +116,7 @@ export const sessionOperations = defineOperations({
     method: "POST",
     path: "/v1/sessions/{id}/terminate",
     scope: "control",
+    owner: byPath,
     tag: "sessions",
     summary: "Ends the session and its whole process tree",
     query: z.object({ destroy: flag().optional().describe("removes the sandbox and its files too") }),
@@ -122,11 +130,16 @@ export function mountSessions(mount: Mount): void {
 
   mount(sessionOperations.createSession, async ({ engine, c, body, param }) => {
     const id = parseWith(SessionId, param("id"), "path");
+    if (id === "sse")
+      throw new SluiceError("invalid_request", 'The id "sse" is the path of the live list. Choose another.');
     const { nativeSessionId } = await engine.create(id, body, { key: idempotencyKeyOf(c) });
     return c.json({ healthy: true, ...(nativeSessionId !== null && { nativeSessionId }) });
   });
 
-  mount(sessionOperations.getSession, async ({ engine, c, param }) => c.json(await engine.info(param("id"))));
+  mount(sessionOperations.getSession, async ({ engine, c, query: { at }, param }) => {
+    const id = param("id");
+    return c.json(at === undefined ? await engine.info(id) : await engine.at(id, at));
+  });
 
   mount(sessionOperations.getSpec, async ({ engine, c, param }) => c.json(await engine.spec(param("id"))));
 

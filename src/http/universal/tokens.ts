@@ -2,6 +2,7 @@ import { z } from "zod";
 import { CreatedToken, CreateToken, SluiceError, TokenInfo } from "../../contract/index.ts";
 import { whole } from "../../dialects/universal/index.ts";
 import { type Access, DEFAULT_TENANT } from "../access/access.ts";
+import { refuseSessionToken } from "../access/demand.ts";
 import type { Tokens } from "../access/tokens.ts";
 import { defineOperations, done, json, type Mount } from "../operation.ts";
 import type { Services } from "../services.ts";
@@ -49,14 +50,14 @@ export const tokenOperations = defineOperations({
 /** The tokens of the server. An admin of a workspace sees and makes those of its workspace alone. */
 export function mountTokens(mount: Mount, { tokens }: Services): void {
   mount(tokenOperations.listTokens, async ({ c, query: { cursor, limit } }) => {
-    refuseSessionToken(c.get("access"));
+    refuseSessionToken(c.get("access"), "tokens");
     const page = { after: cursor, limit, ...toWorkspace(c.get("access")) };
     return c.json(await demand(tokens).list(page));
   });
 
   mount(tokenOperations.createToken, async ({ c, body }) => {
     const access = c.get("access");
-    refuseSessionToken(access);
+    refuseSessionToken(access, "tokens");
     const { workspace = access.tenant } = toWorkspace(access);
     const isNarrower = body.workspace === undefined || body.workspace === workspace;
     if (access.isOperator) return c.json(await demand(tokens).create(body));
@@ -67,18 +68,9 @@ export function mountTokens(mount: Mount, { tokens }: Services): void {
   });
 
   mount(tokenOperations.revokeToken, ({ c, param }) => {
-    refuseSessionToken(c.get("access"));
+    refuseSessionToken(c.get("access"), "tokens");
     return demand(tokens).revoke(param("id"), toWorkspace(c.get("access")));
   });
-}
-
-/** Tokens belong to a workspace, which a token of one session does not reach. */
-function refuseSessionToken({ session }: Access): void {
-  if (session === undefined) return;
-  throw new SluiceError(
-    "permission_denied",
-    "A token of one session manages no tokens. Use one without a session.",
-  );
 }
 
 function toWorkspace({ isOperator, tenant }: Access): { workspace?: string } {

@@ -75,7 +75,7 @@ export class Blobs {
         }
       });
     } catch {
-      // The doubts stay on record, and an extra file does no harm.
+      // The files stay marked as doubtful, and an extra file does no harm.
     }
   }
 }

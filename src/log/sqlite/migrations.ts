@@ -74,7 +74,7 @@ export const MIGRATIONS: readonly Migration[] = [
   },
   {
     version: 3,
-    // A row whose spec is damaged could not be removed: SQLite evaluates the index for that.
+    // SQLite evaluates the index at the removal of a row, so a row with a damaged spec could not be removed.
     apply: (driver) =>
       driver.exec(`
         DROP INDEX sessions_ttl;
@@ -88,6 +88,47 @@ export const MIGRATIONS: readonly Migration[] = [
       driver.exec(`
         ALTER TABLE sessions ADD COLUMN tenant TEXT;
         CREATE INDEX sessions_tenant ON sessions (tenant, ordinal) WHERE tenant IS NOT NULL;
+      `),
+  },
+  {
+    version: 5,
+    apply: (driver) =>
+      driver.exec(`
+        -- Both follow from the events (docs/decisions/0069).
+        CREATE TABLE turns (
+          session INTEGER NOT NULL,
+          last INTEGER NOT NULL,
+          began INTEGER NOT NULL,
+          outline TEXT NOT NULL,
+          PRIMARY KEY (session, last)
+        ) WITHOUT ROWID;
+        CREATE TABLE folds (session INTEGER NOT NULL, at INTEGER NOT NULL, state TEXT NOT NULL);
+        CREATE UNIQUE INDEX folds_place ON folds (session, at);
+      `),
+  },
+  {
+    version: 6,
+    apply: (driver) =>
+      driver.exec(`
+        -- Stays when a session is deleted (docs/decisions/0073).
+        CREATE TABLE usage (
+          tenant TEXT NOT NULL,
+          day TEXT NOT NULL,
+          ordinal INTEGER NOT NULL,
+          session TEXT NOT NULL,
+          model TEXT NOT NULL,
+          provider TEXT NOT NULL,
+          price TEXT NOT NULL,
+          requests INTEGER NOT NULL,
+          input INTEGER NOT NULL,
+          output INTEGER NOT NULL,
+          cache_read INTEGER NOT NULL,
+          cache_write INTEGER NOT NULL,
+          reasoning INTEGER NOT NULL,
+          usd REAL NOT NULL,
+          PRIMARY KEY (tenant, day, ordinal, model, provider, price)
+        ) WITHOUT ROWID;
+        CREATE INDEX usage_session ON usage (session);
       `),
   },
 ];

@@ -1,6 +1,4 @@
-import type { SessionSpec } from "../../contract/index.ts";
-import type { Driver, Row, Statement } from "../../sqlite/driver.ts";
-import { DAMAGED_AGENT, type SessionRow } from "../port.ts";
+import type { Driver, Statement } from "../../sqlite/driver.ts";
 import { RETIRED } from "../removed-sessions.ts";
 
 const ROW = `
@@ -27,6 +25,11 @@ const RESTING = (more: string): string => `
     WHERE p.updated_at < ?1 AND (p.updated_at, s.ordinal) > (?2, ?3) AND s.id NOT GLOB '${RETIRED}*' ${more}
     ORDER BY p.updated_at, s.ordinal LIMIT ?4)
   ORDER BY p.updated_at, s.ordinal`;
+
+/** Sums of the columns of `usage`. */
+const SUMS = ["requests", "input", "output", "cache_read", "cache_write", "reasoning", "usd"]
+  .map((name) => `sum(${name}) AS ${name}`)
+  .join(", ");
 
 const SQL = {
   version: "PRAGMA data_version",
@@ -80,6 +83,31 @@ const SQL = {
   segments: SEGMENTS("NULL"),
   segmentsWithRaws: SEGMENTS("raws"),
 
+  turns: "SELECT last, began, outline FROM turns WHERE session = ? AND last < ? ORDER BY last DESC LIMIT ?",
+  foldAt: "SELECT at, state FROM folds WHERE session = ? AND at <= ? ORDER BY at DESC LIMIT 1",
+  addTurn: "INSERT OR IGNORE INTO turns (session, last, began, outline) VALUES (?, ?, ?, ?)",
+  addFold: "INSERT OR IGNORE INTO folds (session, at, state) VALUES (?, ?, ?)",
+  dropTurns: "DELETE FROM turns WHERE session = ? AND last <= ?",
+  dropFolds: "DELETE FROM folds WHERE session = ? AND at < ?",
+
+  // The id and the tenant are copied, because the rows stay when the session is deleted.
+  addUsage: `
+    INSERT INTO usage (tenant, session, ordinal, day, model, provider, price,
+      requests, input, output, cache_read, cache_write, reasoning, usd)
+    SELECT coalesce(tenant, ''), id, ordinal, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE ordinal = ?
+    ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, input = input + excluded.input,
+      output = output + excluded.output, cache_read = cache_read + excluded.cache_read,
+      cache_write = cache_write + excluded.cache_write, reasoning = reasoning + excluded.reasoning,
+      usd = usd + excluded.usd`,
+  usage: `
+    SELECT tenant, session, day, model, provider, price, ${SUMS} FROM usage
+    WHERE (? IS NULL OR tenant = ?) AND (? IS NULL OR session = ?) AND (? IS NULL OR model = ?)
+      AND day >= ? AND day <= ?
+    GROUP BY day, session, model, provider, price, tenant ORDER BY day, session, model, provider, price`,
+  usageTotal: `
+    SELECT ${SUMS}, sum(CASE WHEN price = 'unknown' THEN requests ELSE 0 END) AS unknown
+    FROM usage WHERE tenant = ?`,
+
   raiseFloor: "UPDATE places SET floor = max(floor, min(?, head)) WHERE session = ?",
   dropSegments: "DELETE FROM segments WHERE session = ? AND last <= ?",
   dropUses: "DELETE FROM blob_uses WHERE session = ? AND last <= ?",
@@ -105,48 +133,4 @@ export type Statements = Readonly<Record<keyof typeof SQL, Statement>>;
 export function prepareStatements(driver: Driver): Statements {
   const entries = Object.entries(SQL).map(([name, sql]) => [name, driver.prepare(sql)] as const);
   return Object.fromEntries(entries) as Record<keyof typeof SQL, Statement>;
-}
-
-export function toSessionRow(row: Row): SessionRow {
-  const state = parseState(row.checkpoint);
-  const decoderState = state !== undefined && {
-    checkpoint: state,
-    checkpointOffset: Number(row.checkpoint_at),
-  };
-  const spool = row.process !== null && {
-    spool: { process: Number(row.process), offset: Number(row.spool_offset), ...decoderState },
-  };
-  const fold = parseState(row.snapshot);
-  const snapshot = fold !== undefined && { snapshot: { at: Number(row.snapshot_at), state: fold } };
-  return {
-    id: String(row.id),
-    ordinal: Number(row.ordinal),
-    ...(row.tenant === null ? {} : { tenant: String(row.tenant) }),
-    spec: parseSpec(row.spec),
-    createdAt: Number(row.created_at),
-    updatedAt: Number(row.updated_at),
-    head: Number(row.head),
-    floor: Number(row.floor),
-    epoch: Number(row.epoch),
-    owner: String(row.owner),
-    active: row.active === 1,
-    ...spool,
-    ...snapshot,
-  };
-}
-
-/** A session whose spec is damaged can be read and removed, but starts no agent. */
-function parseSpec(text: unknown): SessionSpec {
-  const spec = parseState(text) as Partial<SessionSpec> | null | undefined;
-  return typeof spec?.agent === "string" ? (spec as SessionSpec) : { agent: DAMAGED_AGENT };
-}
-
-/** A damaged state counts as missing: a state only saves work. */
-function parseState(text: unknown): unknown {
-  if (text === null) return undefined;
-  try {
-    return JSON.parse(String(text)) as unknown;
-  } catch {
-    return undefined;
-  }
 }

@@ -10,15 +10,17 @@ import type { Claim, ListPage, NewSession, Remembered, RestingPage, SessionRow }
 import { fenced, keyTaken, sessionNotFound } from "../refusals.ts";
 import type { Blob } from "../outline.ts";
 import { blobsOf, type Segment } from "../segment.ts";
-import type { Commit, ForeignWatch, Position, SegmentStore } from "../store.ts";
+import { type Commit, type ForeignWatch, type Position, type SegmentStore, toSessionRow } from "../store.ts";
 import { BlobFiles, Blobs } from "./blobs.ts";
 import { FolderWatch } from "./folder-watch.ts";
-import { prepareStatements, toSessionRow, type Statements } from "./statements.ts";
+import { prepareStatements, type Statements } from "./statements.ts";
+import { SqliteTurns } from "./turns.ts";
+import { SqliteUsage } from "./usage.ts";
 import { WalCheckpoints } from "./wal-checkpoints.ts";
 
 const END = Number.MAX_SAFE_INTEGER;
 
-/** A commit of more text takes longer than the switch to another thread. */
+/** A commit of at least this much text runs on another thread. A shorter one takes less time than the switch. */
 const LONG_TEXT = 64 * 1024;
 
 interface StoreOptions {
@@ -31,6 +33,8 @@ interface StoreOptions {
 
 /** The log's rows in SQLite. Expects a database that is open and migrated. */
 export class SqliteStore implements SegmentStore {
+  readonly turns: SqliteTurns;
+  readonly usage: SqliteUsage;
   readonly #driver: Driver;
   readonly #folder: string;
   readonly #sql: Statements;
@@ -47,6 +51,8 @@ export class SqliteStore implements SegmentStore {
     this.#sql = prepareStatements(driver);
     this.#transact = createTransact(driver);
     this.#transactBeside = createTransactBeside(driver);
+    this.turns = new SqliteTurns(this.#sql, this.#transact, options.folder);
+    this.usage = new SqliteUsage(this.#sql, options.folder);
     this.#waitsForDisk = options.sync;
     this.#blobs = new Blobs(new BlobFiles(options.folder, options), this.#sql, this.#transact);
     this.#blobs.settle();
@@ -114,7 +120,8 @@ export class SqliteStore implements SegmentStore {
 
   claim(session: string, claim: Claim): number {
     return this.#attempt(() => {
-      const mostActive = Number(claim.onlyIdle !== true);
+      // The highest value that the row's column `active` may have.
+      const mostActive = claim.onlyIdle === true ? 0 : 1;
       if (this.#sql.claim.run(claim.owner, session, claim.from, mostActive).changes === 1)
         return claim.from + 1;
       const { epoch, owner } = this.#mustFind(session);
@@ -143,6 +150,7 @@ export class SqliteStore implements SegmentStore {
         const { floor } = this.#mustFind(session);
         this.#blobs.letGo(ordinal, floor);
         this.#sql.dropSegments.run(ordinal, floor);
+        this.turns.trim(ordinal, floor);
       }),
     );
     this.#blobs.settle();
@@ -155,6 +163,7 @@ export class SqliteStore implements SegmentStore {
         this.#sql.addFence.run(ordinal);
         this.#blobs.letGo(ordinal, END);
         this.#sql.dropSegments.run(ordinal, END);
+        this.turns.trim(ordinal, END);
         this.#sql.dropKeys.run(ordinal);
         this.#sql.dropStates.run(ordinal);
         this.#sql.dropPosition.run(ordinal);
@@ -224,7 +233,7 @@ export class SqliteStore implements SegmentStore {
     }
   }
 
-  /** Commits on this thread, which has written the files of the blobs. */
+  /** Writes the files of the blobs, then commits on this thread. */
   #commitWith(blobs: readonly Blob[], commit: Commit): boolean {
     let committed = false;
     try {
@@ -243,16 +252,8 @@ export class SqliteStore implements SegmentStore {
     const head = position.head + batch.events.length;
     const active = batch.active === undefined ? null : Number(batch.active);
     const { process = null, offset = null } = batch.spool ?? {};
-    const moved = sql.move.run(
-      head,
-      batch.time,
-      active,
-      process,
-      offset,
-      ordinal,
-      batch.epoch,
-      position.head,
-    );
+    const { epoch, time } = batch;
+    const moved = sql.move.run(head, time, active, process, offset, ordinal, epoch, position.head);
     if (moved.changes === 0) {
       const row = sql.lease.get(ordinal);
       if (row === undefined || row.epoch === batch.epoch) return false;
@@ -263,11 +264,13 @@ export class SqliteStore implements SegmentStore {
       if (segment.blobs.length > 0) this.#blobs.use(ordinal, segment);
     }
     if (batch.snapshot !== undefined) {
-      sql.setState.run(ordinal, "snapshot", head, null, JSON.stringify(batch.snapshot));
+      sql.setState.run(ordinal, "snapshot", head, null, this.#walCheckpoints.countState(batch.snapshot));
     }
+    if (batch.usage) this.usage.write(ordinal, batch.usage);
+    if (batch.history) this.turns.write(ordinal, batch.history);
     if (batch.spool?.checkpoint !== undefined) {
       const { process, offset, checkpoint } = batch.spool;
-      sql.setState.run(ordinal, "checkpoint", offset, process, JSON.stringify(checkpoint));
+      sql.setState.run(ordinal, "checkpoint", offset, process, this.#walCheckpoints.countState(checkpoint));
     }
     if (batch.key) {
       const { key, fingerprint, answer } = batch.key;

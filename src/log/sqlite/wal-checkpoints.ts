@@ -27,6 +27,16 @@ export class WalCheckpoints {
     if (this.#written >= WORTH_BYTES) this.#start();
   }
 
+  /**
+   * Serialises a state of a session and counts its length. The fold of a session with a long queue is larger than its
+   * events, and is written with every turn.
+   */
+  countState(state: unknown): string {
+    const text = JSON.stringify(state);
+    this.#written += text.length;
+    return text;
+  }
+
   async close(): Promise<void> {
     // The current run sets the timer once more at its end.
     await this.#running;
@@ -39,11 +49,11 @@ export class WalCheckpoints {
     this.#written = 0;
     this.#running = this.#run().finally(() => {
       this.#running = undefined;
-      this.#lull ??= setTimeout(() => this.#rest(), LULL_MS).unref();
+      this.#lull ??= setTimeout(() => this.#afterLull(), LULL_MS).unref();
     });
   }
 
-  #rest(): void {
+  #afterLull(): void {
     this.#lull = undefined;
     if (this.#written > 0) this.#start();
   }

@@ -33,7 +33,7 @@ export function appending(suite: Suite): void {
     await createSession(log, "s");
     const sizes = [3, 2000, 5, 2000, 2000, 1, 7];
     const appends = sizes.map((size, batch) => append(log, "s", toDeltas(size, { from: batch * 10_000 })));
-    // A call behind an append sees it.
+    // A call that is made after an append sees its events.
     const row = await log.find("s");
     assert.equal(row?.head, 6016);
     let expected = 1;
@@ -132,6 +132,8 @@ export function appending(suite: Suite): void {
     assert.equal(await log.recall("other", "k"), undefined);
     await append(log, "other", toDeltas(1), { key: { key: "k", fingerprint: "g", answer: "b" } });
     assert.deepEqual(await log.recall("other", "k"), { fingerprint: "g", answer: "b" });
+    await append(log, "other", toDeltas(1), { key: { key: "empty", fingerprint: "", answer: "" } });
+    assert.deepEqual(await log.recall("other", "empty"), { fingerprint: "", answer: "" });
   });
 }
 

@@ -42,6 +42,16 @@ export function sessions(suite: Suite): void {
     assert.equal(new Set(rows.map(({ ordinal }) => ordinal)).size, 3);
   });
 
+  suite.it("returns a new session as it is found later", async ({ log }) => {
+    const spec = { agent: "scripted", title: "about it" };
+    for (const tenant of [undefined, "one", "two"]) {
+      // The second and the third session have the epoch of the removed one before them.
+      if (tenant !== undefined) await log.remove("s");
+      const made = await log.create({ id: "s", spec, owner: "first", time: TIME, tenant });
+      assert.deepEqual(await log.find("s"), made);
+    }
+  });
+
   suite.it("lists the newest first, page by page", async ({ log }) => {
     for (let n = 1; n <= 7; n++) await createSession(log, `s${n}`);
     await log.remove("s3");
@@ -108,7 +118,7 @@ export function sessions(suite: Suite): void {
   });
 
   suite.it(
-    "gives a deleted session's id to a new one, other event ids and its own writer",
+    "lets a new session have the id of a deleted one, with other event ids and another writer",
     async ({ log }) => {
       await createSession(log, "again");
       await append(log, "again", toDeltas(1));

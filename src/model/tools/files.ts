@@ -93,7 +93,7 @@ function toDeletePatch(path: string): string {
   return joinPatch([`*** Delete File: ${path}`]);
 }
 
-/** `contents`: known contents of files. They complete a line of which the edit names only a part. */
+/** `contents`: known contents of files. They give the whole of a line that the edit names only in part. */
 function toEditPatch(edit: { path: string; old: string; new: string }, contents: readonly string[]): string {
   const whole = contents.map((content) => widen(edit, content)).findLast((found) => found !== undefined);
   const { old, new: replacement } = whole ?? edit;

@@ -49,12 +49,14 @@ function toTasks({ entries }: Plan, { ask }: Scene): Calling[] {
     .filter(({ name }) => name === "TaskCreate")
     .map(({ input }) => asObject(input)["subject"]);
   return entries.flatMap(({ content, status }) => {
-    const known = subjects.indexOf(content);
-    const taskId = String((known === -1 ? subjects.push(content) - 1 : known) + 1);
+    const isNew = !subjects.includes(content);
+    if (isNew) subjects.push(content);
+    const taskId = String(subjects.indexOf(content) + 1);
     const create = { subject: content, description: content, activeForm: content };
     return [
-      ...(known === -1 ? [{ name: "TaskCreate", input: create }] : []),
-      ...(known === -1 && status === "pending" ? [] : [{ name: "TaskUpdate", input: { taskId, status } }]),
+      ...(isNew ? [{ name: "TaskCreate", input: create }] : []),
+      // A new task is pending already.
+      ...(isNew && status === "pending" ? [] : [{ name: "TaskUpdate", input: { taskId, status } }]),
     ];
   });
 }

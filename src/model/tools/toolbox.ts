@@ -25,7 +25,7 @@ export function toCallSteps(steps: readonly Step[]): CallStep[] {
     .filter(isCallStep);
 }
 
-/** The calls of the client's tools for a step; undefined if it offers none. `id` is the id of the first call. */
+/** The calls of the client's tools for a step; undefined if no tool fits. `id` is the id of the first call. */
 export function findCalls(step: CallStep, scene: Scene, id: string): readonly Calling[] | undefined {
   if (step.do === "plan") return callPlanTool(step, scene);
   const calling = findCall(step, scene, id);
@@ -57,7 +57,9 @@ export function searchCall(step: CallStep, scene: Scene): Calling | undefined {
   return searchFor(toSearchTerms(step.do === "ask" ? step.tool : step), scene);
 }
 
-/** A call of a tool that the client does not offer: it reports a failure to the model, and the script goes on. */
+/**
+ * A call of a tool that the client does not offer. The client reports its failure to the model, and the script goes on.
+ */
 export function missingCall(step: CallStep): Calling {
   const wanted = step.do === "ask" ? step.tool : step;
   if (wanted.do === "custom") return { name: wanted.name, input: asObject(wanted.input) };

@@ -104,7 +104,7 @@ function* stream(ask: Ask, answer: Answer): Generator<Frame> {
 
 type Block = Exclude<Part, { do: "pause" | "break" }>;
 
-/** True when the stream ends within the block. */
+/** Returns true if a fault ends the stream within the block. */
 function* streamBlock(index: number, part: Block): Generator<Frame, boolean> {
   const delta = (delta: Json): Frame => send({ type: "content_block_delta", index, delta });
   const start = (content_block: Json): Frame => send({ type: "content_block_start", index, content_block });

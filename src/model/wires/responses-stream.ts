@@ -41,20 +41,20 @@ class ResponseStream {
     yield this.#send("response.completed", { response: toResponse(this.#ask, this.#answer, "completed") });
   }
 
-  /** True when the stream ends within the item. */
+  /** Returns true if a fault ends the stream within the item. */
   *#item(part: ItemPart): Generator<Frame, boolean> {
-    if (!isItem(part)) return false;
     const output_index = this.#items++;
     const item = toItem(this.#answer, part, output_index);
     const at = { item_id: item.id, output_index };
     yield this.#send("response.output_item.added", { output_index, item: toOpened(item) });
-    const ended =
-      part.do === "call"
-        ? yield* this.#call(at, item)
-        : yield* part.do === "say" ? this.#message(at, part.deltas) : this.#reasoning(at, part.deltas);
-    if (ended) return true;
+    if (yield* this.#content(part, at, item)) return true;
     yield this.#send("response.output_item.done", { output_index, item });
     return false;
+  }
+
+  #content(part: ItemPart, at: Json, item: Json): Generator<Frame, boolean> {
+    if (part.do === "call") return this.#call(at, item);
+    return part.do === "say" ? this.#message(at, part.deltas) : this.#reasoning(at, part.deltas);
   }
 
   *#message(at: Json, deltas: readonly Delta[]): Generator<Frame, boolean> {
@@ -96,7 +96,7 @@ class ResponseStream {
     return false;
   }
 
-  /** True when the fault ends the stream. */
+  /** Returns true if the fault ends the stream. */
   #breakOff(how: Break): Generator<Frame, boolean> {
     return breakOff(how, {
       garbage: "response.output_text.delta",
@@ -114,7 +114,7 @@ class ResponseStream {
   }
 }
 
-/** An item as it is before its content. */
+/** An item as its first event shows it: without content. */
 function toOpened(item: Json): Json {
   const empty = { content: [], summary: [], input: "", arguments: "" } as const;
   const emptied = Object.entries(empty).filter(

@@ -50,7 +50,7 @@ function toEntries(item: Json): Entry[] {
   return type === "reasoning" ? [{ by: "model", text: "", calls: [] }] : [];
 }
 
-/** A message of another agent is a prompt if it is a new task; any other is ignored. */
+/** A message of another agent is a prompt if it gives a new task. Any other message is ignored. */
 function toTask(item: Json): Entry[] {
   const [head = "", ...rest] = asList(item["content"]).map(
     (part) => asText(part["text"]) || asText(part["encrypted_content"]),
@@ -93,5 +93,5 @@ function toTools(tool: Json, namespace?: string): OfferedTool[] {
   ];
 }
 
-/** A tool that runs code declares the tools that its code can call. */
+/** Finds the tools that code can call, in the description of the tool that runs the code. */
 const NESTED = /declare const tools: \{ (\w+)\((input: string)?/g;

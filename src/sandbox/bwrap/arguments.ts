@@ -14,11 +14,14 @@ export interface BwrapContext {
   readonly scope: readonly string[] | undefined;
 }
 
-/** The way of a command into the network. */
+/** How a command enters the network of its sandbox. */
 export interface NetworkEntry {
   /** The command prefix before bwrap. */
   readonly prefix: readonly string[];
-  /** The tie's writing end, for the command to inherit: it keeps the network until the command's last process ends. */
+  /**
+   * The writing end of the tie. The command inherits it, and it keeps the network until the command's last process
+   * ends.
+   */
   readonly tie?: number;
   readonly env: Readonly<Record<string, string>>;
   readonly mounts: readonly Mount[];
@@ -88,8 +91,8 @@ export async function buildCommandOptions(view: CommandView): Promise<string[]> 
 }
 
 /**
- * bwrap's options for the process that holds the network namespace. It has no /dev: for one bwrap would make a second
- * user namespace, and the network would belong to the first, which no other process can enter.
+ * bwrap's options for the process that holds the network namespace. It has no /dev: to mount one, bwrap would make a
+ * second user namespace. The network would then belong to the first one, which no other process can enter.
  */
 export async function buildHolderOptions(env: Readonly<Record<string, string>>): Promise<string[]> {
   return [
@@ -105,7 +108,7 @@ export function toArgumentBytes(options: readonly string[]): Buffer {
   return Buffer.from(options.map((option) => `${option}\0`).join(""));
 }
 
-/** Only these variables, whatever the environment of bwrap. */
+/** Options that set only these variables, regardless of bwrap's own environment. */
 export function toEnvironmentOptions(env: Readonly<Record<string, string>>): string[] {
   return ["--clearenv", ...Object.entries(env).flatMap(([name, value]) => ["--setenv", name, value])];
 }
@@ -130,7 +133,7 @@ function openIn(folder: string, bytes: Uint8Array): number {
   const fd = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600);
   try {
     unlinkSync(path);
-    // At an offset: the descriptor itself has to stay at the beginning for its reader.
+    // Writes at an offset: the descriptor's own position has to stay at the beginning for its reader.
     for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at, bytes.length - at, at);
     return fd;
   } catch (error) {

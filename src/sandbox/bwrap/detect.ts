@@ -18,7 +18,7 @@ interface DetectOptions extends ProbeOptions {
   readonly settings?: string;
 }
 
-/** Results by bwrap's path. Only successes stay: after a failure the machine may be repaired. */
+/** The results, by bwrap's path. Failures are not kept, because the machine may be repaired. */
 const tried = new Map<string, Promise<Detected>>();
 
 /** Whether bwrap can be the default here: it runs a command, and it has a filter of system calls. */

@@ -27,7 +27,7 @@ import { awaitReady, RESIDENT_COMMAND } from "./resident.ts";
 import { toSeccompFilter } from "./seccomp.ts";
 import { findInnerPath, findSharedEtc, isOfSystem, makeEtc, resolveNeeds } from "./system.ts";
 
-/** Descriptors that the wrapper of a spool leaves alone. */
+/** Descriptors that the spool's wrapper does not use. */
 const ARGUMENTS_FD = 6;
 const SECCOMP_FD = 7;
 const TIE_FD = 8;
@@ -106,7 +106,10 @@ export class Launcher {
     });
   }
 
-  /** Starts bwrap. Its child holds the network namespace; that one's child waits until the tie's last writer is gone. */
+  /**
+   * Starts bwrap. Its child holds the network namespace. The child of that child waits until no writer of the tie is
+   * left.
+   */
   async startHolder(stdin: number): Promise<{ holder: ProcessIdentity; waiting: ProcessIdentity }> {
     const options = await buildHolderOptions(this.#markers);
     const stdio = [stdin, "pipe", "pipe"] as const;
@@ -120,7 +123,7 @@ export class Launcher {
     if (inside === undefined || waiting === undefined) {
       const detail =
         "The process that holds the sandbox's network ended at once. Something ended it; try again.";
-      throw new SluiceError("internal", detail);
+      throw new ResidentFailure("internal", detail);
     }
     return { holder: await identify(inside), waiting: await identify(waiting) };
   }
@@ -238,10 +241,13 @@ export class Launcher {
       const notJoined = toNotJoined(error as Error);
       if (notJoined !== undefined) throw notJoined;
       const detail = `The sandbox could not be given ${what}: ${(error as Error).message}.`;
-      throw new SluiceError("internal", detail, {}, { cause: error });
+      throw new ResidentFailure("internal", detail, {}, { cause: error });
     }
   }
 }
+
+/** A resident that ended at its start. Another process may have killed it, so another attempt may succeed. */
+export class ResidentFailure extends SluiceError {}
 
 function toInside(path: string, workspace: string): string {
   return join(PINNED.workspace, relative(workspace, path));

@@ -1,16 +1,18 @@
 import { closeSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import type { Lending } from "../../contract/launch.ts";
+import type { GatewayLaunch, Lending } from "../../contract/process.ts";
+import { defined } from "../../contract/own-keys.ts";
 import { chown, mkdir, readFile, rename, writeFile } from "../../disk/on-the-spot.ts";
 import { findTrust, keepTrust } from "../egress/certificate.ts";
 import { createEgress, type Egress, type EgressPrograms } from "../egress/egress.ts";
+import { findGateway } from "../egress/gateway.ts";
 import { SOCKET_FOLDER } from "../egress/protocol.ts";
 import { endTree } from "../host/processes/kill.ts";
 import { isAlive, type ProcessIdentity } from "../host/processes/procfs.ts";
 import type { NetworkPolicy, Owner } from "../port.ts";
 import type { NetworkEntry } from "./arguments.ts";
-import type { Launcher } from "./launcher.ts";
+import { type Launcher, ResidentFailure } from "./launcher.ts";
 import { Tie } from "./resident.ts";
 
 interface NetworkOptions {
@@ -30,6 +32,8 @@ const NO_UNIX_SOCKETS =
 const HOST_GRACE_MS = 5_000;
 /** How long this server keeps the network after its last command. */
 const LINGER_MS = 3_000;
+/** How often the residents of a network are started. */
+const RESIDENT_TRIES = 3;
 
 /**
  * The one network of a sandbox, shared by all of its processes. A holder process keeps the namespace, and the egress
@@ -66,6 +70,11 @@ export class Network {
   /** From now on the egress host may ask this lending for secrets. */
   lend(lending: Lending | undefined): void {
     if (lending !== undefined && this.lends) keepTrust(this.#options.folder, lending);
+  }
+
+  /** Whether a model gateway can be reached from inside. */
+  get leads(): boolean {
+    return this.#options.policy.mode === "allow";
   }
 
   get lends(): boolean {
@@ -126,19 +135,34 @@ export class Network {
     return done;
   }
 
-  async #ensure(named: readonly string[]): Promise<{ tie: number; state: HeldState }> {
+  /** Makes the network if it is missing. A resident that is killed at its start is started again. */
+  async #ensure(hosts: readonly string[]): Promise<{ tie: number; state: HeldState }> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#ensureOnce(hosts);
+      } catch (error) {
+        if (!(error instanceof ResidentFailure) || tries === RESIDENT_TRIES) throw error;
+      }
+    }
+  }
+
+  async #ensureOnce(named: readonly string[]): Promise<{ tie: number; state: HeldState }> {
     const known = await this.#read();
     const held = await this.#hold(known);
     const hosts = [...new Set([...known.hosts, ...named])];
     try {
       const lending = findTrust(this.#options.folder)?.lending;
+      const gateway = findGateway(this.#options.folder);
       const isSame =
-        hosts.length === known.hosts.length && held.isOld && isDeepStrictEqual(lending, known.lending);
+        hosts.length === known.hosts.length &&
+        held.isOld &&
+        isDeepStrictEqual(lending, known.lending) &&
+        isDeepStrictEqual(gateway, known.gateway);
       const egress = this.#egress({ hosts, ports: known.ports });
       if (isSame && (await isServed(known, egress))) return { tie: held.tie, state: held.state };
       await stop(known);
       const served = await this.#serve(held.state, egress);
-      const state = { ...held.state, hosts, ...served, ...(lending === undefined ? {} : { lending }) };
+      const state = { ...held.state, hosts, ...served, ...defined({ lending, gateway }) };
       await this.#write(state);
       return { tie: held.tie, state };
     } catch (error) {
@@ -154,7 +178,7 @@ export class Network {
     await this.#write({ ...known, ports: true });
     const tie = isHeld(known) ? await this.#tie.hold(known.waiting) : undefined;
     if (tie === undefined) return;
-    // It only showed that the network runs: `#ensure` opens an end of its own.
+    // This end was only opened to see whether the network runs: `#ensure` opens its own.
     closeSync(tie);
     const made = await this.#ensure([]);
     closeSync(made.tie);
@@ -225,6 +249,8 @@ interface NetworkState {
   readonly ports: boolean;
   /** The lending that the egress host was started with. */
   readonly lending?: Lending;
+  /** The settings of the model gateway that the egress host was started with. */
+  readonly gateway?: GatewayLaunch;
   readonly guest?: ProcessIdentity;
   /** The egress host, if any host is allowed. */
   readonly host?: ProcessIdentity;

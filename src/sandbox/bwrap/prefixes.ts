@@ -17,8 +17,8 @@ export function toDropPrefix({ uid, gid }: Owner): string[] {
 
 /**
  * The command prefix for limits that no control group enforces. It runs inside, where the kernel counts only the
- * processes of this sandbox. Memory is limited by `data` and not by `as`: a runtime reserves many more addresses than
- * it uses.
+ * processes of this sandbox. It limits memory by `data` and not by `as`, because a runtime reserves many more addresses
+ * than it uses.
  */
 export function toRlimitPrefix(record: SandboxRecord): string[] {
   const { memoryBytes, processes, diskBytes } = record.limits ?? {};

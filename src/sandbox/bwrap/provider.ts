@@ -16,14 +16,16 @@ import {
 import { Enclosure } from "../host/processes/enclosure.ts";
 import type {
   Detected,
+  HostProvider,
+  HostSandbox,
   ListedSandbox,
-  Sandbox,
+  SandboxClaim,
   SandboxLimits,
-  SandboxProvider,
   SandboxSpec,
 } from "../port.ts";
 import { detectBwrap, findBwrap, tryBwrap } from "./detect.ts";
 import { findScopePrefix } from "./prefixes.ts";
+import { HostTree } from "../host/tree.ts";
 import { BwrapSandbox } from "./sandbox.ts";
 
 export interface BwrapProviderOptions {
@@ -44,11 +46,11 @@ const DEFAULT_LIMITS: SandboxLimits = {
 };
 
 /** Runs agents in namespaces of their own with bubblewrap: isolated, without an image or a daemon. */
-export function createBwrapProvider(options: BwrapProviderOptions): SandboxProvider {
+export function createBwrapProvider(options: BwrapProviderOptions): HostProvider {
   return new BwrapProvider(options);
 }
 
-class BwrapProvider implements SandboxProvider {
+class BwrapProvider implements HostProvider {
   readonly id = "bwrap";
   readonly #options: BwrapProviderOptions;
 
@@ -68,10 +70,10 @@ class BwrapProvider implements SandboxProvider {
   }
 
   /** Takes over an existing sandbox of this id, with its files. */
-  async create(spec: SandboxSpec): Promise<Sandbox> {
+  async create(spec: SandboxSpec, claim?: SandboxClaim): Promise<HostSandbox> {
     await this.#demand();
     const root = await makeRoot(this.#options.root);
-    const folder = await SandboxFolder.at(root, spec.id);
+    const folder = await SandboxFolder.at(root, spec.id, claim);
     const directory = await resolveDirectory(spec.directory, await resolveHidden(root, this.#options.hide));
     const owner = await findOwner(folder.key, directory);
     const earlier = await folder.earlierRecord();
@@ -94,9 +96,9 @@ class BwrapProvider implements SandboxProvider {
     return listSandboxes(this.#options.root, this.id);
   }
 
-  async connect(id: string): Promise<Sandbox | undefined> {
+  async connect(id: string, claim?: SandboxClaim): Promise<HostSandbox | undefined> {
     const root = await makeRoot(this.#options.root);
-    const folder = await SandboxFolder.at(root, id);
+    const folder = await SandboxFolder.at(root, id, claim);
     const record = await folder.record();
     return record && this.#open(folder, await Enclosure.relocate(folder, record), root);
   }
@@ -105,7 +107,10 @@ class BwrapProvider implements SandboxProvider {
     const bwrap = (await findBwrap()) ?? "bwrap";
     const hide = await resolveHidden(root, this.#options.hide);
     const scope = record.network?.mode === "full" ? await findScopePrefix(bwrap) : undefined;
-    return new BwrapSandbox(folder, record, { bwrap, hide, programs: this.#options.programs, scope });
+    const context = { bwrap, hide, programs: this.#options.programs, scope };
+    const sandbox = new BwrapSandbox(folder, record, context);
+    sandbox.tree = new HostTree(sandbox);
+    return sandbox;
   }
 
   /** Demands less than `detect`: a client that names bwrap gets it even without a filter of system calls. */

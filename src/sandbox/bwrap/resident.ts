@@ -16,20 +16,29 @@ export const RESIDENT_COMMAND = [
   "echo ready; exec >&- 2>&-; read -r _; [ $$ != 2 ] || kill -9 -1",
 ];
 
-/** Waits until the resident prints `ready`. Fails with its output when it ends before that. */
+/** How long the last words of an ended resident may take. */
+const LAST_WORDS_MS = 500;
+
+/**
+ * Waits until the resident prints `ready`. Fails with its output when it ends before that. Another process of its
+ * sandbox may live on and hold its streams open, so their end alone does not count.
+ */
 export async function awaitReady(child: ChildProcess): Promise<void> {
   let output = "";
   await new Promise<void>((resolve, reject) => {
+    const fail = (): void => reject(new Error(output.trim() || "it ended at once"));
     child.stderr?.on("data", (chunk: Buffer) => (output += chunk.toString("utf8")));
     child.stdout?.on("data", (chunk: Buffer) => {
       output += chunk.toString("utf8");
       if (/^ready$/m.test(output)) resolve();
     });
-    child.once("close", () => reject(new Error(output.trim() || "it ended at once")));
+    child.once("close", fail);
+    child.once("exit", () => setTimeout(fail, LAST_WORDS_MS));
+  }).finally(() => {
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+    child.unref();
   });
-  child.stdout?.destroy();
-  child.stderr?.destroy();
-  child.unref();
 }
 
 const { O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY } = constants;
@@ -68,7 +77,7 @@ export class Tie {
   async hold(waiting: ProcessIdentity): Promise<number | undefined> {
     const fd = this.#openWriter();
     if (fd === undefined) return undefined;
-    // A resident that sleeps still waits, and this end keeps it waiting. A running one may be about to exit.
+    // A sleeping resident still waits, and the open end keeps it waiting. A running one may be about to exit.
     for (let tries = 0; tries < 100 && (await isAlive(waiting)); tries++) {
       if ((await readProcess(waiting.pid))?.state !== "R") return fd;
       await sleep(1);

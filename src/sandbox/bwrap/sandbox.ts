@@ -1,4 +1,5 @@
-import { SluiceError, type Launch } from "../../contract/index.ts";
+import { SluiceError, type GatewayAccess, type Launch } from "../../contract/index.ts";
+import { keepGateway, toGatewayAccess } from "../egress/gateway.ts";
 import { HostFiles } from "../host/files/files.ts";
 import { PINNED, toMountedNamespace } from "../host/files/paths.ts";
 import { removeEmptyFolder } from "../host/files/remove-tree.ts";
@@ -7,8 +8,17 @@ import { Enclosure, toUnlimited } from "../host/processes/enclosure.ts";
 import { awaitCommand } from "../host/processes/exec.ts";
 import { endTree, sendSignal } from "../host/processes/kill.ts";
 import { listDescendants, readProcesses, readProcFile, type ProcessRow } from "../host/processes/procfs.ts";
+import { HostProcesses } from "../host/processes.ts";
 import { demandProgram, toStdio } from "../host/start.ts";
-import type { ExecOptions, ExecResult, Owner, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
+import type {
+  ExecOptions,
+  ExecResult,
+  HostSandbox,
+  Owner,
+  SandboxPaths,
+  SandboxTree,
+  SpawnedProcess,
+} from "../port.ts";
 import type { BwrapContext } from "./arguments.ts";
 import { Launcher } from "./launcher.ts";
 import { Network } from "./network.ts";
@@ -18,14 +28,18 @@ import { findInnerPath } from "./system.ts";
 const OUTPUTS = `${PINNED.workspace}/output`;
 
 /** A sandbox whose processes have namespaces of their own and see only listed parts of this host. */
-export class BwrapSandbox implements Sandbox {
+export class BwrapSandbox implements HostSandbox {
   readonly id: string;
   readonly provider = "bwrap";
   readonly isolated = true;
   readonly paths: SandboxPaths = PINNED;
   readonly folders: SandboxPaths;
+  readonly processes: HostProcesses;
+  /** Set by the provider: the tree needs git, which runs in a bwrap of its own. */
+  tree?: SandboxTree;
   readonly owner?: Owner;
   readonly lends: boolean;
+  readonly gateway: GatewayAccess | undefined;
   readonly files: HostFiles;
   readonly shortcomings: readonly string[];
   readonly #folder: SandboxFolder;
@@ -38,6 +52,7 @@ export class BwrapSandbox implements Sandbox {
     this.id = record.id;
     this.folders = folder.paths(record.directory);
     if (record.owner !== undefined) this.owner = record.owner;
+    this.processes = new HostProcesses(this, folder.spools);
     const host = { ...this.folders, tmp: folder.tmp };
     const namespace = toMountedNamespace(host, { hidden: context.hide, owner: record.owner });
     this.files = new HostFiles({ paths: PINNED, host, namespace });
@@ -54,6 +69,7 @@ export class BwrapSandbox implements Sandbox {
       launcher: this.#launcher,
     });
     this.lends = this.#network.lends;
+    this.gateway = this.#network.leads ? toGatewayAccess(folder.path) : undefined;
     this.shortcomings = [...toShortcomings(record), ...this.#network.shortcomings];
   }
 
@@ -62,6 +78,7 @@ export class BwrapSandbox implements Sandbox {
     await this.#demandProgram(launch);
     await this.files.writeLaunchFiles(launch.files);
     this.#network.lend(launch.lending);
+    if (launch.gateway !== undefined) keepGateway(this.#folder.path, launch.gateway);
     const { argv, env, needs } = launch;
     const options = { cwd: PINNED.workspace, stdio: toStdio(stdio), wrapper, env, needs };
     await this.#network.use(launch.hosts ?? [], async (entry) => {

@@ -50,7 +50,7 @@ function toProgram(arch: Machine, unixSockets: boolean): Instruction[] {
     ]),
     ...when(CLONE3, [fail(ENOSYS)]),
     ...when(OPENAT2, [fail(ENOSYS)]),
-    // Every other family leads around the network namespace (vsock) or into parts of the kernel that no agent needs.
+    // Every other family leads out of the network namespace (vsock) or into parts of the kernel that no agent needs.
     ...when(SOCKET[arch], [
       load(argument(1)),
       and(SOCK_TYPE_MASK),

@@ -54,7 +54,7 @@ export function procCovers({ isHostRoot }: { isHostRoot: boolean }): Promise<str
   return once(`proc ${isHostRoot}`, () =>
     all([
       ...READ_ONLY.map((path) => whereFound(path, ["--ro-bind", path, path])),
-      // Their modes keep all users but root out.
+      // Only root can read these files, so only root needs the covers.
       ...(isHostRoot ? EMPTY_FILES : []).map((path) => whereFound(path, ["--ro-bind", "/dev/null", path])),
       ...(isHostRoot ? EMPTY_FOLDERS : []).map((path) =>
         whereFound(path, ["--tmpfs", path, "--remount-ro", path]),
@@ -164,7 +164,7 @@ export async function makeEtc(etc: string, { network }: { network: "own" | "host
   }
 }
 
-/** A text that is equal as long as `makeEtc` would make the same files for a network of its own. */
+/** A text that changes when `makeEtc` would make other files for a sandbox with a network of its own. */
 async function etcState(): Promise<string> {
   const files = await Promise.all(
     ETC_FILES.map(async (name) => {
@@ -198,8 +198,9 @@ async function copyEntry(name: string, to: string): Promise<void> {
 const making = new Map<string, Promise<string>>();
 
 /**
- * The /etc, in memory, that all sandboxes of this user share if they have a network of their own. When the host's /etc
- * changes, the next caller makes a new one under another name. Undefined without a memory folder, or without space.
+ * The /etc, in memory, that all sandboxes of this user share if they have networks of their own. When the host's /etc
+ * changes, the next caller makes a new one under another name. Undefined without a memory folder, or without space in
+ * it.
  */
 export async function findSharedEtc(
   folder: string | undefined = findMemoryFolder(),

@@ -1,5 +1,7 @@
 import { SluiceError } from "../../contract/index.ts";
+import { adoptBundle, sendBundle } from "./bundle.ts";
 import { collect } from "./collect.ts";
+import { ContentsReader } from "./contents.ts";
 import type { CheckpointInfo, Checkpoints, CheckpointStorage } from "./port.ts";
 import { CheckpointRecords, type CheckpointStore } from "./records.ts";
 import { demandCheckpoint, restoreCheckpoint } from "./restore/restore.ts";
@@ -29,15 +31,33 @@ export function createCheckpoints(options: CheckpointsOptions): Checkpoints {
   // A collection must not delete objects that a checkpoint in progress builds on.
   const gate = new Gate();
   const { records } = store;
+  const reader = new ContentsReader(store, (work) => gate.together(work));
+  const get: Checkpoints["get"] = async (id, { sessionId } = {}) =>
+    id === "latest" ? records.latest(sessionId) : records.get(id);
   return {
-    checkpoint: (request) => gate.together(() => takeCheckpoint(store, request)),
+    checkpoint: (request) =>
+      gate.together(async () => {
+        const { info, work, unread } = await takeCheckpoint(store, request);
+        return { info, work, unread };
+      }),
+    adopt: (bundle, request) => gate.together(() => adoptBundle(store, bundle, request)),
+    send: (id, target) =>
+      gate.together(async () => {
+        const info = await demandCheckpoint(store, id, undefined);
+        await sendBundle(store, info, target);
+        return info;
+      }),
     restore: (id, request) =>
       gate.together(async () =>
         restoreCheckpoint(store, await demandCheckpoint(store, id, request.sessionId), request),
       ),
     list: async ({ limit = LIST_DEFAULT, ...query } = {}) =>
       records.list({ limit: demandLimit(limit), ...query }),
-    get: async (id, { sessionId } = {}) => (id === "latest" ? records.latest(sessionId) : records.get(id)),
+    get,
+    contents: async (id, request) => {
+      const info = await get(id, request);
+      return info && reader.open(info);
+    },
     lineage: (id) => readLineage(records, id),
     remove: (id) => records.remove(id),
     gc: (request = {}) => gate.alone(() => collect(store, request)),

@@ -9,8 +9,8 @@ import { PackWriter, toPackKey, type WrittenPack } from "./storage/pack.ts";
 const GRACE_MS = 60 * 60 * 1000;
 
 /**
- * Finds objects that no checkpoint needs. They leave the index at once, so that no new checkpoint builds on them, and
- * are deleted when their mark is old enough: another process may be writing a checkpoint that needs them.
+ * Finds objects that no checkpoint needs. They leave the index at once, so that no new checkpoint uses them. They are
+ * deleted only when their mark is old enough: another process may be writing a checkpoint that needs them.
  */
 export async function collect(
   store: CheckpointStore,
@@ -32,7 +32,7 @@ export async function collect(
   for (const { key, markKey, at } of marks) {
     const due = dead.has(key) && Date.now() - at >= graceMs;
     if (due) await storage.delete(key);
-    // The mark goes, too, and so does that of an object that is needed again or gone.
+    // The mark is deleted with its object. A mark is also deleted if its object is needed again or gone.
     if (due || !dead.has(key)) await storage.delete(markKey);
     if (due) dead.delete(key);
     deleted += due ? 1 : 0;
@@ -124,7 +124,7 @@ function toTime(id: string): number {
 }
 
 const PREFIX = "condemned/";
-/** After this time a checkpoint cannot trust a mark any more; far less than any sensible grace of a collector. */
+/** A checkpoint that took longer than this may have lost objects, and fails. It is far less than a collector's grace. */
 const LONG_MS = 20 * 60 * 1000;
 
 /** A collector's mark on an unneeded object, which is deleted when the mark is old enough. */
@@ -150,7 +150,7 @@ async function mark(storage: CheckpointStorage, key: string): Promise<void> {
 
 /** Takes the marks off the objects of a new checkpoint: a collector of another process may have run meanwhile. */
 export async function rescue(
-  store: CheckpointStore,
+  store: Pick<CheckpointStore, "index" | "storage">,
   needed: { hash: string; pieces: ReadonlySet<string>; begun: number },
 ): Promise<void> {
   const marks = await listMarks(store.storage);

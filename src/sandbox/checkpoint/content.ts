@@ -15,7 +15,10 @@ interface FileRead {
   readonly content: Content;
   readonly size: number;
   readonly stat: Stats;
-  /** Whether the file did not change while it was read. If it did in all tries, this is the result of the last one. */
+  /**
+   * Whether the file did not change while it was read. False means that every try saw a change, and this is the last
+   * try.
+   */
   readonly stable: boolean;
 }
 

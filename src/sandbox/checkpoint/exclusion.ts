@@ -161,7 +161,7 @@ export const HOME_CREDENTIALS: readonly string[] = [
   "id_rsa*",
   "id_ecdsa*",
   "id_ed25519*",
-  // Typed input, passwords among it.
+  // Typed input, which may include passwords.
   ".*_history",
   ".lesshst",
 ];

@@ -121,7 +121,10 @@ export const MODE_BITS = 0o1777;
 const PAGE_ENTRIES = 1024;
 const CUT_MASK = 127;
 
-/** Cuts sorted entries into pages where a path's hash says so: a new file then changes no border of another page. */
+/**
+ * Cuts sorted entries into pages. The hash of a path decides whether a page ends there, so a new file does not move the
+ * borders of other pages.
+ */
 export function toPages(entries: readonly Entry[]): { sha256: string; bytes: Buffer }[] {
   const pages: { sha256: string; bytes: Buffer }[] = [];
   let lines: string[] = [];

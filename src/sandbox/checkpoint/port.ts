@@ -1,4 +1,6 @@
+import type { CheckpointChange, CheckpointEntry } from "../../contract/index.ts";
 import type { Owner } from "../port.ts";
+import type { BundleTarget, CheckpointBundle } from "./bundle-port.ts";
 
 /** The storage of checkpoints: bytes by key. A key has the characters of a URL path. */
 export interface CheckpointStorage {
@@ -110,18 +112,48 @@ export interface CheckpointRestored {
 
 export interface Checkpoints {
   checkpoint(options: CheckpointOptions): Promise<CheckpointTaken>;
+  /** Takes in a checkpoint that another machine made of its own folders. */
+  adopt(bundle: CheckpointBundle, options: Omit<CheckpointOptions, "roots">): Promise<CheckpointTaken>;
+  /** Restores a checkpoint on another machine. */
+  send(id: string, target: BundleTarget): Promise<CheckpointInfo>;
   /** Restores the folders by difference. No other process may write to them meanwhile. */
   restore(id: string, options: RestoreOptions): Promise<CheckpointRestored>;
   /** Newest first; 100 unless a limit is given. */
   list(options?: CheckpointQuery): Promise<CheckpointInfo[]>;
   /** `latest` is the newest of the session, or of all. */
   get(id: string, options?: { sessionId?: string | undefined }): Promise<CheckpointInfo | undefined>;
+  /** The files of a checkpoint, read in the storage. Undefined where there is no such checkpoint. */
+  contents(id: string, options?: { sessionId?: string | undefined }): Promise<CheckpointContents | undefined>;
   /** A checkpoint and its ancestors, newest first. */
   lineage(id: string): Promise<CheckpointInfo[]>;
   /** Removes the record; `gc` frees the space later. False where there is no such checkpoint. */
   remove(id: string): Promise<boolean>;
   /** Marks objects that no checkpoint needs, and deletes those that were marked `graceMs` ago (an hour by default). */
   gc(options?: { graceMs?: number | undefined; signal?: AbortSignal | undefined }): Promise<Collected>;
+}
+
+/** The workspace of a checkpoint. Paths are relative to the workspace, or absolute in the sandbox. */
+export interface CheckpointContents {
+  readonly info: CheckpointInfo;
+  /** The entries of a folder, in the order of their paths. */
+  list(
+    path: string,
+    page: CheckpointPageQuery & { recursive: boolean },
+  ): { entries: CheckpointEntry[]; next?: string };
+  /** A file's bytes. Links are not followed. */
+  open(path: string): { size: number; content: AsyncIterable<Uint8Array> };
+  /** The files and links that another checkpoint of the same storage has differently. */
+  changes(
+    to: CheckpointContents,
+    page: CheckpointPageQuery & { path?: string | undefined },
+  ): { changes: CheckpointChange[]; next?: string };
+  /** The same as a unified diff, file by file. */
+  diff(to: CheckpointContents, options?: { path?: string | undefined }): AsyncIterable<string>;
+}
+
+export interface CheckpointPageQuery {
+  readonly limit: number;
+  readonly cursor?: string | undefined;
 }
 
 export interface Collected {

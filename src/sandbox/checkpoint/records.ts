@@ -55,7 +55,7 @@ export class CheckpointRecords {
   async get(id: string): Promise<CheckpointInfo | undefined> {
     if (!CheckpointId.safeParse(id).success) return undefined;
     const known = this.#known.get(id);
-    // Another process may have removed the record, so the cache saves the reading only.
+    // The record's existence is checked even if it is cached: another process may have removed it.
     if (known !== undefined) return (await this.#storage.has(toKey(id))) ? known : undefined;
     const bytes = await this.#storage.get(toKey(id));
     return bytes === undefined ? undefined : this.#remember(id, bytes);
@@ -117,7 +117,7 @@ function parseInfo(id: string, bytes: Uint8Array): CheckpointInfo {
     const info = StoredInfo.parse(JSON.parse(new TextDecoder().decode(bytes)));
     if (info.id === id) return info;
   } catch {
-    // The error below tells it.
+    // The error below covers this case.
   }
   throw corrupt(toKey(id), "is not the record of this checkpoint");
 }

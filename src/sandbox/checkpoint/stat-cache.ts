@@ -15,7 +15,7 @@ type Row = [
   ...string[],
 ];
 
-/** The known hashes of a root's files, on disk: an unchanged file is not read again, it costs an lstat. */
+/** The known hashes of a root's files, on disk. An unchanged file needs only an lstat and is not read again. */
 export class StatCache {
   readonly #file: string;
   readonly #root: string;

@@ -19,13 +19,13 @@ import type { CheckpointOptions, CheckpointTaken } from "./port.ts";
 import type { CheckpointStore } from "./records.ts";
 import { StatCache } from "./stat-cache.ts";
 import { PackWriter } from "./storage/pack.ts";
-import { openRoots, walk, type Found } from "./walk.ts";
+import { openRoots, toShownPath, walk, type Found } from "./walk.ts";
 
 /** Stores new content, then the manifest, and the record last: a checkpoint exists as a whole or not at all. */
 export async function takeCheckpoint(
-  store: CheckpointStore,
+  store: Omit<CheckpointStore, "records"> & { readonly records: Pick<CheckpointStore["records"], "add"> },
   options: CheckpointOptions,
-): Promise<CheckpointTaken> {
+): Promise<CheckpointTaken & { readonly pieces: ReadonlySet<string> }> {
   demandRootNames(options.roots);
   const roots = await openRoots(options.roots, { never: store.never });
   await store.index.refresh();
@@ -43,8 +43,9 @@ export async function takeCheckpoint(
       const exclude = toPatterns(root.name, options.exclude ?? DEFAULT_EXCLUDES);
       const cache = await StatCache.load(store.cacheFolder, root.path);
       const exclusion = new Exclusion(root.name, exclude, root.holes);
-      const found = await withFileErrors(root.path, () =>
-        scan(root.path, { exclusion, cache, writer, slice, slab, progress }),
+      const found = await withFileErrors(
+        (failed) => toShownPath(root, failed),
+        () => scan(root.path, { exclusion, cache, writer, slice, slab, progress }),
       );
       const pages = toPages(found.entries);
       for (const page of pages) await writer.add(page, { page: true });
@@ -55,33 +56,41 @@ export async function takeCheckpoint(
       await cache.save();
     }
     options.signal?.throwIfAborted();
-    const packs = await writer.finish();
-    let { objects, bytes } = writer;
-    if (packs.length > 0) {
-      bytes += (await store.index.publish(packs)).bytes;
-      objects += 1;
-    }
-    const manifest = toManifest(parts);
-    if (await store.storage.putIfAbsent(toManifestKey(manifest.hash), manifest.bytes)) {
-      objects += 1;
-      bytes += manifest.bytes.length;
-    }
-    await rescue(store, { hash: manifest.hash, pieces, begun });
+    const { hash, objects, bytes } = await publish(store, writer, parts);
+    await rescue(store, { hash, pieces, begun });
     const { parentId, comment, agent: agentType, model, sessionId, nativeSessionId } = options;
     const given = { parentId, comment, agentType, model, sessionId, nativeSessionId };
-    const info = await store.records.add({ hash: manifest.hash, sizeBytes, ...given });
+    const info = await store.records.add({ hash, sizeBytes, ...given });
     progress.report();
     const { files, filesRead, bytesRead } = progress;
-    objects += sessionId === undefined ? 1 : 2;
-    return {
-      info,
-      work: { files, filesRead, bytesRead, objectsWritten: objects, bytesWritten: bytes },
-      unread,
-    };
+    // The record, and the entry in the session's list.
+    const objectsWritten = objects + (sessionId === undefined ? 1 : 2);
+    const work = { files, filesRead, bytesRead, objectsWritten, bytesWritten: bytes };
+    return { info, work, unread, pieces };
   } catch (error) {
     await writer.settle();
     throw options.signal?.aborted && !(error instanceof SluiceError) ? options.signal.reason : error;
   }
+}
+
+/** Writes the last packs, their index and the manifest. Returns its hash, and the count of all written objects. */
+export async function publish(
+  { index, storage }: Pick<CheckpointStore, "index" | "storage">,
+  writer: PackWriter,
+  parts: ReadonlyMap<string, ManifestRoot>,
+): Promise<{ hash: string; objects: number; bytes: number }> {
+  const packs = await writer.finish();
+  let { objects, bytes } = writer;
+  if (packs.length > 0) {
+    bytes += (await index.publish(packs)).bytes;
+    objects += 1;
+  }
+  const manifest = toManifest(parts);
+  if (await storage.putIfAbsent(toManifestKey(manifest.hash), manifest.bytes)) {
+    objects += 1;
+    bytes += manifest.bytes.length;
+  }
+  return { hash: manifest.hash, objects, bytes };
 }
 
 /** A sparse file can claim any size; no real file is larger than this. */
@@ -153,7 +162,7 @@ async function readEntry(found: Found, at: string, options: ScanOptions): Promis
   return toFile(path, read.stat, read.content, read.size);
 }
 
-/** Whether this storage has the content: the cache knows the hashes of a file, not where they are stored. */
+/** Whether this storage has the content. The cache knows only the hashes of a file, and other storages use it too. */
 function isStored(content: Content, size: number, writer: PackWriter): boolean {
   if (size === 0) return true;
   return (content.pieces ?? [content.sha256]).every((piece) => writer.has(piece));

@@ -63,7 +63,8 @@ async function walkFolder(root: string, folder: string, options: WalkOptions): P
 }
 
 function look(root: string, path: string, at: string): Found | "special" | "unread" | "gone" {
-  // The plain path is three times as fast as `at`. If a link was swapped in, the stats are wrong; content is read by `at`.
+  // The plain path is three times as fast as `at`. A swapped-in link could only give wrong stats, because content is
+  // read by `at`.
   const stat = lstatSync(`${root}/${path}`, { throwIfNoEntry: false });
   // U+FFFD: the name is not UTF-8, and a manifest cannot hold it.
   if (stat === undefined) return path.includes("\u{FFFD}") ? "unread" : "gone";
@@ -116,6 +117,14 @@ export async function openRoots(
     return { name, path, holes: holes.map((hole) => hole.slice(path.length).replace(/^\//, "")) };
   });
 }
+
+/** A path below a root as people may see it: by the root's name, never by its place on the server. */
+export function toShownPath({ name, path }: Pick<RootFolder, "name" | "path">, failed?: string): string {
+  const below = failed?.startsWith(`${path}/`) ? failed.slice(path.length) : "";
+  return below.length > LONGEST_SHOWN ? `${name}${below.slice(0, LONGEST_SHOWN)}…` : `${name}${below}`;
+}
+
+const LONGEST_SHOWN = 200;
 
 /** Refuses a root that is a link: an agent with access to a parent folder could have put it there. */
 async function resolveRoot(name: string, path: string): Promise<string> {

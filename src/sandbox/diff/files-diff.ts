@@ -23,8 +23,11 @@ interface Hunk {
 /** Groups changes that lie close together, with the lines around them. */
 function toHunks(edits: readonly Edit[]): Hunk[] {
   const hunks: Hunk[] = [];
-  let [oldLine, newLine, open] = [0, 0, undefined as (Hunk & { edits: Edit[] }) | undefined];
-  let quiet = 0;
+  let open: (Hunk & { edits: Edit[] }) | undefined;
+  let oldLine = 0;
+  let newLine = 0;
+  /** Unchanged lines since the last change. A hunk keeps `CONTEXT` of them. */
+  let unchanged = 0;
   for (const [at, edit] of edits.entries()) {
     if (edit.mark !== " ") {
       if (!open) {
@@ -32,18 +35,23 @@ function toHunks(edits: readonly Edit[]): Hunk[] {
         open = { oldStart: oldLine - lead.length, newStart: newLine - lead.length, edits: [...lead] };
         hunks.push(open);
       }
-      quiet = 0;
-    } else quiet += 1;
+      unchanged = 0;
+    } else unchanged += 1;
     open?.edits.push(edit);
     if (edit.mark !== "+") oldLine += 1;
     if (edit.mark !== "-") newLine += 1;
-    if (open && quiet > 2 * CONTEXT) {
-      open.edits.splice(open.edits.length - (quiet - CONTEXT));
+    // The next change is too far away to share this hunk.
+    if (open && unchanged > 2 * CONTEXT) {
+      dropLast(open.edits, unchanged - CONTEXT);
       open = undefined;
     }
   }
-  if (open && quiet > CONTEXT) open.edits.splice(open.edits.length - (quiet - CONTEXT));
+  if (open && unchanged > CONTEXT) dropLast(open.edits, unchanged - CONTEXT);
   return hunks;
+}
+
+function dropLast(edits: Edit[], count: number): void {
+  edits.splice(edits.length - count);
 }
 
 function printHunk({ oldStart, newStart, edits }: Hunk): string {
@@ -88,6 +96,7 @@ function toEdits(before: readonly string[], after: readonly string[]): Edit[] {
   ];
 }
 
+/** Edits between texts that differ in their first and last line. Walks the trace of `search` back from its end. */
 function toMiddle(before: readonly string[], after: readonly string[]): Edit[] {
   const trace = search(before, after);
   if (!trace) {
@@ -97,7 +106,7 @@ function toMiddle(before: readonly string[], after: readonly string[]): Edit[] {
   let [x, y] = [before.length, after.length];
   for (let distance = trace.length - 1; distance >= 0; distance--) {
     const reach = trace[distance] as Reach;
-    const diagonal = comesFromAbove(reach, x - y, distance) ? x - y + 1 : x - y - 1;
+    const diagonal = endsWithAddition(reach, x - y, distance) ? x - y + 1 : x - y - 1;
     const fromX = reach.get(diagonal) ?? 0;
     const fromY = fromX - diagonal;
     while (x > fromX && y > fromY) {
@@ -113,7 +122,7 @@ function toMiddle(before: readonly string[], after: readonly string[]): Edit[] {
   return edits.toReversed();
 }
 
-/** By diagonal: how many lines of the first text are reached with a number of edits. */
+/** How many lines of the first text a number of edits can reach, by diagonal: lines removed less lines added. */
 type Reach = ReadonlyMap<number, number>;
 
 /** The reach before each further edit, until both texts end; undefined above `MAX_DISTANCE`. */
@@ -124,8 +133,8 @@ function search(before: readonly string[], after: readonly string[]): Reach[] | 
   for (let distance = 0; distance <= limit; distance++) {
     trace.push(new Map(reach));
     for (let diagonal = -distance; diagonal <= distance; diagonal += 2) {
-      const above = comesFromAbove(reach, diagonal, distance);
-      let x = above ? (reach.get(diagonal + 1) ?? 0) : (reach.get(diagonal - 1) ?? 0) + 1;
+      const isAddition = endsWithAddition(reach, diagonal, distance);
+      let x = isAddition ? (reach.get(diagonal + 1) ?? 0) : (reach.get(diagonal - 1) ?? 0) + 1;
       while (x < before.length && x - diagonal < after.length && before[x] === after[x - diagonal]) x += 1;
       reach.set(diagonal, x);
       if (x >= before.length && x - diagonal >= after.length) return trace;
@@ -134,7 +143,8 @@ function search(before: readonly string[], after: readonly string[]): Reach[] | 
   return undefined;
 }
 
-function comesFromAbove(reach: Reach, diagonal: number, distance: number): boolean {
+/** Whether the best way to a diagonal ends with an added line; otherwise it ends with a removed one. */
+function endsWithAddition(reach: Reach, diagonal: number, distance: number): boolean {
   if (diagonal === -distance) return true;
   return diagonal !== distance && (reach.get(diagonal - 1) ?? 0) < (reach.get(diagonal + 1) ?? 0);
 }

@@ -117,7 +117,7 @@ const NAMED: Readonly<Record<string, string>> = {
 
 /** Restricts git to the repository that it reads. */
 export interface Confinement {
-  /** Where a path of this host lies inside the confinement. */
+  /** The path inside the confinement for a path of this host. */
   toInner(path: string): string;
   /** Wraps a command to run inside. Its paths, also in its variables, are inner paths. */
   wrap(command: Command): Command;

@@ -19,7 +19,10 @@ export interface Repository {
 export interface FindOptions {
   /** Whether the folders above are searched, too: for a folder that a user has chosen. */
   readonly search?: boolean;
-  /** Whether the history must lie in the folder: its writer could point it at files elsewhere on this machine. */
+  /**
+   * Whether the history must lie in the folder. An untrusted writer could otherwise point it at other files of this
+   * machine.
+   */
   readonly confined: boolean;
 }
 

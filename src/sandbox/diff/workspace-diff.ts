@@ -46,35 +46,34 @@ export async function workspaceDiff(
   folder: string,
   options: WorkspaceDiffOptions = {},
 ): Promise<WorkspaceDiff | undefined> {
-  const { base, search = false, confined = true, maxDiffBytes = MAX_DIFF_BYTES } = options;
+  const { search = false, confined = true, scratch, owner } = options;
   const timeout = AbortSignal.timeout(options.timeoutMs ?? TIMEOUT_MS);
   const signal = options.signal ? AbortSignal.any([timeout, options.signal]) : timeout;
   try {
-    return await withPrivateRepository(
-      folder,
-      { search, confined, signal, scratch: options.scratch, owner: options.owner },
-      async (repository) => {
-        const from = base ?? repository.head;
-        if (!isObjectName(from)) throw new Unavailable(`${from} is not the name of a commit`);
-        const omitted = await indexWorktree(repository, { folder, signal, owner: options.owner });
-        const compared = await repository.read(
-          [...COMPARE.split(" "), ...(search ? ["--relative"] : []), from, "--"],
-          {
-            maxBytes: maxDiffBytes,
-          },
-        );
-        if (compared.code !== 0 && !compared.cut)
-          throw new Unavailable(`git failed: ${compared.stderr.trim()}`);
-        const text = compared.stdout.toString("utf8");
-        const shown = compared.cut ? toWholeFiles(text, maxDiffBytes) : text;
-        return { diff: shown + omitted.map(toNote).join(""), omitted, cut: compared.cut };
-      },
+    return await withPrivateRepository(folder, { search, confined, signal, scratch, owner }, (repository) =>
+      compareWorktree(repository, folder, { ...options, signal }),
     );
   } catch (error) {
     options.signal?.throwIfAborted();
     options.explain?.(toReason(error));
     return undefined;
   }
+}
+
+async function compareWorktree(
+  repository: PrivateRepository,
+  folder: string,
+  options: WorkspaceDiffOptions & { signal: AbortSignal },
+): Promise<WorkspaceDiff> {
+  const { base: from = repository.head, maxDiffBytes: maxBytes = MAX_DIFF_BYTES, signal, owner } = options;
+  if (!isObjectName(from)) throw new Unavailable(`${from} is not the name of a commit`);
+  const omitted = await indexWorktree(repository, { folder, signal, owner });
+  const relative = options.search === true ? ["--relative"] : [];
+  const compared = await repository.read([...COMPARE.split(" "), ...relative, from, "--"], { maxBytes });
+  if (compared.code !== 0 && !compared.cut) throw new Unavailable(`git failed: ${compared.stderr.trim()}`);
+  const text = compared.stdout.toString("utf8");
+  const shown = compared.cut ? toWholeFiles(text, maxBytes) : text;
+  return { diff: shown + omitted.map(toNote).join(""), omitted, cut: compared.cut };
 }
 
 /** `diff`, not `diff-index`: it leaves out files that were written again with the same content. */

@@ -37,7 +37,8 @@ export class Container {
       if (found?.State.Paused)
         throw new SluiceError("invalid_request", "The sandbox is paused. Resume it first.");
       const has = found === undefined ? NO_REQUIREMENTS : fromRequirementLabels(found.Config.Labels);
-      // Files of an uninstalled version may be gone, and no container starts with a missing mount.
+      // Missing files are left out: those of an uninstalled version may be gone, and no container starts with a missing
+      // mount.
       const needs = has.needs.filter((path) => existsSync(path));
       const requirements = union({ ...has, needs }, required);
       const isEnough = found !== undefined && covers(has, required);

@@ -15,7 +15,7 @@ export interface EngineFacts {
   readonly rootless: boolean;
   /** Whether a container's options may hold a filter of system calls. Podman takes the name of a file instead. */
   readonly filters: boolean;
-  /** Whether it sets labels of AppArmor or SELinux, for which it has to write to a container's /proc. */
+  /** Whether it sets labels of AppArmor or SELinux. For that it has to write to a container's /proc. */
   readonly labels: boolean;
   readonly memoryBytes: number;
   readonly limits: { readonly memory: boolean; readonly processes: boolean; readonly cpus: boolean };

@@ -1,4 +1,4 @@
-import type { Lending } from "../../contract/launch.ts";
+import type { Lending } from "../../contract/process.ts";
 import { keepTrust, toTrustFolder } from "../egress/certificate.ts";
 import type { Egress, EgressHostStart } from "../egress/egress.ts";
 import { PROGRAM_FOLDER } from "../egress/protocol.ts";
@@ -15,7 +15,7 @@ interface NetworkOptions {
   target(container: string, env: Readonly<Record<string, string>>): Promise<ExecTarget>;
 }
 
-/** The ways into a container's ports, and out of a container without a network of the engine's. */
+/** The connections into a container's ports, and out of a container that has no network of the engine. */
 export class ContainerNetwork {
   readonly #options: NetworkOptions;
   readonly #ports: Egress;
@@ -28,6 +28,11 @@ export class ContainerNetwork {
 
   get shortcomings(): readonly string[] {
     return this.#ports.shortcomings;
+  }
+
+  /** Whether a model gateway can be reached from inside. */
+  get leads(): boolean {
+    return this.#options.sources.record.network.mode === "allow";
   }
 
   get lends(): boolean {

@@ -86,7 +86,7 @@ export async function planContainer(
   return {
     Image: image.id,
     Hostname: "sandbox",
-    // In a container of another user, not even a later process of root would have capabilities.
+    // If a container starts as another user, even its root processes have no capabilities.
     User: "0:0",
     WorkingDir: PINNED.workspace,
     Entrypoint: ["tail", "-f", "/dev/null"],

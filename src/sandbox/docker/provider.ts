@@ -17,8 +17,10 @@ import {
 import { Enclosure } from "../host/processes/enclosure.ts";
 import type {
   Detected,
+  HostProvider,
+  HostSandbox,
   ListedSandbox,
-  Sandbox,
+  SandboxClaim,
   SandboxLimits,
   SandboxProvider,
   SandboxSpec,
@@ -62,7 +64,7 @@ export function createDockerProvider(options: DockerProviderOptions): DockerProv
   return new DockerProvider(options);
 }
 
-export class DockerProvider implements SandboxProvider {
+export class DockerProvider implements HostProvider {
   readonly id = "docker";
   readonly #options: DockerProviderOptions;
   #engine: ContainerEngine | undefined;
@@ -93,21 +95,20 @@ export class DockerProvider implements SandboxProvider {
   }
 
   /** Takes over an existing sandbox of this id, with its files. Its container is made when it is needed. */
-  async create(spec: SandboxSpec): Promise<Sandbox> {
+  async create(spec: SandboxSpec, claim?: SandboxClaim): Promise<HostSandbox> {
     const engine = this.#theEngine();
     const facts = await engine.facts();
     const root = await makeRoot(this.#options.root);
     const image = spec.image ?? this.#defaultImage;
     await Image.find(engine, image);
-    const folder = await SandboxFolder.at(root, spec.id);
+    const folder = await SandboxFolder.at(root, spec.id, claim);
     const directory = await resolveDirectory(spec.directory, await resolveHidden(root, this.#options.hide));
     const owner = await findOwner(folder.key, directory);
     const earlier = await folder.earlierRecord();
     const diskBytes = earlier?.limits?.diskBytes ?? (await chooseDiskLimit(root, directory ?? root));
     const requested = { ...this.#options.limits, ...spec.limits };
-    const madeOutputs =
-      !(directory === undefined || (await hasOutputs(directory))) ||
-      (earlier?.directory === directory && earlier?.madeOutputs);
+    const makesOutputs = directory !== undefined && !(await hasOutputs(directory));
+    const madeOutputs = makesOutputs || (earlier?.directory === directory && earlier?.madeOutputs);
     const record: DockerRecord = {
       ...toRecord(this.id, spec, directory),
       ...(await Enclosure.locate(folder.key, undefined)),
@@ -132,9 +133,9 @@ export class DockerProvider implements SandboxProvider {
     return listSandboxes(this.#options.root, this.id);
   }
 
-  async connect(id: string): Promise<Sandbox | undefined> {
+  async connect(id: string, claim?: SandboxClaim): Promise<HostSandbox | undefined> {
     const root = await makeRoot(this.#options.root);
-    const folder = await SandboxFolder.at(root, id);
+    const folder = await SandboxFolder.at(root, id, claim);
     const record = (await folder.record()) as DockerRecord | undefined;
     return record?.provider === this.id ? this.#open(folder, record, root) : undefined;
   }

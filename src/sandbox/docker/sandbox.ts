@@ -1,6 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { GatewayAccess } from "../../contract/index.ts";
 import type { EgressHostStart } from "../egress/egress.ts";
+import { keepGateway, toGatewayAccess } from "../egress/gateway.ts";
 import { DiskLimit } from "../host/disk-limit.ts";
 import { HostFiles } from "../host/files/files.ts";
 import { isInside, PINNED, toMountedNamespace } from "../host/files/paths.ts";
@@ -8,8 +10,10 @@ import { removeEmptyFolder } from "../host/files/remove-tree.ts";
 import { Controllers } from "../host/processes/controllers.ts";
 import { Enclosure, toLimitedFolders } from "../host/processes/enclosure.ts";
 import { ID_VARIABLE, KEY_VARIABLE } from "../host/processes/environment.ts";
+import { HostProcesses } from "../host/processes.ts";
 import { refuseExposed, toStdio } from "../host/start.ts";
-import type { ExecOptions, ExecResult, Owner, Sandbox, SandboxPaths, SpawnedProcess } from "../port.ts";
+import { HostTree } from "../host/tree.ts";
+import type { ExecOptions, ExecResult, HostSandbox, Owner, SandboxPaths, SpawnedProcess } from "../port.ts";
 import { Container, NO_REQUIREMENTS } from "./container.ts";
 import { findControllers } from "./engine.ts";
 import type { ExecTarget } from "./exec/api.ts";
@@ -21,14 +25,17 @@ import { findContainerUser, isSeparate, planContainer, type PlanSources } from "
 import { Spawned, type AgentExec } from "./spawned.ts";
 
 /** A container with folders of the host. It is made when it is needed and may be replaced; the folders stay. */
-export class DockerSandbox implements Sandbox {
+export class DockerSandbox implements HostSandbox {
   readonly id: string;
   readonly provider = "docker";
   readonly isolated = true;
   readonly paths: SandboxPaths = PINNED;
   readonly folders: SandboxPaths;
+  readonly processes: HostProcesses;
+  readonly tree: HostTree;
   readonly owner?: Owner;
   readonly lends: boolean;
+  readonly gateway: GatewayAccess | undefined;
   readonly shortcomings: readonly string[];
   readonly files: HostFiles;
   readonly #sources: PlanSources;
@@ -45,6 +52,8 @@ export class DockerSandbox implements Sandbox {
     this.id = record.id;
     this.folders = folder.paths(record.directory);
     if (record.owner !== undefined) this.owner = record.owner;
+    this.processes = new HostProcesses(this, folder.spools);
+    this.tree = new HostTree(this);
     const host = { ...this.folders, tmp: folder.tmp };
     const namespace = toMountedNamespace(host, { hidden: sources.hide, owner: record.owner });
     this.files = new HostFiles({ paths: PINNED, host, namespace });
@@ -68,11 +77,13 @@ export class DockerSandbox implements Sandbox {
       target: (container, env) => this.#target(container, env, {}),
     });
     this.lends = this.#network.lends;
+    this.gateway = this.#network.leads ? toGatewayAccess(folder.path) : undefined;
     this.shortcomings = [...record.shortcomings, ...this.#network.shortcomings];
   }
 
   async spawn({ launch, wrapper, stdio }: SpawnedProcess): Promise<void> {
     await this.files.writeLaunchFiles(launch.files);
+    if (launch.gateway !== undefined) keepGateway(this.#sources.folder.path, launch.gateway);
     const needs = [...(await this.#findMissing(launch.needs)), ...this.#network.lend(launch.lending)];
     const required = { needs, hosts: launch.hosts ?? [] };
     const { id, requirements } = await this.#container.ensure(required);
@@ -100,7 +111,7 @@ export class DockerSandbox implements Sandbox {
 
   async killAll(): Promise<void> {
     this.#disk?.unwatch();
-    // These go first, because they could start further processes in the container.
+    // The processes on this host end first: they could start further ones in the container.
     await this.#outside.kill();
     await this.#endContainer();
     await this.#spawned.forget();
@@ -245,6 +256,8 @@ export class DockerSandbox implements Sandbox {
         return () => this.resume();
       },
       onExceeded: async (verdict) => {
+        // Before the end: the report of the end asks for it.
+        this.#verdict = verdict;
         await this.killAll();
         this.#verdict = verdict;
       },

@@ -114,6 +114,11 @@ export function judge({ patterns, privates = [] }: HostRules, host: string, port
   return isNamed || (!isAddress && privates.some(isListed)) ? "private" : "allowed";
 }
 
+/** Whether an entry allows this port of the host by its number. It opens the port for any protocol. */
+export function namesPort({ patterns }: HostRules, host: string, port: number): boolean {
+  return patterns.some((pattern) => pattern.port === port && covers(pattern, host));
+}
+
 function covers(pattern: HostPattern, host: string): boolean {
   if (!pattern.wildcard) return pattern.host === host;
   // `*` covers every host here. Its address is checked after the lookup.

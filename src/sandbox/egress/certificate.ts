@@ -11,7 +11,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSy
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { rootCertificates } from "node:tls";
-import type { Lending } from "../../contract/launch.ts";
+import type { Lending } from "../../contract/process.ts";
 import { toGroups } from "./connection.ts";
 
 /** A private key and the certificate of its public half, as PEM. */

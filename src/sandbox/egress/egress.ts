@@ -12,11 +12,13 @@ import {
 } from "./allow-list.ts";
 import { findTrust, toTrustEnvironment, toTrustFolder, TRUST_PATH } from "./certificate.ts";
 import { isLoopbackHost } from "./connection.ts";
+import { findGateway, GATEWAY_HOST, GATEWAY_TUNNEL, toRecordsFile } from "./gateway.ts";
 import { openPort, type OpenPort } from "./open-port.ts";
 import {
   INSIDE_FOLDER,
   PROGRAM_FOLDER,
   SETTINGS_VARIABLE,
+  type GatewaySettings,
   type GuestSettings,
   type HostSettings,
 } from "./protocol.ts";
@@ -92,7 +94,8 @@ export function createEgress(options: EgressOptions): Egress {
   const { folder, policy, proxyPort: preferred = 47_128, graceMs = 30_000, names } = options;
   const patterns = toPatterns(policy, options.extraHosts);
   const privates = parsePrivateNames(policy.mode === "allow" ? policy.private : undefined);
-  const tunnels = toTunnels(patterns);
+  const gateway = toGateway(options);
+  const tunnels = gateway === undefined ? toTunnels(patterns) : withGateway(toTunnels(patterns));
   const proxyPort = patterns.length > 0 ? toFreePort(preferred, tunnels) : undefined;
   const isFull = policy.mode === "full";
   const ports = options.ports ?? policy.mode === "allow";
@@ -127,6 +130,7 @@ export function createEgress(options: EgressOptions): Egress {
         graceMs,
         ...(names === undefined ? {} : { names }),
         ...(trust === undefined ? {} : { lent: { ...trust, own } }),
+        ...(gateway === undefined ? {} : { gateway }),
       };
       return {
         argv: toKept([process.execPath, programs.host]),
@@ -149,8 +153,20 @@ export function createEgress(options: EgressOptions): Egress {
   };
 }
 
+/** The gateway's settings, where a launch has named it among its hosts. */
+function toGateway({ trust, extraHosts, policy }: EgressOptions): GatewaySettings | undefined {
+  const isNamed = trust !== undefined && extraHosts?.includes(GATEWAY_HOST) === true;
+  const launch = isNamed && policy.mode === "allow" ? findGateway(trust) : undefined;
+  return launch && { launch, records: toRecordsFile(trust as string) };
+}
+
+/** The gateway's own port inside precedes an allowed one of the same number. */
+function withGateway(tunnels: readonly Tunnel[]): Tunnel[] {
+  return [GATEWAY_TUNNEL, ...tunnels.filter(({ port }) => port !== GATEWAY_TUNNEL.port)];
+}
+
 /** The egress host trusts the certificates that the server trusts. */
-function readOwnTrust(): Record<string, string> {
+export function readOwnTrust(): Record<string, string> {
   const file = process.env["NODE_EXTRA_CA_CERTS"];
   return file === undefined ? {} : { NODE_EXTRA_CA_CERTS: file };
 }
@@ -230,7 +246,7 @@ until "$0" "$@"; do
 done`;
 
 /** The command of a shell that keeps a program running. It needs no server. */
-function toKept(argv: readonly string[]): string[] {
+export function toKept(argv: readonly string[]): string[] {
   return ["/bin/sh", "-c", KEEPER_SCRIPT, ...argv];
 }
 

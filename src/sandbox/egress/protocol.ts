@@ -1,4 +1,4 @@
-import type { Lending } from "../../contract/launch.ts";
+import type { GatewayLaunch, Lending } from "../../contract/process.ts";
 import type { HostPattern, Tunnel } from "./allow-list.ts";
 import type { Certified } from "./certificate.ts";
 
@@ -44,6 +44,19 @@ export interface HostSettings {
   readonly graceMs: number;
   /** Set if secrets are lent to the sandbox. */
   readonly lent?: LentSettings;
+  /** Set if the model traffic of an agent inside is led through the gateway. */
+  readonly gateway?: GatewaySettings;
+}
+
+export interface GatewaySettings {
+  readonly launch: GatewayLaunch;
+  /** The file of its records. */
+  readonly records: string;
+  /**
+   * The port on loopback for a sandbox without a network of its own. The listening socket is descriptor 3. The end of
+   * stdin is the end of the agent.
+   */
+  readonly port?: number;
 }
 
 export interface LentSettings {

@@ -6,7 +6,7 @@ import { isInside } from "./files/paths.ts";
 import { readProcFile, toOpenFlags } from "./processes/procfs.ts";
 
 const MB = 1024 * 1024;
-/** After this time without a process the sandbox is not watched any more. */
+/** A sandbox without a process is watched for this time only. */
 const STARTING_MS = 10_000;
 /** How often a sandbox is measured when its disks have lost little space. */
 const SELDOM_MS = 30_000;
@@ -27,6 +27,8 @@ export interface LimitedFolders {
   readonly own: string;
   /** The workspace. Files from before the first start do not count. */
   readonly workspace: string;
+  /** The output of its processes, which a relay outside of the sandbox writes. */
+  readonly spools: string;
   /** Stores the size that the workspace had before the first start. */
   readonly baselineFile: string;
 }
@@ -58,7 +60,7 @@ export class DiskLimit {
   /** No measurement before this time: the last one was expensive. */
   #notBefore = 0;
   #watchedSince = 0;
-  /** The usage for which the sandbox was ended. It may run again to tidy up, but not grow further. */
+  /** The usage at which the sandbox was ended. It may run again to delete files, but not grow further. */
   #tolerated = 0;
   #measuring: Promise<void> | undefined;
 
@@ -122,8 +124,8 @@ export class DiskLimit {
   }
 
   /**
-   * Measures the usage if the sandbox may be over its limit: it cannot grow by more than its disks have lost. A regular
-   * measurement comes on top, as other programs may have freed as much space as the sandbox took.
+   * Measures the usage if the sandbox may be over its limit: it cannot have grown by more than its disks have lost.
+   * Also measures at intervals, because other programs may have freed the space that the sandbox took.
    */
   check(states: ReadonlyMap<number, DiskState>): void {
     if (this.#measuring !== undefined) return;
@@ -141,8 +143,8 @@ export class DiskLimit {
   /** The usage now, and its growth since the last measurement. */
   async measure(states: ReadonlyMap<number, DiskState>): Promise<{ usage: number; growth: number }> {
     const big = new Set<string>();
-    const { own, workspace } = this.#folders;
-    const trees = isInside(workspace, own) ? [own] : [own, workspace];
+    const { own, workspace, spools } = this.#folders;
+    const trees = [own, ...[workspace, spools].filter((folder) => !isInside(folder, own))];
     const sizes = await Promise.all(trees.map((tree) => measureTree(tree, { big })));
     const open = await measureOpenFiles(await this.#sandbox.members(), big);
     const before = this.#usage;
@@ -241,7 +243,8 @@ async function measureTree(
       }
     }
   };
-  // A walk that finds no folder ends early; the next round shares the folders that the other walks found since.
+  // A walk ends when it finds no folder to take. The next round then shares the folders that other walks have found
+  // since.
   while (folders.length > 0) await Promise.all(Array.from({ length: AT_ONCE }, walk));
   return bytes;
 }

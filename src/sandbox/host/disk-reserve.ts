@@ -11,7 +11,7 @@ const OFTEN_MS = 10;
 const SELDOM_MS = 500;
 const SEARCH_AGAIN_MS = 5_000;
 const BALLAST_BYTES = 16 * MB;
-/** A sandbox that grew by less has not filled a disk: another program has. */
+/** A sandbox that grew by less is not the cause of a full disk. */
 const INNOCENT_BYTES = 4 * MB;
 
 /** A sandbox with a disk limit, as the reserve needs it. */
@@ -47,7 +47,7 @@ class DiskReserve {
   readonly #sandboxes = new Map<string, WatchedSandbox>();
   /** The reserve of each disk, smaller on a disk that was nearly full already. */
   readonly #reserves = new Map<number, ReserveSize>();
-  /** By disk: a search that found no culprit is not repeated before this time. */
+  /** For each disk, the time before which no culprit is searched for again, after a search without a result. */
   readonly #searchAfter = new Map<number, number>();
   readonly #ballast = new Map<number, Promise<Ballast | undefined>>();
   #timer: NodeJS.Timeout | undefined;
@@ -144,7 +144,10 @@ class DiskReserve {
     for (const disk of this.#ballast.keys()) await this.#release(disk);
   }
 
-  /** Ends the sandboxes that filled the disk; all on it are frozen meanwhile. False where other programs filled it. */
+  /**
+   * Freezes all sandboxes on the disk, ends those that filled it, and resumes the others. Returns false if other
+   * programs filled the disk.
+   */
   async #relieve(disk: number, states: ReadonlyMap<number, DiskState>): Promise<boolean> {
     const state = states.get(disk) as DiskState;
     const reserve = this.#reserves.get(disk) ?? toReserveSize(state);
@@ -186,7 +189,7 @@ function toReserveSize({ total, totalFiles }: DiskState): ReserveSize {
   };
 }
 
-/** Half of the free space at most, and never zero: a full disk has to be noticed, too. */
+/** A smaller reserve: half of the free space at most. It is never zero, because a full disk has to be noticed too. */
 function halve(reserve: ReserveSize, state: DiskState): ReserveSize {
   const least = toReserveSize(state);
   return {

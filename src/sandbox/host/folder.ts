@@ -18,6 +18,7 @@ import {
   type ListedSandbox,
   type NetworkPolicy,
   type Owner,
+  type SandboxClaim,
   type SandboxLimits,
   type SandboxPaths,
   type SandboxSpec,
@@ -29,7 +30,7 @@ import type { ControllerPaths } from "./processes/controllers.ts";
 import { readMoment, type Moment } from "./processes/procfs.ts";
 
 const RECORD = "sandbox.json";
-/** More time than passes between the making of a folder and the writing of its record. */
+/** A folder without a record is incomplete only after this time. */
 const MAKING_MS = 10_000;
 
 /** The record of a sandbox on disk, read after a restart of the server. */
@@ -75,14 +76,17 @@ export class SandboxFolder {
   readonly path: string;
   /** Unique on this machine: the sandbox's processes carry it in their environment. */
   readonly key: string;
+  /** The folder for the spools of its processes, which its agents do not see. */
+  readonly spools: string;
 
-  private constructor(path: string) {
+  private constructor(path: string, claim: SandboxClaim | undefined) {
     this.path = path;
     this.key = toKey(path);
+    this.spools = claim?.spools ?? join(path, "spools");
   }
 
-  static async at(root: string, id: string): Promise<SandboxFolder> {
-    return new SandboxFolder(join(await realpath(root), toFolderName(id)));
+  static async at(root: string, id: string, claim?: SandboxClaim): Promise<SandboxFolder> {
+    return new SandboxFolder(join(await realpath(root), toFolderName(id)), claim);
   }
 
   get tmp(): string {

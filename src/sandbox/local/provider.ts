@@ -1,4 +1,4 @@
-import { SluiceError } from "../../contract/index.ts";
+import { type GatewayAccess, SluiceError } from "../../contract/index.ts";
 import { HostFiles } from "../host/files/files.ts";
 import { toHostNamespace } from "../host/files/paths.ts";
 import {
@@ -14,14 +14,19 @@ import { buildEnvironment } from "../host/processes/environment.ts";
 import { awaitCommand } from "../host/processes/exec.ts";
 import { sendSignal } from "../host/processes/kill.ts";
 import { LimitMark } from "../host/processes/members.ts";
+import { HostProcesses } from "../host/processes.ts";
 import { demandProgram, startProgram, toStdio } from "../host/start.ts";
+import { HostTree } from "../host/tree.ts";
+import { LocalGateway, toTieStreams } from "./gateway.ts";
 import type {
   Detected,
   ExecOptions,
   ExecResult,
+  HostProvider,
+  HostSandbox,
   ListedSandbox,
   NetworkPolicy,
-  Sandbox,
+  SandboxClaim,
   SandboxPaths,
   SandboxProvider,
   SandboxSpec,
@@ -34,11 +39,11 @@ export interface LocalProviderOptions {
 }
 
 /** Runs agents as plain processes of this user, without isolation. */
-export function createLocalProvider(options: LocalProviderOptions): SandboxProvider {
+export function createLocalProvider(options: LocalProviderOptions): HostProvider {
   return new LocalProvider(options.root);
 }
 
-class LocalProvider implements SandboxProvider {
+class LocalProvider implements HostProvider {
   readonly id = "local";
   readonly isolated = false;
   readonly #root: string;
@@ -58,10 +63,10 @@ class LocalProvider implements SandboxProvider {
   }
 
   /** Takes over an existing sandbox of this id, with its files. */
-  async create(spec: SandboxSpec): Promise<Sandbox> {
+  async create(spec: SandboxSpec, claim?: SandboxClaim): Promise<HostSandbox> {
     refuseNetwork(spec.network);
     const root = await makeRoot(this.#root);
-    const folder = await SandboxFolder.at(root, spec.id);
+    const folder = await SandboxFolder.at(root, spec.id, claim);
     const directory = await resolveDirectory(spec.directory, [root]);
     const record: SandboxRecord = {
       ...toRecord(this.id, spec, directory),
@@ -76,9 +81,9 @@ class LocalProvider implements SandboxProvider {
     return listSandboxes(this.#root, this.id);
   }
 
-  async connect(id: string): Promise<Sandbox | undefined> {
+  async connect(id: string, claim?: SandboxClaim): Promise<HostSandbox | undefined> {
     const root = await makeRoot(this.#root);
-    const folder = await SandboxFolder.at(root, id);
+    const folder = await SandboxFolder.at(root, id, claim);
     const record = await folder.record();
     return record && new LocalSandbox(folder, await Enclosure.relocate(folder, record), root);
   }
@@ -102,24 +107,30 @@ const MAY_HIDE =
   "a process that hides on purpose may outlive the sandbox: this host has no control group that we may use";
 
 /** A sandbox of plain processes of the server's user. They have a folder of their own and end together, unisolated. */
-class LocalSandbox implements Sandbox {
+class LocalSandbox implements HostSandbox {
   readonly id: string;
   readonly provider = "local";
   readonly isolated = false;
   readonly paths: SandboxPaths;
   readonly folders: SandboxPaths;
+  readonly processes: HostProcesses;
+  readonly tree: HostTree;
   readonly files: HostFiles;
   readonly shortcomings: readonly string[];
+  readonly gateway: GatewayAccess;
   readonly pause?: () => Promise<void>;
   readonly resume?: () => Promise<void>;
   readonly #folder: SandboxFolder;
   readonly #record: SandboxRecord;
   readonly #enclosure: Enclosure;
+  readonly #gateway: LocalGateway;
 
   constructor(folder: SandboxFolder, record: SandboxRecord, root: string) {
     this.id = record.id;
     this.paths = folder.paths(record.directory);
     this.folders = this.paths;
+    this.processes = new HostProcesses(this, folder.spools);
+    this.tree = new HostTree(this);
     const namespace = toHostNamespace(this.paths, { hidden: [root] });
     this.files = new HostFiles({ paths: this.paths, namespace });
     this.shortcomings = [
@@ -133,6 +144,8 @@ class LocalSandbox implements Sandbox {
     this.#record = record;
     const mark = record.cgroup === undefined ? LimitMark.of(folder.key) : undefined;
     this.#enclosure = new Enclosure(folder, record, mark);
+    this.#gateway = new LocalGateway({ folder, id: record.id, enclosure: this.#enclosure });
+    this.gateway = this.#gateway.access;
     if (!FINDS_ALL) return;
     this.pause = () => this.#enclosure.pause();
     this.resume = () => this.#enclosure.resume();
@@ -144,7 +157,13 @@ class LocalSandbox implements Sandbox {
     this.#folder.makeParts(this.#record);
     await this.files.writeLaunchFiles(launch.files);
     const argv = [...wrapper, ...launch.argv];
-    await this.#enclosure.start(argv, { cwd: this.paths.workspace, env, stdio: toStdio(stdio) });
+    const tie = launch.gateway && (await this.#gateway.start(launch.gateway));
+    try {
+      const streams = [...toStdio(stdio), ...toTieStreams(tie)];
+      await this.#enclosure.start(argv, { cwd: this.paths.workspace, env, stdio: streams });
+    } finally {
+      tie?.destroy();
+    }
   }
 
   async signal(pid: number, signal: NodeJS.Signals): Promise<void> {

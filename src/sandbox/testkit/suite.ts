@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SluiceError, type ErrorCode, type Launch } from "../../contract/index.ts";
-import type { Sandbox, SandboxProvider, SandboxSpec } from "../port.ts";
+import type { HostSandbox, HostProvider, SandboxSpec } from "../port.ts";
 
 /** Capabilities that a provider may declare as missing. */
 export type Capability =
@@ -19,11 +19,11 @@ export type Capability =
   | "survival";
 
 export interface ProviderUnderTest {
-  readonly provider: SandboxProvider;
+  readonly provider: HostProvider;
   /** Fields of every sandbox of the suite, such as an image. */
   readonly spec?: Omit<SandboxSpec, "id">;
   /** The provider as a restarted server makes it. */
-  reopen(): Promise<SandboxProvider>;
+  reopen(): Promise<HostProvider>;
   /** Starts a program that makes a sandbox of this id and spawns the launch in it; resolves after that. */
   program?(spawn: {
     id: string;
@@ -42,7 +42,7 @@ export interface Suite {
 export async function withSandbox(
   subject: ProviderUnderTest,
   spec: Partial<SandboxSpec>,
-  work: (sandbox: Sandbox) => Promise<void>,
+  work: (sandbox: HostSandbox) => Promise<void>,
 ): Promise<void> {
   const sandbox = await subject.provider.create({ id: "sbx_testkit", ...subject.spec, ...spec });
   try {
@@ -54,7 +54,7 @@ export async function withSandbox(
 
 /** Spawns a script in the workspace, and resolves when the file `ready` is there, which is written after the script. */
 export async function spawnScript(
-  sandbox: Sandbox,
+  sandbox: HostSandbox,
   script: string,
   options: { env?: Record<string, string>; wrapper?: readonly string[] } = {},
 ): Promise<void> {
@@ -66,7 +66,7 @@ export async function spawnScript(
 }
 
 /** The text of a file; undefined where the file is missing. */
-export async function read(sandbox: Sandbox, path: string): Promise<string | undefined> {
+export async function read(sandbox: HostSandbox, path: string): Promise<string | undefined> {
   const bytes = await sandbox.files.read(path).catch((error: unknown) => {
     if (error instanceof SluiceError && error.code === "file_not_found") return undefined;
     throw error;

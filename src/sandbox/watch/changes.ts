@@ -11,9 +11,38 @@ export interface WatchWarning {
   readonly detail: string;
 }
 
+export type FileHook = (event: FileHookEvent) => unknown;
+
+export interface FileHooks {
+  readonly onFile?: FileHook;
+  readonly onFileCreate?: FileHook;
+  readonly onFileChange?: FileHook;
+  readonly onFileDelete?: FileHook;
+}
+
+/** The argument of a hook. `before` and `diff` are computed on request, at most once. */
+export interface FileHookEvent extends FileChange {
+  /** The text before the change; undefined for a new file, and where it is not known. */
+  before(): Promise<string | undefined>;
+  /** The text after the change; undefined for a deleted file, and for one that is too large. */
+  after(): Promise<string | undefined>;
+  /** The change as a unified diff; undefined where one of the texts is not known. */
+  diff(): Promise<string | undefined>;
+}
+
+/** Calls the application's hooks, one change after the other. A slow or failing hook affects nothing else. */
+export interface FileHookRunner {
+  /** Queues the changes and returns. While hooks are slow, the queue has one change per path. */
+  deliver(changes: Iterable<FileChange>): void;
+  /** Resolves when the hooks were called for all delivered changes. */
+  settled(): Promise<void>;
+  /** No further hook is called. */
+  stop(): void;
+}
+
 /**
- * Changes that were not taken yet. One per path, so there are never more than the entries that the tree had at the last
- * `take` and has now, together.
+ * Changes that were not taken yet, one per path. So there are at most as many as the tree has entries, now and at the
+ * last `take`.
  */
 export class Backlog {
   #changes = new Map<string, FileChange>();

@@ -7,20 +7,17 @@ import { readHeadFile } from "../diff/private-repository.ts";
 import { openRegular, readUpTo } from "../host/files/open-file.ts";
 import { OpenFolder } from "../host/files/open-folder.ts";
 import type { Owner } from "../port.ts";
-import { Backlog, type FileChange } from "./changes.ts";
+import {
+  Backlog,
+  type FileChange,
+  type FileHookEvent,
+  type FileHookRunner,
+  type FileHooks,
+} from "./changes.ts";
 
 const CACHE_BYTES = 16 * 1024 * 1024;
 const MAX_FILE_BYTES = 1024 * 1024;
 const PATIENCE_MS = 30_000;
-
-export type FileHook = (event: FileHookEvent) => unknown;
-
-export interface FileHooks {
-  readonly onFile?: FileHook;
-  readonly onFileCreate?: FileHook;
-  readonly onFileChange?: FileHook;
-  readonly onFileDelete?: FileHook;
-}
 
 export interface FileHookRunnerOptions {
   readonly folder: string;
@@ -37,16 +34,6 @@ export interface FileHookRunnerOptions {
   readonly maxFileBytes?: number;
   /** How long the next hook waits for one that has not returned. */
   readonly patienceMs?: number;
-}
-
-/** Calls the application's hooks, one change after the other. A slow or failing hook affects nothing else. */
-export interface FileHookRunner {
-  /** Queues the changes and returns. While hooks are slow, the queue has one change per path. */
-  deliver(changes: Iterable<FileChange>): void;
-  /** Resolves when the hooks were called for all delivered changes. */
-  settled(): Promise<void>;
-  /** No further hook is called. */
-  stop(): void;
 }
 
 export function createFileHookRunner(options: FileHookRunnerOptions): FileHookRunner {
@@ -147,22 +134,12 @@ async function isLate(work: Promise<unknown>, patienceMs: number): Promise<boole
   return Promise.race([work.then(() => false), late]).finally(() => done.abort());
 }
 
-/** The argument of a hook. `before` and `diff` are computed on request, at most once. */
-export interface FileHookEvent extends FileChange {
-  /** The text before the change; undefined for a new file, and where it is not known. */
-  before(): Promise<string | undefined>;
-  /** The text after the change; undefined for a deleted file, and for one that is too large. */
-  after(): Promise<string | undefined>;
-  /** The change as a unified diff; undefined where one of the texts is not known. */
-  diff(): Promise<string | undefined>;
-}
-
 function lazily<T>(read: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
   return () => (result ??= read());
 }
 
-/** The last known contents of files, up to a number of bytes. Beyond it the contents that were set longest ago go. */
+/** The last known contents of files, up to a number of bytes. Beyond it, the oldest contents are dropped. */
 class Contents {
   readonly #maxBytes: number;
   readonly #known = new Map<string, Buffer>();

@@ -15,7 +15,10 @@ const MAX_DELAY_MS = 1_000;
 const POLL_MS = 1_000;
 const POLL_EASE = 20;
 const MAX_ENTRIES = 1_000_000;
-/** Up to this number, `flush` compares all entries, within milliseconds; above it only those with kernel events. */
+/**
+ * Up to this number of entries, `flush` compares all of them, within milliseconds. Above it, `flush` compares only
+ * those with kernel events.
+ */
 const VERIFIED_ENTRIES = 5_000;
 
 export interface WatcherOptions {
@@ -41,7 +44,10 @@ export interface Watcher {
   flush(): Promise<void>;
   /** The tree as the reader knows it from the changes that it took, for a later server. */
   snapshot(): TreeSnapshot;
-  /** Continues from a snapshot; call it before the first `take`. `reported` are the changes taken after the snapshot. */
+  /**
+   * Continues from a snapshot; call it before the first `take`. `reported` has the changes that were taken after the
+   * snapshot.
+   */
   restore(snapshot: TreeSnapshot, reported?: Iterable<FileChange>): Promise<void>;
   stop(): Promise<void>;
 }

@@ -72,7 +72,9 @@ export function toWarning(error: unknown): WatchWarning {
   return { reason: "out_of_watches", detail };
 }
 
-/** A burst of this part of the kernel's queue counts as an overflow: Node does not pass on the overflow event. */
+/**
+ * A burst of this share of the kernel's queue counts as an overflow, because Node does not pass on the overflow event.
+ */
 const SUSPICIOUS_PART = 1 / 8;
 const DEFAULT_QUEUE = 16_384;
 
@@ -94,8 +96,8 @@ function countEvent(): void {
 
 /** Resolves when every event that was in the queue at the call has been delivered. */
 export async function drained(): Promise<void> {
-  // The first turn may be the rest of this one; before the second the whole queue is read; by the third an overflow is
-  // known.
+  // The first turn may be the rest of the current one. Before the second, the whole queue is read. By the third, an
+  // overflow is known.
   for (let turns = 0; turns < 3; turns++) await turn();
 }
 

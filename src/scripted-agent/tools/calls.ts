@@ -17,7 +17,7 @@ export function callTool(scope: Scope, tool: Tool): Called {
   return { id, tool };
 }
 
-/** Runs a call. Resolves to a text that the agent then says, if the tool gives one. */
+/** Runs a call. If the tool returns a text for the agent to say, resolves to that text. */
 export async function executeTool(scope: Scope, { id, tool }: Called): Promise<string | undefined> {
   const streamed: string[] = [];
   const end = (outcome: ToolOutcome & { interrupted?: boolean }) => {

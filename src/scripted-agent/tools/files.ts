@@ -15,7 +15,9 @@ export async function writeTool(path: string, content: string): Promise<ToolOutc
   return { output: `Wrote ${bytes} bytes to ${path}`, file };
 }
 
-/** The change that a write makes to an existing text file; undefined if there is none, or no such file. */
+/**
+ * The change that a write makes to an existing text file; undefined if the text stays the same, or no such file exists.
+ */
 export function foreseenWrite(path: string, content: string): AgentFile | undefined {
   const before = readTextSync(path);
   if (before === undefined || before === content) return undefined;

@@ -7,7 +7,10 @@ import { StringDecoder } from "node:string_decoder";
 import type { Execution, ToolOutcome } from "./calls.ts";
 
 const running = new Set<ChildProcess>();
-/** After its exit a command has ended when its pipe is silent for this time: a background process may keep it open. */
+/**
+ * How long the pipe must be silent after a command's exit before the call ends. The end of the pipe is no sign: a
+ * background process may keep the pipe open.
+ */
 const QUIET_MS = 50;
 
 /** Runs a command in a process group of its own. Its stdout and stderr share one pipe, so that their order is kept. */

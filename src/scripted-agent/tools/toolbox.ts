@@ -1,6 +1,6 @@
 import type { ToolSettings } from "../../contract/index.ts";
 import { commonToolName } from "../../contract/tool-names.ts";
-import { ruleOf } from "../../contract/tool-rule.ts";
+import { ruleOf } from "../../contract/tool-names.ts";
 import { Scope } from "../agent.ts";
 import { Halted } from "../halt.ts";
 import type { BareToolStep, Step, ToolStep } from "../step.ts";
@@ -18,7 +18,7 @@ export function toTool(step: ToolStep, perform: Perform): Tool {
 }
 
 /** Applies the session's settings to a tool: it may ask for permission, or run in the application. */
-export function governed(tools: ToolSettings, tool: Tool): Tool {
+export function applySettings(tools: ToolSettings, tool: Tool): Tool {
   if (tool.runsInApplication === true || tool.name === "subagent") return tool;
   const name = commonToolName(tool.name);
   const rule = ruleOf(tools, name);

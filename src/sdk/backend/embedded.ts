@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { SluiceError, type SluiceEvent } from "../../contract/index.ts";
+import { isOpenSandbox, SluiceError, type SluiceEvent } from "../../contract/index.ts";
 import { createSqliteLog, type EventLog } from "../../log/index.ts";
 import type { CheckpointStorage } from "../../sandbox/checkpoint/port.ts";
 import { defaultDataFolder } from "../../sandbox/data-folder.ts";
@@ -23,7 +23,7 @@ export function createEmbeddedBackend({ data, sandbox, checkpointStore }: Embedd
       const { name, open } = checkpointStore ?? {};
       if (name !== undefined && open !== undefined) await shared.addStore(name, open);
       const provider = typeof sandbox === "object" ? shared.register(sandbox) : sandbox;
-      const isolated = typeof sandbox === "object" ? sandbox.isolated !== false : sandbox !== "local";
+      const isolated = typeof sandbox === "object" ? sandbox.isolated !== false : !isOpenSandbox(sandbox);
       return { ...toLink(shared), sandbox: provider, isolated };
     },
   };

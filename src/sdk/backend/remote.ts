@@ -1,5 +1,5 @@
 import { createClient, type SluiceClient } from "../../client/index.ts";
-import { SluiceError } from "../../contract/index.ts";
+import { isOpenSandbox, SluiceError } from "../../contract/index.ts";
 import type { SandboxProvider } from "../../sandbox/index.ts";
 import { type Backend, codeOf, type Link, toCheckpointInfo } from "./port.ts";
 
@@ -26,7 +26,7 @@ export function createRemoteBackend({ url, token, sandbox }: RemoteOptions): Bac
 function toLink(client: SluiceClient, url: string, sandbox: string | undefined): Link {
   return {
     sandbox,
-    isolated: sandbox !== "local",
+    isolated: !isOpenSandbox(sandbox),
     create: async (id, spec) => void (await client.sessions.create(id, spec)),
     find: (id) =>
       client.sessions.get(id).catch((error: unknown) => {

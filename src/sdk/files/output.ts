@@ -15,7 +15,7 @@ export interface OutputResult<T = unknown> {
   files: FileMap;
   /** `result.json` parsed by the schema; null without a schema or without a valid result. */
   data: T | null;
-  /** Why `data` is null despite a schema. */
+  /** The reason for which `data` is null despite a schema. */
   error?: string;
   /** The text of an invalid `result.json`. */
   rawData?: string;

@@ -5,7 +5,7 @@ import {
   type SessionSpec,
   type ToolRule,
 } from "../../contract/index.ts";
-import { ruleOf } from "../../contract/tool-rule.ts";
+import { ruleOf } from "../../contract/tool-names.ts";
 import { BUILTIN_TOOLS } from "../../tools/index.ts";
 import { permissionResolved, questionResolved, toolResolved } from "./resolutions.ts";
 import { toolServerRule, isRunByApplication } from "./tool-requests.ts";
@@ -13,7 +13,10 @@ import type { Pending } from "../fold/turn-fold.ts";
 
 const EDITING = new Set(["write", "edit", "patch", "delete"]);
 
-/** The answers of the session's policy to a request; none where a client has to answer. Pure. */
+/**
+ * The answers of the session's policy to a request; none where a client has to answer. With `bridges`, the tool server
+ * offers built-in tools in place of the agent's own. Pure.
+ */
 export function policyAnswer(
   spec: SessionSpec,
   pending: Pending,
@@ -21,11 +24,11 @@ export function policyAnswer(
 ): EventDraft[] {
   if (pending.kind === "permission") {
     const rule = bridges && isReplaced(spec, pending) ? "deny" : ruleFor(spec, pending);
-    if (rule === "deny") return [disabled(pending)];
+    if (rule === "deny") return [toDisabledEvent(pending)];
     const by = approver(spec, pending, rule);
     if (by !== undefined) return [permissionResolved(pending, "approved", { reply: "once", by })];
   }
-  return spec.unattended === true && !isApplicationTool(spec, pending) ? refused(pending) : [];
+  return spec.unattended === true && !isApplicationTool(spec, pending) ? toRefusalEvents(pending) : [];
 }
 
 /** Whether the application runs the tool, by the session's settings. It does so for unattended sessions too. */
@@ -40,7 +43,8 @@ function approver(
   pending: Pending,
   rule: ToolRule | undefined,
 ): string | undefined {
-  // Agents ask before every call, and name its kind. A script's request has no kind, and a rule does not answer it.
+  // A rule answers only an agent's request, which names the kind of its call. A script's own request has no kind: a
+  // client answers it.
   if (rule !== undefined)
     return rule === "allow" && kindOf(pending) !== undefined ? "policy:always_allow" : undefined;
   if (permissionMode === "bypass") return "policy:bypass";
@@ -51,11 +55,11 @@ function approver(
 function ruleFor({ tools }: SessionSpec, pending: Pending): ToolRule | undefined {
   const name = fromToolServerName(pending.prompt);
   if (name === undefined) return ruleOf(tools, commonToolName(pending.prompt, kindOf(pending)));
-  // The application decides by running its own tool, or not.
+  // Allowed by default: the application can still refuse when it runs its own tool.
   return toolServerRule(tools, name) ?? "allow";
 }
 
-/** Whether the tool server replaces this tool of the agent's own. */
+/** Whether the tool server offers this built-in tool of the agent in its place. */
 function isReplaced({ tools }: SessionSpec, pending: Pending): boolean {
   if (fromToolServerName(pending.prompt) !== undefined) return false;
   const name = commonToolName(pending.prompt, kindOf(pending));
@@ -71,19 +75,19 @@ function isEdit(pending: Pending): boolean {
   return kind === "edit" || (kind === undefined && EDITING.has(pending.prompt));
 }
 
-function disabled(pending: Pending): EventDraft {
+function toDisabledEvent(pending: Pending): EventDraft {
   const message = `The tool "${commonToolName(pending.prompt, kindOf(pending))}" is switched off in this session.`;
   return permissionResolved(pending, "denied", { reply: "reject", by: "policy:disabled", message });
 }
 
-/** The refusal of an unattended session, as an error for every reader. */
-function refused(pending: Pending): EventDraft[] {
-  const message = toRefusal(pending);
+/** The refusal of an unattended session: an error for all readers, then the answer to the request. */
+function toRefusalEvents(pending: Pending): EventDraft[] {
+  const message = toRefusalMessage(pending);
   const error: EventDraft = { type: "error", source: "daemon", data: { code: "permission_denied", message } };
-  return [error, toRefused(pending, message)];
+  return [error, toRefusedAnswer(pending, message)];
 }
 
-function toRefused(pending: Pending, message: string): EventDraft {
+function toRefusedAnswer(pending: Pending, message: string): EventDraft {
   const by = "policy:unattended";
   if (pending.kind === "permission")
     return permissionResolved(pending, "denied", { reply: "reject", by, message });
@@ -96,9 +100,9 @@ function toRefused(pending: Pending, message: string): EventDraft {
   return { ...resolved, parent_id: pending.parentId };
 }
 
-function toRefusal({ kind, prompt }: Pending): string {
+function toRefusalMessage({ kind, prompt }: Pending): string {
   if (kind === "tool")
-    return `"${prompt}" was not run: nobody runs tools in an unattended session but those that tools.custom names`;
+    return `"${prompt}" was not run: an unattended session runs only the tools that tools.custom or tools.client names`;
   const help = kind === "permission" ? "; choose a permission mode that allows it" : "";
   return `"${prompt}" was refused: nobody answers in an unattended session${help}`;
 }

@@ -21,7 +21,7 @@ export type Reply =
       readonly kind: "question";
       readonly by?: string;
       readonly events?: readonly EventData<"custom">[];
-    } & (QuestionReply | { readonly rejected: true }))
+    } & (QuestionReply | { readonly rejected: true; readonly message?: string | undefined }))
   | ({ readonly kind: "tool"; readonly by?: string; readonly payload?: unknown } & (
       | ToolReply
       | {
@@ -44,13 +44,17 @@ export async function replyOnce(
 }
 
 /**
- * The events of a reply. The first reply wins; a later one fails with the first answer. `author` is the token that gave
- * it, in place of the dialect. Pure.
+ * The events of a reply. The first reply wins; a later one fails with the first answer. `author` is the id of the
+ * replying client's token; without it, the answer names the client's dialect. Pure.
  */
 export function replyEvents(fold: SessionFold, id: string, reply: Reply, author?: string): EventDraft[] {
   const pending = fold.turn?.pending.find((pending) => pending.id === id && pending.kind === reply.kind);
   if (pending)
-    return [...authorEvents(pending, author), ...ownEvents(pending, reply), toEvent(pending, reply, author)];
+    return [
+      ...authorEvents(pending, author),
+      ...customEvents(pending, reply),
+      toEvent(pending, reply, author),
+    ];
   const known = fold.answered.find((answer) => answer.id === id);
   if (!known) {
     const detail = `no open ${reply.kind} has the id ${id}; GET the session lists those that are open`;
@@ -61,14 +65,15 @@ export function replyEvents(fold: SessionFold, id: string, reply: Reply, author?
   throw new SluiceError("already_resolved", detail, { resolution: answer, ...defined({ by }) });
 }
 
-/** The schema of a question's answer is closed, so that an event of its own names the author. */
+/** A question's answer has no field for its author, so an event before it names the author. */
 function authorEvents({ kind, id, parentId }: Pending, author: string | undefined): EventDraft[] {
   if (kind !== "question" || author === undefined) return [];
   const data = { name: AUTHOR_EVENT, value: { question_id: id, by: author } };
   return [{ type: "custom", source: "daemon", parent_id: parentId, data }];
 }
 
-function ownEvents({ parentId }: Pending, reply: Reply): EventDraft[] {
+/** The dialect's own events about the answer. They precede it. */
+function customEvents({ parentId }: Pending, reply: Reply): EventDraft[] {
   const events = reply.kind === "permission" ? [] : (reply.events ?? []);
   return events.map((data) => ({ type: "custom", source: "daemon", parent_id: parentId, data }));
 }
@@ -84,7 +89,7 @@ function toEvent(pending: Pending, reply: Reply, author: string | undefined): Ev
     const answer =
       "answers" in reply
         ? { status: "answered" as const, response: toResponse(reply.answers) }
-        : { status: "rejected" as const };
+        : { status: "rejected" as const, ...defined({ response: reply.message }) };
     return questionResolved(pending, answer);
   }
   const { payload } = reply;

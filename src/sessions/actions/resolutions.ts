@@ -47,7 +47,7 @@ export function fromResponse(response: string): string[][] {
   const chosen = parseJsonOr(response, undefined);
   if (areTexts(chosen)) return [chosen];
   if (Array.isArray(chosen) && chosen.every(areTexts)) return chosen;
-  // A free text may start with a bracket.
+  // Not JSON: the free text of an answer may start with a bracket.
   return [[response]];
 }
 

@@ -19,7 +19,7 @@ import { policyAnswer } from "./policy.ts";
 import type { Runner } from "../process/runner.ts";
 import { findAllowed } from "../fold/turn-fold.ts";
 
-/** Some agents print a call only after they have made it. A call waits this many looks for its item. */
+/** How often a call looks for its item: some agents print the item only after the call has arrived. */
 const LOOKS = 200;
 const LOOK_MS = 5;
 
@@ -43,7 +43,7 @@ export class ToolCalls {
   }
 
   async list(run: ToolRun): Promise<readonly CustomTool[]> {
-    this.#demand(run);
+    this.#demandRunning(run);
     return this.#offered;
   }
 
@@ -59,8 +59,9 @@ export class ToolCalls {
     await this.#catchUp(id, clean, signal);
     const refused = await this.#awaitPermission(run, id, clean, signal);
     if (refused !== "granted") return refused;
+    // The promise is wrapped in an object: the lock must not be held until the answer arrives.
     const { answer } = await exclusive(async () => {
-      this.#demand(run);
+      this.#demandRunning(run);
       const isPending = writer.fold.turn?.pending.some((pending) => pending.id === id) ?? false;
       const known = isPending ? undefined : (this.#answered(id) ?? this.#refusal(call));
       if (known) return { answer: Promise.resolve(known) };
@@ -76,12 +77,12 @@ export class ToolCalls {
     return { ...answered, content: await inlineContent(files, answered.content) };
   }
 
-  /** The agent has cancelled the call. */
+  /** Cancels the open requests of a call that the agent has cancelled. */
   async cancel(run: ToolRun, callId: string): Promise<void> {
     const { writer, exclusive, commit } = this.#context;
     const id = toRequestId(run, callId);
     await exclusive(async () => {
-      this.#demand(run);
+      this.#demandRunning(run);
       const ids = new Set([id, toPermissionId(id)]);
       const open = writer.fold.turn?.pending.filter((pending) => ids.has(pending.id)) ?? [];
       if (open.length > 0) await commit(writer.drafts(open.map((pending) => toCancelled(pending, "agent"))));
@@ -107,8 +108,8 @@ export class ToolCalls {
   }
 
   /**
-   * Asks for the permission that the session's rules want for this tool, unless the agent asked for this very call
-   * itself. Not every agent asks, and other programs in the sandbox may call a tool.
+   * Asks for the permission that the session's rules demand, unless the agent itself has asked for this call. Not every
+   * agent asks, and other programs in the sandbox may call a tool.
    */
   async #awaitPermission(
     run: ToolRun,
@@ -119,7 +120,7 @@ export class ToolCalls {
     const { writer, exclusive, commit } = this.#context;
     const id = toPermissionId(requestId);
     const { decided } = await exclusive(async () => {
-      this.#demand(run);
+      this.#demandRunning(run);
       const { fold, spec } = writer;
       const isKnown = fold.turn?.pending.some((pending) => pending.id === requestId) ?? false;
       if (isKnown || this.#answered(requestId) || this.#refusal(call)) return {};
@@ -178,7 +179,7 @@ export class ToolCalls {
       if (signal.aborted) leave();
       signal.addEventListener("abort", leave, { once: true });
     });
-    // A failed commit rejects it before anyone awaits it.
+    // After a failed commit nobody awaits this promise, and its rejection must not count as unhandled.
     answer.catch(() => {});
     return answer;
   }
@@ -205,13 +206,13 @@ export class ToolCalls {
   }
 
   /** Only the running process may call. */
-  #demand({ createdAt, process }: ToolRun): void {
+  #demandRunning({ createdAt, process }: ToolRun): void {
     const { row, fold } = this.#context.writer;
     if (row.createdAt === createdAt && fold.processOpen && fold.processes === process) return;
     throw new SluiceError("token_invalid", "this run is over");
   }
 
-  /** The answer in the log, given in this turn or by the end of an earlier one. */
+  /** The answer in the log: a client's in this turn, or the cancellation at the end of an earlier turn. */
   #answered(id: string): ToolAnswer | undefined {
     const { fold } = this.#context.writer;
     const known = fold.answered.find((answer) => answer.id === id);

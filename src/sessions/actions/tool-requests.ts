@@ -10,7 +10,7 @@ import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Harness } from "../../harness/port.ts";
 import { setOwn } from "../../contract/own-keys.ts";
-import { ruleOf } from "../../contract/tool-rule.ts";
+import { ruleOf } from "../../contract/tool-names.ts";
 import { BUILTIN_TOOLS, type CustomTool, type ToolRun } from "../../tools/index.ts";
 import type { OpenCall, Pending, TurnFold } from "../fold/turn-fold.ts";
 import { permissionResolved, toolResolved } from "./resolutions.ts";
@@ -29,13 +29,13 @@ export function offeredTools({ tools }: SessionSpec, harness: Harness): readonly
 
 /** Whether this is a built-in tool of the agent that the application runs instead. */
 export function isRunByApplication(tools: ToolSettings | undefined, name: string): boolean {
-  const isClients = tools?.client?.includes(name) ?? false;
-  return isClients && !(tools?.custom?.some((tool) => tool.name === name) ?? false);
+  const isListed = tools?.client?.includes(name) ?? false;
+  return isListed && !(tools?.custom?.some((tool) => tool.name === name) ?? false);
 }
 
 /**
- * The session's rule for a tool of the tool server. An application's own tool has a rule only by its name, plain or as
- * the agent calls it: `*` means the agent's tools. Pure.
+ * The session's rule for a tool of the tool server. A rule for an application's own tool names it, plainly or as the
+ * agent calls it. The rule `*` holds only for the agent's tools. Pure.
  */
 export function toolServerRule(tools: ToolSettings | undefined, name: string): ToolRule | undefined {
   if (isRunByApplication(tools, name)) return ruleOf(tools, name);
@@ -59,7 +59,7 @@ export function isToolServerRequest(id: string): boolean {
   return id.startsWith(REQUEST_PREFIX) || id.startsWith(PERMISSION_PREFIX);
 }
 
-/** The open call of the agent that a request belongs to: same name, equal arguments, no other request. Pure. */
+/** The agent's open call that a request belongs to: same name, equal arguments, no request yet. Pure. */
 export function findOpenCall(turn: TurnFold, name: string, input: unknown): string | undefined {
   const found = Object.entries(turn.calls).find(
     ([, { bridged }]) => bridged?.name === name && isSameInput(bridged.arguments, input),
@@ -89,7 +89,7 @@ function isSameInput(text: string, input: unknown): boolean {
   return isDeepStrictEqual(parseJsonOr(text === "" ? "{}" : text, undefined), input ?? {});
 }
 
-/** The tool requests that an interrupt cancels, also where the agent does not say so. Pure. */
+/** The tool requests that an interrupt cancels, even if the agent reports no cancellation. Pure. */
 export function withdrawnRequests({ turn }: { readonly turn: TurnFold | null }): EventDraft[] {
   if (!turn?.interrupt) return [];
   return turn.pending

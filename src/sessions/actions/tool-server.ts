@@ -4,8 +4,11 @@ import {
   SluiceError,
   type Launch,
   type McpServer,
+  type Programs,
   type SessionSpec,
 } from "../../contract/index.ts";
+import { defined } from "../../contract/own-keys.ts";
+import { nodeOf, ownPath } from "../../harness/launch/cli.ts";
 import type { Harness } from "../../harness/port.ts";
 import { findOwnProgram } from "../../harness/launch/executable.ts";
 import { TOKEN_VARIABLE, URL_VARIABLE, type ToolAccess } from "../../tools/index.ts";
@@ -15,11 +18,11 @@ import { offeredTools } from "./tool-requests.ts";
 const CALL_TIMEOUT_MS = 24 * 3_600_000;
 
 /** The spec with the tool server, where the session has tools for it. Pure. */
-export function withToolServer(spec: SessionSpec, harness: Harness): SessionSpec {
+export function withToolServer(spec: SessionSpec, harness: Harness, programs?: Programs): SessionSpec {
   if (offeredTools(spec, harness).length === 0) return spec;
   const server: McpServer = {
-    command: process.execPath,
-    args: [programPath()],
+    command: nodeOf({ ...defined({ programs }) }),
+    args: [ownPath(programPath(), { ...defined({ programs }) })],
     inherit: [URL_VARIABLE, TOKEN_VARIABLE],
     timeoutMs: CALL_TIMEOUT_MS,
   };
@@ -27,12 +30,13 @@ export function withToolServer(spec: SessionSpec, harness: Harness): SessionSpec
 }
 
 /** The launch with the environment, files and hosts that the tool server needs. */
-export function withToolAccess(launch: Launch, access: ToolAccess | undefined): Launch {
+export function withToolAccess(launch: Launch, access: ToolAccess | undefined, programs?: Programs): Launch {
   if (!access) return launch;
+  const needs = programs ? [] : [process.execPath, programPath()];
   return {
     ...launch,
     env: { ...launch.env, [URL_VARIABLE]: access.url, [TOKEN_VARIABLE]: access.token },
-    needs: [...(launch.needs ?? []), process.execPath, programPath()],
+    needs: [...(launch.needs ?? []), ...needs],
     hosts: [...(launch.hosts ?? []), access.host],
   };
 }

@@ -31,7 +31,9 @@ export async function changeSession(
   const { fold } = writer;
   refuseEnded(writer.row.id, fold, runner);
   const data = changeOf(writer, change);
-  if (data.settings !== undefined) {
+  const { budget: _budget, ...ofAgent } = (data.settings ?? {}) as Partial<SessionSpec>;
+  const restarts = Object.keys(ofAgent).length > 0;
+  if (restarts) {
     refuseTurn("be changed", fold, runner);
     refuseSettings(deps.harness(writer.spec), writer.spec, data.settings as Partial<SessionSpec>);
   }
@@ -40,7 +42,7 @@ export async function changeSession(
   const event = { type: "session.updated", source: "daemon", data } as const;
   const kept = key === undefined ? {} : { key: { key, fingerprint: "", answer: "" } };
   await commit(writer.drafts([...opening(writer), event]), kept);
-  return data.settings !== undefined;
+  return restarts;
 }
 
 /** Refuses settings that the agent could not be started with. */

@@ -1,7 +1,17 @@
 import { defined } from "../../contract/own-keys.ts";
-import type { McpServer, PendingAction, SessionInfo, SessionSpec, ShownSpec } from "../../contract/index.ts";
+import type {
+  McpServer,
+  PendingAction,
+  SessionEntry,
+  SessionInfo,
+  SessionSpec,
+  ShownSpec,
+  WaitingInput,
+} from "../../contract/index.ts";
 import type { SessionRow } from "../../log/port.ts";
+import type { QueuedInput } from "./queue.ts";
 import { statusOf, type SessionFold } from "./session-fold.ts";
+import { toText } from "./tally.ts";
 import type { Pending } from "./turn-fold.ts";
 
 /** A session as clients see it: from its spec and its fold, without secrets. Pure. */
@@ -26,11 +36,25 @@ export function toSessionInfo(row: SessionRow, fold: SessionFold): SessionInfo {
     queued: fold.inbox.length,
     pendingActions: (fold.turn?.pending ?? []).map(toPublic),
     usage: { ...fold.usage },
+    ...defined({ credential: fold.credential }),
     eventCount: fold.head,
     ...toOldest(row),
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
   };
+}
+
+/** The fields that the live list adds to a session. Pure. */
+export function toListed({ tally, words = "" }: SessionFold): Pick<SessionEntry, "turns" | "words"> {
+  return { words, ...defined({ turns: tally?.turns }) };
+}
+
+/** A queued input with its position. Pure. */
+export function toWaitingInput(
+  { inputId, turnId, content, options }: QueuedInput,
+  position: number,
+): WaitingInput {
+  return { inputId, turnId, position, message: toText(content), content, ...defined({ options }) };
 }
 
 /** The spec with all later changes. */
@@ -46,6 +70,8 @@ export function toShownSpec(row: SessionRow, fold: SessionFold): ShownSpec {
     ...spec,
     ...(typeof title === "string" && { title }),
     ...(metadata === undefined ? {} : { metadata: metadata as Record<string, unknown> }),
+    // A budget that a client removed.
+    ...((spec.budget as unknown) === null && { budget: undefined }),
     ...hide(spec, "env"),
     ...hide(spec, "secrets"),
     ...(spec.mcp && { mcp: Object.fromEntries(Object.entries(spec.mcp).map(toHiddenServer)) }),

@@ -1,5 +1,6 @@
 import type { EventDraft, SluiceEvent } from "../../contract/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
+import { cutCollected } from "./long-texts.ts";
 import { applyEvent, emptyFold, type SessionFold } from "./session-fold.ts";
 
 const PAGE = 1_000;
@@ -7,6 +8,7 @@ const PAGE = 1_000;
 /** The session's fold at the head of its log. It starts at the last snapshot, so it reads one turn at most. */
 export async function loadFold(log: EventLog, row: SessionRow): Promise<SessionFold> {
   const { fold, at } = startOf(row);
+  cutCollected(fold);
   let after = at;
   while (after < row.head) {
     const events = await log.read(row.id, { after, limit: PAGE });
@@ -25,7 +27,7 @@ export function trimmableThrough(row: SessionRow): number {
   return snapshotOf(row)?.at ?? row.floor;
 }
 
-/** Whether the trimmed events are needed for the fold, because no usable snapshot is left. */
+/** Whether the fold cannot be computed: events that it needs were trimmed, and no usable snapshot covers them. */
 export function isPastLost(row: SessionRow): boolean {
   return row.floor > (snapshotOf(row)?.at ?? 0);
 }
@@ -38,8 +40,8 @@ function startOf(row: SessionRow): { fold: SessionFold; at: number } {
 }
 
 /**
- * The rest of a session whose past is lost. Nothing counts as open except for its process: opening the session finds
- * out whether that still runs.
+ * The fold of a session whose earlier events are lost. Only its process may still be open; the opening of the session
+ * checks that.
  */
 function remainsOf(row: SessionRow, before: SessionFold = emptyFold()): SessionFold {
   const { command: _command, ...known } = structuredClone(before);
@@ -55,7 +57,7 @@ function snapshotOf({ snapshot }: SessionRow): { at: number; state: SessionFold 
     : undefined;
 }
 
-function isFold(state: unknown, at: number): state is SessionFold {
+export function isFold(state: unknown, at: number): state is SessionFold {
   if (typeof state !== "object" || state === null) return false;
   const found = state as Record<string, unknown>;
   const isLike = ([name, empty]: [string, unknown]): boolean =>

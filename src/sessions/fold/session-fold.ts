@@ -1,24 +1,27 @@
 import { defined, own, setOwn } from "../../contract/own-keys.ts";
 import type {
-  ContentPart,
   EventData,
   EventDraft,
   Item,
+  PlanEntry,
   SessionSpec,
   SessionStatus,
-  TurnOptions,
   Usage,
 } from "../../contract/index.ts";
 import { fromToolServerName } from "../../contract/tool-names.ts";
 import {
   applyToTurn,
   startTurnFold,
-  steer,
   type GivenAnswer,
   type OpenCall,
   type OpenItem,
   type TurnFold,
 } from "./turn-fold.ts";
+import { applyToQueue, takeInputs, type LeftInput, type QueuedInput } from "./queue.ts";
+import { count, isSpeech, statusOfTurn, toFirstWords, toText, type Tally } from "./tally.ts";
+import { applyToBudget, type BudgetFold } from "./budget-fold.ts";
+import { applyToRequests, type RequestFold } from "./request-fold.ts";
+import { collectText, releaseText } from "./long-texts.ts";
 import { joinRequest } from "../actions/tool-requests.ts";
 import { continueClock, stopClock } from "../turn/time-limit.ts";
 
@@ -26,13 +29,13 @@ import { continueClock, stopClock } from "../turn/time-limit.ts";
  * The engine's state of a session, folded from its log and from nothing else. Plain JSON, changed in place by its one
  * writer: a flood of deltas must not copy it.
  */
-export interface SessionFold {
+export interface SessionFold extends RequestFold, BudgetFold {
   head: number;
   started: boolean;
   ended: EventData<"session.ended"> | null;
   /** `session.deleted` is in the log. */
   deleted?: true;
-  /** The failure for which the session has to end after its process; no retry can help. */
+  /** The failure that ends the session after its process; no retry can help. */
   mustEnd: string | null;
   nativeSessionId: string | null;
   changes: {
@@ -46,13 +49,17 @@ export interface SessionFold {
   turn: TurnFold | null;
   /** Items that an agent opened outside of any turn. */
   open: Record<string, OpenItem>;
+  /** The length of the texts of all open items. It has a limit. */
+  collected?: number;
   usage: Usage;
   /** The number of harness processes so far, and whether the last one is open. */
   processes: number;
   processOpen: boolean;
   /** The native session that the last process resumed. */
   resumed?: string;
-  sandbox: { id: string; provider: string } | null;
+  /** The place of the last agent's credential. */
+  credential?: NonNullable<EventData<"process.started">["credential"]>;
+  sandbox: KnownSandbox | null;
   paused: boolean;
   /** The last checkpoint that was made or restored: the parent of the next one. */
   checkpoint: string | null;
@@ -62,6 +69,15 @@ export interface SessionFold {
   echoed?: number;
   /** The latest answers: a second answer is refused with the first. */
   answered: GivenAnswer[];
+  /** This field and the four below are absent in a fold that began with a snapshot of an older version. */
+  tally?: Tally;
+  plan?: PlanEntry[];
+  /** The first words of the agent's newest message. */
+  words?: string;
+  /** The sequence of the last change of the queue. */
+  queueChanged?: number;
+  /** The latest inputs that left the queue. A refused change of one of them can say why it is gone. */
+  left?: LeftInput[];
 }
 
 export interface OpenCommand {
@@ -70,18 +86,6 @@ export interface OpenCommand {
   timeoutMs?: number;
   /** How many bytes of each stream are in the log. */
   told: { stdout: number; stderr: number };
-}
-
-export interface QueuedInput {
-  inputId: string;
-  turnId: string;
-  content: ContentPart[];
-  /** The sequence of its `input.accepted`, and the client's own request where its dialect echoes requests. */
-  sequence?: number;
-  payload?: unknown;
-  /** Instructions that the agent has to be started with. */
-  instructions?: string;
-  options?: TurnOptions;
 }
 
 export function emptyFold(): SessionFold {
@@ -105,20 +109,18 @@ export function emptyFold(): SessionFold {
   };
 }
 
-export function statusOf(fold: SessionFold): SessionStatus {
-  if (fold.ended) return "ended";
-  if (!fold.turn) return "idle";
-  if (fold.turn.retry) return "retrying";
-  return fold.turn.waitingFor.length > 0 ? "waiting" : "running";
+export function statusOf({ ended, turn }: SessionFold): SessionStatus {
+  if (ended) return "ended";
+  return turn ? statusOfTurn(turn) : "idle";
 }
 
-/** Whether a crash now would leave something to pick up. */
+/** Whether a crash now would leave work for the next server. */
 export function isActive(fold: SessionFold): boolean {
   if (fold.processOpen || fold.turn || fold.command || fold.deleted) return true;
   return !fold.ended && fold.inbox.length > 0;
 }
 
-/** Whether nothing runs and nothing waits; an agent without a turn may be there. */
+/** Whether nothing runs and nothing waits. An idle agent may be alive. */
 export function isResting(fold: SessionFold): boolean {
   if (fold.ended) return true;
   return !fold.turn && !fold.command && !fold.paused && fold.inbox.length === 0;
@@ -128,11 +130,15 @@ export function isResting(fold: SessionFold): boolean {
 export function applyEvent(fold: SessionFold, event: EventDraft, sequence: number, time: number): void {
   if (event.type === "item.delta") return applyDelta(fold, event.data);
   fold.head = sequence;
+  count(fold, event, sequence);
+  applyToBudget(fold, event, time);
   if (event.native_session_id !== undefined) fold.nativeSessionId = event.native_session_id;
   switch (event.type) {
     case "item.started":
       return applyItemStarted(fold, event.data.item, event.source === "agent");
     case "item.completed":
+      if (isSpeech(event.data.item) && event.parent_id === undefined)
+        fold.words = toFirstWords(toText(event.data.item.content));
       return applyItemCompleted(fold, event.data.item, event.parent_id);
     case "session.started":
       fold.started = true;
@@ -155,8 +161,12 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       return;
     }
     case "sandbox.boot":
+      // A new sandbox has new records.
+      delete fold.recorded;
+      fold.sandbox = toKnown(event.data);
+      return;
     case "sandbox.connected":
-      fold.sandbox = { id: event.data.sandbox_id, provider: event.data.provider };
+      fold.sandbox = toKnown(event.data);
       return;
     case "sandbox.killed":
     case "sandbox.error":
@@ -179,6 +189,10 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       fold.processes = event.data.process;
       fold.processOpen = true;
       delete fold.echoed;
+      delete fold.led;
+      delete fold.credential;
+      if (event.data.gateway === true) fold.led = true;
+      if (event.data.credential !== undefined) fold.credential = event.data.credential;
       if (event.data.resumed === undefined) delete fold.resumed;
       else fold.resumed = event.data.resumed;
       return;
@@ -199,37 +213,33 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
     case "command.ended":
       delete fold.command;
       return;
-    case "input.accepted": {
-      const { input_id: inputId, turn_id: turnId, content, payload, instructions, options } = event.data;
-      // An input with the id of the running turn joins it; every other input waits in the queue.
-      if (fold.turn?.id === turnId) return steer(fold.turn, inputId, content);
-      fold.inbox.push({
-        inputId,
-        turnId,
-        content,
-        ...(payload === undefined ? {} : { sequence, payload }),
-        ...defined({ instructions, options }),
-      });
-      return;
-    }
+    case "input.accepted":
+    case "input.replaced":
+    case "input.withdrawn":
+    case "input.reordered":
+      return applyToQueue(fold, event, sequence);
     case "turn.started": {
-      const { input_ids: ids } = event.data;
-      const inputs = fold.inbox.filter((input) => ids.includes(input.inputId));
-      fold.inbox = fold.inbox.filter((input) => !ids.includes(input.inputId));
-      fold.turn = startTurnFold(inputs, event.data, time);
+      const { input_ids: ids, turn_id: turnId } = event.data;
+      fold.turn = startTurnFold(takeInputs(fold, { ids, turnId }, sequence), event.data, time);
       return;
     }
+    case "plan.updated":
+      fold.plan = event.data.entries;
+      return;
     case "turn.ended":
       fold.turn = null;
+      delete fold.collected;
       if (event.data.stop_reason === "model_error")
         fold.mustEnd = event.data.error?.message ?? "the model failed";
       return;
+    case "model.started":
+    case "model.first":
     case "model.ended":
-      if (event.data.usage) {
-        addUsage(fold.usage, event.data.usage);
-        if (fold.turn) addUsage(fold.turn.usage, event.data.usage);
-      }
-      if (fold.turn) fold.turn.models = fold.turn.models.filter((id) => id !== event.data.request_id);
+    case "budget.reached":
+    case "turn.retrying":
+    case "error":
+      applyToRequests(fold, event);
+      if (fold.turn) applyToTurn(fold, fold.turn, event, sequence, time);
       return;
     default:
       if (fold.turn) applyToTurn(fold, fold.turn, event, sequence, time);
@@ -240,18 +250,21 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
 export function applyDelta(fold: SessionFold, { item_id: id, delta }: EventData<"item.delta">): void {
   fold.head += 1;
   const open = (fold.turn && own(fold.turn.open, id)) ?? own(fold.open, id);
-  if (open) open.text += delta;
+  if (open) collectText(fold, open, delta);
 }
 
 function applyItemStarted(fold: SessionFold, item: Item, byAgent: boolean): void {
   const { turn } = fold;
-  setOwn(turn?.open ?? fold.open, item.item_id, { item, text: "" });
+  const items = turn?.open ?? fold.open;
+  releaseText(fold, own(items, item.item_id));
+  setOwn(items, item.item_id, { item, text: "" });
   // Output of the agent means that the model answers again.
   if (turn && byAgent) turn.attempts = 0;
 }
 
 function applyItemCompleted(fold: SessionFold, item: Item, parentId: string | undefined): void {
   const { turn } = fold;
+  releaseText(fold, (turn && own(turn.open, item.item_id)) ?? own(fold.open, item.item_id));
   delete fold.open[item.item_id];
   if (!turn) return;
   delete turn.open[item.item_id];
@@ -267,16 +280,21 @@ function applyItemCompleted(fold: SessionFold, item: Item, parentId: string | un
   }
 }
 
-/** Adds a request's usage to a running total, in place. A kind of token without a report stays absent. */
-export function addUsage(total: Usage, delta: Usage): void {
-  for (const [kind, amount] of Object.entries(delta) as [keyof Usage, number | undefined][]) {
-    if (amount !== undefined) total[kind] = (total[kind] ?? 0) + amount;
-  }
-}
-
 /** A model that a client chooses replaces the one that the agent reported before. */
 function applySettings({ changes }: SessionFold, settings: Partial<SessionSpec>): void {
   changes.settings = { ...changes.settings, ...settings };
   if (settings.model !== undefined) delete changes.model;
   if (settings.variant !== undefined) delete changes.variant;
+}
+
+/** The sandbox in a session's log. */
+export interface KnownSandbox {
+  readonly id: string;
+  readonly provider: string;
+  /** The server that has it, where several share the log. */
+  readonly node?: string;
+}
+
+function toKnown({ sandbox_id: id, provider, node }: EventData<"sandbox.boot">): KnownSandbox {
+  return { id, provider, ...defined({ node }) };
 }

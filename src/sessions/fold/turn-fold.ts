@@ -31,7 +31,7 @@ export interface TurnFold {
   /** The requests of the last `turn.waiting`; empty while the turn goes on. */
   waitingFor: string[];
   /** `due` is null where the CLI retries by itself. Old snapshots have no `since`. */
-  retry: { attempt: number; since?: number; due: number | null; error?: EventError } | null;
+  retry: { attempt: number; since?: number; due: number | null; error?: EventError; until?: number } | null;
   attempts: number;
   interrupt: { at: number; by?: string } | null;
   usage: Usage;
@@ -55,6 +55,8 @@ export interface AllowedCall {
 export interface OpenItem {
   item: Item;
   text: string;
+  /** Whether the text was too long. Its end says so, and it grows no more. */
+  cut?: true;
 }
 
 export interface Pending extends PendingAction {
@@ -120,12 +122,15 @@ export function applyToTurn(
       turn.waitingFor = event.data.actions.map((action) => action.id);
       return stopClock(turn, time);
     case "turn.retrying":
-      turn.attempts = event.data.attempt;
+      // The gateway waits for a limit by itself: that is no try, and no work.
+      if (event.data.until === undefined) turn.attempts = event.data.attempt;
+      else stopClock(turn, time);
       turn.retry = {
         attempt: event.data.attempt,
         since: time,
-        due: event.source === "daemon" ? time + event.data.delay_ms : null,
+        due: event.source === "daemon" && event.data.offset === undefined ? time + event.data.delay_ms : null,
         error: event.data.error,
+        ...(event.data.until === undefined ? {} : { until: Date.parse(event.data.until) }),
       };
       return;
     case "turn.resumed":
@@ -142,9 +147,6 @@ export function applyToTurn(
       if (turn.interrupt) return;
       turn.interrupt = { at: time, ...defined({ by: event.data.by }) };
       turn.outbox.push({ id: `interrupt:${turn.id}`, command: { type: "interrupt" } });
-      return;
-    case "model.started":
-      turn.models.push(event.data.request_id);
       return;
     case "permission.requested": {
       const { permission_id: id, action: prompt, metadata } = event.data;
@@ -181,10 +183,11 @@ export function applyToTurn(
     case "question.resolved": {
       const { question_id: id, status, response } = event.data;
       const answers = status === "answered" ? fromResponse(response ?? "") : undefined;
+      const message = answers === undefined ? response : undefined;
       return answer(fold, turn, id, response ?? status, undefined, {
         type: "question",
         id,
-        ...defined({ answers }),
+        ...defined({ answers, message }),
       });
     }
     case "tool.resolved": {

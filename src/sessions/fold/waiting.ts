@@ -13,7 +13,8 @@ export function waitingChange(fold: SessionFold): EventDraft | undefined {
   const { pending, waitingFor } = turn;
   // With fewer requests the event is repeated, too: the client gets the remaining ones.
   const isNews = pending.length !== waitingFor.length || pending.some(({ id }) => !waitingFor.includes(id));
-  if (!isNews || somethingRuns(turn)) return undefined;
+  // A budget that is used up stops everything.
+  if (!isNews || (somethingRuns(turn) && !fold.reached)) return undefined;
   return {
     type: "turn.waiting",
     source: "daemon",
@@ -21,7 +22,10 @@ export function waitingChange(fold: SessionFold): EventDraft | undefined {
   };
 }
 
-/** Whether an open call does not wait for a request: neither its own, nor one of the sub-agent behind the call. */
+/**
+ * Whether at least one open call is running. A call is not running while it, or the sub-agent behind it, waits for a
+ * client's answer.
+ */
 function somethingRuns(turn: TurnFold): boolean {
   const held = new Set<string>();
   for (const pending of turn.pending) {

@@ -1,15 +1,19 @@
 import { defined } from "../../contract/own-keys.ts";
-import type { EventDraft, SessionInfo, SessionSpec } from "../../contract/index.ts";
+import type { EventDraft, SessionEntry, SessionInfo, SessionSpec } from "../../contract/index.ts";
 import type { Batch, SessionRow } from "../../log/port.ts";
+import type { KeptHistory, KeptTurn } from "../../log/kept/turns.ts";
 import { withdrawnRequests } from "../actions/tool-requests.ts";
 import type { SessionDeps } from "../deps.ts";
 import { claimEpoch } from "../lifecycle/claim.ts";
 import type { HarnessProcess } from "../process/process.ts";
 import { Drafts } from "./drafts.ts";
-import { toSessionInfo } from "./info.ts";
+import { toListed, toSessionInfo } from "./info.ts";
 import { loadFold } from "./load.ts";
+import { isTooLong } from "./long-texts.ts";
 import { isActive, type SessionFold } from "./session-fold.ts";
 import { waitingChange } from "./waiting.ts";
+import { type Redact, withhold } from "../secrets/redact.ts";
+import { budgetEvents } from "../turn/budget.ts";
 
 /** Data that commits together with events. */
 export interface CommitExtra {
@@ -18,21 +22,29 @@ export interface CommitExtra {
   readonly ingests?: HarnessProcess;
 }
 
-/** The engine's part in writing. */
+/** The parts of the engine that a writer uses. */
 export type WriterDeps = Pick<SessionDeps, "log" | "owner" | "count">;
 
 /** The only writer of a session: its epoch and head in the log, and its fold. */
 export class SessionWriter {
   readonly row: SessionRow;
   readonly fold: SessionFold;
+  /** Removes the secrets of the newest process. Before one is known, no text may be joined from pieces. */
+  redact: Redact = withhold;
   readonly #deps: WriterDeps;
   readonly #epoch: number;
   #lastTime: number;
   #spec: { settings: Partial<SessionSpec> | undefined; whole: SessionSpec };
   #wasActive: boolean;
   #info: SessionInfo;
+  #listed: Pick<SessionEntry, "turns" | "words">;
   /** The newest append. */
   #last: Promise<unknown> = Promise.resolve();
+
+  /** The epoch of this claim of the session. */
+  get epoch(): number {
+    return this.#epoch;
+  }
 
   private constructor(deps: WriterDeps, row: SessionRow, fold: SessionFold, epoch: number) {
     this.#deps = deps;
@@ -43,6 +55,7 @@ export class SessionWriter {
     this.#spec = { settings: undefined, whole: row.spec };
     this.#wasActive = row.active;
     this.#info = this.#toInfo();
+    this.#listed = toListed(fold);
   }
 
   /** Claims the session. Every earlier writer is fenced, also an earlier object of this process. */
@@ -65,6 +78,11 @@ export class SessionWriter {
     return this.#info;
   }
 
+  /** The session in the live list, as committed. */
+  get entry(): SessionEntry {
+    return { ...this.#info, ...this.#listed };
+  }
+
   /** The time of the last event. */
   get lastTime(): number {
     return this.#lastTime;
@@ -73,7 +91,10 @@ export class SessionWriter {
   /** A batch that begins with these events. Time never goes back within a session. */
   drafts(events: readonly EventDraft[] = []): Drafts {
     this.#lastTime = Math.max(this.#lastTime, Date.now());
-    const drafts = new Drafts(this.fold, this.#lastTime);
+    const drafts = new Drafts(this.fold, this.#lastTime, {
+      redact: this.redact,
+      lasts: this.spec.lasting === true,
+    });
     drafts.addAll(events);
     return drafts;
   }
@@ -82,6 +103,7 @@ export class SessionWriter {
   async commit(drafts: Drafts, extra: CommitExtra): Promise<void> {
     const { fold } = this;
     drafts.addAll(withdrawnRequests(fold));
+    drafts.addAll(budgetEvents(fold, this.spec, drafts));
     const waiting = waitingChange(fold);
     if (waiting) drafts.add(waiting);
     const spool = extra.ingests?.mark({ withState: drafts.endsTurn });
@@ -94,16 +116,21 @@ export class SessionWriter {
       time: drafts.time,
       events: drafts.events,
       ...(spool === undefined ? {} : { spool }),
-      ...(takesSnapshot ? { snapshot: fold } : {}),
+      // Without a snapshot, the events give the same fold.
+      ...(takesSnapshot && !isTooLong(fold) ? { snapshot: fold } : {}),
+      ...(drafts.turns.length > 0 ? { history: toHistory(drafts.turns, fold) } : {}),
+      ...(drafts.usage.length > 0 ? { usage: drafts.usage } : {}),
       ...(active === this.#wasActive ? {} : { active }),
       ...(extra.key === undefined ? {} : { key: extra.key }),
     };
     this.#wasActive = active;
     const info = this.#toInfo();
+    const listed = toListed(fold);
     const append = this.#append(batch, this.#last);
     this.#last = append;
     await append;
     this.#info = info;
+    this.#listed = listed;
     this.#deps.count(this.row.id, drafts);
     if (spool) await extra.ingests?.committed(spool);
   }
@@ -113,7 +140,7 @@ export class SessionWriter {
     return toSessionInfo(row, this.fold);
   }
 
-  /** A batch after a failed one is out of step. It fails with the first failure, which is the real one. */
+  /** After a failed batch, the next batch does not fit the head of the log. It fails with the error of the first. */
   async #append(batch: Batch, before: Promise<unknown>): Promise<void> {
     try {
       await this.#deps.log.append(this.row.id, batch);
@@ -122,6 +149,16 @@ export class SessionWriter {
       throw error;
     }
   }
+}
+
+/** A longer fold is not kept: large inputs in its queue would be stored again with every turn. */
+const MAX_FOLD_LENGTH = 64 * 1024;
+
+/** The ended turns of a batch, and the fold after them. It becomes text now, because it changes before the batch is stored. */
+export function toHistory(turns: readonly KeptTurn[], fold: SessionFold): KeptHistory {
+  const state = isTooLong(fold) ? "" : JSON.stringify(fold);
+  const isKept = state !== "" && state.length <= MAX_FOLD_LENGTH;
+  return { turns, folds: isKept ? [{ at: fold.head, state }] : [] };
 }
 
 /** The first event of a session; none where it is in the log. */

@@ -29,7 +29,7 @@ export async function recallAnswer<Answer>(
   return known && fromRemembered<Answer>(known, digest([kind, body]));
 }
 
-/** Commits the answer together with the effect of the request. */
+/** The answer, to be committed together with the effect of the request. Pure. */
 export function rememberAnswer({ key, kind, body }: KeyedRequest, answer: unknown): Pick<CommitExtra, "key"> {
   if (key === undefined) return {};
   return { key: { key, fingerprint: digest([kind, body]), answer: JSON.stringify(answer) } };

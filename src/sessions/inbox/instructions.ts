@@ -16,6 +16,11 @@ export function toSystemPart(words: string): ContentPart {
   return { type: "text", text: `<system-message>\n${words}\n</system-message>` };
 }
 
+/** Whether a part of a message is a result of `toSystemPart`. */
+export function isSystemPart(part: ContentPart): boolean {
+  return part.type === "text" && /^<system-message>\n[^]*\n<\/system-message>$/.test(part.text);
+}
+
 /** The instructions of the next input, appended to those of the session. Pure. */
 export function instructionChange({ fold, spec }: Pick<SessionWriter, "fold" | "spec">): EventDraft[] {
   const [next] = fold.inbox;

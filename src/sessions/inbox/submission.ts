@@ -62,7 +62,7 @@ export function submissionEvents(
   }
   const { turn } = fold;
   const { by, payload } = submission;
-  // Nothing runs. A dialect that echoes its clients' requests still needs this one in the log.
+  // Without a turn to interrupt there is no event. A dialect that echoes requests gives a payload, and needs the event.
   if ((!turn || turn.interrupt) && payload === undefined) return [];
   const data = {
     turn_id: turn?.id ?? "",

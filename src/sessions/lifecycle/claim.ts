@@ -29,7 +29,7 @@ export async function claimSession<T>(
   }
 }
 
-/** Takes the next epoch of the session. A full disk keeps the old one, so that a session can be deleted there. */
+/** Takes the next epoch of the session. On a full disk the old epoch stays, so that the session can be deleted. */
 export async function claimEpoch(
   { log, owner }: Pick<SessionDeps, "log" | "owner">,
   row: SessionRow,
@@ -51,13 +51,29 @@ export function isFenced(error: unknown): boolean {
 /** The row of a session that no other living process runs. */
 async function freeRow(deps: ClaimDeps, id: string): Promise<SessionRow> {
   const row = await settledRow(deps, id);
-  if (!row.active || deps.lease.isFree(row.owner, { isUrgent: true })) return row;
+  const { lease } = deps;
+  // On a shared log, the files of an idle session are with its owner as well.
+  if (!row.active && !lease.isShared) return row;
+  await lease.refresh();
+  if (lease.isFree(row.owner, { isUrgent: true })) return row;
+  if (lease.isShared) throw heldElsewhere(id, row.owner);
   const holder = Number(row.owner.split("@")[0]);
   throw new SluiceError(
     "session_busy",
     `session ${id} is being run by process ${holder}; wait until it ends, or speak to it there`,
     { holder },
   );
+}
+
+/** The fact by which a request that came to the wrong node is told from a conflict. */
+export function isHeldElsewhere(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === "session_busy" && error.facts["node"] !== undefined;
+}
+
+function heldElsewhere(id: string, owner: string): SluiceError {
+  const node = owner.split("@")[1] ?? owner;
+  const detail = `session ${id} is with the node ${node}; try again in a moment`;
+  return new SluiceError("session_busy", detail, { node }, { retryable: true });
 }
 
 /** The row, once no caretaker holds the session any more. */

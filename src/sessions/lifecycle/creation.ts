@@ -1,5 +1,6 @@
 import {
   createId,
+  RESERVED_SESSION_IDS,
   SessionId,
   SluiceError,
   type SessionInfo,
@@ -11,6 +12,7 @@ import type { NewSession, SessionRow } from "../../log/port.ts";
 import type { SessionDeps } from "../deps.ts";
 import { type KeyedRequest, recallAnswer, rememberAnswer } from "../inbox/idempotency.ts";
 import type { CreateOptions } from "../port.ts";
+import { refuseCassette } from "../secrets/cassette.ts";
 import { forgetSecrets, keepSecrets } from "../secrets/credentials.ts";
 import { refuseSpec } from "../spec.ts";
 import { Forks, type ForkOptions } from "./fork.ts";
@@ -49,14 +51,14 @@ export class Creation {
   async create(wanted: string | undefined, asked: SessionSpec, options: CreateOptions): Promise<SessionInfo> {
     const id = wanted ?? createId("session");
     const request = { key: options.key, kind: "create", body: asked };
-    const making = options.key === undefined ? undefined : `${id}\n${options.key}`;
+    const creationKey = options.key === undefined ? undefined : `${id}\n${options.key}`;
     // A resend may come while the first request still copies the files of a fork.
-    if (making !== undefined) await this.#making.get(making)?.catch(() => {});
+    if (creationKey !== undefined) await this.#making.get(creationKey)?.catch(() => {});
     const known = await this.#recall(id, request);
     if (known) return known;
     const created = this.#create(id, asked, { request, tenant: options.tenant });
-    if (making === undefined) return created;
-    this.#making.set(making, created);
+    if (creationKey === undefined) return created;
+    this.#making.set(creationKey, created);
     try {
       return await created;
     } catch (error) {
@@ -64,7 +66,7 @@ export class Creation {
       if (first) return first;
       throw error;
     } finally {
-      if (this.#making.get(making) === created) this.#making.delete(making);
+      if (this.#making.get(creationKey) === created) this.#making.delete(creationKey);
     }
   }
 
@@ -74,7 +76,7 @@ export class Creation {
     const answer = await recallAnswer<{ isFork: boolean }>(deps.log, id, request);
     if (!answer) return undefined;
     const info = await list.info(id);
-    // The answer of the first request: only a fork has a native session from the start.
+    // The first request got this answer: a new session has no native session yet, but a fork has one.
     return answer.isFork ? info : { ...info, nativeSessionId: null };
   }
 
@@ -87,12 +89,17 @@ export class Creation {
     const valid = SessionId.safeParse(id);
     if (!valid.success)
       throw new SluiceError("invalid_request", valid.error.issues[0]?.message ?? "bad session id");
+    if (RESERVED_SESSION_IDS.has(id))
+      throw new SluiceError("invalid_request", `"${id}" is a path of the API; choose another session id`);
     if (deps.draining())
       throw new SluiceError("draining", "create it again in a moment: the server is restarting");
     const harness = findHarness(asked.agent, this.#parts.harnesses);
+    const cassette = asked.cassette ?? (hasModel(harness) ? deps.defaultCassette : undefined);
     // Stored with the session: another default must not take its isolation away later.
-    const spec = { ...asked, sandbox: asked.sandbox ?? (await deps.defaultSandbox()) };
+    const sandbox = asked.sandbox ?? (await deps.defaultSandbox());
+    const spec = { ...asked, sandbox, ...(cassette === undefined ? {} : { cassette }) };
     await refuseSpec(spec, harness, deps.provider(spec.sandbox));
+    refuseCassette(cassette, harness, { root: deps.cassettes, tenant });
     const { fork } = spec;
     const origin = fork && (fork.checkpoint ?? (await checkpoint(fork.session)));
     const store = (): Promise<SessionRow> =>
@@ -118,6 +125,11 @@ export class Creation {
       throw error;
     }
   }
+}
+
+/** An agent without credentials, such as the scripted one, has no model. */
+function hasModel({ credentials = [] }: Harness): boolean {
+  return credentials.length > 0;
 }
 
 function isTaken(error: unknown): boolean {

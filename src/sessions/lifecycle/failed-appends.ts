@@ -1,5 +1,6 @@
 import type { Logger } from "../deps.ts";
 import { messageOf } from "../failure.ts";
+import { isHeldElsewhere } from "./claim.ts";
 import { isNotFound } from "../refusals.ts";
 
 /** The delay after the first failure, and the longest delay. */
@@ -44,7 +45,7 @@ export class FailedAppends {
     const timer = setTimeout(() => {
       this.#timers.delete(id);
       this.#open(id).catch((again: unknown) => {
-        if (!isNotFound(again)) this.reopenLater(id, again, toLonger(delay));
+        if (!isNotFound(again) && !isHeldElsewhere(again)) this.reopenLater(id, again, toLonger(delay));
       });
     }, delay);
     this.#timers.set(id, timer);

@@ -2,12 +2,12 @@ import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sessionExists } from "../../log/refusals.ts";
 import type { EventLog } from "../../log/port.ts";
-import type { Lease } from "../upkeep/lease.ts";
+import type { Ownership } from "../upkeep/lease.ts";
 
 export interface ForkOptions {
   readonly dataDir: string;
   readonly log: EventLog;
-  readonly lease: Lease;
+  readonly lease: Ownership;
   /** Copies the files and the agent's memory of a checkpoint into a session. */
   restore(session: string, checkpoint: string): Promise<unknown>;
   remove(session: string): Promise<void>;

@@ -80,12 +80,12 @@ export class OpenSessions {
     }
   }
 
-  /** Whether the session is open here, or will be opened again. */
+  /** Whether the session is open in this process, or waits to be opened again. */
   isKnown(id: string): boolean {
     return this.#live.has(id) || this.failed.has(id);
   }
 
-  /** The session, where it is open here and no other process can have taken it over. */
+  /** The session, if it is open in this process and no other process can have taken it over. */
   async held(id: string): Promise<Session | undefined> {
     const session = await this.#live.get(id)?.catch(() => undefined);
     return session?.isActive && !session.isClosed ? session : undefined;
@@ -98,6 +98,7 @@ export class OpenSessions {
   }
 
   open(id: string): Promise<Session> {
+    if (!this.#deps.lease.isHeld) return Promise.reject(leaseUnsure());
     const known = this.#live.get(id);
     if (known) return known.then((session) => this.#used(session));
     if (this.#removing.has(id)) return Promise.reject(notFound(id));
@@ -109,13 +110,13 @@ export class OpenSessions {
     return opening;
   }
 
-  /** Closes the session, and ends nothing of it. */
+  /** Closes the session. Its processes run on. */
   drop(session: Session): void {
     this.failed.forget(session.id);
     this.#drop(session);
   }
 
-  /** Closes all sessions, and ends nothing of them. */
+  /** Closes all sessions. Their processes run on. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.failed.close();
@@ -126,7 +127,7 @@ export class OpenSessions {
     this.#opened.clear();
   }
 
-  /** Opens a session again whose append failed: from its log, which has nothing of the failed batch. */
+  /** Opens a session again after a failed append, from its log. The log has no event of the failed batch. */
   #reopen(session: Session, error: unknown): void {
     const { id } = session;
     this.#deps.onAppendFailed();
@@ -182,7 +183,10 @@ export class OpenSessions {
   }
 }
 
-/** `attached`: with its process, so that the last output gets into the log. `at once`: the log is removed anyway. */
+/**
+ * `attached` opens the session with its process, so that the last output gets into the log. `at once` skips that: the
+ * log is about to be removed.
+ */
 type ToEnd = "attached" | "at once";
 
 /** Whether the session belongs to another process, or does not exist. */
@@ -190,7 +194,14 @@ function isRefusal(error: unknown): boolean {
   return error instanceof SluiceError && ["session_not_found", "session_busy", "fenced"].includes(error.code);
 }
 
-/** Whether nothing of the task was appended: the session was given up or taken over before. */
+/** The database does not answer, or this process was frozen: another node may run the session by now. */
+function leaseUnsure(): SluiceError {
+  const detail =
+    "The server's lease on its sessions is not confirmed at the moment. Try again in a few seconds.";
+  return new SluiceError("storage_unavailable", detail);
+}
+
+/** Whether the task appended no event, because the session was given up or taken over first. */
 function wasNotTried(error: unknown): boolean {
   return isFenced(error) || (error instanceof SluiceError && error.code === "stream_error");
 }

@@ -1,6 +1,7 @@
 import type { SessionRow } from "../../log/port.ts";
 import type { SessionDeps } from "../deps.ts";
 import type { OpenSessions } from "./open-sessions.ts";
+import { isHeldElsewhere } from "./claim.ts";
 import { isNotFound } from "../refusals.ts";
 
 /** Each recovery reads files and may start programs. */
@@ -23,8 +24,11 @@ export class Recovery {
     for (const { id } of await this.#abandoned()) this.#expected.add(id);
   }
 
-  /** Picks up an expected session out of order. A failure is reported by the next use of the session. */
-  async of(id: string): Promise<void> {
+  /**
+   * Takes over one expected session before its place in the first round. A failure is reported by the next use of the
+   * session.
+   */
+  async recoverFirst(id: string): Promise<void> {
     if (this.#expected.has(id)) await this.#recover(id);
   }
 
@@ -42,14 +46,17 @@ export class Recovery {
     await this.#open
       .open(id)
       .catch((error: unknown) => {
-        if (!isNotFound(error)) this.#open.failed.reopenLater(id, error);
+        // Another node was faster.
+        if (!isNotFound(error) && !isHeldElsewhere(error)) this.#open.failed.reopenLater(id, error);
       })
       .finally(() => this.#expected.delete(id));
   }
 
   async #abandoned(): Promise<SessionRow[]> {
     const { log, lease } = this.#deps;
+    if (!(await lease.hasOrphans())) return [];
     const rows = await log.active();
+    await lease.refresh();
     return rows.filter(({ id, owner }) => !this.#open.isKnown(id) && lease.isFree(owner));
   }
 }

@@ -72,7 +72,9 @@ export class Removal {
   async #halfDeleted(): Promise<string[]> {
     const { log, lease } = this.#deps;
     const found: string[] = [];
-    for (const row of await log.active()) {
+    const rows = await log.active();
+    await lease.refresh();
+    for (const row of rows) {
       if (!lease.isFree(row.owner)) continue;
       const [last] = await log.read(row.id, { after: row.head - 1, limit: 1 }).catch(() => []);
       if (last?.type === "session.deleted") found.push(row.id);
@@ -83,7 +85,9 @@ export class Removal {
   /** The retired sessions of this process, and of processes that are gone. A living server removes its own. */
   async #retired(): Promise<SessionRow[]> {
     const { log, lease } = this.#deps;
-    return (await log.retired()).filter(({ owner }) => lease.isFree(owner));
+    const rows = await log.retired();
+    await lease.refresh();
+    return rows.filter(({ owner }) => lease.isFree(owner));
   }
 
   /** Removes the files and rows of a session without processes. */

@@ -1,10 +1,21 @@
 import { defined } from "../../contract/own-keys.ts";
-import { SluiceError, type SessionFilter, type SessionInfo, type ShownSpec } from "../../contract/index.ts";
+import {
+  SluiceError,
+  type InputList,
+  type Outline,
+  type SessionAt,
+  type SessionEntry,
+  type SessionFilter,
+  type SessionInfo,
+  type ShownSpec,
+} from "../../contract/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
-import { toOldest, toSessionInfo, toShownSpec } from "../fold/info.ts";
+import { History } from "../fold/history.ts";
+import { toListed, toOldest, toSessionInfo, toShownSpec } from "../fold/info.ts";
 import { loadFold } from "../fold/load.ts";
-import type { QueuedInput } from "../fold/session-fold.ts";
-import type { SessionPage } from "../port.ts";
+import type { QueuedInput } from "../fold/queue.ts";
+import { toInputList } from "../inbox/queue-change.ts";
+import type { OutlinePage, SessionPage } from "../port.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import type { Recovery } from "./recovery.ts";
 
@@ -13,15 +24,17 @@ export class SessionList {
   readonly #log: EventLog;
   readonly #open: OpenSessions;
   readonly #recovery: Recovery;
+  readonly #history: History;
 
   constructor(log: EventLog, open: OpenSessions, recovery: Recovery) {
     this.#log = log;
     this.#open = open;
     this.#recovery = recovery;
+    this.#history = new History(log);
   }
 
   async info(id: string): Promise<SessionInfo> {
-    await this.#recovery.of(id);
+    await this.#recovery.recoverFirst(id);
     return this.infoOf(await this.#open.row(id));
   }
 
@@ -33,14 +46,43 @@ export class SessionList {
   }
 
   async inbox(id: string): Promise<readonly QueuedInput[]> {
-    await this.#recovery.of(id);
+    await this.#recovery.recoverFirst(id);
     const row = await this.#open.row(id);
     const held = await this.#open.held(id);
-    return held?.inbox ?? (await loadFold(this.#log, row)).inbox;
+    return held?.queue.inbox ?? (await loadFold(this.#log, row)).inbox;
+  }
+
+  async inputs(id: string): Promise<InputList> {
+    await this.#recovery.recoverFirst(id);
+    const row = await this.#open.row(id);
+    const held = await this.#open.held(id);
+    return held ? held.queue.list() : toInputList(await loadFold(this.#log, row));
+  }
+
+  /** The session in the live list; undefined where it is gone. */
+  async entry(id: string): Promise<{ row: SessionRow; entry: SessionEntry } | undefined> {
+    const row = await this.#log.find(id);
+    return row && { row, entry: await this.entryOf(row) };
+  }
+
+  async entryOf(row: SessionRow): Promise<SessionEntry> {
+    const held = await this.#open.held(row.id);
+    if (held) return { ...held.entry(), ...toOldest(row) };
+    const fold = await loadFold(this.#log, row);
+    return { ...toSessionInfo(row, fold), ...toListed(fold) };
+  }
+
+  async outline(id: string, { limit, cursor }: OutlinePage): Promise<Outline> {
+    const before = cursor === undefined ? undefined : parseCursor(cursor);
+    return this.#history.outline(await this.#open.row(id), { limit, ...defined({ before }) });
+  }
+
+  async at(id: string, sequence: number): Promise<SessionAt> {
+    return this.#history.at(await this.#open.row(id), sequence);
   }
 
   async spec(id: string): Promise<ShownSpec> {
-    await this.#recovery.of(id);
+    await this.#recovery.recoverFirst(id);
     const row = await this.#open.row(id);
     return toShownSpec(row, await loadFold(this.#log, row));
   }

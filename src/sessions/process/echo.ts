@@ -1,5 +1,3 @@
-import { open, type FileHandle } from "node:fs/promises";
-import { join } from "node:path";
 import type { EventData, EventDraft } from "../../contract/index.ts";
 import { wholeCharacters } from "../../spool/index.ts";
 import type { SessionContext } from "../context.ts";
@@ -34,22 +32,23 @@ export class Echo {
 
   /** The bytes of `out` between two offsets: whole lines, or the end. */
   async stdout(drafts: Drafts, from: number, to: number): Promise<void> {
-    const bytes = to > from ? await this.#read("out", from, to - from) : Buffer.alloc(0);
+    const most = to - from;
+    const bytes = most > 0 ? await this.#process.spool.read("out", { from, most }) : Buffer.alloc(0);
     const { redactor, ordinal: process } = this.#process;
     const text = (): string => bytes.toString("utf8").split("\n").map(redactor.line).join("\n");
     if (bytes.length > 0) drafts.add(toOutput({ process, stream: "stdout", text: text(), offset: to }));
   }
 
   /**
-   * The new bytes of `err`. The beginning of a line waits for the rest of the line or the end of the turn; the
-   * beginning of a secret waits for the end of the process.
+   * Adds the new bytes of `err`. An incomplete line is held back until it is complete or the turn ends. A possible
+   * beginning of a secret is held back until the process ends.
    */
   async stderr(drafts: Drafts, { upTo }: { upTo: "line" | "turn" | "process" }): Promise<void> {
     const { redactor, ordinal: process, spool } = this.#process;
     // Stderr has a copier of its own, which may be behind the copier of stdout.
     if (upTo === "turn") await spool.copied();
     for (let from = this.#context.writer.fold.echoed ?? 0; ;) {
-      const bytes = await this.#read("err", from, MOST_BYTES + redactor.reach);
+      const bytes = await spool.read("err", { from, most: MOST_BYTES + redactor.reach });
       const isAll = bytes.length < MOST_BYTES;
       const cut = isAll && upTo === "line" ? bytes.lastIndexOf(10) + 1 : wholeCharacters(bytes);
       const held = isAll && upTo === "process" ? 0 : redactor.held(bytes.subarray(0, cut));
@@ -65,7 +64,7 @@ export class Echo {
 
   async #look(): Promise<void> {
     const { writer, exclusive, commit, isClosed } = this.#context;
-    const { size } = await this.#stat();
+    const size = await this.#process.spool.errorLength();
     if (size === this.#seen || isClosed()) return;
     this.#seen = size;
     await exclusive(async () => {
@@ -74,31 +73,6 @@ export class Echo {
       await this.stderr(drafts, { upTo: "line" });
       if (drafts.events.length > 0) await commit(drafts);
     });
-  }
-
-  async #stat(): Promise<{ size: number }> {
-    const file = await this.#open("err");
-    if (!file) return { size: this.#seen };
-    return file.stat().finally(() => file.close());
-  }
-
-  async #read(name: "out" | "err", from: number, most: number): Promise<Buffer> {
-    const file = await this.#open(name);
-    if (!file) return Buffer.alloc(0);
-    try {
-      const stats = await file.stat();
-      const size = stats.isFile() ? stats.size : 0;
-      const bytes = Buffer.alloc(Math.max(0, Math.min(most, size - from)));
-      const { bytesRead } = await file.read(bytes, 0, bytes.length, from);
-      return bytes.subarray(0, bytesRead);
-    } finally {
-      await file.close();
-    }
-  }
-
-  /** Undefined for an ended process, whose spool is removed. */
-  async #open(name: string): Promise<FileHandle | undefined> {
-    return open(join(this.#process.spool.folder, name), "r").catch(() => undefined);
   }
 }
 

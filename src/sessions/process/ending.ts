@@ -2,17 +2,18 @@ import type { EventData, EventDraft, SessionSpec } from "../../contract/index.ts
 import { outcomeOf } from "../turn/rules.ts";
 import { closeTurn, type TurnOutcome } from "../turn/turn-end.ts";
 import type { Drafts } from "../fold/drafts.ts";
+import { cutRequests } from "../fold/request-fold.ts";
 import type { SessionFold } from "../fold/session-fold.ts";
 import { startTurn } from "../turn/turn-start.ts";
 
 type EventOf<T extends EventDraft["type"]> = Extract<EventDraft, { type: T }>;
 
-/** Why the engine ends a process. It decides what the exit means. */
+/** The engine's reason to end a process. It determines the events that follow the exit. */
 export type Stop = "idle" | "interrupt" | "terminate" | "remove" | "failure";
 
 export const TERMINATED: TurnOutcome = { status: "interrupted", stopReason: "terminated" };
 
-/** Why the session cannot go on; null for a session that outlasts its agent. */
+/** The failure that ends the session together with its agent; null for a session that goes on without it. */
 export function mustEnd({ fold, spec }: { fold: SessionFold; spec: SessionSpec }): string | null {
   return spec.lasting === true ? null : fold.mustEnd;
 }
@@ -25,29 +26,39 @@ export function endProcess(
   stop: Stop | undefined,
   { verdict, lasting = false }: { verdict?: string | undefined; lasting?: boolean } = {},
 ): void {
-  const said: EventDraft = { type: "process.ended", source: "daemon", data: ended };
+  const processEnded: EventDraft = { type: "process.ended", source: "daemon", data: ended };
+  drafts.addAll(cutRequests(fold));
   if (stop === "terminate" || stop === "remove") {
     drafts.addAll(closeTurn(fold, TERMINATED));
-    return drafts.add(said);
+    return drafts.add(processEnded);
   }
   if (fold.mustEnd !== null && !lasting) {
-    drafts.add(said);
+    drafts.add(processEnded);
     return endSession(fold, drafts, sessionFailure(fold.mustEnd, ended));
   }
-  if (!fold.turn) return drafts.add(said);
   const isLost = ended.reason === "lost";
+  const lost = verdict === undefined ? "lost, with its exit status" : `ended (${verdict})`;
+  if (!fold.turn) {
+    if (isLost && verdict !== undefined) drafts.add(limitError(`the agent's process was ${lost}`));
+    return drafts.add(processEnded);
+  }
   const message = isLost
-    ? "the agent's process was lost, with its exit status; a new message starts it again"
+    ? `the agent's process was ${lost}; a new message starts it again`
     : `the agent's process ${describeExit(ended)} in the middle of a turn${verdict === undefined ? "" : `: ${verdict}`}`;
   const outcome = outcomeOf(fold, {
     status: "failed",
     stopReason: isLost ? "agent_lost" : "agent_exited",
     error: { code: "agent_process_exited", message },
   });
-  const wasWanted = fold.turn.interrupt !== null;
+  const wasInterrupted = fold.turn.interrupt !== null;
   drafts.addAll(closeTurn(fold, outcome));
-  drafts.add(said);
-  if (!isLost && !wasWanted && !lasting) endSession(fold, drafts, sessionFailure(message, ended));
+  drafts.add(processEnded);
+  if (!isLost && !wasInterrupted && !lasting) endSession(fold, drafts, sessionFailure(message, ended));
+}
+
+/** The reason of an end between turns, which no turn can tell. */
+function limitError(message: string): EventDraft {
+  return { type: "error", source: "daemon", data: { code: "agent_process_exited", message } };
 }
 
 /** Ends the session. Every queued input gets its turn's terminal event first. */
@@ -81,6 +92,7 @@ export function endUnstarted(
   error: { readonly code: string; readonly message: string },
 ): void {
   if (fold.processOpen) {
+    drafts.addAll(cutRequests(fold));
     drafts.add({
       type: "process.ended",
       source: "daemon",

@@ -66,12 +66,12 @@ export class RestingAgents {
   }
 }
 
-/** Half of the memory that this process may use. */
+/** The number of idle agents that fit into half of the memory that this process may use. */
 export function toRestingBound({ limit }: { limit: number } = { limit: memoryLimit() }): number {
   return Math.max(FEWEST, Math.floor(limit / 2 / AGENT_BYTES));
 }
 
-/** A control group may allow less than the machine has. Without a limit it reports 0, or more than there is. */
+/** A control group may allow less memory than the machine has. Node reports a missing limit as 0, or as more than there is. */
 function memoryLimit(): number {
   return Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
 }

@@ -12,10 +12,12 @@ import { exitCodeOf, isShortened, type SpoolBatch } from "../../spool/index.ts";
 import { admitFact } from "../turn/rules.ts";
 import type { SessionContext } from "../context.ts";
 import type { Drafts } from "../fold/drafts.ts";
+import { toRawString } from "../fold/long-texts.ts";
 import { Echo } from "./echo.ts";
 import { endProcess, type Stop } from "./ending.ts";
 import { storeImages } from "../inbox/images.ts";
 import { FileEvents } from "../sandbox/file-events.ts";
+import { ModelRecords } from "./model-records.ts";
 import type { HarnessProcess } from "./process.ts";
 import { tellDamage } from "./recovery.ts";
 import { waitingChange } from "../fold/waiting.ts";
@@ -23,7 +25,7 @@ import { waitingChange } from "../fold/waiting.ts";
 const GUARD_MS = 1_000;
 
 export interface IntakeHooks {
-  /** Why the process is being ended, if it is. */
+  /** The reason of the stop that is under way, if there is one. */
   stop(): Stop | undefined;
   /** Called after every commit. */
   moved(endsTurn: boolean): Promise<void>;
@@ -42,6 +44,8 @@ export class Intake {
   #guard: NodeJS.Timeout | undefined;
   readonly #echo: Echo | undefined;
   readonly #files: FileEvents;
+  /** Set if the gateway leads the agent. */
+  readonly #records: ModelRecords | undefined;
   #done: Promise<void> = Promise.resolve();
   /** The commit of the newest batch. */
   #committing: Promise<void> = Promise.resolve();
@@ -52,6 +56,9 @@ export class Intake {
     this.#hooks = hooks;
     this.#echo = context.writer.spec.echo === true ? new Echo(process, context) : undefined;
     this.#files = new FileEvents(context, process);
+    const { gateway } = process.sandbox;
+    this.#records =
+      context.writer.fold.led && gateway ? new ModelRecords(context, gateway.records) : undefined;
   }
 
   /** Settles when the last output of the process is in the log, or the intake is detached. */
@@ -64,16 +71,18 @@ export class Intake {
     this.#guard = setInterval(() => this.#context.inBackground(this.#lookAtSize()), GUARD_MS);
     this.#guard.unref();
     this.#echo?.start();
+    await this.#records?.start();
     this.#done = this.#follow()
       .catch((error: unknown) => this.#lose(error))
       .catch(this.#context.giveUp);
   }
 
-  /** Stops reading, and ends nothing. */
+  /** Stops reading. The process runs on. */
   async detach(): Promise<void> {
     this.#abort.abort();
     clearInterval(this.#guard);
     this.#echo?.stop();
+    this.#records?.stop();
     await this.#files.stop();
   }
 
@@ -104,7 +113,7 @@ export class Intake {
     const { exclusive, isClosed } = this.#context;
     for await (const batch of this.#process.follow(this.#abort.signal)) {
       if (isClosed() || this.#abort.signal.aborted) break;
-      // A caller that detached under the lock gets no further events.
+      // `detach` may have run while this waited for the lock: then no events may follow.
       await exclusive(async () => {
         if (!this.#abort.signal.aborted) await this.#ingest(batch);
       });
@@ -118,15 +127,14 @@ export class Intake {
   async #lose(error: unknown): Promise<void> {
     if (!isShortened(error)) throw error;
     const { writer, exclusive, commit } = this.#context;
-    const { spool, sandbox } = this.#process;
+    const { sandbox } = this.#process;
     await this.#committing;
     await exclusive(async () => {
       if (this.#abort.signal.aborted) return;
       await this.detach();
       await tellDamage(this.#context, "the agent's output cannot be read any more", error);
       // The end of the process kills all others too, unless a client's command runs beside it.
-      const pid = await spool.pid();
-      if (pid !== undefined) await sandbox.signal(pid, "SIGKILL");
+      await sandbox.processes.signal(this.#process.name, "SIGKILL");
       const drafts = writer.drafts();
       await this.#admitExit(drafts, { lost: true });
       await commit(drafts, { ingests: this.#process });
@@ -140,6 +148,7 @@ export class Intake {
     const { writer } = this.#context;
     const process = this.#process;
     let drafts = writer.drafts();
+    this.#records?.add(drafts);
     await this.#echo?.stdout(drafts, process.offset, batch.offset);
     await this.#echo?.stderr(drafts, { upTo: "line" });
     const { lines } = batch;
@@ -176,14 +185,14 @@ export class Intake {
     // The next call reports a failure; until then there is no handler.
     committing.catch(() => {});
     await before;
-    const isWords = !drafts.movesTurn && !exit && !this.#process.owesState;
-    if (!isWords) await committing;
+    const isOnlyText = !drafts.movesTurn && !exit && !this.#process.owesState;
+    if (!isOnlyText) await committing;
   }
 
   /**
    * Commits the lines before the one that ends the turn, so that their readers do not wait for the survey of the files.
-   * The offset of the commit is that of the ending line, which is decoded by now. So nothing is committed here if the
-   * echo, the decoder's state or undelivered input belongs to the commit.
+   * That commit stores the offset of the ending line. It is skipped if the echo, the decoder's state or undelivered
+   * input belongs into one commit with the ending line.
    */
   async #commitBeforeEnd(drafts: Drafts): Promise<Drafts> {
     const { writer } = this.#context;
@@ -198,14 +207,16 @@ export class Intake {
     if (facts.length === 0) return;
     const { fold, spec } = this.#context.writer;
     const options = { spec, bridges: this.#process.bridges, raw: rawOf(line, facts), line };
-    for (const fact of facts) admitFact(fold, drafts, this.#judged(fact), options);
-    // Checked for every line: the cut of output into batches must not show in the log.
+    // The gateway's records replace these facts.
+    const told = this.#records === undefined ? facts : facts.filter(({ type }) => !MEASURED.has(type));
+    for (const fact of told) admitFact(fold, drafts, this.#withMcpVerdict(fact), options);
+    // Checked for every line: the log is the same however the output is cut into batches.
     const waiting = waitingChange(fold);
     if (waiting) drafts.add(waiting);
   }
 
-  /** An agent reports that an MCP server failed. The proxy between them may know the reason. */
-  #judged(fact: HarnessFact): HarnessFact {
+  /** Corrects an agent's report of a failed MCP server: the proxy between them may know the reason. */
+  #withMcpVerdict(fact: HarnessFact): HarnessFact {
     if (fact.type !== "error" || !fact.data.code?.startsWith("mcp_")) return fact;
     const { deps, writer } = this.#context;
     const { server } = (fact.data.details ?? {}) as { server?: unknown };
@@ -225,6 +236,7 @@ export class Intake {
     const stderr = this.#hideStderr(await process.spool.stderr(process.redactor));
     const code = exitCodeOf(exit);
     const stop = this.#hooks.stop();
+    this.#context.deps.desk.forget(this.#context.writer.row);
     const ended: EventData<"process.ended"> = {
       process: process.ordinal,
       reason: stop !== undefined ? "stopped" : exit.lost === true ? "lost" : "exited",
@@ -242,6 +254,8 @@ export class Intake {
   async #drain(drafts: Drafts, facts: readonly HarnessFact[] | "exit"): Promise<void> {
     await this.#echo?.stderr(drafts, { upTo: facts === "exit" ? "process" : "turn" });
     const isCompleted = facts !== "exit" && facts.some(isCompletion);
+    if (isCompleted) this.#records?.add(drafts);
+    else await this.#records?.settle(drafts);
     await this.#files.endTurn(drafts, { isCompleted });
   }
 
@@ -262,6 +276,9 @@ export class Intake {
   }
 }
 
+/** The reports of an agent that the gateway's records replace. */
+const MEASURED = new Set<string>(["model.started", "model.ended"]);
+
 function mayEndTurn(fact: HarnessFact): boolean {
   return fact.type === "turn.ended" || fact.type === "model.failed";
 }
@@ -279,5 +296,5 @@ function shownImages(fact: HarnessFact): Item[] {
 function rawOf(line: SpoolLine, facts: readonly { type: EventDraft["type"] | "model.failed" }[]): string {
   const isJson =
     line.text.startsWith("{") && !line.damage && facts.every((fact) => fact.type !== "agent.unparsed");
-  return isJson ? line.text : JSON.stringify(line.text);
+  return isJson ? line.text : toRawString(line.text);
 }

@@ -1,9 +1,8 @@
-import { join } from "node:path";
+import { defined } from "../../contract/own-keys.ts";
 import type { EventDraft, SessionSpec } from "../../contract/index.ts";
 import type { SessionRow } from "../../log/port.ts";
 import type { Harness } from "../../harness/port.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
-import { createSpool, openSpool } from "../../spool/index.ts";
 import { TOKEN_VARIABLE, type ToolRun } from "../../tools/index.ts";
 import { messageOf } from "../failure.ts";
 import type { Logger, SessionDeps } from "../deps.ts";
@@ -11,10 +10,17 @@ import type { SessionFold } from "../fold/session-fold.ts";
 import { type Credentials, isKey, readCredentials } from "../secrets/credentials.ts";
 import { collectInside, prepareLogin } from "../secrets/login.ts";
 import { tellUnusable, toLentValues, toPlaceholders } from "../secrets/lending.ts";
+import { notLed } from "../secrets/cassette.ts";
+import { findCassette, planLead } from "../secrets/lead.ts";
+import { openLeading, refuseUnkeptRules, reopenDesk, toTaped } from "../secrets/leading.ts";
+import { reachRelay, reachTools } from "../sandbox/reach.ts";
 import { HarnessProcess } from "./process.ts";
 import { offeredTools } from "../actions/tool-requests.ts";
-import { createRedactor, type Redactor, secretsOf } from "../secrets/redact.ts";
+import { createRedactor, type Redact, type Redactor, secretsOf, withhold } from "../secrets/redact.ts";
 import { withToolAccess, withToolServer } from "../actions/tool-server.ts";
+
+/** The names of all agents' programs, for sandboxes that have their own. */
+const KNOWN_PROGRAMS = ["claude", "codex", "opencode", "gemini", "grok", "amp"];
 
 export interface StartOptions {
   readonly ordinal: number;
@@ -34,60 +40,70 @@ export async function launchProcess(
   const { workspace, home } = sandbox.paths;
   const resume = resumed === undefined ? {} : { resume: resumed };
   const { isolated } = sandbox;
+  const programs = await sandbox.programs?.([...KNOWN_PROGRAMS, ...(row.spec.command ?? []).slice(0, 1)]);
   const surroundings = { workspace, home, isolated, ...resume, ...forkOf(row, ordinal) };
   const loan = await deps.lend(row.id);
   const placeholders = toPlaceholders(loan, sandbox);
   const lent = Object.keys(placeholders);
-  const { env, secrets, login, addresses, values } = await readCredentials(harness, row.spec, { lent });
+  const credentials = await readCredentials(harness, row.spec, { lent });
+  const { env, secrets, addresses, values } = credentials;
+  const cassette = findCassette(deps, row);
+  const sources = { harness, spec: row.spec, credentials, placeholders: lent, sandbox, cassette };
+  const { place, led } = planLead(sources);
+  if (cassette !== undefined && (led === undefined || led.lead.isBinary))
+    throw notLed(led === undefined ? place : "binary");
+  refuseUnkeptRules(row.spec, led !== undefined);
+  // With a login the CLI would not ask the cassette.
+  const login = led !== undefined && led.key === undefined ? undefined : credentials.login;
   const secret = new Map(values);
+  const known = new Map([...deps.secrets, ...secretsOf(row.spec), ...secret, ...toLentValues(loan)]);
+  const taped = cassette && toTaped(cassette, known, sandbox);
+  const leading = led && (await openLeading(deps, row, led, taped));
+  if (leading !== undefined) secret.set("the model gateway's token", leading.token);
   const prepared = login && (await prepareLogin(login, { harness, sandbox, values: secret }));
   const hasTools = offeredTools(row.spec, harness).length > 0;
-  const access = hasTools ? await deps.tools.open(runOf(row, ordinal)) : undefined;
-  const spec = withToolServer(withAddresses(await deps.equip(row.id, row.spec), addresses), harness);
+  const access = hasTools ? await reachTools(sandbox, await deps.tools.open(runOf(row, ordinal))) : undefined;
+  const own = await reachRelay(sandbox, row.spec, await deps.equip(row.id, row.spec));
+  const equipped = withAddresses(own, addresses);
+  const spec = withToolServer(equipped, harness, programs);
+  const ledSpec = leading === undefined ? spec : leading.spec(spec);
   const keys = Object.entries(placeholders).filter(([name]) => isKey(harness, name));
-  const launch = withToolAccess(
-    harness.launch(spec, {
-      ...surroundings,
-      env: { ...Object.fromEntries(keys), ...env },
-      ...(prepared === undefined ? {} : { login: prepared.content }),
-    }),
-    access,
-  );
+  const context = {
+    ...surroundings,
+    ...defined({ programs }),
+    env: { ...Object.fromEntries(keys), ...(leading?.keys(env) ?? env) },
+    ...(leading === undefined ? {} : { modelUrl: leading.url }),
+    ...(prepared === undefined ? {} : { login: prepared.content }),
+  };
+  const launch = withToolAccess(harness.launch(ledSpec, context), access, programs);
   // Only the first process of a session reports it.
   if (ordinal === 1)
     tell(tellUnusable(loan, sandbox, { network: row.spec.network, hosts: launch.hosts ?? [] }));
-  const spool = await createSpool(spoolFolder(deps, row.id, ordinal));
-  const redactor = redactorOf(
-    deps,
-    spec,
-    new Map([...withToken(secret, access?.token), ...toLentValues(loan)]),
-  );
+  const redacted = new Map([...withToken(secret, access?.token), ...toLentValues(loan)]);
+  const redactor = redactorOf(deps, spec, redacted);
   const whole = {
     ...launch,
     ...(loan === undefined ? {} : { lending: loan.lending }),
-    env: { ...row.spec.env, ...placeholders, ...secrets, ...launch.env },
+    ...(leading === undefined ? {} : { gateway: leading.gateway, hosts: leading.hosts(launch.hosts) }),
+    env: {
+      ...(leading?.values(row.spec.env) ?? row.spec.env),
+      ...placeholders,
+      ...(leading?.values(secrets) ?? secrets),
+      ...launch.env,
+    },
     files: [...(prepared?.files ?? []), ...(launch.files ?? [])],
   };
-  const started = {
+  deps.onStart();
+  const spool = await sandbox.processes.start({ name: String(ordinal), launch: whole, streams: "private" });
+  const witness = deps.recorder?.begin({
     ordinal,
     harness: harness.id,
     launch: whole,
     workspace,
     home,
-    spoolFolder: spool.folder,
+    spool,
     redact: redactor.text,
-  };
-  const witness = deps.recorder?.begin(started);
-  deps.onStart();
-  try {
-    await spool.begin((wrapped) => sandbox.spawn({ launch: whole, ...wrapped }));
-  } catch (error) {
-    // The process may run although its start failed.
-    const pid = await spool.pid();
-    if (pid !== undefined) await sandbox.signal(pid, "SIGKILL").catch(() => {});
-    await spool.remove();
-    throw error;
-  }
+  });
   return new HarnessProcess({
     sessionKey: sessionKey(row),
     ordinal,
@@ -108,7 +124,7 @@ export async function attachProcess(
   fold: SessionFold,
   sandbox: Sandbox,
 ): Promise<HarnessProcess | undefined> {
-  const spool = await openSpool(spoolFolder(deps, row.id, fold.processes));
+  const spool = await sandbox.processes.open(String(fold.processes));
   const wasStarted = spool && ((await spool.pid()) !== undefined || (await spool.exit()) !== undefined);
   if (!spool || !wasStarted) {
     // A start that was under way must not go on.
@@ -118,18 +134,22 @@ export async function attachProcess(
   }
   const harness = deps.harness(row.spec);
   const { workspace, home } = sandbox.paths;
+  if (fold.led === true) await reopenDesk(deps, row, sandbox);
   const resume = fold.resumed === undefined ? {} : { resume: fold.resumed };
   // Fails where a secret is missing: it could not be redacted from the output.
   const values = await readSecrets(harness, row.spec, sandbox);
   const hasTools = offeredTools(row.spec, harness).length > 0;
   const token = hasTools ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
+  // The tool server of this engine may have another port than that of the earlier one.
+  if (hasTools && sandbox.reach) await reachTools(sandbox, await deps.tools.open(runOf(row, fold.processes)));
   const logger = loggerOf(deps, row);
   const without = (message: string) => (error: unknown) =>
     logger({ level: "warn", message, error: messageOf(error) });
   const onUnlent = without("the lent secrets of a running session could not be read, and are not redacted");
   const lent = toLentValues((await deps.lend(row.id).catch(onUnlent)) ?? undefined);
   const onUnequipped = without("a running session goes on with its plain spec");
-  const spec = withToolServer((await deps.equip(row.id, row.spec).catch(onUnequipped)) ?? row.spec, harness);
+  const equipped = (await deps.equip(row.id, row.spec).catch(onUnequipped)) ?? row.spec;
+  const spec = withToolServer(await reachRelay(sandbox, row.spec, equipped), harness);
   const process = new HarnessProcess({
     sessionKey: sessionKey(row),
     ordinal: fold.processes,
@@ -167,6 +187,16 @@ async function readSecrets(
   return secret;
 }
 
+/** Removes the session's secrets, without its process. Where they cannot be read, the text is withheld. */
+export async function readRedact(deps: SessionDeps, spec: SessionSpec): Promise<Redact> {
+  try {
+    const { values } = await readCredentials(deps.harness(spec), spec);
+    return redactorOf(deps, spec, values).text;
+  } catch {
+    return withhold;
+  }
+}
+
 function withAddresses(spec: SessionSpec, addresses: Credentials["addresses"]): SessionSpec {
   return Object.keys(addresses).length === 0 ? spec : { ...spec, env: { ...addresses, ...spec.env } };
 }
@@ -185,10 +215,6 @@ function withToken(
   token: string | undefined,
 ): ReadonlyMap<string, string> {
   return token === undefined ? values : new Map([...values, [TOKEN_VARIABLE, token]]);
-}
-
-function spoolFolder(deps: SessionDeps, session: string, ordinal: number): string {
-  return join(deps.spoolRoot, session, String(ordinal));
 }
 
 /** A session that was deleted and created again has another key. */

@@ -2,13 +2,16 @@ import { SluiceError } from "../../contract/index.ts";
 import type { Stop } from "./ending.ts";
 
 /**
- * The states of a session's agent process. `spent` is a process that serves one turn and has served it; `stopping`
- * lasts until everything in the sandbox has ended; `gone` is a session that never starts a process again.
+ * The states of a session's agent process. `spent`: the process serves one turn only and has served it. `stopping`: it
+ * lasts until everything in the sandbox has ended. `gone`: the session never starts a process again.
  */
 export const LIFE_STATES = ["none", "queued", "starting", "running", "spent", "stopping", "gone"] as const;
 export type LifeState = (typeof LIFE_STATES)[number];
 
-/** `found`: a process of an earlier server. `unstarted`: nothing of a start runs. `stopped`: a stop is complete. */
+/**
+ * `found`: the process of an earlier server still runs. `unstarted`: a start failed, and no part of it runs. `stopped`:
+ * a stop is complete.
+ */
 export const LIFE_STEPS = [
   "start",
   "admitted",
@@ -29,7 +32,7 @@ export const TRANSITIONS: Readonly<Record<LifeState, Readonly<Partial<Record<Lif
   starting: { started: "running", unstarted: "none", stop: "stopping" },
   running: { unstarted: "none", served: "spent", exited: "none", stop: "stopping" },
   spent: { served: "spent", exited: "none", stop: "stopping" },
-  // A start or a process that the stop met goes on until its own end.
+  // A stop does not cancel a start or a process: their own steps still arrive.
   stopping: {
     started: "stopping",
     unstarted: "stopping",
@@ -41,7 +44,9 @@ export const TRANSITIONS: Readonly<Record<LifeState, Readonly<Partial<Record<Lif
   gone: { stop: "gone", stopped: "gone" },
 };
 
-/** Only a stronger reason replaces a reason: nothing turns the end of a session into an idle sleep. */
+/**
+ * The strength of each reason. Only a stronger one replaces a reason: the end of a session never becomes an idle sleep.
+ */
 export const STRENGTH: Readonly<Record<Stop, number>> = {
   interrupt: 0,
   idle: 1,

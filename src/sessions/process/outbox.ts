@@ -1,5 +1,6 @@
 import type { HarnessCommand } from "../../harness/port.ts";
 import { isToolServerRequest } from "../actions/tool-requests.ts";
+import { isBudgetRequest } from "../turn/budget.ts";
 import { closeTurn } from "../turn/turn-end.ts";
 import type { SessionContext } from "../context.ts";
 import { messageOf } from "../failure.ts";
@@ -8,7 +9,7 @@ import { mustBeDamage } from "./recovery.ts";
 import { undeliveredError } from "../fold/turn-fold.ts";
 
 export interface OutboxHooks {
-  /** Called for an agent without a command for an interrupt. */
+  /** Called where the agent has no command for an interrupt. */
   interrupt(): Promise<void>;
   /** Called when a prompt or an answer could not be delivered: the process cannot be used any more. */
   discard(): void;
@@ -34,11 +35,15 @@ export class Outbox {
     const { deps, writer } = this.#context;
     this.#isOwed = false;
     for (const { id, command } of writer.fold.turn?.outbox ?? []) {
-      if ("id" in command && isToolServerRequest(command.id)) continue;
+      if ("id" in command && (isToolServerRequest(command.id) || isBudgetRequest(command.id))) continue;
+      // No work begins while a budget waits for its decision. The decision's commit delivers it.
+      if (writer.fold.reached && command.type !== "interrupt" && !process.wasSent(id)) return;
+      // A server that was frozen past its lease must not speak to the agent beside the new owner.
+      if (!deps.lease.isHeld) await deps.lease.untilHeld();
       const delivery = await this.#hand(process, id, command);
       if (delivery === "set aside") continue;
       if (delivery === "later") this.#isOwed = true;
-      // The commands after a prompt are about it: an interrupt must not overtake its prompt.
+      // The commands after a prompt belong to it: an interrupt must not be sent before its prompt.
       if (delivery === "later" && command.type === "prompt") return;
       if (delivery !== "unsupported") continue;
       const message = `the agent has no command for "${command.type}"`;
@@ -57,7 +62,10 @@ export class Outbox {
     }
   }
 
-  /** Another try would fail too. A turn whose agent waits for this input would never end by itself. */
+  /**
+   * Reports a command that can never be delivered. A turn that waits for this input would not end by itself, so the
+   * agent is discarded.
+   */
   async #setAside(id: string, command: HarnessCommand, why: string): Promise<void> {
     const { deps, writer, commit } = this.#context;
     const message = `the agent could not be told "${command.type}": ${why}`;

@@ -4,6 +4,7 @@ import { findJsonExcess, type SpoolLine, type SpoolMark } from "../../contract/i
 import type { DecodeContext, Decoded, Harness, HarnessCommand } from "../../harness/port.ts";
 import type { Sandbox, SandboxFiles } from "../../sandbox/port.ts";
 import type { SentEntry, Spool, SpoolBatch } from "../../spool/port.ts";
+import { isTooLong } from "../fold/long-texts.ts";
 import { inlineImages } from "../inbox/images.ts";
 import type { Logger } from "../deps.ts";
 import type { Witness } from "../secrets/recorder.ts";
@@ -12,7 +13,7 @@ import type { Redactor } from "../secrets/redact.ts";
 /** After this much output the decoder's state is stored, so that the spool before it can be freed. */
 const STATE_BYTES = 16 * 1024 * 1024;
 
-/** Freeing space starts a program, which is not worth it for less. */
+/** The least space that is freed at once. Each freeing starts a program, which costs more than less space is worth. */
 const FORGET_BYTES = 4 * 1024 * 1024;
 
 const GREETING = "greeting";
@@ -55,17 +56,21 @@ export class HarnessProcess {
     this.#state = options.harness.initial({ ...options.context, idPrefix });
   }
 
+  /** Its name in the sandbox. */
+  get name(): string {
+    return String(this.ordinal);
+  }
+
   /** Whether it serves one turn and then exits. */
   get isOneShot(): boolean {
     return this.#harness.oneShot === true;
   }
 
-  /** Whether the tool server's tools replace its own. */
+  /** Whether the tool server offers built-in tools in place of the agent's own. */
   get bridges(): boolean {
     return this.#harness.bridgesBuiltins === true;
   }
 
-  /** The store of its images. */
   get imageStore(): { files: SandboxFiles; logger: Logger } {
     return { files: this.sandbox.files, logger: this.#logger };
   }
@@ -111,7 +116,7 @@ export class HarnessProcess {
     return this.redactor.text(text);
   }
 
-  /** Moves the offset behind a line whose facts are drafted, or to the end of a batch, which may lie behind empty lines. */
+  /** Moves the offset behind a line whose facts are drafted, or to the end of a batch that ends with empty lines. */
   advance(offset: number): void {
     this.#offset = offset;
   }
@@ -150,7 +155,7 @@ export class HarnessProcess {
     this.#feedSent(this.#offset);
   }
 
-  /** Kills it and everything that it started. */
+  /** Kills the process and everything in its sandbox. */
   async kill(): Promise<void> {
     await this.sandbox.killAll();
     await this.spool.killed();
@@ -165,6 +170,11 @@ export class HarnessProcess {
   mark(options: { withState: boolean }): SpoolMark {
     if (!options.withState && !this.owesState) return { process: this.ordinal, offset: this.#offset };
     const checkpoint: DecoderState = { state: this.#state, fed: this.#fed };
+    if (isTooLong(checkpoint)) {
+      // The spool keeps the output instead. The next try comes after as much output again.
+      this.#storedAt = this.#offset;
+      return { process: this.ordinal, offset: this.#offset };
+    }
     return { process: this.ordinal, offset: this.#offset, checkpoint };
   }
 
@@ -189,7 +199,7 @@ export class HarnessProcess {
   /** A line that the decoder fails on becomes `agent.unparsed`: another try would fail too. */
   #decodeSafely(line: SpoolLine): Decoded<unknown> {
     try {
-      // All later code walks the value by recursion.
+      // All later code walks the value by recursion, which would overflow the stack.
       if (findJsonExcess(line.text) === "depth") throw new Error("the line is nested too deep");
       return this.#harness.decode(this.#state, line);
     } catch (error) {

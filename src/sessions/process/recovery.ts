@@ -1,5 +1,6 @@
+import { defined } from "../../contract/own-keys.ts";
 import type { EventDraft } from "../../contract/index.ts";
-import { attachProcess } from "./launch.ts";
+import { attachProcess, readRedact } from "./launch.ts";
 import type { SessionContext } from "../context.ts";
 import { mayPass, messageOf } from "../failure.ts";
 import type { Drafts } from "../fold/drafts.ts";
@@ -27,6 +28,7 @@ export async function recoverProcess(
     await tellDamage(context, "the agent's process cannot be found again", error);
     await (await sandbox.reachable())?.killAll();
   }
+  writer.redact = await readRedact(deps, writer.spec);
   const drafts = writer.drafts();
   loseProcess(context, drafts);
   await context.commit(drafts);
@@ -41,12 +43,15 @@ export function loseProcess({ writer }: SessionContext, drafts: Drafts): void {
   endProcess(fold, drafts, { process: fold.processes, reason: "lost" }, undefined, { lasting });
 }
 
-/** Throws every error that is no damage: one that may pass, and a failed append. */
+/** Throws the error again unless it is damage. A temporary failure and a failed append are no damage. */
 export function mustBeDamage({ isClosed }: Pick<SessionContext, "isClosed">, error: unknown): void {
   if (isClosed() || mayPass(error)) throw error;
 }
 
-/** Reported once, because the event takes a new snapshot. The running process is ended: its state is unknown. */
+/**
+ * Reports that the session's past is lost. The event takes a new snapshot, so it is reported only once. The running
+ * process is ended, because its state is unknown.
+ */
 async function tellLostPast(context: SessionContext, sandbox: SessionSandbox): Promise<void> {
   const { row, fold } = context.writer;
   const why = `its events up to ${row.floor} were trimmed away, and no usable snapshot of them is left`;
@@ -60,7 +65,7 @@ async function findAgain({ deps, writer, commit }: SessionContext): Promise<void
   const provider = deps.provider(writer.spec.sandbox ?? (await deps.defaultSandbox()));
   const found = (await provider.list?.())?.find(({ session }) => session === writer.row.id);
   if (!found) return;
-  const data = { sandbox_id: found.id, provider: provider.id };
+  const data = { sandbox_id: found.id, provider: provider.id, ...defined({ node: deps.lease.node }) };
   await commit(writer.drafts([{ type: "sandbox.connected", source: "daemon", data }]));
 }
 

@@ -59,7 +59,7 @@ export class Runner {
     return this.#life.state === "stopping";
   }
 
-  /** Resolves when nothing is being ended any more. */
+  /** Resolves when no stop is under way. */
   cleared(): Promise<void> {
     return this.#stop.settled();
   }
@@ -115,8 +115,7 @@ export class Runner {
 
   async signal(signal: NodeJS.Signals): Promise<void> {
     const { process } = this;
-    const pid = await process?.spool.pid();
-    if (pid !== undefined) await process?.sandbox.signal(pid, signal);
+    await process?.sandbox.processes.signal(process.name, signal);
   }
 
   /** Kills the process of an interrupted turn, with everything that it started. */
@@ -152,7 +151,7 @@ export class Runner {
     return this.#stop.demolish();
   }
 
-  /** Stops reading, and ends nothing. */
+  /** Stops reading. The process runs on. */
   async detach(): Promise<void> {
     this.#start.withdraw();
     this.#start.leaveQueue();
@@ -176,6 +175,7 @@ export class Runner {
   }
 
   async #listen(process: HarnessProcess): Promise<void> {
+    this.#context.writer.redact = process.redactor.text;
     this.#intake = new Intake(this.#context, process, {
       stop: () => this.#life.reason,
       moved: async (endsTurn) => {

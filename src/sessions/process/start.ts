@@ -6,12 +6,13 @@ import { instructionChange } from "../inbox/instructions.ts";
 import type { SessionSandbox } from "../sandbox/session-sandbox.ts";
 import { startTurn } from "../turn/turn-start.ts";
 import type { Leave } from "./admission.ts";
+import { credentialOf } from "../secrets/lead.ts";
 import { endUnstarted } from "./ending.ts";
 import { launchProcess } from "./launch.ts";
 import type { ProcessLife } from "./life.ts";
 import type { HarnessProcess } from "./process.ts";
 
-/** An agent without output for this long after its start costs no more than any other running agent. */
+/** An agent that prints nothing for this long after its start no longer counts as starting. */
 const SETTLED_MS = 2_000;
 
 export interface StartParts {
@@ -20,7 +21,7 @@ export interface StartParts {
   readonly life: ProcessLife<HarnessProcess>;
   /** Reads the output of the new process. */
   listen(process: HarnessProcess): Promise<void>;
-  /** Stops reading, and ends nothing. */
+  /** Stops reading. The process runs on. */
   detach(): Promise<void>;
   canStartTurn(): boolean;
   /** Called after every start, also one that failed. */
@@ -95,19 +96,23 @@ export class ProcessStart {
     const { deps, writer, commit } = context;
     const { row, fold } = writer;
     const ordinal = fold.processes + 1;
-    const resumed = fold.nativeSessionId ?? undefined;
+    const hasMemory = !deps.lease.isShared || !(await isUntouched(sandbox));
+    const resumed = (hasMemory && fold.nativeSessionId) || undefined;
     const data = {
       process: ordinal,
       harness: row.spec.agent,
       ...(resumed === undefined ? {} : { resumed }),
+      // An error here comes again at the launch, and is reported there.
+      ...(await credentialOf(deps, { ...row, spec: writer.spec }, sandbox).catch(() => ({}))),
     };
     await commit(
       writer.drafts([...instructionChange(writer), { type: "process.started", source: "daemon", data }]),
     );
     const told: EventDraft[] = [];
     const tell = (events: readonly EventDraft[]): void => void told.push(...events);
-    const spec = { ...row, spec: writer.spec };
-    const process = await launchProcess(deps, spec, sandbox, { ordinal, resumed, tell });
+    // The spec has the new instructions since the commit.
+    const changed = { ...row, spec: writer.spec };
+    const process = await launchProcess(deps, changed, sandbox, { ordinal, resumed, tell });
     life.started(process);
     try {
       await listen(process);
@@ -141,9 +146,15 @@ export class ProcessStart {
 }
 
 /** Ends a started process that cannot be used. Alone in its sandbox, everything there ends with it. */
-async function discard({ spool, sandbox }: HarnessProcess, { alone }: { alone: boolean }): Promise<void> {
-  const pid = await spool.pid();
+async function discard(process: HarnessProcess, { alone }: { alone: boolean }): Promise<void> {
+  const { name, spool, sandbox } = process;
   if (alone) await sandbox.killAll();
-  else if (pid !== undefined) await sandbox.signal(pid, "SIGKILL");
+  else await sandbox.processes.signal(name, "SIGKILL");
   await spool.remove();
+}
+
+/** Whether nothing was ever written to the home: on another machine the agent's memory stayed behind. */
+async function isUntouched({ files, paths }: Sandbox): Promise<boolean> {
+  const entries = await files.list(paths.home).catch(() => undefined);
+  return entries?.length === 0;
 }

@@ -19,7 +19,7 @@ export interface StopParts {
   advance(): void;
 }
 
-/** Ends a session's agent and everything that it started. At most one end and one kill run; further callers join. */
+/** Ends a session's agent and everything that it started. At most one end and one kill run; further callers wait for them. */
 export class ProcessStop {
   readonly #parts: StopParts;
   #ending: Promise<void> | undefined;
@@ -73,7 +73,7 @@ export class ProcessStop {
     const { life, start } = this.#parts;
     life.stop("remove");
     start.withdraw();
-    // Later stops, such as that of the idle alarm, join it.
+    // A later stop, such as that of the idle alarm, waits for this one.
     this.#ending = this.#demolish(this.#ending);
     return this.#ending;
   }
@@ -113,11 +113,11 @@ export class ProcessStop {
       await this.#kill();
       if (!life.isEnding) await this.#endFailed();
     } catch (error) {
-      // It is unknown what still runs. Opening the session again finds out, as after a crash.
+      // It is unknown which processes still run. The session is opened again, which finds out, as after a crash.
       giveUp(error);
       throw error;
     }
-    // Nothing is awaited from here on: a later call is a new stop.
+    // The stop is over: a later call has to begin a new one.
     if (life.reason !== "remove") this.#ending = undefined;
     if (isClosed()) return;
     life.stopped();
@@ -158,7 +158,9 @@ export class ProcessStop {
     await reader.done;
   }
 
-  /** An interrupt is over when its process and the kill are. Every other reason ends with its own end. */
+  /**
+   * Ends an interrupt's stop when both the process and the kill have ended. A stop for another reason ends by itself.
+   */
   #endInterrupt(): void {
     const { context, life, advance } = this.#parts;
     if (context.isClosed() || life.reason !== "interrupt" || life.process) return;

@@ -3,7 +3,13 @@ import { join } from "node:path";
 import { defined } from "../../contract/own-keys.ts";
 import { SluiceError, type EventDraft } from "../../contract/index.ts";
 import { createCheckpoints } from "../../sandbox/index.ts";
-import type { CheckpointInfo, Checkpoints, CheckpointStorage } from "../../sandbox/checkpoint/port.ts";
+import type {
+  CheckpointInfo,
+  CheckpointOptions,
+  Checkpoints,
+  CheckpointStorage,
+  CheckpointTaken,
+} from "../../sandbox/checkpoint/port.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
 import type { SessionWriter } from "../fold/writer.ts";
 
@@ -20,15 +26,15 @@ export class Checkpointer {
   /** Clients see the checkpoint once its event is in the log. */
   async create(sandbox: Sandbox, comment?: string): Promise<{ info: CheckpointInfo; event: EventDraft }> {
     const { row, fold } = this.#writer;
-    const { info } = await this.#checkpoints.checkpoint({
-      roots: rootsOf(sandbox),
+    const options = {
       agent: row.spec.agent,
       sessionId: row.id,
       parentId: fold.checkpoint ?? undefined,
       comment,
       model: fold.changes.model ?? row.spec.model,
       nativeSessionId: fold.nativeSessionId ?? undefined,
-    });
+    };
+    const { info } = await this.#take(sandbox, options);
     const data = {
       checkpoint_id: info.id,
       hash: info.hash,
@@ -53,8 +59,7 @@ export class Checkpointer {
       const detail = `checkpoint ${wanted.id} holds the memory of ${wanted.agentType}, and this session runs ${row.spec.agent}; restore it into a session of ${wanted.agentType}`;
       throw new SluiceError("invalid_request", detail);
     }
-    const { owner } = sandbox;
-    const { info } = await this.#checkpoints.restore(wanted.id, { roots: rootsOf(sandbox), owner });
+    const info = await this.#put(sandbox, wanted.id);
     const native = info.nativeSessionId;
     const events: EventDraft[] = [
       { type: "checkpoint.restored", source: "daemon", data: { checkpoint_id: info.id, hash: info.hash } },
@@ -69,10 +74,29 @@ export class Checkpointer {
     }
     return { info, events };
   }
+
+  async #take(sandbox: Sandbox, options: Omit<CheckpointOptions, "roots">): Promise<CheckpointTaken> {
+    const { bundles } = sandbox.tree ?? {};
+    if (!bundles) return this.#checkpoints.checkpoint({ roots: rootsOf(sandbox), ...options });
+    const { parentId } = options;
+    const parent = parentId === undefined ? undefined : await this.#checkpoints.get(parentId);
+    try {
+      return await this.#checkpoints.adopt(await bundles.make(parent?.hash), options);
+    } finally {
+      await bundles.drop().catch(() => {});
+    }
+  }
+
+  async #put(sandbox: Sandbox, id: string): Promise<CheckpointInfo> {
+    const { bundles } = sandbox.tree ?? {};
+    if (bundles) return this.#checkpoints.send(id, bundles.target);
+    const { owner } = sandbox;
+    return (await this.#checkpoints.restore(id, { roots: rootsOf(sandbox), owner })).info;
+  }
 }
 
 function rootsOf(sandbox: Sandbox): { workspace: string; home: string } {
-  if (sandbox.folders) return { workspace: sandbox.folders.workspace, home: sandbox.folders.home };
+  if (sandbox.tree?.roots) return sandbox.tree.roots;
   const detail = `a ${sandbox.provider} sandbox cannot be checkpointed; use another provider`;
   throw new SluiceError("capability_missing", detail);
 }

@@ -4,7 +4,7 @@ import { defined } from "../../contract/own-keys.ts";
 import { createId, type EventDraft, SluiceError, type RunCommand } from "../../contract/index.ts";
 import { isInside, PINNED } from "../../sandbox/host/files/paths.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
-import { createSpool, openSpool, type OutputBatch, type Spool } from "../../spool/index.ts";
+import type { OutputBatch, Spool } from "../../spool/index.ts";
 import type { SessionContext } from "../context.ts";
 import { isKey, readCredentials } from "../secrets/credentials.ts";
 import type { Drafts } from "../fold/drafts.ts";
@@ -42,16 +42,17 @@ export class Commands {
     const { writer, commit } = this.#context;
     const id = createId("command");
     const after = writer.fold.head;
-    const { command, cwd, timeoutMs: timeout_ms = HOUR_MS, background } = given;
+    const { command, cwd, timeoutMs: timeout_ms = HOUR_MS, background, stdin } = given;
     const data = { command_id: id, command, ...defined({ cwd, timeout_ms, background }) };
     const started: EventDraft = { type: "command.started", source: "daemon", data };
     const answer = { commandId: id, after };
     await commit(writer.drafts([started]), rememberAnswer(request, answer));
     try {
-      const spool = await createSpool(this.#folder(id));
       const { env } = await this.#secrets();
-      const argv = toArgv(command, toFolder(cwd, sandbox));
-      await sandbox.spawn({ launch: { argv, env }, wrapper: spool.wrapper });
+      const input = stdin === undefined ? undefined : Buffer.from(stdin, given.stdinEncoding ?? "utf8");
+      const argv = toArgv(command, toFolder(cwd, sandbox), { hasInput: stdin !== undefined });
+      const { processes } = sandbox;
+      const spool = await processes.start({ name: id, launch: { argv, env }, streams: "named", input });
       await this.#follow(spool, sandbox);
     } catch (error) {
       await commit(writer.drafts([commandEnded(id, "failed", { reason: "lost" })]));
@@ -67,13 +68,13 @@ export class Commands {
     if (!open || this.#running) return;
     try {
       const sandbox = await this.#sandbox.recovered();
-      const spool = sandbox && (await openSpool(this.#folder(open.id)));
+      const spool = sandbox && (await sandbox.processes.open(open.id));
       if (sandbox && spool) return await this.#follow(spool, sandbox);
     } catch (error) {
       mustBeDamage(this.#context, error);
       await tellDamage(this.#context, "the command cannot be found again", error);
     }
-    // Nothing would report its end, so it is ended. An agent beside it goes on.
+    // Nobody would report the command's end any more, so it is ended. An agent in the same sandbox goes on.
     if (!writer.fold.processOpen) await (await this.#sandbox.reachable())?.killAll();
     const drafts = writer.drafts();
     loseCommand(this.#context, drafts);
@@ -90,7 +91,7 @@ export class Commands {
     return running?.id;
   }
 
-  /** Stops reading, and ends nothing. */
+  /** Stops reading. The command runs on. */
   async detach(): Promise<void> {
     const running = this.#running;
     this.#running = undefined;
@@ -154,7 +155,7 @@ export class Commands {
     if (!batch.exit) return;
     this.#release(running);
     await running.spool.remove();
-    // The restart of an agent may have waited for this.
+    // An agent's restart may have waited for the end of the command.
     this.#runner.advance();
   }
 
@@ -196,11 +197,6 @@ export class Commands {
     const detail = `a command has at most ${MAX_COMMAND_BYTES} bytes; put it into a file`;
     throw new SluiceError("too_large", detail);
   }
-
-  #folder(id: string): string {
-    const { deps, writer } = this.#context;
-    return join(deps.spoolRoot, writer.row.id, id);
-  }
 }
 
 /** Reports the open command as lost. */
@@ -215,13 +211,14 @@ export function endCommand({ writer }: SessionContext, drafts: Drafts): void {
   if (command) drafts.add(commandEnded(command.id, "interrupted", { reason: "terminated" }));
 }
 
-/** Where nothing can be mounted, the workspace has another path than the one that clients know. */
+/** A sandbox without mounts has its workspace at another path than the one that clients know. */
 function toFolder(cwd: string | undefined, { paths }: Sandbox): string {
   const root = [PINNED.workspace, "/workspace"].find((root) => cwd !== undefined && isInside(cwd, root));
   return root === undefined ? (cwd ?? paths.workspace) : join(paths.workspace, relative(root, cwd ?? root));
 }
 
 /** A command has no terminal: its input is empty. */
-function toArgv(command: string, cwd: string): string[] {
-  return ["/bin/sh", "-c", 'cd -- "$1" && exec /bin/sh -c "$2" </dev/null', "sh", cwd, command];
+function toArgv(command: string, cwd: string, { hasInput }: { hasInput: boolean }): string[] {
+  const input = hasInput ? "" : " </dev/null";
+  return ["/bin/sh", "-c", `cd -- "$1" && exec /bin/sh -c "$2"${input}`, "sh", cwd, command];
 }

@@ -7,7 +7,7 @@ import { FileTexts } from "./file-texts.ts";
 
 type FileRef = Extract<ContentPart, { type: "file_ref" }>;
 
-/** Adds a diff to the tool items that overwrite a file: few agents report it. */
+/** Adds a diff to the tool items that overwrite a file: few agents report a diff. */
 export class EarlierTexts {
   readonly #texts: FileTexts;
   readonly #hide: (text: string) => string;
@@ -19,7 +19,7 @@ export class EarlierTexts {
     this.#hide = hide;
   }
 
-  /** Reads the files that have not changed since. */
+  /** Reads the files that have not changed since this time. */
   readAhead(since: number): Promise<void> {
     return this.#texts.readAhead(since);
   }
@@ -31,13 +31,13 @@ export class EarlierTexts {
   }
 
   /** The facts of a turn that began at `since`, with a diff for each overwritten file. */
-  async shownIn(facts: readonly HarnessFact[], since: number): Promise<readonly HarnessFact[]> {
-    const shown: HarnessFact[] = [];
+  async withDiffs(facts: readonly HarnessFact[], since: number): Promise<readonly HarnessFact[]> {
+    const found: HarnessFact[] = [];
     for (const fact of facts) {
-      if (!isToolItem(fact)) shown.push(fact);
-      else shown.push({ ...fact, data: { item: await this.#show(fact.data.item, since) } });
+      if (!isToolItem(fact)) found.push(fact);
+      else found.push({ ...fact, data: { item: await this.#withDiffs(fact.data.item, since) } });
     }
-    return shown;
+    return found;
   }
 
   /** The open calls end with the turn. */
@@ -46,11 +46,11 @@ export class EarlierTexts {
     await this.#texts.settle();
   }
 
-  async #show(item: Item, since: number): Promise<Item> {
-    return item.kind === "tool_call" ? this.#showCall(item, since) : this.#showResult(item);
+  async #withDiffs(item: Item, since: number): Promise<Item> {
+    return item.kind === "tool_call" ? this.#callWithDiffs(item, since) : this.#resultWithDiffs(item);
   }
 
-  async #showCall(item: Item, since: number): Promise<Item> {
+  async #callWithDiffs(item: Item, since: number): Promise<Item> {
     const writes: Write[] = [];
     for (const { path, text } of writesOf(item)) {
       const before = await this.#texts.before(path, text, since);
@@ -59,12 +59,12 @@ export class EarlierTexts {
     }
     if (writes.length === 0) return item;
     this.#calls.set(item.item_id, writes);
-    const told = new Set(fileRefsOf(item).map(({ path }) => path));
-    const refs = refsOf(writes).filter(({ path }) => !told.has(path));
+    const reported = new Set(fileRefsOf(item).map(({ path }) => path));
+    const refs = refsOf(writes).filter(({ path }) => !reported.has(path));
     return refs.length === 0 ? item : { ...item, content: [...item.content, ...refs] };
   }
 
-  #showResult(item: Item): Item {
+  #resultWithDiffs(item: Item): Item {
     const writes = this.#calls.get(item.parent_id ?? "") ?? [];
     this.#calls.delete(item.parent_id ?? "");
     const isDone = item.status !== "failed";

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { EventDraft } from "../../contract/index.ts";
+import { type EventDraft, SluiceError } from "../../contract/index.ts";
 import type { HarnessFact } from "../../harness/port.ts";
 import type { SessionContext } from "../context.ts";
 import type { Drafts } from "../fold/drafts.ts";
@@ -41,10 +41,10 @@ export class FileEvents {
   withDiffs(facts: readonly HarnessFact[]): readonly HarnessFact[] | Promise<readonly HarnessFact[]> {
     if (!facts.some(isToolItem)) return facts;
     // Outside of a turn, every file counts as changed by the agent.
-    return this.#earlier.shownIn(facts, this.#turnStart() ?? 0);
+    return this.#earlier.withDiffs(facts, this.#turnStart() ?? 0);
   }
 
-  /** Adds the last changes and the diff; for a completed turn a checkpoint, where the session wants one. */
+  /** Adds the last changes and the diff; for a completed turn a checkpoint, where the session wants one, or why there is none. */
   async endTurn(drafts: Drafts, { isCompleted }: { isCompleted: boolean }): Promise<void> {
     const { writer, inBackground } = this.#context;
     if (!writer.fold.turn) return;
@@ -52,8 +52,7 @@ export class FileEvents {
     inBackground(this.#earlier.changed(changes, { inTurn: true }));
     drafts.addAll(changes.map((event) => this.#hide(event)));
     if (!isCompleted || writer.spec.autoCheckpoint !== true) return;
-    const event = await this.#checkpoint(writer.fold.turn.options?.checkpointComment);
-    if (event) drafts.add(event);
+    drafts.add(await this.#checkpoint(writer.fold.turn.options?.checkpointComment));
   }
 
   /** To be called after the commit of a turn's end. */
@@ -62,14 +61,17 @@ export class FileEvents {
     this.#changes?.remember(this.#context.writer.fold.head);
   }
 
-  async #checkpoint(comment: string | undefined): Promise<EventDraft | undefined> {
+  async #checkpoint(comment: string | undefined): Promise<EventDraft> {
     const { checkpointer, deps, writer } = this.#context;
     try {
       return (await checkpointer.create(this.#process.sandbox, comment)).event;
     } catch (error) {
       const message = "no checkpoint was made";
       deps.logger({ level: "warn", message, session: writer.row.id, error: String(error) });
-      return undefined;
+      // The words of other errors may name files of the server.
+      const why = error instanceof SluiceError ? error.message : "the server's log has the cause";
+      const data = { code: "checkpoint_failed", message: `${message}: ${why}` };
+      return { type: "error", source: "daemon", data };
     }
   }
 
@@ -77,37 +79,42 @@ export class FileEvents {
     return this.#context.writer.fold.turn?.startedAt;
   }
 
-  /** Redacts a diff: an agent may write its secrets into a file. */
+  /** Redacts the event: an agent may write its secrets into a file, or into its name. */
   #hide(event: EventDraft): EventDraft {
+    if (event.type === "file.changed")
+      return { ...event, data: { ...event.data, path: this.#process.hide(event.data.path) } };
     if (event.type !== "workspace.diffed") return event;
-    return { ...event, data: { ...event.data, diff: this.#process.hide(event.data.diff) } };
+    const { path, diff } = event.data;
+    return {
+      ...event,
+      data: { ...event.data, path: this.#process.hide(path), diff: this.#process.hide(diff) },
+    };
   }
 
   async #watch(): Promise<void> {
     const { deps, writer, exclusive, commit, inBackground } = this.#context;
-    const { folders, paths, isolated, owner } = this.#process.sandbox;
+    const { tree, paths } = this.#process.sandbox;
     const { row, fold } = writer;
-    if (!folders || row.spec.watch === false) return;
+    if (!tree || row.spec.watch === false) return;
     const changes = await FileChanges.start(
       {
         log: deps.log,
         session: row.id,
-        folder: folders.workspace,
+        tree,
         name: paths.workspace,
-        isolated,
-        owner,
         hooks: deps.fileHooks,
         memoFile: join(deps.spoolRoot, row.id, "files.json"),
         logger: deps.logger,
       },
       fold.head,
     );
+    if (!changes) return;
     this.#changes = changes;
     const tell = (): Promise<void> =>
       exclusive(async () => {
         const events = changes.take();
         inBackground(this.#earlier.changed(events, { inTurn: this.#turnStart() !== undefined }));
-        await commit(writer.drafts(events));
+        await commit(writer.drafts(events.map((event) => this.#hide(event))));
         changes.rememberIfSmall(writer.fold.head);
       });
     inBackground(changes.follow(tell));

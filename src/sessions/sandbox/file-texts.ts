@@ -11,9 +11,9 @@ const MOST_TOUCHED = 256;
 const TICK_MS = 20;
 
 /**
- * The texts of a workspace's files as of the agent's output: the small files, and those that were changed. An agent may
- * be ahead of its output. So a file that changes in a turn is read when the turn is over. Until then it has its earlier
- * text, or the text that a tool reported to have written.
+ * The text of each file before the agent's newest output: of small files, and of changed ones. An agent may write a
+ * file before its output is read. So a file that changes in a turn is read only when the turn is over. Until then its
+ * known text is the earlier one, or the one that a tool reported.
  */
 export class FileTexts {
   readonly #sandbox: Sandbox;
@@ -25,9 +25,11 @@ export class FileTexts {
     this.#sandbox = sandbox;
   }
 
-  /** Reads the small files that have not changed since, the newest first. Only for files on the host's own disk. */
+  /**
+   * Reads small files that have not changed since this time, the newest first. Only for files on the host's own disk.
+   */
   async readAhead(since: number): Promise<void> {
-    if (!this.#sandbox.folders) return;
+    if (!this.#sandbox.files.locate) return;
     let left = AHEAD.bytes;
     for (const { path, size, modified } of await this.#smallFiles()) {
       if (!isOlder(modified, since)) continue;

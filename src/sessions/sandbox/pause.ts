@@ -1,3 +1,4 @@
+import { defined } from "../../contract/own-keys.ts";
 import type { SessionContext } from "../context.ts";
 import { toSandboxData, lacks, type SessionSandbox } from "./session-sandbox.ts";
 
@@ -5,13 +6,15 @@ import { toSandboxData, lacks, type SessionSandbox } from "./session-sandbox.ts"
 export async function pauseSandbox(
   { writer, exclusive, commit }: SessionContext,
   sessionSandbox: SessionSandbox,
+  { message, isWanted = () => true }: { message?: string; isWanted?: () => boolean } = {},
 ): Promise<void> {
   const sandbox = await sessionSandbox.made();
   await exclusive(async () => {
-    if (writer.fold.paused) return;
+    if (writer.fold.paused || !isWanted()) return;
     if (!sandbox.pause) throw lacks(sandbox, "pause");
     await sandbox.pause();
-    await commit(writer.drafts([{ type: "sandbox.paused", source: "daemon", data: toSandboxData(sandbox) }]));
+    const data = { ...toSandboxData(sandbox), ...defined({ message }) };
+    await commit(writer.drafts([{ type: "sandbox.paused", source: "daemon", data }]));
   });
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { defined } from "../../contract/own-keys.ts";
 import type { EventData, EventDraft, ProcessExit } from "../../contract/index.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
-import { exitCodeOf, isAlive, type OutputBatch, type Spool } from "../../spool/index.ts";
+import { exitCodeOf, type OutputBatch, type Spool } from "../../spool/index.ts";
 import type { OpenCommand } from "../fold/session-fold.ts";
 import { isLate } from "../lock.ts";
 import { RedactedStream, type Redactor } from "../secrets/redact.ts";
@@ -25,11 +25,11 @@ export class RunningCommand {
   readonly #told: OpenCommand["told"];
   readonly #streams: Readonly<Record<"stdout" | "stderr", RedactedStream>>;
   readonly #abort = new AbortController();
-  /** Why the engine ends it. */
+  /** The engine's reason to end the command. */
   #reason: CommandReason | undefined;
   #alarm: NodeJS.Timeout | undefined;
   #bytes: number;
-  /** Settles when its end is in the log, or nobody reads it any more. */
+  /** Settles when the end of the command is in the log, or the reading has stopped. */
   #done: Promise<void> = Promise.resolve();
 
   constructor(
@@ -89,7 +89,7 @@ export class RunningCommand {
     return batch.exit ? [...events, endOf(this.id, this.#reason, batch.exit)] : events;
   }
 
-  /** Ends it, first gently. Its end has the first reason. */
+  /** Ends the command, first by a gentle signal. Its end has the reason of the first call. */
   async stop(reason: CommandReason): Promise<void> {
     const isFirst = this.#reason === undefined;
     this.#reason ??= reason;
@@ -102,7 +102,7 @@ export class RunningCommand {
     }
     for (let tries = KILLS; tries > 0 && (await isLate(this.#done, GENTLE_MS)); tries -= 1) {
       await this.signal("SIGKILL");
-      if (!(await isAlive(this.spool.folder))) await this.spool.killed();
+      if (!(await this.spool.isAlive())) await this.spool.killed();
     }
     await this.#done;
   }
@@ -114,10 +114,10 @@ export class RunningCommand {
       await sleep(LOOK_MS);
       pid = await this.spool.pid();
     }
-    if (pid !== undefined) await this.#sandbox.signal(pid, signal);
+    if (pid !== undefined) await this.#sandbox.processes.signal(this.id, signal);
   }
 
-  /** Stops reading, and ends nothing. */
+  /** Stops reading. The command runs on. */
   async detach(): Promise<void> {
     this.clearAlarm();
     this.#abort.abort();

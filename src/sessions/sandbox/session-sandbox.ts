@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { defined } from "../../contract/own-keys.ts";
 import { createId, SluiceError, type EventDraft, type Network } from "../../contract/index.ts";
 import type { SessionRow } from "../../log/port.ts";
@@ -5,12 +6,15 @@ import {
   DamagedSandboxError,
   type NetworkPolicy,
   type Sandbox,
+  type SandboxClaim,
   type SandboxSpec,
 } from "../../sandbox/port.ts";
 import type { SessionContext } from "../context.ts";
 import type { SessionDeps } from "../deps.ts";
 import { mayPass, messageOf } from "../failure.ts";
 import type { Drafts } from "../fold/drafts.ts";
+import type { KnownSandbox } from "../fold/session-fold.ts";
+import type { SessionWriter } from "../fold/writer.ts";
 
 /** The sandbox of a session: created when it is needed, found again after a restart, removed. */
 export class SessionSandbox {
@@ -33,8 +37,8 @@ export class SessionSandbox {
     const { deps, writer } = this.#context;
     const known = writer.fold.sandbox;
     const connected = await this.connected();
-    if (connected || !known || this.#making) return connected;
-    this.#sandbox = await remakeSandbox(deps, writer.row, known);
+    if (connected || !known || this.#making || isElsewhere(deps, known)) return connected;
+    this.#sandbox = await remakeSandbox(deps, writer, known);
     return this.#sandbox;
   }
 
@@ -64,7 +68,7 @@ export class SessionSandbox {
     return sandbox.host(port);
   }
 
-  /** Ends it and removes its files. Call it under the lock, when nothing runs in it. */
+  /** Ends the sandbox and removes its files. Call it under the lock, when nothing runs in the sandbox. */
   async destroy(drafts: Drafts): Promise<void> {
     const sandbox = await this.reachable();
     if (!sandbox) return;
@@ -73,7 +77,7 @@ export class SessionSandbox {
     drafts.add({ type: "sandbox.killed", source: "daemon", data: toSandboxData(sandbox) });
   }
 
-  /** Ends it without an event, as far as it can be reached. The reaper ends the rest when the session is gone. */
+  /** Ends the sandbox without an event. One that cannot be reached is ended by the upkeep when the session is gone. */
   async remove(): Promise<void> {
     await (await this.reachable())?.destroy();
     this.#sandbox = undefined;
@@ -93,7 +97,7 @@ export class SessionSandbox {
     }
   }
 
-  /** Closes its handles, and ends nothing. */
+  /** Closes the handles. The processes in the sandbox run on. */
   async release(): Promise<void> {
     await this.#sandbox?.release?.();
   }
@@ -101,9 +105,9 @@ export class SessionSandbox {
   async #connect(): Promise<Sandbox | undefined> {
     const { deps, writer } = this.#context;
     const known = writer.fold.sandbox;
-    if (!known) return undefined;
+    if (!known || isElsewhere(deps, known)) return undefined;
     if (this.#sandbox?.id !== known.id) {
-      const found = await findSandbox(deps, writer.row, known);
+      const found = await findSandbox(deps, writer, known);
       // A server may have crashed between the freeze and its event.
       if (!writer.fold.paused) await found?.resume?.();
       this.#sandbox = found;
@@ -115,8 +119,7 @@ export class SessionSandbox {
   async #make(): Promise<Sandbox> {
     const { deps, writer, exclusive, commit } = this.#context;
     const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
-    this.#sandbox =
-      (await this.#connect()) ?? (await createSandbox(deps, writer.row, record, writer.fold.sandbox));
+    this.#sandbox = (await this.#connect()) ?? (await createSandbox(deps, writer, record));
     return this.#sandbox;
   }
 }
@@ -130,46 +133,52 @@ export function lacks({ provider }: Sandbox, capability: string): SluiceError {
   return new SluiceError("capability_missing", detail);
 }
 
-/** The sandbox in a session's log. */
-interface KnownSandbox {
-  readonly id: string;
-  readonly provider: string;
+/** Whether the sandbox stayed behind on another node. A folder of its id may be here, from an earlier time. */
+function isElsewhere({ lease }: SessionDeps, { node }: KnownSandbox): boolean {
+  return lease.isShared && node !== undefined && node !== lease.node;
 }
 
 /** Connects to the sandbox. One with a damaged record is created again under its id, with its files and processes. */
 async function findSandbox(
   deps: SessionDeps,
-  row: SessionRow,
+  writer: SessionWriter,
   known: KnownSandbox,
 ): Promise<Sandbox | undefined> {
   try {
-    return await deps.provider(known.provider).connect(known.id);
+    return await deps.provider(known.provider).connect(known.id, toClaim(deps, writer));
   } catch (error) {
     if (!(error instanceof DamagedSandboxError)) throw error;
-    deps.logger({ level: "warn", message: error.message, session: row.id, sandbox: known.id });
-    return remakeSandbox(deps, row, known);
+    deps.logger({ level: "warn", message: error.message, session: writer.row.id, sandbox: known.id });
+    return remakeSandbox(deps, writer, known);
   }
 }
 
 /** Creates the sandbox again under its id, and takes over its files and processes. */
-function remakeSandbox(deps: SessionDeps, row: SessionRow, known: KnownSandbox): Promise<Sandbox> {
-  return deps.provider(known.provider).create(toSandboxSpec(deps, row, known.id));
+function remakeSandbox(deps: SessionDeps, writer: SessionWriter, known: KnownSandbox): Promise<Sandbox> {
+  const spec = toSandboxSpec(deps, writer.row, known.id);
+  return deps.provider(known.provider).create(spec, toClaim(deps, writer));
+}
+
+function toClaim(deps: SessionDeps, { row, epoch }: SessionWriter): SandboxClaim {
+  return { spools: join(deps.spoolRoot, row.id), epoch };
 }
 
 /** Creates a sandbox for the session, also in place of a lost one. Each step is recorded as an event. */
 async function createSandbox(
   deps: SessionDeps,
-  row: SessionRow,
+  writer: SessionWriter,
   record: (event: EventDraft) => Promise<void>,
-  known: KnownSandbox | null,
 ): Promise<Sandbox> {
+  const { row, fold } = writer;
   const { id: session, spec } = row;
+  const known = fold.sandbox;
   const provider = deps.provider(spec.sandbox ?? (await deps.defaultSandbox()));
-  const id = known?.provider === provider.id ? known.id : createId("sandbox");
-  const ids = { sandbox_id: id, provider: provider.id };
+  const isSame = known?.provider === provider.id && !isElsewhere(deps, known);
+  const id = isSame ? known.id : createId("sandbox");
+  const ids = { sandbox_id: id, provider: provider.id, ...defined({ node: deps.lease.node }) };
   await record({ type: "sandbox.boot", source: "daemon", data: ids });
   try {
-    const sandbox = await provider.create(toSandboxSpec(deps, row, id));
+    const sandbox = await provider.create(toSandboxSpec(deps, row, id), toClaim(deps, writer));
     const message = shortcomingsOf(sandbox);
     if (message !== undefined) deps.logger({ level: "warn", message, session, ...ids });
     const data = { ...ids, isolated: sandbox.isolated, ...defined({ message }) };

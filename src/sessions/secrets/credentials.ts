@@ -7,7 +7,7 @@ import type { Credential, Harness, LentLogin } from "../../harness/port.ts";
 import { homeFolder } from "../../sandbox/data-folder.ts";
 import { isSecretName } from "./redact.ts";
 
-/** The keys and logins of this host for a session's agent, by the names of its harness and its session. */
+/** The keys and logins of this host that a session's agent gets. Its harness and its spec name them. */
 export interface Credentials {
   /** The harness's own variables, for its `launch`. */
   readonly env: Readonly<Record<string, string>>;
@@ -120,7 +120,7 @@ async function readLogin(file: string, { home }: CredentialHost): Promise<string
   return readFile(join(home, file), "utf8").catch(() => undefined);
 }
 
-/** No login has more. An agent could write any number into its own. */
+/** The most secrets of one login file. An agent could write any number into its own. */
 const MAX_SECRETS = 32;
 
 /** Adds the secret values of a login file to those that are redacted. Equal names get different labels. */

@@ -15,7 +15,7 @@ export interface NamedSecret extends LentSecret {
   readonly details: Readonly<Record<string, string>>;
 }
 
-/** The variables with placeholders; none where nothing would replace them. */
+/** The variables with placeholders; none for a sandbox that does not replace placeholders. */
 export function toPlaceholders(loan: Loan | undefined, { lends }: Sandbox): Record<string, string> {
   if (lends !== true) return {};
   return Object.fromEntries((loan?.secrets ?? []).map(({ name, placeholder }) => [name, placeholder]));

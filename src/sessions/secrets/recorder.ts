@@ -2,6 +2,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import type { Launch, SpoolLine } from "../../contract/index.ts";
 import type { RecordingEntry } from "../../harness/recording.ts";
+import { hostFolderOf, type Spool } from "../../spool/index.ts";
 import { type Identity, readIdentity, createScrub, type Scrub } from "./scrub.ts";
 import { isSecretName, type Redact } from "./redact.ts";
 
@@ -19,7 +20,7 @@ export interface RecordedStart {
   readonly launch: Launch;
   readonly workspace: string;
   readonly home: string;
-  readonly spoolFolder: string;
+  readonly spool: Spool;
   readonly redact: Redact;
 }
 
@@ -36,14 +37,16 @@ export function createRecorder(options: RecorderOptions): Recorder & { scrub: Sc
   return {
     scrub: (text) => scrub?.(text) ?? text,
     begin(start) {
-      if (start.ordinal !== 1) return undefined;
+      // Only the spool of a process on this machine has a folder to read.
+      const folder = hostFolderOf(start.spool);
+      if (start.ordinal !== 1 || folder === undefined) return undefined;
       const identity = options.identity ?? readIdentity();
       const places = [
         [start.workspace, "/home/user/workspace"],
         [start.home, "/home/user"],
       ] as const;
       scrub = createScrub({ redact: start.redact, identity, places });
-      return new ProcessRecording(start, { ...options, scrub }).witness;
+      return new ProcessRecording(start, folder, { ...options, scrub }).witness;
     },
   };
 }
@@ -55,8 +58,8 @@ class ProcessRecording {
   readonly #startedAt = Date.now();
   #errOffset = 0;
 
-  constructor(start: RecordedStart, options: RecorderOptions & { scrub: Scrub }) {
-    this.#spool = start.spoolFolder;
+  constructor(start: RecordedStart, folder: string, options: RecorderOptions & { scrub: Scrub }) {
+    this.#spool = folder;
     this.#write = options.write;
     this.#scrub = options.scrub;
     this.#put("meta", toMeta(start, options.version));

@@ -12,7 +12,7 @@ export interface Redactor {
    * secrets, and JSON stays JSON.
    */
   readonly line: Redact;
-  /** The number of bytes at the end that may begin a secret. They have to wait for the bytes behind them. */
+  /** The number of bytes at the end that may begin a secret. They have to wait for the bytes after them. */
   held(bytes: Buffer): number;
   /** Redacts a text that was cut off, with the beginning of a secret at its end. */
   readonly cut: Redact;
@@ -54,6 +54,10 @@ export function createRedactor(secrets: ReadonlyMap<string, string>): Redactor {
 
 const same: Redact = (text) => text;
 
+/** For a session whose secrets cannot be read. */
+export const withhold: Redact = (text) =>
+  text === "" ? "" : "[withheld: the session's secrets are not known]";
+
 /** A secret in its forms: plain, escaped as in JSON, and escaped as in JSON within JSON. */
 function toForms(secrets: ReadonlyMap<string, string>): Form[] {
   const forms = new Map<string, string>();
@@ -79,7 +83,7 @@ function escaped(text: string): string {
 
 function redactLine(line: string, forms: readonly Form[], text: Redact): string {
   const isHit = forms.some((form) => line.includes(form.text));
-  // Only these two escapes can spell a character in another way than `JSON.stringify` does.
+  // Only these two escapes can spell a character differently from `JSON.stringify`.
   const isVeiled = line.includes("\\u") || line.includes("\\/");
   if (!isHit && !isVeiled) return line;
   if (!isJson(line)) return isHit ? text(line) : line;
@@ -144,7 +148,7 @@ function heldOf(bytes: Buffer, forms: readonly Form[]): number {
   return bytes.length - beforeSecret(bytes, bytes.length - held, forms);
 }
 
-/** The position, moved to the beginning of a secret that it would cut. */
+/** The position; if it would cut a secret, the beginning of that secret. */
 function beforeSecret(bytes: Buffer, place: number, forms: readonly Form[]): number {
   for (const { bytes: form } of forms) {
     const at = bytes.indexOf(form, Math.max(0, place - form.length + 1));

@@ -8,7 +8,7 @@ import { toDue, type Due } from "../upkeep/alarms.ts";
 import { engineFailureEvents } from "./engine-failure.ts";
 import type { TurnEnds } from "./turn-end.ts";
 
-/** How often a kill is put off for unread output. */
+/** How often a signal or a kill is delayed while output is unread. */
 const PATIENCE = 10;
 
 export interface Interruptible {
@@ -29,14 +29,15 @@ export async function interrupt(
   const interrupted = await exclusive(async () => {
     const { turn, inbox } = writer.fold;
     const queued = !turn && runner.isBooting ? inbox[0]?.turnId : undefined;
-    if (queued !== undefined && queued === (turnId ?? queued)) return withdraw(context, runner, queued);
+    const isQueuedWanted = turnId === undefined || turnId === queued;
+    if (queued !== undefined && isQueuedWanted) return withdraw(context, runner, queued);
     if (!turn || (turnId !== undefined && turn.id !== turnId)) return undefined;
     const ended = turnEnds.of(turn.id);
     await requestInterrupt(context, by);
     return { turnId: turn.id, ended };
   });
   if (!interrupted) return {};
-  // After a stop the agent gets a moment to finish its output, and no more.
+  // With `stop`, the agent gets a moment to finish its output, and no more.
   if (stop && (await isLate(interrupted.ended, deps.limits.stopMs))) await runner.kill();
   await interrupted.ended;
   if (stop) await sleep();
@@ -69,7 +70,7 @@ export async function forceInterrupt(
   runner: Runner,
   { how, turnId }: { how: "signal" | "kill"; turnId: string | undefined },
 ): Promise<void> {
-  // The final output may be read meanwhile; the next turn must not be stopped.
+  // The turn may end while this waits, and the next turn must not be stopped.
   const isOver = (): boolean => writer.fold.turn?.id !== turnId || isClosed();
   for (let patience = PATIENCE; patience > 0 && (await runner.isBehind()); patience -= 1) {
     if (isOver()) return;

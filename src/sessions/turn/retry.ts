@@ -17,11 +17,17 @@ export type RetryPlan =
     };
 
 /** The events after a model failure: another try, or the end of the turn. Pure. */
-export function planRetry(turn: TurnFold, failure: ModelFailed, budget: RetryBudget): RetryPlan {
+export function planRetry(
+  turn: TurnFold,
+  failure: ModelFailed,
+  budget: RetryBudget,
+  { until, now = 0 }: { until?: number | undefined; now?: number } = {},
+): RetryPlan {
   const attempt = turn.attempts + 1;
   const error = { code: failure.code, message: failure.message, retryable: failure.retryable };
-  const goesOn = failure.retryable && attempt < budget.tries && !turn.interrupt;
-  const said: EventDraft = {
+  const isLimited = until !== undefined && budget.untilReset === true;
+  const goesOn = failure.retryable && (attempt < budget.tries || isLimited) && !turn.interrupt;
+  const failed: EventDraft = {
     type: "error",
     source: "agent",
     data: {
@@ -33,7 +39,7 @@ export function planRetry(turn: TurnFold, failure: ModelFailed, budget: RetryBud
   if (!goesOn) {
     return {
       kind: "give-up",
-      events: [said],
+      events: [failed],
       endsSession: !failure.retryable,
       outcome: {
         status: "failed",
@@ -42,15 +48,17 @@ export function planRetry(turn: TurnFold, failure: ModelFailed, budget: RetryBud
       },
     };
   }
-  const delay = failure.retryAfterMs ?? Math.min(budget.backoffMs * 2 ** (attempt - 1), LONGEST_BACKOFF_MS);
+  const reset = isLimited ? { until: new Date(until).toISOString() } : {};
+  const wait = isLimited ? Math.max(0, until - now) : failure.retryAfterMs;
+  const delay = wait ?? Math.min(budget.backoffMs * 2 ** (attempt - 1), LONGEST_BACKOFF_MS);
   return {
     kind: "retry",
     events: [
-      said,
+      failed,
       {
         type: "turn.retrying",
         source: "daemon",
-        data: { turn_id: turn.id, attempt, max_attempts: budget.tries, delay_ms: delay, error },
+        data: { turn_id: turn.id, attempt, max_attempts: budget.tries, delay_ms: delay, error, ...reset },
       },
     ],
   };

@@ -8,11 +8,11 @@ import {
   type ContentPart,
   type Item,
 } from "../../contract/index.ts";
-import type { HarnessFact } from "../../harness/port.ts";
+import type { HarnessFact, ModelFailed } from "../../harness/port.ts";
 import { policyAnswer } from "../actions/policy.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import type { SessionFold } from "../fold/session-fold.ts";
-import { engineFailure, engineFailureEvents } from "./engine-failure.ts";
+import { BY_BUDGET, engineFailure, engineFailureEvents } from "./engine-failure.ts";
 import { DEFAULT_BUDGET, planRetry } from "./retry.ts";
 import { closeTurn, type TurnOutcome } from "./turn-end.ts";
 
@@ -39,7 +39,8 @@ export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, 
     case "model.failed": {
       if (!turn)
         return drafts.add(stray(`the model failed while no turn was running: ${fact.message}`, options));
-      const plan = planRetry(turn, fact, budgetOf(options.spec));
+      const until = limitOf(fold, fact, drafts.time);
+      const plan = planRetry(turn, fact, budgetOf(options.spec), { until, now: drafts.time });
       for (const event of plan.events) drafts.add(event.source === "agent" ? withRaw(event, raw) : event);
       if (plan.kind === "give-up") drafts.addAll(closeTurn(fold, plan.outcome));
       return;
@@ -66,7 +67,12 @@ export function admitFact(fold: SessionFold, drafts: Drafts, fact: HarnessFact, 
       if (turn?.retry) {
         drafts.add({ type: "turn.resumed", source: "daemon", data: { turn_id: turn.id, reason: "retry" } });
       }
-      drafts.add(withRaw(ofTurn({ ...fact, source: fact.source ?? "agent" } as EventDraft, turn?.id), raw));
+      drafts.add(
+        withRaw(
+          ofTurn({ ...fact, ...ofPlan(fold, fact), source: fact.source ?? "agent" } as EventDraft, turn?.id),
+          raw,
+        ),
+      );
       if (fact.type === "tool.requested") answerByPolicy(fold, drafts, options);
   }
 }
@@ -83,19 +89,33 @@ function answerByPolicy(
 
 export interface AdmitOptions {
   readonly spec: SessionSpec;
-  /** Whether the agent uses the application's tools through the tool server alone. */
+  /** Whether the tool server offers built-in tools in place of the agent's own. */
   readonly bridges?: boolean | undefined;
   readonly raw: string | undefined;
   /** The native line of the fact. */
   readonly line: Pick<SpoolLine, "dir" | "at">;
 }
 
-/** The outcome of an interrupted turn is the interrupt, whatever the CLI reports. */
+/** An interrupted turn that did not complete has the interrupt as its outcome, whatever the CLI reports. */
 export function outcomeOf(fold: SessionFold, outcome: TurnOutcome): TurnOutcome {
   const { turn } = fold;
-  if (!turn?.interrupt || outcome.status === "completed") return outcome;
+  // A led agent whose request was held back has not completed its work, whatever it says.
+  const wasHeld = fold.led === true && turn?.interrupt?.by === BY_BUDGET;
+  if (!turn?.interrupt || (outcome.status === "completed" && !wasHeld)) return outcome;
   const failure = engineFailure(turn);
   return failure ? { status: "failed", ...failure } : { status: "interrupted", stopReason: "interrupted" };
+}
+
+/** Nobody pays the cost that an agent reports while it uses the login of a plan. */
+function ofPlan({ credential }: SessionFold, fact: HarnessFact): object {
+  if (credential !== "plan_login" || fact.type !== "model.ended") return {};
+  return { data: { ...fact.data, price: { table: "plan" } } };
+}
+
+/** The reset of the provider's limit, by the gateway's last answer or by the agent. */
+function limitOf({ limit }: SessionFold, { retryAfterMs }: ModelFailed, now: number): number | undefined {
+  if (limit !== undefined && limit > now) return limit;
+  return retryAfterMs === undefined ? undefined : now + retryAfterMs;
 }
 
 function budgetOf(spec: SessionSpec): RetryBudget {

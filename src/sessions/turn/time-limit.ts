@@ -1,7 +1,10 @@
 import type { EventError, StopReason } from "../../contract/index.ts";
 import { toDue, type Due } from "../upkeep/alarms.ts";
 
-/** The time in which a turn worked, in milliseconds, and the start of the current span; null while the clock is stopped. */
+/**
+ * The milliseconds in which a turn has worked, and the start of its current span of work; null while the clock is
+ * stopped.
+ */
 export interface TurnClock {
   spent: number;
   since: number | null;
@@ -9,6 +12,11 @@ export interface TurnClock {
 
 export function startClock(time: number): TurnClock {
   return { spent: 0, since: time };
+}
+
+/** The time of work up to now. */
+export function addClock({ spent, since }: TurnClock, now: number): number {
+  return spent + (since === null ? 0 : Math.max(0, now - since));
 }
 
 /** The time in which a turn waits for a person, or is paused, does not count against its limit. */
@@ -44,7 +52,8 @@ export const TIME_LIMIT_FAILURES: Readonly<Record<"timeout" | "silence", () => T
     stopReason: "timeout",
     error: {
       code: "timeout",
-      message: "the turn took longer than its limit; raise turnTimeoutMs or split the work",
+      message:
+        "the turn took longer than its limit; raise the turn's timeoutMs or the session's turnTimeoutMs, or split the work",
     },
   }),
   silence: () => ({

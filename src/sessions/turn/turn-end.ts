@@ -28,13 +28,18 @@ export function closeTurn(fold: SessionFold, outcome: TurnOutcome): EventDraft[]
     ...Object.values(turn.open).map((open) => closeItem(turn, open, outcome, reason)),
     ...Object.values(fold.open).map((open) => closeItem(turn, open, outcome, reason)),
     ...Object.entries(turn.calls).flatMap(([callId, { itemId }]) => closeCall(turn, callId, itemId, reason)),
-    ...turn.models.map((id): EventDraft => ({
+    ...[...turn.models, ...strayRequests(fold)].map((id): EventDraft => ({
       type: "model.ended",
       source: "daemon",
       data: { request_id: id },
     })),
     endOf(turn, outcome),
   ];
+}
+
+/** The requests that the agent began between turns. The gateway's own records tell the end of a led agent's. */
+function strayRequests({ led, requests = {} }: SessionFold): string[] {
+  return led === true ? [] : Object.keys(requests);
 }
 
 function endOf(turn: TurnFold, outcome: TurnOutcome): EventDraft {
@@ -82,7 +87,7 @@ function withText({ item, text }: OpenItem): ContentPart[] {
   return [{ type: "text", text }, ...item.content];
 }
 
-/** A failed result for a call without one. An open result item was closed before. */
+/** A failed result for a call without one; none where the call has an open result item, which `closeItem` ends. */
 function closeCall(turn: TurnFold, callId: string, itemId: string, reason: string): EventDraft[] {
   const resultIsOpen = Object.values(turn.open).some(
     ({ item }) => item.kind === "tool_result" && item.parent_id === itemId,

@@ -1,6 +1,6 @@
 /** A timed action of a session. Its moment follows from the log, so that a restart does not change it. */
 export interface Due {
-  readonly what: "retry" | "timeout" | "silence" | "signal" | "kill" | "sleep";
+  readonly what: "retry" | "timeout" | "silence" | "signal" | "kill" | "sleep" | "budget";
   readonly at: number;
   /** The longest wait, also for a clock that was set back. */
   readonly withinMs: number;
@@ -10,7 +10,7 @@ export function toDue(what: Due["what"], since: number, withinMs: number): Due {
   return { what, at: since + withinMs, withinMs };
 }
 
-/** Named alarms of one session. To set a name to the same moment again changes nothing, even after it has rung. */
+/** Named alarms of one session. Setting a name to the same moment again has no effect, even after it has rung. */
 export class Alarms {
   readonly #alarms = new Map<string, { at: number; timer: NodeJS.Timeout | undefined }>();
 
@@ -34,7 +34,7 @@ export class Alarms {
 
   #arm(name: string, { at, until }: { at: number; until: number }, ring: () => void): void {
     const left = until - performance.now();
-    // setTimeout cannot wait longer than 2^31 ms; a session's limits may.
+    // A limit of a session may be longer than setTimeout can wait, which is 2^31 ms.
     const timer = setTimeout(
       () => {
         if (performance.now() < until) return this.#arm(name, { at, until }, ring);

@@ -10,7 +10,8 @@ export const DEFAULT_ORPHAN_MS = 900_000;
 
 /**
  * Waits for the end of the server's process, then for the time in which another server may start, then runs the
- * program. It repeats the last two while the program exits with 0: a turn still runs. It exits when the log is gone.
+ * caretaker. While the caretaker exits with 0, a turn still runs, and the last two steps are repeated. The script exits
+ * when the log is gone.
  */
 const SCRIPT = `pid=$1 start=$2 look=$3 seconds=$4 log=$5
 shift 5

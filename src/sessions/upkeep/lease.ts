@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { lockFile, type FileLock } from "../../sqlite/lock.ts";
 
-/** How long a lease holder that was seen alive counts as alive, where no client waits for the answer. */
+/** An engine that was seen alive this recently is not checked again, unless a client waits. */
 const TRUST_MS = 1_000;
 const PASSING = "@passing";
 
@@ -13,11 +13,37 @@ export function isPassing(holder: string): boolean {
   return holder.endsWith(PASSING);
 }
 
+/** An engine's claim on its sessions, and its judgement of the claims of others. */
+export interface Ownership {
+  /** The owner in the log. */
+  readonly name: string;
+  /** Whether machines with other data folders share the log: a session may come here without its files. */
+  readonly isShared: boolean;
+  /** The name of this server among those that share the log, over its restarts. */
+  readonly node?: string;
+  /** Whether no other engine can have taken the sessions of this one over. */
+  readonly isHeld: boolean;
+  /** Resolves when `isHeld` is true again; fails when it never will be. */
+  untilHeld(): Promise<void>;
+  /** Call it after holders were read, and before `isFree` judges them. */
+  refresh(): Promise<void>;
+  /** Whether the sessions of a holder may be taken over: it is this engine, or it is dead. */
+  isFree(holder: string, options?: { isUrgent?: boolean }): boolean;
+  /** Whether a look for abandoned sessions may find one. */
+  hasOrphans(): Promise<boolean>;
+  /** Calls the listener when the holder of some sessions has gone. */
+  onGone(listener: () => void): () => void;
+  /** To be called after the last write. */
+  release(): void;
+}
+
 /**
  * An engine's lease on the sessions of a data folder, and its check of other engines' leases. A lease is a locked file.
  * The kernel releases the lock with the process, in any container or host (docs/decisions/0049).
  */
-export class Lease {
+export class Lease implements Ownership {
+  readonly isShared = false;
+  readonly isHeld = true;
   readonly name: string;
   readonly #folder: string;
   readonly #process = processName();
@@ -33,19 +59,35 @@ export class Lease {
     this.name = this.#lock ? `${this.#process}@${nonce}${passing ? PASSING : ""}` : this.#process;
   }
 
+  async untilHeld(): Promise<void> {}
+
+  /** A file lock is looked at when it is asked for. */
+  async refresh(): Promise<void> {}
+
+  async hasOrphans(): Promise<boolean> {
+    return true;
+  }
+
+  /** The regular sweep finds them. */
+  onGone(): () => void {
+    return () => {};
+  }
+
   /** Whether the holder's sessions may be taken over: it is this process, or it is dead. */
   isFree(holder: string, { isUrgent = false } = {}): boolean {
     const isOurs = holder === this.#process || holder.startsWith(`${this.#process}@`);
     return isOurs || !this.isAlive(holder, { isUrgent });
   }
 
-  /** With `isUrgent` the holder is looked at now, however shortly ago it was seen alive. */
+  /** With `isUrgent` the holder is checked now, even if it was seen alive a moment ago. */
   isAlive(holder: string, { isUrgent = false } = {}): boolean {
     const now = performance.now();
     if (!isUrgent && now < (this.#seenAlive.get(holder) ?? 0)) return true;
     this.#seenAlive.delete(holder);
+    // The five parts of `processName` precede the nonce.
     const nonce = holder.split("@")[5];
-    // Both are checked: an engine may close while its process lives, and a process that tests a lock holds it briefly.
+    // Both the process and the lock are checked. An engine may have closed although its process lives. A lock may be
+    // held for a moment by a process that only tests it.
     const isAlive = isProcessAlive(holder) && (nonce === undefined || this.#isLocked(nonce));
     if (isAlive) this.#seenAlive.set(holder, now + TRUST_MS);
     return isAlive;
@@ -80,7 +122,7 @@ export class Lease {
     }
   }
 
-  /** Removes the files of killed processes. */
+  /** Removes the files of killed processes: testing a free lock removes its file. */
   #sweep(): void {
     const files = existsSync(this.#folder) ? readdirSync(this.#folder) : [];
     for (const file of files) if (file.endsWith(".db")) this.#isLocked(file.slice(0, -3));
@@ -98,7 +140,7 @@ export function processName(): string {
 }
 
 /** A process of another boot, namespace or host cannot be checked from here, and counts as alive. */
-function isProcessAlive(holder: string): boolean {
+export function isProcessAlive(holder: string): boolean {
   const [pid, start, boot, namespace = pidNamespace(), host = ourHost()] = holder.split("@");
   if (pid === undefined || start === undefined || boot === undefined) return false;
   if (boot !== bootId() || namespace !== pidNamespace() || host !== ourHost()) return true;

@@ -10,7 +10,7 @@ import { loadFold, trimmableThrough } from "../fold/load.ts";
 const SESSIONS_A_PASS = 16;
 
 export interface RetentionOptions {
-  /** A session without an event for so long is removed; older events of the others are trimmed. */
+  /** A session without an event for this long is removed. In every other session, older events are trimmed. */
   readonly keepMs?: number | undefined;
   /** While the log is larger, resting sessions are trimmed, then removed, the longest resting first. */
   readonly keepBytes?: number | undefined;
@@ -91,7 +91,7 @@ export class Retention {
         this.#complain("a round of forgetting failed", error);
       }
     }
-    // After a hit there may be more.
+    // After a removal there may be more to remove soon.
     this.#later(forgotten > 0 ? this.#deps.roundMs / 10 : this.#deps.roundMs);
   }
 
@@ -127,6 +127,7 @@ export class Retention {
       if (this.#isTrimmed) return this.#remove(row);
       return (await this.#rests(row)) && this.#trim(row, row.head);
     });
+    // A walk that trims is followed by a walk that removes, and the other way round.
     if (this.#large.isAtStart) this.#isTrimmed = !this.#isTrimmed;
     return forgotten;
   }
@@ -152,7 +153,7 @@ export class Retention {
     return isResting(await loadFold(this.#deps.log, row));
   }
 
-  /** The number of sessions with a change. A failure does not stop the others. */
+  /** Returns the number of sessions that changed. A failure does not stop the others. */
   async #each(rows: readonly SessionRow[], forget: (row: SessionRow) => Promise<boolean>): Promise<number> {
     let forgotten = 0;
     for (const row of rows) {
@@ -227,11 +228,11 @@ export async function lastEventBefore(log: EventLog, row: SessionRow, time: numb
   return older;
 }
 
-const MARKS = new Set(["input.accepted", "turn.ended"] as const);
+const MARKS = new Set(["input.accepted", "input.withdrawn", "turn.ended"] as const);
 
 /**
- * The last end of a turn up to `through` that left no input queued and that another turn follows; the floor where there
- * is none. A log that is trimmed there begins between two turns and still has its last turn.
+ * The sequence of the last `turn.ended`, up to `through`, that left no input queued and is followed by another turn;
+ * the floor if there is none. A log that is trimmed there begins between two turns and keeps its last turn.
  */
 export async function findTrimPoint(log: EventLog, row: SessionRow, through: number): Promise<number> {
   const unended = new Set<string>();
@@ -246,6 +247,7 @@ export async function findTrimPoint(log: EventLog, row: SessionRow, through: num
         found = ended;
         unended.add(event.data.turn_id);
       }
+      if (event.type === "input.withdrawn") unended.delete(event.data.turn_id);
       if (event.type === "turn.ended") {
         unended.delete(event.data.turn_id);
         if (unended.size === 0 && after <= through) ended = after;

@@ -1,9 +1,11 @@
+import type { SessionSpec } from "../../contract/index.ts";
 import type { SessionContext } from "../context.ts";
 import type { Limits } from "../deps.ts";
 import { isResting, type SessionFold } from "../fold/session-fold.ts";
 import { idleEndOf, type RestingAgent } from "../process/idle.ts";
 import type { Runner } from "../process/runner.ts";
 import { escalationOf, forceInterrupt, requestInterrupt } from "../turn/interrupt.ts";
+import { minutesDue } from "../turn/budget.ts";
 import { timeLimitsOf } from "../turn/time-limit.ts";
 import { Alarms, type Due } from "./alarms.ts";
 
@@ -36,7 +38,7 @@ export class Timekeeper {
     const hasProcess = this.#runner.process !== undefined;
     const due = isClosed()
       ? []
-      : dueOf(fold, { limits: { ...limits, turnTimeoutMs, silenceMs }, hasProcess, lastTime });
+      : dueOf(fold, { limits: { ...limits, turnTimeoutMs, silenceMs }, hasProcess, lastTime, spec });
     deps.resting.tell(this.#agent, !isClosed() && fold.processOpen && !fold.ended && isResting(fold));
     this.#alarms.keepOnly(new Set(due.map(({ what }) => what)));
     const turnId = fold.turn?.id;
@@ -54,8 +56,10 @@ export class Timekeeper {
     }
     await exclusive(async () => {
       if (!fold.turn || fold.turn.id !== turnId) return;
-      // Deltas do not set the alarm again, so output since it was set is checked here.
+      // Deltas do not move the alarm, so output that came after it was set is checked here.
       if (what === "silence" && writer.lastTime > lastTime) return this.set();
+      // The commit itself looks at the budget.
+      if (what === "budget") return commit(writer.drafts());
       if (what === "timeout" || what === "silence") return requestInterrupt(this.#context, what);
       if (fold.turn.retry === null) return;
       const data = { turn_id: turnId, reason: "retry" } as const;
@@ -67,12 +71,13 @@ export class Timekeeper {
 /** All timed actions that follow from the fold. Pure. */
 function dueOf(
   fold: SessionFold,
-  { limits, hasProcess, lastTime }: { limits: Limits; hasProcess: boolean; lastTime: number },
+  given: { limits: Limits; hasProcess: boolean; lastTime: number; spec: SessionSpec },
 ): Due[] {
+  const { limits, hasProcess, lastTime, spec } = given;
   const { turn } = fold;
   // Time does not count for a paused session.
   if (fold.paused) return [];
-  // The end of an agent's process ends everything in its sandbox, so a running command keeps it.
+  // The end of an agent's process ends everything in its sandbox, so it does not end while a command runs.
   if (!turn) return hasProcess && !fold.command ? [idleEndOf(lastTime, limits)] : [];
   if (turn.interrupt) return escalationOf(turn.interrupt, limits);
   const due: Due[] = [];
@@ -80,8 +85,13 @@ function dueOf(
     const { due: at, since = Number.NEGATIVE_INFINITY } = turn.retry;
     due.push({ what: "retry", at, withinMs: at - since });
   }
-  const awaitsModel = turn.pending.length === 0 && Object.keys(turn.calls).length === 0 && !turn.retry?.due;
+  const awaitsModel =
+    turn.pending.length === 0 &&
+    Object.keys(turn.calls).length === 0 &&
+    !turn.retry?.due &&
+    !turn.retry?.until;
   const turnTimeoutMs = turn.options?.timeoutMs ?? limits.turnTimeoutMs;
   due.push(...timeLimitsOf({ ...turn, awaitsModel }, { ...limits, turnTimeoutMs, lastTime }));
+  due.push(...minutesDue(fold, spec));
   return due;
 }

@@ -1,4 +1,4 @@
-import type { EventLog } from "../../log/port.ts";
+import type { EventLog, SessionRow } from "../../log/port.ts";
 import type { SandboxProvider } from "../../sandbox/port.ts";
 import type { SessionDeps, Logger } from "../deps.ts";
 import { isPastLost, loadFold } from "../fold/load.ts";
@@ -14,6 +14,7 @@ export class Upkeep {
   #sweep: NodeJS.Timeout | undefined;
   #reaping: NodeJS.Timeout | undefined;
   #ended = false;
+  #forget = (): void => {};
 
   constructor(deps: SessionDeps, providers: readonly SandboxProvider[], recovery: Recovery) {
     this.#deps = deps;
@@ -27,14 +28,17 @@ export class Upkeep {
     await this.#recovery.run();
     if (!this.#ended) await this.#reap();
     if (this.#ended) return;
-    this.#sweep = setInterval(() => {
+    const sweep = (): void => {
+      if (this.#ended) return;
       this.#recovery
         .run()
         .catch((error: unknown) =>
           logger({ level: "error", message: "the sweep failed", error: String(error) }),
         );
-    }, limits.sweepMs);
+    };
+    this.#sweep = setInterval(sweep, limits.sweepMs);
     this.#sweep.unref();
+    this.#forget = this.#deps.lease.onGone(sweep);
     this.#reaping = setInterval(() => void this.#reap(), REAP_MS);
     this.#reaping.unref();
   }
@@ -43,23 +47,59 @@ export class Upkeep {
     this.#ended = true;
     clearInterval(this.#sweep);
     clearInterval(this.#reaping);
+    this.#forget();
   }
 
   /** Never fails: the next round tries again. */
   async #reap(): Promise<void> {
-    const { log, limits, logger } = this.#deps;
-    await reapSandboxes({ providers: this.#providers, log, ttlMs: limits.sandboxTtlMs, logger });
+    const { log, limits, logger, lease } = this.#deps;
+    if (lease.isShared) await endForeign(this.#providers, this.#deps);
+    const isElsewhere = (row: SessionRow): boolean => lease.isShared && !lease.isFree(row.owner);
+    const sandboxes = { providers: this.#providers, log, ttlMs: limits.sandboxTtlMs, isElsewhere };
+    await reapSandboxes({ ...sandboxes, logger });
   }
 }
 
-/** Ends sandboxes without a session, and those of sessions that ended long ago. */
+/** Ends all processes in the sandboxes of this machine, for a node whose sessions others run by now. */
+export async function endProcesses(
+  providers: readonly SandboxProvider[],
+  isEnded: (session: string | undefined) => boolean | Promise<boolean> = () => true,
+): Promise<void> {
+  for (const provider of providers)
+    for (const { id, session } of (await provider.list?.().catch(() => [])) ?? [])
+      if (await isEnded(session)) await (await provider.connect(id).catch(() => undefined))?.killAll();
+}
+
+/** Ends agents that an earlier life of this node has left behind, and whose session is with another node by now. */
+async function endForeign(
+  providers: readonly SandboxProvider[],
+  { log, lease, logger }: Pick<SessionDeps, "log" | "lease" | "logger">,
+): Promise<void> {
+  const isForeign = async (session: string | undefined): Promise<boolean> => {
+    const row = session === undefined ? undefined : await log.find(session);
+    if (!row) return false;
+    await lease.refresh();
+    return !lease.isFree(row.owner);
+  };
+  await endProcesses(providers, isForeign).catch((error: unknown) =>
+    logger({
+      level: "warn",
+      message: "agents of an earlier server could not be ended",
+      error: String(error),
+    }),
+  );
+}
+
+/** Ends the sandboxes of removed sessions, and of sessions that ended long ago. One that names no session stays. */
 export async function reapSandboxes(options: {
   providers: readonly SandboxProvider[];
   log: EventLog;
   ttlMs: number;
   logger: Logger;
+  /** Whether another node has the session: only that node decides about it. */
+  isElsewhere?: (row: SessionRow) => boolean;
 }): Promise<void> {
-  const { providers, log, ttlMs, logger } = options;
+  const { providers, log, ttlMs, logger, isElsewhere = () => false } = options;
   for (const provider of providers) {
     const found = await provider.list?.().catch((error: unknown) => {
       const message = "the sandboxes of a provider could not be listed";
@@ -68,7 +108,7 @@ export async function reapSandboxes(options: {
     });
     for (const { id, session } of found ?? []) {
       try {
-        if (session === undefined || (await isNeeded(log, { id, session, ttlMs }))) continue;
+        if (session === undefined || (await isNeeded(log, { id, session, ttlMs, isElsewhere }))) continue;
         await (await provider.connect(id))?.destroy();
         logger({
           level: "info",
@@ -85,10 +125,11 @@ export async function reapSandboxes(options: {
 
 async function isNeeded(
   log: EventLog,
-  sandbox: { id: string; session: string; ttlMs: number },
+  sandbox: { id: string; session: string; ttlMs: number; isElsewhere: (row: SessionRow) => boolean },
 ): Promise<boolean> {
   const row = await log.find(sandbox.session);
   if (!row) return false;
+  if (sandbox.isElsewhere(row)) return true;
   if (isPastLost(row)) return true;
   const fold = await loadFold(log, row);
   if (fold.sandbox?.id !== sandbox.id) return false;

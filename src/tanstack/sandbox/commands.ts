@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ProcessExit, SluiceError } from "../../contract/index.ts";
 import { toMappedPath } from "../../sandbox/host/files/paths.ts";
-import type { Sandbox } from "../../sandbox/port.ts";
-import { createSpool, isAlive, type Spool } from "../../spool/index.ts";
+import type { HostSandbox } from "../../sandbox/port.ts";
+import { createSpool, type Spool } from "../../spool/index.ts";
 import type {
   TanStackExecResult,
   TanStackProcess,
@@ -14,7 +14,7 @@ import type {
 } from "./contract.ts";
 
 interface CommandsOptions {
-  readonly sandbox: Sandbox;
+  readonly sandbox: HostSandbox;
   /** The folder of the commands' streams. */
   readonly folder: string;
   /** The environment of a command, read at the command's start. */
@@ -85,7 +85,7 @@ function toArgv(command: string, { cwd, input }: { cwd: string; input: boolean }
 }
 
 /** The folder of a command. Without isolation, a path of the sandbox is mapped to the path on this host. */
-export function toFolder(cwd: string | undefined, { paths, isolated }: Sandbox): string {
+export function toFolder(cwd: string | undefined, { paths, isolated }: HostSandbox): string {
   if (cwd === undefined) return paths.workspace;
   if (isolated && cwd.startsWith("/")) return cwd;
   return toMappedPath(cwd, paths, paths.workspace).host;
@@ -110,7 +110,7 @@ export class Spawned implements TanStackSpawn {
   readonly pid: number;
   readonly stdin: TanStackSpawn["stdin"];
   readonly #spool: Spool;
-  readonly #sandbox: Sandbox;
+  readonly #sandbox: HostSandbox;
   readonly #unread = new Set<Stream>(["stdout", "stderr"]);
   readonly #abandoned = new AbortController();
   readonly #exitKnown = new AbortController();
@@ -118,7 +118,7 @@ export class Spawned implements TanStackSpawn {
   #resolveExit: (exit: ProcessExit) => void = () => {};
   #inputs = 0;
 
-  private constructor(pid: number, spool: Spool, sandbox: Sandbox) {
+  private constructor(pid: number, spool: Spool, sandbox: HostSandbox) {
     this.pid = pid;
     this.#spool = spool;
     this.#sandbox = sandbox;
@@ -135,7 +135,7 @@ export class Spawned implements TanStackSpawn {
   }
 
   /** Waits for `BEGUN`: an earlier signal would reach only the wrapper. */
-  static async of(spool: Spool, sandbox: Sandbox): Promise<Spawned> {
+  static async of(spool: Spool, sandbox: HostSandbox): Promise<Spawned> {
     const begun = async (): Promise<true | undefined> =>
       (await spool.length()) >= BEGUN.length || (await spool.exit()) !== undefined ? true : undefined;
     await until(begun, { signal: AbortSignal.timeout(BEGIN_MS), maxPauseMs: 10 });
@@ -179,8 +179,7 @@ export class Spawned implements TanStackSpawn {
 
   /** Whether the process's wrapper has ended, or ends within the grace. */
   async #isGone(): Promise<boolean> {
-    const look = async (): Promise<true | undefined> =>
-      (await isAlive(this.#spool.folder)) ? undefined : true;
+    const look = async (): Promise<true | undefined> => ((await this.#spool.isAlive()) ? undefined : true);
     return (await until(look, { signal: AbortSignal.timeout(GRACE_MS) })) ?? false;
   }
 

@@ -2,11 +2,11 @@ import { posix } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import { toMappedPath } from "../../sandbox/host/files/paths.ts";
 import { createWatcher, type FileChange, type WatchWarning } from "../../sandbox/index.ts";
-import type { Sandbox } from "../../sandbox/port.ts";
+import type { HostSandbox } from "../../sandbox/port.ts";
 import { type TanStackFiles, toUnsupported } from "./contract.ts";
 
 export interface FilesOptions {
-  readonly sandbox: Sandbox;
+  readonly sandbox: HostSandbox;
   /** The provider's name. */
   readonly name: string;
   /** Called for each file that the application writes. */
@@ -38,13 +38,12 @@ export function createFiles({ sandbox, name, wrote }: FilesOptions): Files {
         type: entry.entryType === "directory" ? ("dir" as const) : ("file" as const),
       })),
     mkdir: (path) => files.mkdir(path),
-    remove: (path) => files.remove(path, { recursive: true }).catch(unlessMissing),
+    remove: (path) => files.remove(path, { recursive: true }).catch(ignoreMissing),
     rename: (from, to) => files.move(from, to, { overwrite: true }),
-    exists: (path) =>
-      files.stat(path).then(
-        () => true,
-        (error: unknown) => (unlessMissing(error), false),
-      ),
+    exists: async (path) => {
+      const found = await files.stat(path).catch(ignoreMissing);
+      return found !== undefined;
+    },
     watch: async (path, onEvent) => {
       const { folders, paths } = sandbox;
       if (!folders) throw await toUnsupported(name, "fs.watch", "Its files are not on this host.");
@@ -71,14 +70,15 @@ export function createFiles({ sandbox, name, wrote }: FilesOptions): Files {
   return { fs, release };
 }
 
-function unlessMissing(error: unknown): void {
+/** Throws every error but that of a missing file. */
+function ignoreMissing(error: unknown): void {
   if (!(error instanceof SluiceError) || error.code !== "file_not_found") throw error;
 }
 
 export interface WatchFolderOptions {
   /** A folder of this host. */
   readonly folder: string;
-  /** Whether the folder's path has no symlink. One that appears later is not followed. */
+  /** Whether the folder's path has no symlink. A symlink that appears later is not followed. */
   readonly real?: boolean;
   /** The folder's name in events (default: the folder). */
   readonly shown?: string;

@@ -1,7 +1,7 @@
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Checkpoints, createCheckpoints, createFolderStorage } from "../../sandbox/index.ts";
-import type { Sandbox } from "../../sandbox/port.ts";
+import type { HostSandbox } from "../../sandbox/port.ts";
 import { Commands, toFolder } from "./commands.ts";
 import {
   type TanStackCapabilities,
@@ -16,7 +16,7 @@ import { CONTROL_PATTERNS, createFiles, type Files, toToolServerHost } from "./f
 import { createGit } from "./git.ts";
 
 export interface HandleOptions {
-  readonly sandbox: Sandbox;
+  readonly sandbox: HostSandbox;
   readonly name: string;
   readonly env: StoredEnv;
   readonly needs: readonly string[];
@@ -39,7 +39,7 @@ export class SandboxHandle implements TanStackHandle {
   readonly process: TanStackProcess;
   readonly ports: TanStackHandle["ports"];
   readonly env: TanStackHandle["env"];
-  readonly sandbox: Sandbox;
+  readonly sandbox: HostSandbox;
   readonly #options: HandleOptions;
   readonly #commands: Commands;
   readonly #files: Files;
@@ -169,18 +169,18 @@ export class Snapshots {
     });
   }
 
-  async take(sandbox: Sandbox, label?: string): Promise<TanStackSnapshot> {
+  async take(sandbox: HostSandbox, label?: string): Promise<TanStackSnapshot> {
     const { info } = await this.#checkpoints.checkpoint({
       roots: await this.#rootsOf(sandbox),
       sessionId: sandbox.id,
-      // Installed packages are not excluded: snapshots are taken for them.
+      // Installed packages are included: to keep them is the purpose of a snapshot.
       exclude: { workspace: CONTROL_PATTERNS },
       ...(label === undefined ? {} : { comment: label }),
     });
     return { id: info.id, ...(label === undefined ? {} : { label }) };
   }
 
-  async restore(id: string, sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
+  async restore(id: string, sandbox: HostSandbox, signal?: AbortSignal): Promise<void> {
     const { owner } = sandbox;
     const roots = await this.#rootsOf(sandbox);
     await this.#checkpoints.restore(id, { roots, signal, owner });
@@ -190,7 +190,7 @@ export class Snapshots {
     await this.#checkpoints.remove(id);
   }
 
-  async #rootsOf({ folders }: Sandbox): Promise<{ workspace: string; home: string }> {
+  async #rootsOf({ folders }: HostSandbox): Promise<{ workspace: string; home: string }> {
     if (folders) return { workspace: folders.workspace, home: folders.home };
     throw await toUnsupported(this.#name, "snapshots", "Its files are not on this host.");
   }

@@ -6,8 +6,8 @@ import { findCli } from "../../harness/launch/cli.ts";
 import { defaultDataFolder } from "../../sandbox/data-folder.ts";
 import { fillFolder } from "../../sandbox/host/files/copy-tree.ts";
 import { toFolderName } from "../../sandbox/host/folder.ts";
-import { defaultProviders, type NetworkPolicy, type SandboxLimits } from "../../sandbox/index.ts";
-import type { Sandbox, SandboxProvider } from "../../sandbox/port.ts";
+import { hostProviders, type NetworkPolicy, type SandboxLimits } from "../../sandbox/index.ts";
+import type { HostProvider, HostSandbox } from "../../sandbox/port.ts";
 import type {
   TanStackCapabilities,
   TanStackCreateInput,
@@ -20,12 +20,15 @@ import { SandboxHandle, Snapshots, StoredEnv, toCapabilities } from "./handle.ts
 
 export interface SluiceSandboxOptions {
   /** A provider by name, or your own `SandboxProvider` (default: `bwrap`). */
-  readonly provider?: "bwrap" | "local" | "docker" | SandboxProvider;
+  readonly provider?: "bwrap" | "local" | "docker" | HostProvider;
   /** The folder of sandboxes and snapshots (default: `tanstack` in sluice's data folder). */
   readonly dataDir?: string;
   /** Programs of this host for the sandbox, by name on PATH: `["claude"]`. */
   readonly programs?: readonly string[];
-  /** The default is every public host, or none if TanStack's policy denies the network. Every policy but `none` allows the tool server. */
+  /**
+   * The default is every public host; only loopback if TanStack's policy denies the network. Every policy but `none`
+   * allows the tool server.
+   */
   readonly network?: NetworkPolicy;
   readonly limits?: SandboxLimits;
   /** The image, for providers with images. */
@@ -45,7 +48,7 @@ class SluiceSandboxProvider implements TanStackProvider {
   readonly name: string;
   readonly #options: SluiceSandboxOptions;
   readonly #dataDir: string;
-  readonly #provider: SandboxProvider;
+  readonly #provider: HostProvider;
   readonly #snapshots: Snapshots;
   readonly #open = new Map<string, SandboxHandle>();
   #programs: Programs | undefined;
@@ -104,7 +107,7 @@ class SluiceSandboxProvider implements TanStackProvider {
     return this.#programs;
   }
 
-  async #make(id: string, { policy }: TanStackMakeInput): Promise<Sandbox> {
+  async #make(id: string, { policy }: TanStackMakeInput): Promise<HostSandbox> {
     // A missing program is an error before anything is created.
     void this.#hostPrograms;
     const { network, limits, image, directory } = this.#options;
@@ -121,7 +124,7 @@ class SluiceSandboxProvider implements TanStackProvider {
   }
 
   /** Copies the host's folder into a new workspace; destroys the sandbox if the copy fails. */
-  async #fill(sandbox: Sandbox, { workspace }: TanStackMakeInput): Promise<void> {
+  async #fill(sandbox: HostSandbox, { workspace }: TanStackMakeInput): Promise<void> {
     const { type, path } = workspace?.source ?? {};
     const { folders, owner } = sandbox;
     if (type !== "local" || path === undefined || this.#options.directory !== undefined) return;
@@ -136,7 +139,7 @@ class SluiceSandboxProvider implements TanStackProvider {
     }
   }
 
-  async #handle(sandbox: Sandbox, vars: Readonly<Record<string, string>> = {}): Promise<SandboxHandle> {
+  async #handle(sandbox: HostSandbox, vars: Readonly<Record<string, string>> = {}): Promise<SandboxHandle> {
     const { needs, place } = this.#hostPrograms;
     await place(sandbox);
     const folder = toFolderName(sandbox.id);
@@ -168,12 +171,9 @@ class SluiceSandboxProvider implements TanStackProvider {
   }
 }
 
-function toProvider(
-  provider: NonNullable<SluiceSandboxOptions["provider"]>,
-  dataDir: string,
-): SandboxProvider {
+function toProvider(provider: NonNullable<SluiceSandboxOptions["provider"]>, dataDir: string): HostProvider {
   if (typeof provider !== "string") return provider;
-  const known = defaultProviders({ root: join(dataDir, "sandboxes"), hide: [dataDir] });
+  const known = hostProviders({ root: join(dataDir, "sandboxes"), hide: [dataDir] });
   const found = known.find(({ id }) => id === provider);
   if (found) return found;
   const ids = known.map(({ id }) => id).join(", ");
@@ -185,7 +185,7 @@ function toProvider(
 export interface Programs {
   readonly needs: readonly string[];
   /** Links the programs into the sandbox's PATH. */
-  place(sandbox: Sandbox): Promise<void>;
+  place(sandbox: HostSandbox): Promise<void>;
 }
 
 function findPrograms(names: readonly string[]): Programs {

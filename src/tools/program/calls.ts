@@ -13,7 +13,7 @@ interface CallOptions {
 const PROGRESS_MS = 5_000;
 const WITHDRAW_MS = 5_000;
 
-/** Calls a tool once. Its id is the same in each request for the answer, so the server makes one call of them. */
+/** Calls a tool. Each repeated request has the same call id, so the server makes only one call. */
 export async function callTool(
   access: Access,
   tool: { name: string; input: unknown },
@@ -110,7 +110,10 @@ export interface Access {
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** The access to the tools. It is read from this program's environment, or from a parent's: some agents do not pass it on. */
+/**
+ * The access to the tools, from this program's environment. Some agents do not pass the variables on: then it is read
+ * from the environment of a process above.
+ */
 export function findAccess(env: Variables, parent: number): Access | undefined {
   const own = toAccess(env);
   if (own) return own;
@@ -125,7 +128,7 @@ export function findAccess(env: Variables, parent: number): Access | undefined {
 
 function toAccess(env: Variables): Access | undefined {
   const { [URL_VARIABLE]: url = "", [TOKEN_VARIABLE]: token = "" } = env;
-  // A CLI that does not replace references to variables passes on the reference itself.
+  // Some CLIs do not replace references to variables: then the values are the references themselves.
   return URL.canParse(url) && /^[0-9a-f]+$/.test(token) ? { url, token } : undefined;
 }
 

@@ -30,11 +30,11 @@ export class McpServer {
   receive(line: string): void {
     const message = parseObject(line) as Message | undefined;
     if (message?.method === undefined) return;
-    if (message.id === undefined) return this.#note(message);
+    if (message.id === undefined) return this.#takeNotification(message);
     void this.#serve(message.id, message.method, message.params ?? {});
   }
 
-  #note({ method, params }: Message): void {
+  #takeNotification({ method, params }: Message): void {
     if (method === "notifications/cancelled") this.#running.get(params?.["requestId"] as Id)?.abort();
   }
 
@@ -86,8 +86,8 @@ export class McpServer {
     const { progressToken } = (params["_meta"] ?? {}) as { progressToken?: unknown };
     const progress = (count: number): void => {
       if (progressToken === undefined) return;
-      const sign = { progressToken, progress: count };
-      this.#send({ jsonrpc: "2.0", method: "notifications/progress", params: sign });
+      const report = { progressToken, progress: count };
+      this.#send({ jsonrpc: "2.0", method: "notifications/progress", params: report });
     };
     return callTool(this.#access, { name, input }, { signal, progress });
   }
@@ -102,9 +102,10 @@ class RpcFailure extends Error {
   }
 }
 
-function toGreeting(asked: unknown): unknown {
+/** The answer to `initialize`: the client's version of the protocol if it is known, else 2025-06-18. */
+function toGreeting(version: unknown): unknown {
   return {
-    protocolVersion: VERSIONS.includes(asked as string) ? asked : VERSIONS[1],
+    protocolVersion: VERSIONS.includes(version as string) ? version : VERSIONS[1],
     capabilities: { tools: {} },
     serverInfo: { name: "sluice", version: "1" },
   };

@@ -176,3 +176,33 @@ describe("the projection", () => {
     expect(emitted.frames.map(typeOf)).toEqual(["session.status_terminated"]);
   });
 });
+
+describe("an error of the engine", () => {
+  /** Runs one turn, and returns the errors and the ends that clients see. */
+  async function errorsOf(id: string, spec: object, ...steps: unknown[]): Promise<string[]> {
+    const { engine, log } = test;
+    await engine.create(id, { agent: "scripted", ...spec });
+    await engine.send(id, { content: [{ type: "text", text: script(...steps) }], via: "test" });
+    await waitFor(log, id, "turn.ended");
+    await engine.report(id, { code: "internal", message: "reported between two turns" }).catch(() => {});
+    return project(await log.read(id, { after: 0, limit: 1000 }), {})
+      .map(({ data }) => JSON.parse(data) as { type: string; error?: { message: string } })
+      .filter(({ type }) => type === "session.error" || type === "session.status_idle")
+      .map(({ type, error }) => error?.message ?? type);
+  }
+
+  it("that fails no turn is a session.error, in a turn and between two", async () => {
+    expect(
+      await errorsOf("unattended", { unattended: true }, { ask: { shell: "true" } }, { say: "on" }),
+    ).toEqual([expect.stringMatching(/unattended/), "session.status_idle", "reported between two turns"]);
+  });
+
+  it("that fails its turn is one session.error", async () => {
+    const steps = [{ say: "begun" }, { shell: "sleep 60" }];
+    expect(await errorsOf("limited", { turnTimeoutMs: 500, permissionMode: "bypass" }, ...steps)).toEqual([
+      expect.stringMatching(/longer than its limit/),
+      "session.status_idle",
+      "reported between two turns",
+    ]);
+  });
+});

@@ -56,7 +56,7 @@ describe("parseLine", () => {
   it.each([
     ["an unknown type", '{"type":"delta","text":"x"}', /"delta"/],
     ["no type", '{"message":"x"}', /missing/],
-    ["an inherited name for a type", '{"type":"constructor"}', /none of them/],
+    ["an inherited name for a type", '{"type":"constructor"}', /none of log, step, result and error/],
     ["broken JSON", '{"type":"log"', /not JSON/],
     ["an array", "[]", /not an object/],
     ["null", "null", /not an object/],

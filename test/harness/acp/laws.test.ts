@@ -55,6 +55,17 @@ describe.each(HARNESSES.map((harness) => [harness.id, harness] as const))("%s", 
     expect(harness.encode(state, { type: "permission", id: "perm_none", reply: "once" })).toEqual([]);
   });
 
+  it("distinguishes an unknown method from wrong parameters", () => {
+    const codeFor = (method: string, params: object): unknown => {
+      const text = JSON.stringify({ jsonrpc: "2.0", id: 7, method, params });
+      const line: SpoolLine = { dir: "out", text, at: 0 };
+      const { replies = [] } = harness.decode(harness.initial(recordedContext(harness.id)), line);
+      return replies.map((reply) => (JSON.parse(reply) as { error?: { code: number } }).error?.code);
+    };
+    expect(codeFor("session/request_permission", { options: "none" })).toEqual([-32602]);
+    expect(codeFor("no/such_method", {})).toEqual([-32601]);
+  });
+
   it("waits with a prompt until a session is open, and opens it in order", () => {
     let state = harness.initial(recordedContext(harness.id));
     const prompt: HarnessCommand = {

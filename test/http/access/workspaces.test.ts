@@ -107,6 +107,9 @@ describe.each(Object.keys(CREATE))("a session of one workspace, made by %s", (di
 describe("a workspace", () => {
   it.each([
     ["a folder of the server", { directory: "/etc" }],
+    ["a file of the server", { cassette: { file: "/etc/passwd", mode: "replay" } }],
+    ["a file beside its own", { cassette: { file: "../own/a.jsonl", mode: "auto" } }],
+    ["a program of the server", { agent: "acp", command: ["/root/bin/agent"] }],
     ["a variable of the server", { secrets: { X: "env:HOME" } }],
     ["a file of the server", { secrets: { X: "file:/etc/passwd" } }],
     ["an image of the server", { image: "debian" }],

@@ -121,7 +121,7 @@ describe("a run over HTTP", () => {
   it("ends the running run of a thread and not a queued message after it, where no run is named", async () => {
     const threadId = "t-stop-first";
     const first = bench.run(input(threadId, script({ shell: "sleep 60" })));
-    await vi.waitUntil(() => bench.test.log.find(threadId));
+    await vi.waitUntil(() => bench.test.log.find(threadId), { timeout: 30_000 });
     await waitFor(bench.test.log, threadId, "item.started", {
       where: ({ data }) => data.item.kind === "tool_result",
     });
@@ -142,7 +142,7 @@ describe("a run over HTTP", () => {
       const body = input(`t-stop-${protocolVersion}`, script({ shell: "sleep 60" }), { protocolVersion });
       const running = bench.run(body);
       const { threadId, runId } = body as { threadId: string; runId: string };
-      await vi.waitUntil(() => bench.test.log.find(threadId));
+      await vi.waitUntil(() => bench.test.log.find(threadId), { timeout: 30_000 });
       await waitFor(bench.test.log, threadId, "item.started", {
         where: ({ data }) => data.item.kind === "tool_result",
       });

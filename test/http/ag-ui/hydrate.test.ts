@@ -21,6 +21,14 @@ async function readPage(query: string): Promise<PageOfMessages> {
   return (await (await bench.call("GET", `/ag-ui/scripted?${query}`)).json()) as PageOfMessages;
 }
 
+it("the stream of a thread refuses a place that the log does not have", async () => {
+  await bench.run(input("cursors", script({ say: "hi" })));
+  for (const offset of ["99999", "99999.0"]) {
+    const answer = await bench.call("GET", `/ag-ui/scripted?threadId=cursors&offset=${offset}`);
+    expect([offset, answer.status]).toEqual([offset, 410]);
+  }
+});
+
 describe("the state of a reopened page (TS-38)", () => {
   it("has the messages, the live run and the open requests", async () => {
     const body = input(

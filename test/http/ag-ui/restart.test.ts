@@ -47,7 +47,9 @@ describe("a server that is killed in the middle of a run (AG-32)", () => {
       body: JSON.stringify(body),
     });
     expect(again.status).toBe(200);
-    await vi.waitUntil(async () => (await server.client.sessions.get("killed")).status === "running");
+    await vi.waitUntil(async () => (await server.client.sessions.get("killed")).status === "running", {
+      timeout: 30_000,
+    });
     await server.client.fs.write("killed", "/workspace/go", "");
     const rest = toFrames(await again.text());
     const told = toTold([...before, ...rest].map(({ data }) => `data: ${data}\n`).join(""));

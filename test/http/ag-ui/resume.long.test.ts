@@ -52,7 +52,7 @@ describe("a reader that reconnects", () => {
       script({ say: "a" }, { shell: "until [ -e go ]; do sleep 0.05; done" }, { say: "b" }),
     );
     const first = bench.run(body);
-    await vi.waitUntil(() => bench.test.log.find("join"));
+    await vi.waitUntil(() => bench.test.log.find("join"), { timeout: 30_000 });
     await waitFor(bench.test.log, "join", "item.started", {
       where: ({ data }) => data.item.kind === "tool_result",
     });
@@ -96,7 +96,9 @@ describe("a reader that reconnects", () => {
       via: "test",
     });
     await waitFor(bench.test.log, "many", "turn.ended", { after: 40, timeoutMs: 10_000 }).catch(() => {});
-    await vi.waitUntil(async () => (await bench.test.engine.info("many")).status === "idle");
+    await vi.waitUntil(async () => (await bench.test.engine.info("many")).status === "idle", {
+      timeout: 30_000,
+    });
     await bench.run(input("many", PROMPT));
     const told = toTold(await (await bench.call("GET", "/ag-ui/scripted?threadId=many&offset=-1")).text());
     await expectTellable(told);

@@ -74,9 +74,12 @@ describe("TanStack's ChatClient at our endpoint", () => {
       ),
     );
     await answer(client, { approved: true });
-    await vi.waitUntil(() => client.getInterrupts()[0]?.message === "which?");
+    await vi.waitUntil(() => client.getInterrupts()[0]?.message === "which?", { timeout: 30_000 });
     await answer(client, { answer: "b" });
-    await vi.waitUntil(() => client.getStatus() === "ready" && wordsOf(client.getMessages()).includes("bye"));
+    await vi.waitUntil(
+      () => client.getStatus() === "ready" && wordsOf(client.getMessages()).includes("bye"),
+      { timeout: 30_000 },
+    );
     expect(wordsOf(client.getMessages())).toEqual(["b", "bye"]);
     expect(client.getInterrupts()).toEqual([]);
     const calls = client
@@ -98,7 +101,10 @@ describe("TanStack's ChatClient at our endpoint", () => {
       tools: [weather],
     });
     await client.sendMessage(script({ custom: { name: "weather", input: { at: "Oslo" } } }, { say: "bye" }));
-    await vi.waitUntil(() => client.getStatus() === "ready" && wordsOf(client.getMessages()).includes("bye"));
+    await vi.waitUntil(
+      () => client.getStatus() === "ready" && wordsOf(client.getMessages()).includes("bye"),
+      { timeout: 30_000 },
+    );
     expect(wordsOf(client.getMessages())).toEqual(['{"sky":"sunny in Oslo"}', "bye"]);
     client.dispose();
   });
@@ -128,7 +134,7 @@ describe("TanStack's ChatClient at our endpoint", () => {
     const steps = script({ say: "a" }, { shell: "until [ -e go ]; do sleep 0.05; done" }, { say: "z" });
     const first = new ChatClient({ connection: fetchServerSentEvents(url), threadId: "chat-page" });
     void first.sendMessage(steps);
-    await vi.waitUntil(() => bench.test.log.find("chat-page"));
+    await vi.waitUntil(() => bench.test.log.find("chat-page"), { timeout: 30_000 });
     await waitFor(bench.test.log, "chat-page", "item.started", {
       where: ({ data }) => data.item.kind === "tool_result",
     });
@@ -138,11 +144,11 @@ describe("TanStack's ChatClient at our endpoint", () => {
       persistence: true,
     });
     second.attach();
-    await vi.waitUntil(() => wordsOf(second.getMessages()).includes("a"));
+    await vi.waitUntil(() => wordsOf(second.getMessages()).includes("a"), { timeout: 30_000 });
     const files = await bench.test.engine.files("chat-page");
     await files.write("/workspace/go", Buffer.from(""));
-    await vi.waitUntil(() => wordsOf(second.getMessages()).includes("z"));
-    await vi.waitUntil(() => wordsOf(first.getMessages()).includes("z"));
+    await vi.waitUntil(() => wordsOf(second.getMessages()).includes("z"), { timeout: 30_000 });
+    await vi.waitUntil(() => wordsOf(first.getMessages()).includes("z"), { timeout: 30_000 });
     expect(partsOf(second.getMessages())).toEqual(partsOf(first.getMessages()));
     first.dispose();
     second.dispose();
@@ -184,7 +190,7 @@ describe("TanStack's ChatClient at our endpoint", () => {
     const connection = fetchServerSentEvents(`${url}?cancelOnDisconnect=1`);
     const client = new ChatClient({ connection, threadId: "chat-stop" });
     const sent = client.sendMessage(script({ shell: "sleep 61" }));
-    await vi.waitUntil(() => bench.test.log.find("chat-stop"));
+    await vi.waitUntil(() => bench.test.log.find("chat-stop"), { timeout: 30_000 });
     await waitFor(bench.test.log, "chat-stop", "item.started", {
       where: ({ data }) => data.item.kind === "tool_result",
     });

@@ -127,7 +127,7 @@ describe("POST /ndjson/stream", () => {
     const logs = lines.filter((line) => line.type === "log");
     const ofLevel = (level: string): string[] =>
       logs.filter((log) => log.level === level).map((log) => log.message);
-    expect(ofLevel("warn").join("\n")).toMatch(/overloaded[^]*nobody understands/);
+    expect(ofLevel("warn").join("\n")).toMatch(/overloaded[^]*was not understood/);
     expect(ofLevel("debug")).toContain("hm");
     expect(ofLevel("info").join("\n")).toMatch(/sandbox ready/);
     expect(lines.at(-1)).toMatchObject({ type: "result", message: "x" });

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { FileEntry } from "../../../src/http/universal/responses.ts";
+import { FileEntry } from "../../../src/contract/responses.ts";
 import { parseTar } from "../../../src/http/universal/tar.ts";
 import { type AppBench, codeOf, openApp, problemOf } from "../app-bench.ts";
 

@@ -1,33 +1,64 @@
 import { readFileSync } from "node:fs";
+import { Validator } from "@seriousme/openapi-schema-validator";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toOpenApi } from "../../../src/http/index.ts";
-import { type AppBench, openApp } from "../app-bench.ts";
+import { openAnthropic } from "../anthropic/anthropic-bench.ts";
+import type { AppBench } from "../app-bench.ts";
+
+interface Body {
+  content?: Record<string, { schema?: unknown }>;
+}
+
+interface Documented {
+  operationId: string;
+  requestBody?: Body;
+  responses: Record<string, Body>;
+}
 
 interface Document {
-  paths: Record<string, Record<string, { operationId: string; responses: Record<string, unknown> }>>;
+  paths: Record<string, Record<string, Documented>>;
   components: { schemas: Record<string, unknown> };
 }
 
 let bench: AppBench;
 let document: Document;
 beforeAll(async () => {
-  bench = await openApp();
+  bench = await openAnthropic({ token: false });
   document = (await (await bench.call("GET", "/openapi.json")).json()) as Document;
 });
 afterAll(() => bench.close());
 
 describe("the OpenAPI document", () => {
-  it("has exactly the routes of the app", () => {
-    const routes = bench.app.routes
-      .filter((route) => route.method !== "ALL")
-      // The other dialects are documented by their own projects.
-      .filter(({ path }) => !/^\/(ag-ui|anthropic|ndjson)\//.test(path))
-      .map((route) => `${route.method} ${route.path.replaceAll(/:(\w+)/g, "{$1}")}`);
+  it("is valid", async () => {
+    const { valid, errors } = await new Validator().validate(JSON.parse(JSON.stringify(document)));
+    expect(errors).toBeUndefined();
+    expect(valid).toBe(true);
+  });
+
+  it("has exactly the routes of all dialects", async () => {
+    // The first request for a dialect loads its routes.
+    for (const path of ["/ag-ui/x", "/anthropic/v1/x", "/ndjson/x"]) await bench.call("GET", path);
+    const routes = bench.app.scopes.rows
+      // Sandboxes' own ports and unsupported resources take any method.
+      .filter(({ method }) => method !== "ALL")
+      .map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, "{$1}")}`);
     const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
-    expect(documented.sort()).toEqual(routes.sort());
+    expect(documented.toSorted()).toEqual(routes.toSorted());
     expect(new Set(routes).size).toBe(routes.length);
+    for (const prefix of ["/v1/", "/anthropic/v1/", "/ag-ui/", "/ndjson/"])
+      expect(routes.some((route) => route.includes(` ${prefix}`))).toBe(true);
+  });
+
+  it("has a schema for every JSON body, and for every frame of a stream", () => {
+    for (const [path, methods] of Object.entries(document.paths))
+      for (const [method, { requestBody, responses }] of Object.entries(methods))
+        for (const { content = {} } of [requestBody ?? {}, ...Object.values(responses)])
+          for (const [mime, { schema }] of Object.entries(content)) {
+            const needsSchema = /json|event-stream|form-data/.test(mime);
+            expect(!needsSchema || isTyped(schema), `${method} ${path} ${mime}`).toBe(true);
+          }
   });
 
   it("has no dangling reference", () => {
@@ -54,3 +85,7 @@ describe("the OpenAPI document", () => {
     expect(checkedIn, "run `npm run build`").toEqual(JSON.parse(JSON.stringify(toOpenApi({ version }))));
   });
 });
+
+function isTyped(schema: unknown): boolean {
+  return JSON.stringify(schema ?? {}) !== '{"type":"string"}';
+}

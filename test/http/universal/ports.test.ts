@@ -2,7 +2,7 @@ import { request } from "node:http";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createClient, type SluiceClient } from "../../../src/client/index.ts";
-import { Host } from "../../../src/http/universal/responses.ts";
+import { Host } from "../../../src/contract/responses.ts";
 import { runTurn, script } from "../../support/engine.ts";
 import { freePort } from "../../support/server.ts";
 import { type AppBench, codeOf, openApp, problemOf } from "../app-bench.ts";
@@ -98,6 +98,16 @@ describe("the ports of a sandbox", () => {
       expect(Object.keys(got.headers)).not.toContain(name);
     const without = await fetch(client.portUrl("web", port, "/"));
     expect([without.status, await codeOf(without)]).toEqual([401, "token_invalid"]);
+  });
+
+  it("neither read nor set cookies of the server", async () => {
+    const cookie = "theme=dark; sluice_session=secret; __Host-sluice_s=secret; SLUICE_x=secret; mysluice_a=1";
+    const got = await echo(await client.fetchPort("web", port, "/", { headers: { cookie } }));
+    expect(got.headers["cookie"]).toBe("theme=dark; mysluice_a=1");
+    const none = await echo(await client.fetchPort("web", port, "/", { headers: { cookie: "sluice_a=1" } }));
+    expect(Object.keys(none.headers)).not.toContain("cookie");
+    const answer = await client.fetchPort("web", port, "/forged");
+    expect(answer.headers.getSetCookie()).toEqual(["mysluice_a=1"]);
   });
 
   it("answer with their own status, headers and bytes", async () => {
@@ -203,6 +213,12 @@ createServer((request, response) => {
   if (path === "/broken") return response.writeHead(502).end("my own 502");
   if (path === "/moved") return response.writeHead(302, { location: "/elsewhere" }).end();
   if (path === "/cookies") return response.writeHead(200, { "set-cookie": ["a=1", "b=2; Path=/"] }).end();
+  if (path === "/forged")
+    return response
+      .writeHead(200, {
+        "set-cookie": ["sluice_session=x; Path=/", "__Host-sluice_s=1", "=sluice_session=y", "Sluice_a=1", "mysluice_a=1"],
+      })
+      .end();
   if (path === "/empty") return response.writeHead(204).end();
   if (path === "/packed") return response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync("packed"));
   if (path === "/page")

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createClient, type SluiceClient } from "../../../src/client/index.ts";
-import { Checkpoint, CheckpointList } from "../../../src/http/universal/responses.ts";
+import { Checkpoint, CheckpointList } from "../../../src/contract/responses.ts";
 import { ofType, readAll, runTurn, say, script, waitFor } from "../../support/engine.ts";
 import { expectLawful } from "../../support/laws.ts";
 import { type AppBench, codeOf, openApp, problemOf } from "../app-bench.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SessionInfo } from "../../../src/contract/index.ts";
-import { AgentList, SessionPage } from "../../../src/http/universal/responses.ts";
+import { AgentList, SessionPage } from "../../../src/contract/responses.ts";
 import { script, waitFor } from "../../support/engine.ts";
 import { type AppBench, codeOf, type EventPage, openApp, problemOf } from "../app-bench.ts";
 import { SseReader } from "../sse-reader.ts";

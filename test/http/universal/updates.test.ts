@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { SessionInfo, ShownSpec } from "../../../src/contract/index.ts";
-import { CheckpointList, EventPage, SessionPage } from "../../../src/http/universal/responses.ts";
+import { CheckpointList, EventPage, SessionPage } from "../../../src/contract/responses.ts";
 import { readAll, script, waitFor } from "../../support/engine.ts";
 import { type AppBench, codeOf, openApp } from "../app-bench.ts";
 

@@ -5,18 +5,15 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { rolldown } from "rolldown";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { look, makeBench, plant } from "./bench.ts";
+import { bundleInto } from "../../support/bundle.ts";
 
 describe("kill -9", () => {
   let folder: string;
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "sluice-checkpoint-program-"));
-    const input = resolve(import.meta.dirname, "taker.ts");
-    const built = await rolldown({ input, platform: "node" });
-    await built.write({ file: join(folder, "program.mjs"), format: "esm" });
-    await built.close();
+    await bundleInto(join(folder, "program.mjs"), resolve(import.meta.dirname, "taker.ts"));
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 

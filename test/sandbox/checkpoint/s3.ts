@@ -12,7 +12,10 @@ export interface S3Server {
   stop(): Promise<void>;
 }
 
-/** A real S3 server in a process of its own, on loopback, with one bucket. It does not check secrets. */
+/**
+ * A real S3 server in a process of its own, on loopback, with one bucket. It does not check secrets. It writes an
+ * object in place, so the requests for one key take turns: S3 itself promises that an object is whole.
+ */
 export async function startS3(): Promise<S3Server> {
   const directory = await mkdtemp(join(tmpdir(), "sluice-s3-"));
   const child = spawn(process.execPath, ["-e", SERVER, S3RVER, directory], {
@@ -43,7 +46,14 @@ const S3RVER = createRequire(import.meta.url).resolve("s3rver");
 const SERVER = `
 const S3rver = require(process.argv[1]);
 const options = { address: "127.0.0.1", port: 0, silent: true, directory: process.argv[2] };
-new S3rver({ ...options, configureBuckets: [{ name: "checkpoints", configs: [] }] })
+const server = new S3rver({ ...options, configureBuckets: [{ name: "checkpoints", configs: [] }] });
+const turns = new Map();
+server.middleware.unshift((context, next) => {
+  const turn = Promise.resolve(turns.get(context.path)).then(next);
+  turns.set(context.path, turn.catch(() => {}));
+  return turn;
+});
+server
   .run()
   .then((address) => console.log(address.port));
 `;

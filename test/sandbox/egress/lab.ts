@@ -5,7 +5,6 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { rolldown } from "rolldown";
 import { describe } from "vitest";
 import {
   createEgress,
@@ -14,6 +13,7 @@ import {
   type EgressPrograms,
 } from "../../../src/sandbox/egress/egress.ts";
 import { lives, waitFor } from "../workbench.ts";
+import { bundleInto } from "../../support/bundle.ts";
 
 const SOURCE = resolve(import.meta.dirname, "../../../src/sandbox/egress");
 const missing = spawnSync("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "true"]).status !== 0;
@@ -221,12 +221,8 @@ async function bundle(folder: string): Promise<EgressPrograms> {
     preload: join(folder, "egress-preload.cjs"),
   };
   for (const name of ["host", "guest", "preload"] as const) {
-    const build = await rolldown({
-      input: join(SOURCE, name === "host" ? "host/main.ts" : `${name}.ts`),
-      platform: "node",
-    });
-    await build.write({ file: programs[name], format: name === "preload" ? "cjs" : "esm" });
-    await build.close();
+    const source = join(SOURCE, name === "host" ? "host/main.ts" : `${name}.ts`);
+    await bundleInto(programs[name], source, { format: name === "preload" ? "cjs" : "esm" });
   }
   return programs;
 }

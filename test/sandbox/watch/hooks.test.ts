@@ -1,11 +1,8 @@
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import {
-  createFileHookRunner,
-  type FileHookEvent,
-  type FileHookRunnerOptions,
-} from "../../../src/sandbox/watch/hooks.ts";
+import { createFileHookRunner, type FileHookRunnerOptions } from "../../../src/sandbox/watch/hooks.ts";
+import type { FileHookEvent } from "../../../src/sandbox/watch/changes.ts";
 import { makeTree, run, startWatcher } from "./tree.ts";
 
 async function start(

@@ -5,9 +5,9 @@ import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
-import { rolldown } from "rolldown";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeTree, startWatcher, takeLive } from "./tree.ts";
+import { bundleInto } from "../../support/bundle.ts";
 
 const NOBODY = 65_534;
 let place = "";
@@ -15,10 +15,7 @@ let program = "";
 
 beforeAll(async () => {
   place = await mkdtemp(join(tmpdir(), "sluice-watch-program-"));
-  program = join(place, "program.mjs");
-  const build = await rolldown({ input: resolve(import.meta.dirname, "program.ts"), platform: "node" });
-  await build.write({ file: program, format: "esm" });
-  await build.close();
+  program = await bundleInto(join(place, "program.mjs"), resolve(import.meta.dirname, "program.ts"));
   await chmod(place, 0o755);
 });
 

@@ -22,7 +22,8 @@ describe("the watcher", () => {
     expect(watcher.take()).toEqual([]);
 
     const begun = Date.now();
-    await writeFile(join(folder, "new.txt"), "1");
+    // Each step is one system call: a loaded machine may be held up between opening a file and writing to it.
+    await writeFile(join(folder, "new.txt"), "");
     await watcher.moved({ signal });
     const [created, ...none] = watcher.take();
     expect(created).toEqual({ type: "create", path: "new.txt", timestamp: expect.any(Number) });
@@ -30,7 +31,7 @@ describe("the watcher", () => {
     expect(created?.timestamp).toBeGreaterThanOrEqual(begun);
     expect(none).toEqual([]);
 
-    await writeFile(join(folder, "old.txt"), "2");
+    await writeFile(join(folder, "old.txt"), "2", { flag: "r+" });
     await watcher.moved({ signal });
     expect(types(watcher.take())).toEqual(["change old.txt"]);
 

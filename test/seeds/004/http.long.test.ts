@@ -114,9 +114,9 @@ describe("the universal dialect over HTTP", () => {
   });
 
   it("GET …/events/sse: says something at once, also where there is no event yet", async () => {
-    await create(server, "sse");
+    await create(server, "silent");
     const abort = new AbortController();
-    const response = await server.fetch("/v1/sessions/sse/events/sse", { signal: abort.signal });
+    const response = await server.fetch("/v1/sessions/silent/events/sse", { signal: abort.signal });
     const first = await response.body?.getReader().read();
     expect(new TextDecoder().decode(first?.value)).toMatch(/^(retry: |: )/);
     abort.abort();

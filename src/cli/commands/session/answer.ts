@@ -10,7 +10,7 @@ import { toOneLine } from "../../transcript/pen.ts";
 
 const EXAMPLES = `
 A permission is answered with once, always or reject; words after reject are told to the agent. A question is answered
-with a text, with the number of an option, or with reject. A tool that the application runs is answered with its output,
+with a text, with the number of an option, or with reject and the reason. A tool that the application runs is answered with its output,
 or with reject and the reason. The first answer wins, whichever client gives it.
 
 Examples:
@@ -65,8 +65,6 @@ async function answer(
     const { code } = error as { code?: unknown };
     throw code === "action_not_found" ? unknownAction(session, action, pendingActions) : error;
   });
-  if (reply.kind === "question" && reply.text === undefined && given.words.length > 1)
-    given.screen.note("The question is rejected. Its agent gets no reason with that.");
 }
 
 function toAnswer(
@@ -81,7 +79,8 @@ function toAnswer(
     const output = isRejected ? reason || "The tool was not run." : words.join(" ");
     return { kind, output, isError: isRejected };
   }
-  return { kind: "question", text: isRejected ? undefined : toChosen(words.join(" "), options) };
+  if (isRejected) return { kind: "question", text: undefined, message: reason || undefined };
+  return { kind: "question", text: toChosen(words.join(" "), options) };
 }
 
 function toPermission(reply: string, reason: string): Answer {
@@ -90,7 +89,9 @@ function toPermission(reply: string, reason: string): Answer {
   throw new CliFailure("A permission is answered with once, always or reject [words].", EXIT.usage);
 }
 
-/** The kind by the prefix of the id, for a request that is no longer open: the server says what became of it. */
+/**
+ * The kind of a request that is no longer open, by the prefix of its id. The server then reports how it was answered.
+ */
 function kindOf(action: string): PendingAction["kind"] | undefined {
   const kinds = { perm: "permission", ques: "question", treq: "tool" } as const;
   return kinds[action.split("_")[0] as keyof typeof kinds];

@@ -10,23 +10,28 @@ import { quoteWord } from "../../terminal/invocation.ts";
 import { onInterrupt, type Screen } from "../../terminal/screen.ts";
 
 const EXAMPLES = `
-The program runs in the session's sandbox, in its workspace, without standard input. Its output is text and goes to
-standard output and standard error; its exit code is the exit code of this command. One command at a time, and none
-while a turn runs. Its start, output and end are in the session's log. Ctrl-C ends it;
-a second Ctrl-C leaves it to the server.
+The program runs in the session's sandbox, in its workspace, without standard input unless -i is given: then all of it is
+read first, at most 12 MB. Its output is text and goes to standard output and standard error; its exit code is the exit
+code of this command. One command at a time, and none while a turn runs. Its start, output and end are in the session's
+log, its input is not. Ctrl-C ends it; a second Ctrl-C leaves it to the server.
 
 Examples:
   sluice exec my-session -- ls -la
   sluice exec my-session -- sh -c 'npm test 2>&1 | tail -20'
+  sluice exec my-session -i -- sh -c 'cat > notes.txt' < notes.txt
   sluice exec my-session --cwd src --timeout 10m -- make
 
 Exit codes: those of the program · 1 also for a failure of this command · 2 bad usage · 130 interrupted
 `;
 
-/** As of the program `timeout`. */
+/** The exit code of the program `timeout`. */
 const TIMED_OUT = 124;
 
+/** The input is sent as Base64, a third longer, and that has to stay within the server's limit. */
+const MAX_INPUT_BYTES = 12 * 1024 * 1024;
+
 interface ExecOptions extends WhereOptions {
+  readonly stdin?: boolean;
   readonly cwd?: string;
   readonly timeout?: number;
 }
@@ -37,6 +42,7 @@ export function addExec(program: Command, context: CommandContext): void {
     .description("Run a program in a session's sandbox.")
     .argument("<session>", "the session's id")
     .argument("<argv...>", "the program and its arguments, behind --")
+    .option("-i, --stdin", "pass standard input to the program")
     .option("--cwd <folder>", "another folder of the sandbox (default: the workspace)")
     .option("--timeout <duration>", "end it after this time, such as 10m (default: 1h)", parseDuration);
   addServerOptions(command)
@@ -49,10 +55,11 @@ export function addExec(program: Command, context: CommandContext): void {
 async function exec(
   session: string,
   argv: readonly string[],
-  { cwd, timeout, ...where }: ExecOptions,
+  { cwd, timeout, stdin, ...where }: ExecOptions,
   screen: Screen,
 ): Promise<number> {
   const { client, url } = await demandServer(where);
+  const input = stdin ? await readInput() : {};
   const { commandId, after } = await named(
     session,
     url,
@@ -60,6 +67,7 @@ async function exec(
       command: argv.map(quoteWord).join(" "),
       ...(cwd === undefined ? {} : { cwd }),
       ...(timeout === undefined ? {} : { timeoutMs: timeout }),
+      ...input,
     }),
   );
   let interrupts = 0;
@@ -74,6 +82,18 @@ async function exec(
   } finally {
     unhook();
   }
+}
+
+async function readInput(): Promise<{ stdin: string; stdinEncoding: "base64" }> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of process.stdin) {
+    chunks.push(chunk as Buffer);
+    length += (chunk as Buffer).length;
+    if (length > MAX_INPUT_BYTES)
+      throw new CliFailure("The input is larger than 12 MB. Copy it with `sluice cp`, and read it there.");
+  }
+  return { stdin: Buffer.concat(chunks).toString("base64"), stdinEncoding: "base64" };
 }
 
 /** Prints the output. The command continues when its reader has gone, as with `| head`. */

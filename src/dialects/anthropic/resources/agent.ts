@@ -40,7 +40,7 @@ export interface Model {
   readonly speed: "standard" | "fast";
 }
 
-/** A new model replaces the old one as a whole, except for an effort that is left out. */
+/** A new model replaces the old one as a whole, but an absent effort keeps its value. */
 export function resolveModel(given: ModelParams, before?: Model): Model {
   const { id, effort, inference_geo, speed } = typeof given === "string" ? { id: given } : given;
   const kept = effort === undefined ? before?.effort : (effort ?? undefined);

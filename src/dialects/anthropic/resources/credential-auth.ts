@@ -6,7 +6,7 @@ const Secret = Sent.min(1).max(65_536);
 const ServerUrl = z.url({ protocol: /^https?$/, error: "expected an http or https URL" });
 const Moment = z.iso.datetime({ offset: true, error: "expected a time in RFC 3339" });
 
-const Networking = z.discriminatedUnion("type", [
+export const Networking = z.discriminatedUnion("type", [
   z.object({ type: z.literal("unrestricted") }),
   z.object({
     type: z.literal("limited"),
@@ -121,7 +121,7 @@ export interface PublicRefresh {
   readonly scope: string | null;
 }
 
-/** The secrets of a credential, which are stored only encrypted. Its type decides which of them exist. */
+/** The secrets of a credential. They are stored encrypted, and the credential's type decides which of them exist. */
 export interface CredentialSecrets {
   readonly access_token?: string;
   readonly refresh_token?: string;
@@ -151,21 +151,15 @@ export function splitAuth(given: CreateAuth, now: number): SplitAuth {
   }
   const { type, mcp_server_url, access_token, expires_at, refresh } = given;
   const endpoint = refresh?.token_endpoint_auth;
+  const publicRefresh = refresh && {
+    client_id: refresh.client_id,
+    token_endpoint: refresh.token_endpoint,
+    token_endpoint_auth: { type: refresh.token_endpoint_auth.type },
+    resource: refresh.resource ?? null,
+    scope: refresh.scope || null,
+  };
   return {
-    auth: {
-      type,
-      mcp_server_url,
-      expires_at: toFuture(expires_at, now),
-      refresh: refresh
-        ? {
-            client_id: refresh.client_id,
-            token_endpoint: refresh.token_endpoint,
-            token_endpoint_auth: { type: refresh.token_endpoint_auth.type },
-            resource: refresh.resource ?? null,
-            scope: refresh.scope || null,
-          }
-        : null,
-    },
+    auth: { type, mcp_server_url, expires_at: toFuture(expires_at, now), refresh: publicRefresh ?? null },
     secrets: {
       access_token,
       ...(refresh && { refresh_token: refresh.refresh_token }),
@@ -190,6 +184,7 @@ export function updateAuth(stored: SplitAuth, given: UpdateAuth, now: number): S
       secrets: { ...secrets, ...(given.secret_value && { secret_value: given.secret_value }) },
     };
   }
+  // The other types have returned above. The compiler needs the check to narrow both types.
   if (given.type !== "mcp_oauth" || auth.type !== "mcp_oauth") throw immutable("type", auth.type);
   assertKept("mcp_server_url", given.mcp_server_url, auth.mcp_server_url);
   const { refresh } = given;

@@ -38,14 +38,14 @@ export function isExpired({ expires_at }: FileBody, now: number): boolean {
 export function toFilename(given: string | undefined, mimeType: string): string {
   const name = (given ?? "").split(/[/\\]/).at(-1)?.trim() ?? "";
   if (name === "" || name === "." || name === "..") return `unnamed${EXTENSIONS.get(mimeType) ?? ""}`;
-  // oxlint-disable-next-line no-control-regex
+  // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
   if (/[\u0000-\u001F\u007F]/.test(name)) throw refuse("file: the filename has control characters.");
   if (name.length > MAX_FILENAME)
     throw refuse(`file: the filename has more than ${MAX_FILENAME} characters.`);
   return name;
 }
 
-/** The given type; the file name decides if there is none or a generic one. */
+/** The given type. If it is absent or generic, the file name decides. */
 export function toMimeType(given: string | undefined, filename: string | undefined): string {
   const type = given?.split(";")[0]?.trim().toLowerCase() ?? "";
   if (type !== "" && type !== "application/octet-stream") return type;

@@ -48,7 +48,7 @@ export function refuse(detail: string, errorCode?: string): SluiceError {
   return new SluiceError("invalid_request", detail, errorCode === undefined ? {} : { errorCode });
 }
 
-/** Refuses a feature of the official service that sluice does not have. */
+/** Refuses a feature of the official service that sluice does not have. `what` begins the sentence, with its verb. */
 export function unsupported(what: string): SluiceError {
   return refuse(`${what} not supported here. Leave it out.`);
 }

@@ -25,7 +25,7 @@ export const FileResourceParams = z.object({
 });
 export type FileResourceParams = z.infer<typeof FileResourceParams>;
 
-const Checkout = z.discriminatedUnion("type", [
+export const Checkout = z.discriminatedUnion("type", [
   z.object({ type: z.literal("branch"), name: z.string().min(1).max(255) }),
   z.object({
     type: z.literal("commit"),
@@ -127,7 +127,7 @@ export interface SessionBody {
   readonly archived_at: string | null;
   /** Whether the session's creation is incomplete. */
   readonly making?: boolean;
-  /** A change that is valid only if the log has it too: the server may have crashed between the two writes. */
+  /** A change that holds only if the log has it too: a crash may have come between the two writes. */
   readonly pending?: PendingChange | null;
 }
 
@@ -150,7 +150,7 @@ export function toSession(
   body: SessionBody,
   info: SessionInfo,
   document?: { readonly createdAt: number; readonly updatedAt: number },
-): Immutable<BetaManagedAgentsSession> {
+) {
   return {
     id: toSessionId(info.sessionId),
     type: "session",
@@ -169,11 +169,11 @@ export function toSession(
     stats: toStats(info),
     usage: toUsage(info.usage),
     deployment_id: null,
-  };
+  } satisfies Immutable<BetaManagedAgentsSession>;
 }
 
 /** A session's one thread. */
-export function toThread(body: SessionBody, info: SessionInfo): Immutable<BetaManagedAgentsSessionThread> {
+export function toThread(body: SessionBody, info: SessionInfo) {
   return {
     id: toThreadId(info.sessionId),
     type: "session_thread",
@@ -187,7 +187,7 @@ export function toThread(body: SessionBody, info: SessionInfo): Immutable<BetaMa
     updated_at: toTimestamp(info.updatedAt),
     archived_at: body.archived_at,
     workflow_run_id: null,
-  };
+  } satisfies Immutable<BetaManagedAgentsSessionThread>;
 }
 
 function toStats({ createdAt, updatedAt }: SessionInfo): BetaManagedAgentsSessionStats {

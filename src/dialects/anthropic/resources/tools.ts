@@ -118,7 +118,7 @@ const McpToolsetParams = z.object({
   configs: z.array(z.object({ name: z.string().min(1).max(128), ...Switch.shape })).nullish(),
 });
 
-const CustomTool = z.object({
+export const CustomTool = z.object({
   type: z.literal("custom"),
   name: z.string().regex(/^[A-Za-z0-9_-]{1,128}$/, "1 to 128 letters, digits, underscores or hyphens"),
   description: z.string(),
@@ -199,15 +199,18 @@ function resolveTool(tool: ToolParams): Tool {
     );
     return { type: tool.type, mcp_server_name: tool.mcp_server_name, default_config, configs };
   }
-  const configs = (tool.configs ?? []).map((config) =>
-    Object.assign(
-      { type: config.name, name: config.name },
-      resolveSwitch(config, default_config),
-      resolveWebConfig(config),
-    ),
-  );
+  const configs = (tool.configs ?? []).map((config) => resolveConfig(config, default_config));
+  return { type: tool.type, default_config, configs };
+}
+
+function resolveConfig(
+  config: z.infer<typeof ToolsetConfig>,
+  otherwise: ResolvedSwitch,
+): AgentToolset["configs"][number] {
+  const { name } = config;
+  const resolved = { type: name, name, ...resolveSwitch(config, otherwise), ...resolveWebConfig(config) };
   // Each name has the fields of its own tool, which the compiler cannot follow here.
-  return { type: tool.type, default_config, configs: configs as unknown as AgentToolset["configs"] };
+  return resolved as AgentToolset["configs"][number];
 }
 
 interface WebConfig {

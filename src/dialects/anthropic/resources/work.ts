@@ -42,7 +42,10 @@ export function newWork(session: string): WorkBody {
   };
 }
 
-/** Whether a worker may take the work: it was never polled, never acknowledged, or its lease has expired. */
+/**
+ * Whether a worker may take the work: no worker polled it, the last one did not acknowledge it in time, or its lease
+ * expired.
+ */
 export function isClaimable(
   { state, polled_at, lease_until }: WorkBody,
   { now, reclaimMs }: { now: number; reclaimMs: number },
@@ -55,7 +58,7 @@ export function isClaimable(
 export function toWork(
   stored: Stored<WorkBody> & { parent: string | undefined },
   secret: string | null = null,
-): BetaSelfHostedWork {
+) {
   const { session, polled_at: _, lease_until: __, heartbeat_before: ___, ...body } = stored.body;
   return {
     id: stored.id,
@@ -65,7 +68,7 @@ export function toWork(
     secret,
     created_at: toTimestamp(stored.createdAt),
     ...body,
-  };
+  } satisfies BetaSelfHostedWork;
 }
 
 /** Names that dialects interpret; a runner must not use them. */

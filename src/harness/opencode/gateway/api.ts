@@ -21,7 +21,7 @@ export class Api {
     this.#authorization = `Basic ${Buffer.from(`opencode:${password}`).toString("base64")}`;
   }
 
-  /** Without a `signal` it waits for ever: a compaction takes as long as its model. */
+  /** Without a `signal` the call has no time limit: a compaction takes as long as its model. */
   async send(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
     try {
       const response = await this.open(method, path, options);
@@ -63,7 +63,7 @@ export class Api {
   }
 }
 
-/** Short, since a request that hangs holds back an abort behind it. */
+/** Short, because a hanging request delays an abort that waits behind it. */
 const PATIENCE_MS = 60_000;
 
 /** Opens a new session, an earlier one or a copy of it, and returns its id. */
@@ -113,7 +113,10 @@ export class RequestQueue {
     void this.ask(request);
   }
 
-  /** Sends in order, so that an abort never overtakes its prompt. Nothing waits for a compaction. */
+  /**
+   * Sends requests in order, so that an abort never overtakes its prompt. No request waits for a compaction or for the
+   * list of MCP servers.
+   */
   ask(request: GatewayRequest): Promise<void> {
     const api = this.#api;
     if (!api) {
@@ -150,7 +153,7 @@ function parseRequest(line: string): GatewayRequest | undefined {
   }
 }
 
-/** Prints one line, whole and in order. Stdout is the spool's file: it has the line before this returns. */
+/** Prints one line, whole and in order. It is written before this returns. */
 export function print(line: string): void {
   const bytes = Buffer.from(`${line.replaceAll("\n", " ")}\n`);
   for (let at = 0; at < bytes.length;) at += writeSome(bytes, at);

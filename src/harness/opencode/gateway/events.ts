@@ -5,7 +5,7 @@ import { type Api, print } from "./api.ts";
 
 interface EventListener {
   event(data: string): void;
-  /** The stream is connected again after a break: the events between must be read in another way. */
+  /** Called when the stream is connected again after a break: the events in between are lost. */
   reconnected(): Promise<void>;
 }
 
@@ -97,7 +97,7 @@ export class Seen {
   readonly #children = new Set<string>();
   readonly #finished = new Set<string>();
 
-  /** Parses only the few kinds that count: most events are deltas. */
+  /** Notes an event. Only two kinds are parsed, because most events are deltas. */
   note(data: string): void {
     if (!data.includes('"session.created"') && !data.includes('"message.updated"')) return;
     const { type, properties } = JSON.parse(data) as NotedEvent;
@@ -113,7 +113,7 @@ export class Seen {
     return [this.session, ...this.#children];
   }
 
-  /** Whether there may be more of a message than was seen. */
+  /** Whether parts of a message may be missing from the printed events. */
   isOpen({ info }: Message): boolean {
     return info.time.created >= this.#since && !this.#finished.has(info.id);
   }
@@ -128,7 +128,7 @@ export async function catchUp(api: Api, seen: Seen): Promise<void> {
   for (const session of seen.sessions) {
     for (const message of (await readList(api, `/session/${session}/message`, { signal })) as Message[]) {
       if (!seen.isOpen(message)) continue;
-      // Its end comes last: a complete message has no more parts.
+      // The end of a message is printed last: a complete message gets no more parts.
       const { completed: _, ...time } = message.info.time;
       emit("message.updated", { sessionID: session, info: { ...message.info, time } });
       for (const part of message.parts) emit("message.part.updated", { sessionID: session, part });

@@ -57,7 +57,7 @@ async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
   const gone = once(child, "exit");
   child.kill("SIGTERM");
-  const impatience = setTimeout(() => child.kill("SIGKILL"), PATIENCE_MS);
+  const killTimer = setTimeout(() => child.kill("SIGKILL"), PATIENCE_MS);
   await gone;
-  clearTimeout(impatience);
+  clearTimeout(killTimer);
 }

@@ -1,7 +1,7 @@
 import type { TimeRange } from "../../../catalog/port.ts";
 import { toEventId } from "../../../dialects/anthropic/ids.ts";
 import { anthropic, LISTED_TYPES } from "../../../dialects/anthropic/project.ts";
-import { toSentEvents } from "../../../dialects/anthropic/projection.ts";
+import { toSentEvents, toUserMessage } from "../../../dialects/anthropic/projection.ts";
 import type { AnthropicState } from "../../../dialects/anthropic/state.ts";
 import type { EventLog, StoredEvent } from "../../../log/port.ts";
 import type { Engine } from "../../../sessions/port.ts";
@@ -170,10 +170,10 @@ async function readQueued(
   const { after, order } = stretch;
   if (isRanged || (order === "desc" && after !== undefined && after < QUEUE_START)) return [];
   const inputs = await engine.inbox(session);
-  const queued = inputs.flatMap(({ sequence, payload }) =>
+  const queued = inputs.flatMap(({ sequence, payload, replaced, content }) =>
     sequence === undefined
       ? []
-      : toSentEvents(payload).map((event, index) => ({
+      : (replaced ? [toUserMessage(content)] : toSentEvents(payload)).map((event, index) => ({
           position: QUEUE_START + sequence * FRAMES_PER_EVENT + index,
           type: event.type,
           data: JSON.stringify({ ...event, id: toEventId(session, sequence, index), processed_at: null }),

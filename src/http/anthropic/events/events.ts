@@ -1,35 +1,23 @@
 import type { Context } from "hono";
-import { z } from "zod";
 import { SluiceError } from "../../../contract/index.ts";
 import { fromEventId, toThreadId } from "../../../dialects/anthropic/ids.ts";
-import { SendEvents } from "../../../dialects/anthropic/parse.ts";
 import { anthropic } from "../../../dialects/anthropic/project.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
-import { STATUSES, toStatus, toThread } from "../../../dialects/anthropic/resources/session.ts";
-import { type AnthropicView, DELTA_TYPES, EVENT_TYPES } from "../../../dialects/anthropic/state.ts";
+import { toStatus, toThread } from "../../../dialects/anthropic/resources/session.ts";
+import { type AnthropicView } from "../../../dialects/anthropic/state.ts";
 import type { EventLog, SessionRow } from "../../../log/port.ts";
 import { demandScope } from "../../access/demand.ts";
 import type { AppEnv } from "../../context.ts";
 import { digestOf } from "../../digest.ts";
 import { readSession, readStateAt } from "../../stream/cursor.ts";
 import { isResend } from "../idempotency.ts";
+import { eventOperations, type StreamEvents, threadOperations } from "../operations/sessions.ts";
 import * as params from "../query.ts";
-import type { AnthropicServices, Route, TenantScope } from "../route.ts";
+import type { Route, TenantScope } from "../route.ts";
 import { readOpenRecord, readRecord, type SessionRecord } from "../sessions/record.ts";
 import { queueWork } from "../work/queue.ts";
 import { readEventPage } from "./event-page.ts";
 import { send } from "./send.ts";
-
-const ListEvents = z.object({
-  types: params.listOf(z.enum(EVENT_TYPES, { error: "there is no such event type" })),
-  order: params.order,
-  limit: params.limitOf(1000),
-  page: params.page,
-  ...params.createdAt,
-});
-
-const StreamEvents = z.object({ event_deltas: params.listOf(z.enum(DELTA_TYPES)) });
-type StreamEvents = z.infer<typeof StreamEvents>;
 
 /** The events that answer a request of the agent. */
 const ANSWERS: ReadonlySet<string> = new Set([
@@ -39,47 +27,33 @@ const ANSWERS: ReadonlySet<string> = new Set([
 ]);
 
 export function mountEvents(route: Route): void {
-  route(
-    "POST",
-    "/sessions/:id/events",
-    { scope: "answer", body: SendEvents },
-    async ({ c, scope, engine, tenant, body, param }) => {
-      // Messages and interrupts demand more than the scope of the route.
-      if (body.events.some(({ type }) => !ANSWERS.has(type))) demandScope(c, "control");
-      const record = await readOpenRecord(scope, param("id"));
-      const request = { digest: digestOf(tenant, body), resent: isResend(c) };
-      const data = await send({ ...scope, engine }, { record, events: body.events, request });
-      const { environment_id: environment, config } = record.body;
-      if (record.document && config.type === "self_hosted")
-        await queueWork(scope, { session: record.session, environment });
-      return { data };
-    },
-  );
+  route(eventOperations.anthropicSendEvents, async ({ c, scope, tenant, body, param }) => {
+    // Messages and interrupts demand more than the scope of the route.
+    if (body.events.some(({ type }) => !ANSWERS.has(type))) demandScope(c, "control");
+    const record = await readOpenRecord(scope, param("id"));
+    const request = { digest: digestOf(tenant, body), resent: isResend(c) };
+    const data = await send(scope, { record, events: body.events, request });
+    const { environment_id: environment, config } = record.body;
+    if (record.document && config.type === "self_hosted")
+      await queueWork(scope, { session: record.session, environment });
+    return { data };
+  });
 
-  route(
-    "GET",
-    "/sessions/:id/events",
-    { scope: "read", query: ListEvents },
-    async ({ scope, query, param }) => {
-      const { session } = await readRecord(scope, param("id"));
-      const page = await readEventPage(scope.engine, session, {
-        list: `events ${session}`,
-        order: query.order ?? "asc",
-        limit: query.limit,
-        page: query.page,
-        types: query.types && new Set(query.types),
-        created: params.toTimeRange(query),
-      });
-      return toPageResponse(page);
-    },
-  );
+  route(eventOperations.anthropicListEvents, async ({ scope, query, param }) => {
+    const { session } = await readRecord(scope, param("id"));
+    const page = await readEventPage(scope.engine, session, {
+      list: `events ${session}`,
+      order: query.order ?? "asc",
+      limit: query.limit,
+      page: query.page,
+      types: query.types && new Set(query.types),
+      created: params.toTimeRange(query),
+    });
+    return toPageResponse(page);
+  });
 
-  route(
-    "GET",
-    "/sessions/:id/events/stream",
-    { scope: "read", query: StreamEvents },
-    async ({ c, scope, query, param }) =>
-      stream(scope, { c, record: await readRecord(scope, param("id")), query }),
+  route(eventOperations.anthropicStreamEvents, async ({ c, scope, query, param }) =>
+    stream(scope, { c, record: await readRecord(scope, param("id")), query }),
   );
 }
 
@@ -92,7 +66,7 @@ function toPageResponse(page: { data: readonly string[]; next_page: string | nul
 
 /** Streams new events; the list has the earlier ones. A reader that was cut may name the last event that it saw. */
 async function stream(
-  { engine, streams }: AnthropicServices,
+  { engine, streams }: TenantScope,
   { c, record, query }: { c: Context<AppEnv>; record: SessionRecord; query: StreamEvents },
 ): Promise<Response> {
   const { session } = record;
@@ -117,45 +91,32 @@ async function stream(
   });
 }
 
-const ListThreads = z.object({ statuses: params.listOf(z.enum(STATUSES)), ...params.ListQuery.shape });
-const ListThreadEvents = z.object({ limit: params.limitOf(1000), page: params.page });
-
 /** A session has one thread, which has all of its events. */
 export function mountThreads(route: Route): void {
-  const path = "/sessions/:id/threads";
-
-  route("GET", path, { scope: "read", query: ListThreads }, async ({ scope, query, param }) => {
+  route(threadOperations.anthropicListThreads, async ({ scope, query, param }) => {
     const { body, info } = await readRecord(scope, param("id"));
     const isShown = query.statuses === undefined || query.statuses.includes(toStatus(info));
     return { data: isShown ? [toThread(body, info)] : [], next_page: null };
   });
 
-  route("GET", `${path}/:thread`, { scope: "read" }, async ({ scope, param }) => {
+  route(threadOperations.anthropicGetThread, async ({ scope, param }) => {
     const { body, info } = await readThread(scope, param);
     return toThread(body, info);
   });
 
-  route("POST", `${path}/:thread/archive`, { scope: "control" }, async ({ scope, param }) => {
+  route(threadOperations.anthropicArchiveThread, async ({ scope, param }) => {
     await readThread(scope, param);
     throw refuse("The primary thread cannot be archived; archive its session.");
   });
 
-  route(
-    "GET",
-    `${path}/:thread/events`,
-    { scope: "read", query: ListThreadEvents },
-    async ({ scope, query, param }) => {
-      const { session } = await readThread(scope, param);
-      const request = { list: `thread ${session}`, order: "asc", ...query } as const;
-      return toPageResponse(await readEventPage(scope.engine, session, request));
-    },
-  );
+  route(threadOperations.anthropicListThreadEvents, async ({ scope, query, param }) => {
+    const { session } = await readThread(scope, param);
+    const request = { list: `thread ${session}`, order: "asc", ...query } as const;
+    return toPageResponse(await readEventPage(scope.engine, session, request));
+  });
 
-  route(
-    "GET",
-    `${path}/:thread/stream`,
-    { scope: "read", query: StreamEvents },
-    async ({ c, scope, query, param }) => stream(scope, { c, record: await readThread(scope, param), query }),
+  route(threadOperations.anthropicStreamThreadEvents, async ({ c, scope, query, param }) =>
+    stream(scope, { c, record: await readThread(scope, param), query }),
   );
 }
 

@@ -4,6 +4,7 @@ import {
   type SluiceEvent,
   SluiceError,
 } from "../../../contract/index.ts";
+import { defined } from "../../../contract/own-keys.ts";
 import { fromEventId } from "../../../dialects/anthropic/ids.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import type { EventLog } from "../../../log/port.ts";
@@ -31,7 +32,58 @@ export async function findPending(
     if (next) return next;
   }
   if (!REQUESTS.has(asked.type)) throw refuse(`${by}: ${id} waits for nothing.`);
-  throw new SluiceError("already_resolved", `${by}: ${id} was resolved already.`);
+  const winner = await findAnswer(log, session, asked);
+  const words = winner && `${winner.by === undefined ? "" : ` by ${winner.by}`}: ${winner.resolution}`;
+  throw new SluiceError("already_resolved", `${by}: ${id} was resolved already${words ?? "."}`, {
+    ...winner,
+  });
+}
+
+interface Winner {
+  readonly resolution: string;
+  /** Absent for a question: its answer has no field for its author. */
+  readonly by?: string;
+}
+
+/** The answer that a request got first, in the words of the other dialects. */
+async function findAnswer(log: EventLog, session: string, asked: SluiceEvent): Promise<Winner | undefined> {
+  for await (const event of readAnswers(log, session, asked.sequence)) {
+    const winner = toWinner(event, asked);
+    if (winner) return winner;
+  }
+  return undefined;
+}
+
+function toWinner(event: AnswerEvent, asked: SluiceEvent): Winner | undefined {
+  if (event.type === "permission.resolved" && asked.type === "permission.requested") {
+    if (event.data.permission_id !== asked.data.permission_id) return undefined;
+    const { by } = (event.data.metadata ?? {}) as { by?: unknown };
+    return { resolution: event.data.status, ...(typeof by === "string" && { by }) };
+  }
+  if (event.type === "tool.resolved" && asked.type === "tool.requested") {
+    if (event.data.request_id !== asked.data.request_id) return undefined;
+    return { resolution: event.data.status, ...defined({ by: event.data.by }) };
+  }
+  if (event.type === "question.resolved" && asked.type === "question.requested") {
+    if (event.data.question_id !== asked.data.question_id) return undefined;
+    return { resolution: event.data.response ?? event.data.status };
+  }
+  return undefined;
+}
+
+const ANSWERS = ["permission.resolved", "question.resolved", "tool.resolved"] as const;
+type AnswerEvent = Extract<SluiceEvent, { type: (typeof ANSWERS)[number] }>;
+
+async function* readAnswers(log: EventLog, session: string, from: number): AsyncGenerator<AnswerEvent> {
+  const types = new Set(ANSWERS);
+  for (let after = from; ;) {
+    const events = await log.read(session, { after, limit: 16, types });
+    for (const { body, sequence } of events) {
+      yield JSON.parse(body) as AnswerEvent;
+      after = sequence;
+    }
+    if (events.length === 0) return;
+  }
 }
 
 const REQUESTS: ReadonlySet<string> = new Set([
@@ -68,16 +120,7 @@ const REQUEST_TIMEOUT_MS = 3000;
 type Asked = Extract<SluiceEvent, { type: "permission.requested" }>;
 
 async function isAllowed(log: EventLog, session: string, asked: Asked): Promise<boolean> {
-  const types = new Set(["permission.resolved"] as const);
-  for (let after = asked.sequence; ;) {
-    const events = await log.read(session, { after, limit: 16, types });
-    for (const { body, sequence } of events) {
-      const { data } = JSON.parse(body) as Extract<SluiceEvent, { type: "permission.resolved" }>;
-      if (data.permission_id === asked.data.permission_id) return data.status === "approved";
-      after = sequence;
-    }
-    if (events.length === 0) return false;
-  }
+  return (await findAnswer(log, session, asked))?.resolution === "approved";
 }
 
 async function findToolRequest(

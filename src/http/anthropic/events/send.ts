@@ -1,3 +1,4 @@
+import { buffer } from "node:stream/consumers";
 import type { ContentPart, SluiceEvent } from "../../../contract/index.ts";
 import { toEventId, toThreadId } from "../../../dialects/anthropic/ids.ts";
 import {
@@ -18,10 +19,11 @@ import { readKept } from "../../../log/port.ts";
 import { toSystemPart } from "../../../sessions/inbox/instructions.ts";
 import type { Submission } from "../../../sessions/inbox/submission.ts";
 import type { Submitted } from "../../../sessions/port.ts";
+import { readChunks } from "../../body/read.ts";
 import { digestOf } from "../../digest.ts";
 import { chooseKey } from "../idempotency.ts";
 import { readContent } from "../resources/files.ts";
-import type { AnthropicServices, TenantScope } from "../route.ts";
+import type { TenantScope } from "../route.ts";
 import type { SessionRecord } from "../sessions/record.ts";
 import { awaitRequest, findPending } from "./pending.ts";
 
@@ -31,16 +33,20 @@ interface Sending {
   readonly events: readonly Sendable[];
   /** Distinguishes a resend from an equal second request. */
   readonly request?: { readonly digest: string; readonly resent: boolean };
-  /** The idempotency key of events without a request of their own. */
+  /** The idempotency key of a session's initial events, which come with the request that creates it. */
   readonly key?: string;
 }
 
 /** Submits a client's events, all of them or none; returns them as the list will show them. */
-export async function send(scope: TenantScope, { record, events, request, key }: Sending): Promise<object[]> {
+export async function send(
+  scope: TenantScope,
+  { record, events, request, key }: Sending,
+): Promise<EchoedEvent[]> {
   const { engine, locks } = scope;
   const { session } = record;
   const batch = toAccompanied(events);
   assertThreads(session, batch);
+  // The result of an approved tool may arrive before the agent has requested it.
   for (const { event } of batch)
     if (event.type === "user.tool_result") await awaitRequest(engine, session, event.tool_use_id as string);
   // An interrupt does not wait for the files of an earlier message.
@@ -96,19 +102,23 @@ async function resolveSubmission(
           payload,
         };
       const words = content.flatMap((part) => (part.type === "text" ? [part.text] : []));
+      // `question.resolved` has no field for the payload, so an event of its own keeps it.
       const events = [{ name: SENT_EVENT, value: payload }];
       return { kind: "question", id: pending.id, answers: [[words.join("\n")]], by: "user", events };
     }
   }
 }
 
+/** A sent event with its id and the time of its processing. */
+type EchoedEvent = Sendable & { readonly id: string; readonly processed_at: string | null };
+
 /** The sent events as the list shows them. Only a queued message has no time of processing. */
 async function echo(
-  { engine }: AnthropicServices,
+  { engine }: Pick<TenantScope, "engine">,
   session: string,
   batch: readonly Accompanied[],
   { after, accepted }: Submitted,
-): Promise<object[]> {
+): Promise<EchoedEvent[]> {
   // Enough for a few events of each submission and those that the agent writes between them.
   const limit = 64 + 8 * batch.length;
   // The answer to a resend may be older than the oldest event that is kept.
@@ -140,14 +150,20 @@ function assertThreads(session: string, batch: readonly Accompanied[]): void {
   }
 }
 
-interface Bytes {
-  readonly bytes: Uint8Array;
+interface Source {
+  readonly size: number;
+  /** Opens the content. A file is not held in memory. */
+  open(): Uint8Array | AsyncIterable<Uint8Array>;
   readonly mimeType: string;
   /** Relative to the folder of uploads. Equal bytes have equal paths. */
   readonly path: string;
 }
 
-/** A client's blocks for the agent: images as bytes, documents as files in the sandbox. */
+async function toBuffer(content: Uint8Array | AsyncIterable<Uint8Array>): Promise<Buffer> {
+  return content instanceof Uint8Array ? Buffer.from(content) : buffer(content);
+}
+
+/** A client's blocks for the agent: images as bytes, documents as files in the sandbox. With `inline`, a text document stays text. */
 async function resolveParts(
   scope: TenantScope,
   {
@@ -177,21 +193,28 @@ async function resolvePart(
 ): Promise<ContentPart> {
   const { kind, source } = agentPart;
   if (inline && source.type === "text") return { type: "text", text: source.data };
-  const { bytes, mimeType, path } = await readBytes(scope, source);
+  const { size, open, mimeType, path } = await findSource(scope, source);
   if (kind === "image") {
     if (!mimeType.startsWith("image/")) throw refuse(`image: the file is ${mimeType}, which is no image.`);
-    const data = Buffer.from(bytes).toString("base64");
+    // An image is part of its message, so it is held in memory like one.
+    if (size > scope.limits.json)
+      throw refuse(`image: the file has ${size} bytes, and an image at most ${scope.limits.json}.`);
+    const data = (await toBuffer(open())).toString("base64");
     return { type: "image", path: `data:${mimeType};base64,${data}`, mime: mimeType };
   }
   const target = `${UPLOADS}/${path}`;
-  await (await scope.engine.files(session)).write(target, bytes);
+  await (await scope.engine.files(session)).write(target, open());
   return { type: "file_ref", path: target, action: "read" };
 }
 
-async function readBytes({ collections, catalog, tenant }: TenantScope, source: ByteSource): Promise<Bytes> {
+async function findSource(
+  { collections, catalog, tenant }: TenantScope,
+  source: ByteSource,
+): Promise<Source> {
   if (source.type === "text") {
     const path = `document-${digestOf(source.data).slice(0, 12)}.txt`;
-    return { bytes: Buffer.from(source.data), mimeType: "text/plain", path };
+    const content = Buffer.from(source.data);
+    return { size: content.length, open: () => content, mimeType: "text/plain", path };
   }
   if (source.type === "base64") {
     const extension =
@@ -200,10 +223,11 @@ async function readBytes({ collections, catalog, tenant }: TenantScope, source: 
         .at(-1)
         ?.replaceAll(/[^\w]+/g, "-") ?? "bin";
     const path = `document-${digestOf(source.data).slice(0, 12)}.${extension}`;
-    return { bytes: Buffer.from(source.data, "base64"), mimeType: source.mediaType, path };
+    const content = Buffer.from(source.data, "base64");
+    return { size: content.length, open: () => content, mimeType: source.mediaType, path };
   }
   const file = await collections.files.get(tenant, source.fileId);
-  const content = await readContent(catalog, file.body);
-  const bytes = new Uint8Array(await new Response(content.stream()).arrayBuffer());
-  return { bytes, mimeType: file.body.mime_type, path: `${file.id}/${file.body.filename}` };
+  const stored = await readContent(catalog, file.body);
+  const path = `${file.id}/${file.body.filename}`;
+  return { size: stored.size, open: () => readChunks(stored.stream()), mimeType: file.body.mime_type, path };
 }

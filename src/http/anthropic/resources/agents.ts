@@ -1,38 +1,28 @@
-import { z } from "zod";
 import type { Document } from "../../../catalog/port.ts";
 import { SluiceError } from "../../../contract/index.ts";
 import {
   type Agent,
   type AgentBody,
   type AgentSkill,
-  CreateAgent,
   createAgentBody,
   toAgent,
-  UpdateAgent,
   updateAgentBody,
 } from "../../../dialects/anthropic/resources/agent.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import { type Collections, toArchived, toList } from "../collections.ts";
 import { createId } from "../dialect.ts";
 import { type Labels, createOnce } from "../idempotency.ts";
+import { agentOperations } from "../operations/agents.ts";
 import * as params from "../query.ts";
-import type { AnthropicServices, Route } from "../route.ts";
+import type { Route, SharedServices } from "../route.ts";
 import { assertReachable } from "../tenant-network.ts";
 
-const Version = z
-  .string()
-  .regex(/^[1-9]\d{0,8}$/, "expected a whole number of at least 1")
-  .transform(Number)
-  .optional();
-
-const ListAgents = z.object({ ...params.ArchivableListQuery.shape, ...params.createdAt });
-
 /** Every version stays readable: each one has its own document, besides that of the agent. */
-export function mountAgents(route: Route, services: AnthropicServices): void {
+export function mountAgents(route: Route, services: SharedServices): void {
   const { collections } = services;
   const { agents, agentVersions: versions } = collections;
 
-  route("POST", "/agents", { scope: "control", body: CreateAgent }, (call) => {
+  route(agentOperations.anthropicCreateAgent, (call) => {
     const { tenant, body: input } = call;
     const create = async (labels: Labels): Promise<Agent> => {
       const body = createAgentBody(input);
@@ -44,20 +34,17 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
     return createOnce(call, { collection: agents, input, create, toAnswer: toAgent });
   });
 
-  route("GET", "/agents", { scope: "read", query: ListAgents }, async ({ tenant, query }) => {
+  route(agentOperations.anthropicListAgents, async ({ tenant, query }) => {
     const filter = { archived: query.include_archived, created: params.toTimeRange(query) };
     return toList(await agents.page(tenant, query, filter), toAgent);
   });
 
-  route(
-    "GET",
-    "/agents/:id",
-    { scope: "read", query: z.object({ version: Version }) },
-    ({ tenant, query, param }) => readAgent(collections, tenant, { id: param("id"), version: query.version }),
+  route(agentOperations.anthropicGetAgent, ({ tenant, query, param }) =>
+    readAgent(collections, tenant, { id: param("id"), version: query.version }),
   );
 
   // An update creates a version. Without `createOnce`, a resend would be refused, as the version is no longer the same.
-  route("POST", "/agents/:id", { scope: "control", body: UpdateAgent }, (call) => {
+  route(agentOperations.anthropicUpdateAgent, (call) => {
     const { tenant, body: input, param } = call;
     const id = param("id");
     const create = async (labels: Labels): Promise<Agent> => {
@@ -74,20 +61,15 @@ export function mountAgents(route: Route, services: AnthropicServices): void {
     return createOnce(call, { collection: versions, input, create, toAnswer });
   });
 
-  route("POST", "/agents/:id/archive", { scope: "control" }, async ({ tenant, param }) =>
+  route(agentOperations.anthropicArchiveAgent, async ({ tenant, param }) =>
     toAgent(await agents.update(tenant, param("id"), ({ body }) => toArchived(body))),
   );
 
-  route(
-    "GET",
-    "/agents/:id/versions",
-    { scope: "read", query: params.ListQuery },
-    async ({ tenant, query, param }) => {
-      const agent = await agents.get(tenant, param("id"));
-      const page = await versions.page(tenant, query, { parent: agent.id });
-      return toList(page, (version) => toAgentOf(agent, version));
-    },
-  );
+  route(agentOperations.anthropicListAgentVersions, async ({ tenant, query, param }) => {
+    const agent = await agents.get(tenant, param("id"));
+    const page = await versions.page(tenant, query, { parent: agent.id });
+    return toList(page, (version) => toAgentOf(agent, version));
+  });
 }
 
 /** The current agent, or one of its versions. */

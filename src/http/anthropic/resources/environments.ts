@@ -1,11 +1,9 @@
 import { SluiceError } from "../../../contract/index.ts";
 import {
-  CreateEnvironment,
   createEnvironmentBody,
   type Environment,
   type EnvironmentBody,
   toEnvironment,
-  UpdateEnvironment,
   updateEnvironmentBody,
 } from "../../../dialects/anthropic/resources/environment.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
@@ -13,16 +11,16 @@ import { refuseUnknownHosts } from "../../../sessions/hosts.ts";
 import { toArchived, toList } from "../collections.ts";
 import { createId } from "../dialect.ts";
 import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
-import * as params from "../query.ts";
-import type { AnthropicServices, Route, TenantScope } from "../route.ts";
+import { environmentOperations } from "../operations/agents.ts";
+import type { Route, SharedServices, TenantScope } from "../route.ts";
 import { forgetSession } from "../sessions/record.ts";
 import { assertReachable } from "../tenant-network.ts";
 
 /** Names are unique among environments that are not archived. */
-export function mountEnvironments(route: Route, services: AnthropicServices): void {
+export function mountEnvironments(route: Route, services: SharedServices): void {
   const { environments } = services.collections;
 
-  route("POST", "/environments", { scope: "control", body: CreateEnvironment }, (call) => {
+  route(environmentOperations.anthropicCreateEnvironment, (call) => {
     const { tenant, body: input } = call;
     const create = async (labels: Labels): Promise<Environment> => {
       const body = createEnvironmentBody(input);
@@ -34,33 +32,24 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
     return createOnce(call, { collection: environments, input, create, toAnswer: toEnvironment });
   });
 
-  route(
-    "GET",
-    "/environments",
-    { scope: "read", query: params.ArchivableListQuery },
-    async ({ tenant, query }) =>
-      toList(await environments.page(tenant, query, { archived: query.include_archived }), toEnvironment),
+  route(environmentOperations.anthropicListEnvironments, async ({ tenant, query }) =>
+    toList(await environments.page(tenant, query, { archived: query.include_archived }), toEnvironment),
   );
 
-  route("GET", "/environments/:id", { scope: "read" }, async ({ tenant, param }) =>
+  route(environmentOperations.anthropicGetEnvironment, async ({ tenant, param }) =>
     toEnvironment(await environments.get(tenant, param("id"))),
   );
 
-  route(
-    "POST",
-    "/environments/:id",
-    { scope: "control", body: UpdateEnvironment },
-    async ({ tenant, body: given, param }) => {
-      const updated = await environments.update(tenant, param("id"), ({ body: stored }) => {
-        const body = updateEnvironmentBody(stored, given);
-        if (given.config) assertHosts(tenant, body);
-        return { replace: { body, uniqueKey: body.name } };
-      });
-      return toEnvironment(updated);
-    },
-  );
+  route(environmentOperations.anthropicUpdateEnvironment, async ({ tenant, body: given, param }) => {
+    const updated = await environments.update(tenant, param("id"), ({ body: stored }) => {
+      const body = updateEnvironmentBody(stored, given);
+      if (given.config) assertHosts(tenant, body);
+      return { replace: { body, uniqueKey: body.name } };
+    });
+    return toEnvironment(updated);
+  });
 
-  route("POST", "/environments/:id/archive", { scope: "control" }, async ({ tenant, param }) => {
+  route(environmentOperations.anthropicArchiveEnvironment, async ({ tenant, param }) => {
     const id = param("id");
     const archived = await environments.update(tenant, id, ({ body }) =>
       toArchived(body, { uniqueKey: null }),
@@ -68,7 +57,7 @@ export function mountEnvironments(route: Route, services: AnthropicServices): vo
     return toEnvironment(archived);
   });
 
-  route("DELETE", "/environments/:id", { scope: "control" }, ({ c, scope, tenant, param }) =>
+  route(environmentOperations.anthropicDeleteEnvironment, ({ c, scope, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "environment_deleted" }, async () => {
       const { id } = await environments.get(tenant, param("id"));
       const session = await findSessionIn(scope, id);

@@ -1,4 +1,3 @@
-import { z } from "zod";
 import type { Catalog, CreateDocument, Document, HeldBytes, StoredBytes } from "../../../catalog/port.ts";
 import { SluiceError } from "../../../contract/index.ts";
 import {
@@ -18,27 +17,19 @@ import type { Collection } from "../collections.ts";
 import { createId } from "../dialect.ts";
 import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
 import type { Page } from "../page.ts";
-import * as params from "../query.ts";
-import { type AnthropicCall, type AnthropicServices, reaches, type Route } from "../route.ts";
+import { fileOperations } from "../operations/documents.ts";
+import { type AnthropicCall, type Route, type SharedServices } from "../route.ts";
 import { collectOutputs } from "./outputs.ts";
 
 const MAX_IDS = 100;
 /** Room for the headers and boundaries of a form around its file. */
 const FORM_BYTES = 1024 * 1024;
 
-const ListFiles = z.object({
-  ...params.ListQuery.shape,
-  ids: params.listOf(z.string()),
-  scope_id: params.text,
-  after_id: params.text,
-  before_id: params.text,
-});
-
-export function mountFiles(route: Route, services: AnthropicServices): void {
+export function mountFiles(route: Route, services: SharedServices): void {
   const { catalog, collections, limits } = services;
   const { files } = collections;
 
-  route("POST", "/files", { scope: "control" }, async (call) => {
+  route(fileOperations.anthropicUploadFile, async (call) => {
     const { c, tenant } = call;
     const { held, ...file } = await readUpload(c, catalog, limits.upload);
     try {
@@ -54,14 +45,10 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
     }
   });
 
-  route("GET", "/files", { scope: "read", query: ListFiles }, async ({ scope, tenant, query, c, engine }) => {
+  route(fileOperations.anthropicListFiles, async ({ scope, tenant, query, c }) => {
     const { ids, scope_id } = query;
-    // A reader sees the outputs that were collected before: collecting them may make a sandbox.
-    const access = c.get("access");
-    if (scope_id !== undefined && permits(access, "control")) {
-      const isReached = await reaches(access, { all: services.engine, own: engine, session: scope_id });
-      if (isReached) await collectOutputs(scope, scope_id);
-    }
+    // A reader sees the outputs that were collected before: collecting them writes documents.
+    if (scope_id !== undefined && permits(c.get("access"), "control")) await collectOutputs(scope, scope_id);
     if (ids) {
       const wanted = [...new Set(ids)];
       if (wanted.length > MAX_IDS) throw refuse(`ids: at most ${MAX_IDS} are allowed.`);
@@ -79,11 +66,11 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
     );
   });
 
-  route("GET", "/files/:id", { scope: "read" }, async ({ tenant, param }) =>
+  route(fileOperations.anthropicGetFile, async ({ tenant, param }) =>
     toFileMetadata(await files.get(tenant, param("id"))),
   );
 
-  route("GET", "/files/:id/content", { scope: "read" }, async ({ tenant, param }) => {
+  route(fileOperations.anthropicGetFileContent, async ({ tenant, param }) => {
     const { body } = await files.get(tenant, param("id"));
     const content = await readContent(catalog, body);
     return new Response(content.stream(), {
@@ -97,7 +84,7 @@ export function mountFiles(route: Route, services: AnthropicServices): void {
     });
   });
 
-  route("DELETE", "/files/:id", { scope: "control" }, ({ c, tenant, param }) =>
+  route(fileOperations.anthropicDeleteFile, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "file_deleted" }, async () => {
       const { id } = await files.get(tenant, param("id"));
       await files.remove(tenant, id);

@@ -15,10 +15,10 @@ const MAX_OUTPUTS = 100;
 export async function collectOutputs(scope: TenantScope, session: string): Promise<void> {
   const { engine, locks, collections } = scope;
   const info = await engine.info(session).catch(() => undefined);
-  // A session without events has no sandbox, and a list of files must not create one.
-  if (!info || info.eventCount === 0 || !(await collections.sessions.find(scope.tenant, session))) return;
+  if (!info || !(await collections.sessions.find(scope.tenant, session))) return;
   await locks.run(`outputs ${session}`, async () => {
-    const files = await engine.files(session).catch(undefinedIfRefused);
+    // A list of files creates no sandbox.
+    const files = await engine.files(session, { onlyExisting: true }).catch(undefinedIfRefused);
     if (!files) return;
     const known = await collections.files.list(scope.tenant, { parent: session, limit: 10_000 });
     const outputs = known.filter(({ labels }) => labels["output"] !== undefined);
@@ -55,10 +55,10 @@ async function storeOutput(
   { session, files, entry, before }: Output,
 ): Promise<void> {
   if (entry.size > limits.upload) return;
-  const bytes = await files.read(entry.path).catch(() => undefined);
-  // The agent has removed the file meanwhile.
-  if (!bytes) return;
-  const held = await catalog.bytes.write(toSource(bytes));
+  const opened = await files.open(entry.path).catch(() => undefined);
+  // The agent has removed the file meanwhile, or let it grow.
+  if (!opened || opened.size > limits.upload) return;
+  const held = await catalog.bytes.write(opened.content);
   try {
     const body: FileBody = {
       filename: entry.name,
@@ -83,10 +83,6 @@ async function storeOutput(
   } finally {
     await held.release();
   }
-}
-
-async function* toSource(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
 }
 
 function stampOf({ version, size, modified }: FileEntry): string {

@@ -1,5 +1,4 @@
 import type { BetaSkill, BetaSkillVersion } from "@anthropic-ai/sdk/resources/beta/skills";
-import { z } from "zod";
 import type { Catalog, Document, HeldBytes } from "../../../catalog/port.ts";
 import { SluiceError } from "../../../contract/index.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
@@ -17,17 +16,15 @@ import { streamBody } from "../../body/read.ts";
 import { toList } from "../collections.ts";
 import { createId } from "../dialect.ts";
 import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
-import * as params from "../query.ts";
-import type { AnthropicCall, AnthropicServices, Route } from "../route.ts";
+import { skillOperations } from "../operations/documents.ts";
+import type { AnthropicCall, Route, SharedServices } from "../route.ts";
 import { toZip } from "./zip.ts";
 
 /** The limit for all files of one version together. */
 const MAX_BYTES = 30 * 1024 * 1024;
 const MAX_FILES = 500;
 
-const ListSkills = z.object({ ...params.ListQuery.shape, source: params.text });
-
-export function mountSkills(route: Route, services: AnthropicServices): void {
+export function mountSkills(route: Route, services: SharedServices): void {
   const { catalog, collections } = services;
   const { skills, skillVersions: versions } = collections;
 
@@ -43,7 +40,7 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
     throw noVersion(id, version);
   };
 
-  route("POST", "/skills", { scope: "control" }, (call) =>
+  route(skillOperations.anthropicCreateSkill, (call) =>
     withUpload(call.c, catalog, (upload) => {
       const create = async (labels: Labels): Promise<BetaSkill> => {
         const [id, version] = [createId("skill"), createId("skillVersion")];
@@ -57,23 +54,23 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
     }),
   );
 
-  route("GET", "/skills", { scope: "read", query: ListSkills }, async ({ tenant, query }) => {
+  route(skillOperations.anthropicListSkills, async ({ tenant, query }) => {
     if (query.source !== undefined && query.source !== "custom") return { data: [], next_page: null };
     return toList(await skills.page(tenant, query), toSkill);
   });
 
-  route("GET", "/skills/:id", { scope: "read" }, async ({ tenant, param }) =>
+  route(skillOperations.anthropicGetSkill, async ({ tenant, param }) =>
     toSkill(await skills.get(tenant, param("id"))),
   );
 
-  route("DELETE", "/skills/:id", { scope: "control" }, ({ c, tenant, param }) =>
+  route(skillOperations.anthropicDeleteSkill, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "skill_deleted" }, async () => {
       const { id } = await skills.get(tenant, param("id"));
       await skills.remove(tenant, id, { children: true });
     }),
   );
 
-  route("POST", "/skills/:id/versions", { scope: "control" }, async (call) => {
+  route(skillOperations.anthropicCreateSkillVersion, async (call) => {
     const { c, tenant, param } = call;
     const { id } = await skills.get(tenant, param("id"));
     return withUpload(c, catalog, (upload) => {
@@ -99,21 +96,16 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
     });
   });
 
-  route(
-    "GET",
-    "/skills/:id/versions",
-    { scope: "read", query: params.ListQuery },
-    async ({ tenant, query, param }) => {
-      const { id } = await skills.get(tenant, param("id"));
-      return toList(await versions.page(tenant, query, { parent: id }), toSkillVersion);
-    },
-  );
+  route(skillOperations.anthropicListSkillVersions, async ({ tenant, query, param }) => {
+    const { id } = await skills.get(tenant, param("id"));
+    return toList(await versions.page(tenant, query, { parent: id }), toSkillVersion);
+  });
 
-  route("GET", "/skills/:id/versions/:version", { scope: "read" }, async ({ tenant, param }) =>
+  route(skillOperations.anthropicGetSkillVersion, async ({ tenant, param }) =>
     toSkillVersion(await getVersion(tenant, param("id"), param("version"))),
   );
 
-  route("GET", "/skills/:id/versions/:version/content", { scope: "read" }, async ({ tenant, param }) => {
+  route(skillOperations.anthropicGetSkillContent, async ({ tenant, param }) => {
     const { body, createdAt } = await getVersion(tenant, param("id"), param("version"));
     const entries = [];
     for (const file of body.files) {
@@ -130,7 +122,7 @@ export function mountSkills(route: Route, services: AnthropicServices): void {
     });
   });
 
-  route("DELETE", "/skills/:id/versions/:version", { scope: "control" }, ({ c, tenant, param }) =>
+  route(skillOperations.anthropicDeleteSkillVersion, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("version"), type: "skill_version_deleted" }, async () => {
       const { id, parent } = await versions.get(tenant, param("version"));
       if (parent !== param("id")) throw noVersion(param("id"), id);

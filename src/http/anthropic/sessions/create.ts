@@ -1,5 +1,5 @@
 import type { Document } from "../../../catalog/port.ts";
-import type { Skill } from "../../../contract/index.ts";
+import { isOpenSandbox, type Skill } from "../../../contract/index.ts";
 import type { AgentSkill } from "../../../dialects/anthropic/resources/agent.ts";
 import { refuse, toMetadata, unsupported } from "../../../dialects/anthropic/resources/resource.ts";
 import type { CreateSession, SessionBody } from "../../../dialects/anthropic/resources/session.ts";
@@ -55,7 +55,7 @@ export function createSession(call: AnthropicCall<undefined, CreateSession>): Pr
 async function planSession(scope: TenantScope, input: CreateSession) {
   const { engine, collections, tenant } = scope;
   assertNoBudget(input);
-  if (isWorkspace(tenant) && (await engine.defaultSandbox()) === "local")
+  if (isWorkspace(tenant) && isOpenSandbox(await engine.defaultSandbox()))
     throw refuse(
       "This server has no isolated sandbox, so it creates no session for a workspace. Start it with bwrap or docker.",
     );

@@ -1,10 +1,10 @@
 import type { Document } from "../../../catalog/port.ts";
-import { type SessionInfo, type SessionSpec, SluiceError } from "../../../contract/index.ts";
+import { isOpenSandbox, type SessionInfo, type SessionSpec, SluiceError } from "../../../contract/index.ts";
 import { fromSessionId } from "../../../dialects/anthropic/ids.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
 import { type SessionBody, toStatus } from "../../../dialects/anthropic/resources/session.ts";
 import { DEFAULT_TENANT, isWorkspace, SYSTEM_TENANT } from "../../auth.ts";
-import type { AnthropicServices, TenantScope } from "../route.ts";
+import type { TenantScope } from "../route.ts";
 
 /** A session of this dialect: its state in the log, and its document. */
 export interface SessionRecord {
@@ -39,7 +39,7 @@ export async function readRecord(scope: TenantScope, id: string): Promise<Sessio
 export async function readOpenRecord(scope: TenantScope, id: string): Promise<SessionRecord> {
   const record = await readRecord(scope, id);
   // Such a session is older than the keys, or a server with other options created it.
-  if (isWorkspace(scope.tenant) && record.info.sandbox === "local")
+  if (isWorkspace(scope.tenant) && isOpenSandbox(record.info.sandbox))
     throw refuse(
       `The session ${id} has no isolated sandbox, which a workspace needs. Create another session.`,
     );
@@ -71,7 +71,7 @@ export async function discardSession(scope: TenantScope, id: string): Promise<vo
  * an equal event may be of another dialect or of the agent, and the event itself may be trimmed away.
  */
 export async function settle(
-  { engine }: AnthropicServices,
+  { engine }: Pick<TenantScope, "engine">,
   { id, body }: Document<SessionBody>,
 ): Promise<SessionBody> {
   const { pending } = body;
@@ -86,7 +86,10 @@ export function assertNotRunning({ info }: SessionRecord, what: string): void {
   throw refuse(`The session is ${status}, so it cannot be ${what}. Interrupt it, or wait until it is idle.`);
 }
 
-async function find({ engine }: AnthropicServices, session: string): Promise<SessionInfo | undefined> {
+async function find(
+  { engine }: Pick<TenantScope, "engine">,
+  session: string,
+): Promise<SessionInfo | undefined> {
   try {
     return await engine.info(session);
   } catch (error) {

@@ -1,4 +1,5 @@
-import { lstat, mkdtemp, readdir, readFile, readlink, rm } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { lstat, mkdtemp, readdir, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { refuse, toTimestamp } from "../../../dialects/anthropic/resources/resource.ts";
@@ -9,7 +10,7 @@ import {
 } from "../../../dialects/anthropic/resources/session.ts";
 import { isWorkspace } from "../../auth.ts";
 import { createId } from "../dialect.ts";
-import type { AnthropicServices, TenantScope } from "../route.ts";
+import type { TenantScope } from "../route.ts";
 import { assertReachable } from "../tenant-network.ts";
 import { cloneRepository, RepositoryFailure, type CloneRequest } from "./git-clone.ts";
 
@@ -74,7 +75,7 @@ interface Target extends CloneRequest {
 
 /** Clones outside of the sandbox, to keep the token from the agent, and copies the files into it. */
 async function cloneInto(
-  { engine }: AnthropicServices,
+  { engine }: Pick<TenantScope, "engine">,
   { session, mount_path, key, ...wanted }: Target,
 ): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-clone-"));
@@ -93,7 +94,7 @@ async function cloneInto(
   }
 }
 
-type SandboxFiles = Awaited<ReturnType<AnthropicServices["engine"]["files"]>>;
+type SandboxFiles = Awaited<ReturnType<TenantScope["engine"]["files"]>>;
 
 /** Keeps executable files and links, so that the copy equals the commit. */
 async function copyFolder(files: SandboxFiles, from: string, to: string): Promise<void> {
@@ -104,7 +105,7 @@ async function copyFolder(files: SandboxFiles, from: string, to: string): Promis
     if (entry.isSymbolicLink()) await copyLink(files, source, target);
     if (!entry.isFile()) continue;
     const { mode } = await lstat(source);
-    await files.write(target, await readFile(source), { mode: mode & 0o100 ? 0o755 : 0o644 });
+    await files.write(target, createReadStream(source), { mode: mode & 0o100 ? 0o755 : 0o644 });
   }
 }
 

@@ -1,4 +1,3 @@
-import { z } from "zod";
 import type { Change, Document } from "../../../catalog/port.ts";
 import { SluiceError } from "../../../contract/index.ts";
 import type { FileBody } from "../../../dialects/anthropic/resources/file.ts";
@@ -9,22 +8,20 @@ import {
   type SessionResource,
   UPLOADS,
 } from "../../../dialects/anthropic/resources/session.ts";
+import { readChunks } from "../../body/read.ts";
 import { createId } from "../dialect.ts";
 import { type Labels, createOnce, removeOnce } from "../idempotency.ts";
 import { readPage } from "../page.ts";
-import * as params from "../query.ts";
+import { resourceOperations } from "../operations/sessions.ts";
 import { readContent, createFileDocument } from "../resources/files.ts";
-import type { AnthropicServices, Route, TenantScope } from "../route.ts";
+import type { Route, SharedServices, TenantScope } from "../route.ts";
 import { readOpenRecord, readRecord } from "./record.ts";
 import { addRepository, checkRepository, renewRepository } from "./repositories.ts";
 
-const UpdateResource = z.object({ authorization_token: z.string().min(1) });
+export function mountSessionResources(route: Route, services: SharedServices): void {
+  const { collections } = services;
 
-export function mountSessionResources(route: Route, services: AnthropicServices): void {
-  const { engine, collections } = services;
-  const path = "/sessions/:id/resources";
-
-  route("POST", path, { scope: "control", body: FileResourceParams }, (call) => {
+  route(resourceOperations.anthropicAddResource, (call) => {
     const { scope, body: input, param } = call;
     const create = async (labels: Labels): Promise<SessionResource> => {
       const { session } = await readOpenRecord(scope, param("id"));
@@ -40,7 +37,7 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
     return createOnce(call, { collection: collections.files, input, create, toAnswer });
   });
 
-  route("GET", path, { scope: "read", query: params.ListQuery }, async ({ scope, query, param }) => {
+  route(resourceOperations.anthropicListResources, async ({ scope, query, param }) => {
     const { session, body } = await readRecord(scope, param("id"));
     const placed = body.resources.map((resource, at) => ({ resource, at }));
     const page = await readPage(
@@ -56,34 +53,28 @@ export function mountSessionResources(route: Route, services: AnthropicServices)
     return { data: page.items.map(({ resource }) => resource), next_page: page.next_page };
   });
 
-  route("GET", `${path}/:resource`, { scope: "read" }, async ({ scope, param }) => {
+  route(resourceOperations.anthropicGetResource, async ({ scope, param }) => {
     const { body } = await readRecord(scope, param("id"));
     return find(body.resources, param("resource"));
   });
 
-  route(
-    "POST",
-    `${path}/:resource`,
-    { scope: "control", body: UpdateResource },
-    async ({ scope, body: given, param }) => {
-      const { session, body } = await readOpenRecord(scope, param("id"));
-      const resource = find(body.resources, param("resource"));
-      if (resource.type !== "github_repository")
-        throw refuse("authorization_token: only a github_repository has one.");
-      const updated = { ...resource, updated_at: toTimestamp(Date.now()) };
-      await renewRepository(scope, { session, resource, token: given.authorization_token });
-      const change = (all: Resources): Resources =>
-        all.map((one) => (one.id === resource.id ? updated : one));
-      await rewrite(scope, session, { change });
-      return updated;
-    },
-  );
+  route(resourceOperations.anthropicUpdateResource, async ({ scope, body: given, param }) => {
+    const { session, body } = await readOpenRecord(scope, param("id"));
+    const resource = find(body.resources, param("resource"));
+    if (resource.type !== "github_repository")
+      throw refuse("authorization_token: only a github_repository has one.");
+    const updated = { ...resource, updated_at: toTimestamp(Date.now()) };
+    await renewRepository(scope, { session, resource, token: given.authorization_token });
+    const change = (all: Resources): Resources => all.map((one) => (one.id === resource.id ? updated : one));
+    await rewrite(scope, session, { change });
+    return updated;
+  });
 
-  route("DELETE", `${path}/:resource`, { scope: "control" }, ({ c, scope, tenant, param }) =>
+  route(resourceOperations.anthropicDeleteResource, ({ c, scope, tenant, param }) =>
     removeOnce(c, { id: param("resource"), type: "session_resource_deleted" }, async () => {
       const { session, body } = await readOpenRecord(scope, param("id"));
       const resource = find(body.resources, param("resource"));
-      const files = await engine.files(session);
+      const files = await scope.engine.files(session);
       await files.remove(resource.mount_path, { recursive: true }).catch(() => {});
       const { kind } = collections.files;
       const copy = resource.type === "file" && (await collections.files.find(tenant, resource.file_id));
@@ -136,8 +127,7 @@ async function addFileResource(
     scope: session,
   });
   const mount_path = resource.mount_path ?? `${UPLOADS}/${copy.id}`;
-  const bytes = new Uint8Array(await new Response(content.stream()).arrayBuffer());
-  await (await engine.files(session)).write(mount_path, bytes);
+  await (await engine.files(session)).write(mount_path, readChunks(content.stream()));
   const now = toTimestamp(Date.now());
   const added: SessionResource = {
     id: createId("resource"),

@@ -1,12 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { z } from "zod";
 import type { Document } from "../../../catalog/port.ts";
 import { SluiceError } from "../../../contract/index.ts";
 import { patchMetadata, refuse, toTimestamp } from "../../../dialects/anthropic/resources/resource.ts";
 import {
-  CreateSession,
   type SessionBody,
-  STATUSES,
   toSession,
   toStatus,
   UpdateSession,
@@ -14,8 +11,9 @@ import {
 import { toSettings, updateSessionAgent } from "../../../dialects/anthropic/resources/session-agent.ts";
 import { removeOnce } from "../idempotency.ts";
 import { readPage, type Stretch } from "../page.ts";
+import { sessionOperations } from "../operations/sessions.ts";
 import * as params from "../query.ts";
-import type { AnthropicServices, Route, TenantScope } from "../route.ts";
+import type { Route, SharedServices, TenantScope } from "../route.ts";
 import { assertReachable } from "../tenant-network.ts";
 import { assertNoBudget, assertVaults, createSession } from "./create.ts";
 import {
@@ -28,33 +26,18 @@ import {
   type SessionRecord,
 } from "./record.ts";
 
-const ListSessions = z.object({
-  agent_id: params.text,
-  agent_version: params.text,
-  deployment_id: params.text,
-  memory_store_id: params.text,
-  statuses: params.listOf(z.enum(STATUSES)),
-  include_archived: params.flag,
-  order: params.order,
-  limit: params.limitOf(20),
-  page: params.page,
-  ...params.createdAt,
-});
-
 /** How many documents are read at once for a filtered page. */
 const STRIDE = 100;
 /** The age of an unfinished creation that no client will resend. */
 const ABANDONED_MS = 3_600_000;
 
-export function mountSessions(route: Route, services: AnthropicServices): void {
-  const { engine, locks, collections } = services;
+export function mountSessions(route: Route, services: SharedServices): void {
+  const { locks, collections } = services;
   const { sessions } = collections;
 
-  route("POST", "/sessions", { scope: "control", body: CreateSession }, async (call) =>
-    toWire(await createSession(call)),
-  );
+  route(sessionOperations.anthropicCreateSession, async (call) => toWire(await createSession(call)));
 
-  route("GET", "/sessions", { scope: "read", query: ListSessions }, async ({ scope, tenant, query }) => {
+  route(sessionOperations.anthropicListSessions, async ({ scope, tenant, query }) => {
     const { order = "desc", limit, page, statuses } = query;
     const matchesNone = query.deployment_id !== undefined || query.memory_store_id !== undefined;
     const labels = {
@@ -83,34 +66,30 @@ export function mountSessions(route: Route, services: AnthropicServices): void {
     return { data: items.map(toWire), next_page, prev_page };
   });
 
-  route("GET", "/sessions/:id", { scope: "read" }, async ({ scope, param }) =>
+  route(sessionOperations.anthropicGetSession, async ({ scope, param }) =>
     toWire(await readRecord(scope, param("id"))),
   );
 
-  route(
-    "POST",
-    "/sessions/:id",
-    { scope: "control", body: UpdateSession },
-    async ({ scope, body: given, param }) =>
-      // Locked: a patch applies to the result of the one before.
-      locks.run(`update ${param("id")}`, async () => {
-        const record = await readOpenRecord(scope, param("id"));
-        return toWire(await updateSession(scope, { record, given }));
-      }),
+  route(sessionOperations.anthropicUpdateSession, async ({ scope, body: given, param }) =>
+    // Locked: a patch applies to the result of the one before.
+    locks.run(`update ${param("id")}`, async () => {
+      const record = await readOpenRecord(scope, param("id"));
+      return toWire(await updateSession(scope, { record, given }));
+    }),
   );
 
-  route("POST", "/sessions/:id/archive", { scope: "control" }, async ({ scope, param }) =>
+  route(sessionOperations.anthropicArchiveSession, async ({ scope, param }) =>
     locks.run(`update ${param("id")}`, async () => {
       const record = await readRecord(scope, param("id"));
       return toWire(record.document?.archived ? record : await archiveSession(scope, record));
     }),
   );
 
-  route("DELETE", "/sessions/:id", { scope: "control" }, async ({ c, scope, param }) =>
+  route(sessionOperations.anthropicDeleteSession, async ({ c, scope, param }) =>
     removeOnce(c, { id: param("id"), type: "session_deleted" }, async () => {
       const record = await readRecord(scope, param("id"));
       assertNotRunning(record, "deleted");
-      await engine.remove(record.session);
+      await scope.engine.remove(record.session);
       await forgetSession(scope, record.session);
     }),
   );
@@ -133,7 +112,7 @@ async function readListed(scope: TenantScope, document: Document<SessionBody>): 
   }
 }
 
-function toWire({ body, info, document }: SessionRecord): object {
+function toWire({ body, info, document }: SessionRecord): ReturnType<typeof toSession> {
   return toSession(body, info, document);
 }
 

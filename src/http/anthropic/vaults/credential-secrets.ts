@@ -3,6 +3,7 @@ import type {
   CredentialSecrets,
   PublicRefresh,
 } from "../../../dialects/anthropic/resources/credential-auth.ts";
+import { readChunks } from "../../body/read.ts";
 import type { Collections } from "../collections.ts";
 import { fetcherOf } from "../tenant-network.ts";
 
@@ -183,7 +184,7 @@ async function readSome({ body }: Response): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
   // Leaving the loop cancels the rest.
-  for await (const chunk of (body ?? []) as unknown as AsyncIterable<Uint8Array>) {
+  for await (const chunk of readChunks(body)) {
     text += decoder.decode(chunk, { stream: true });
     if (text.length > 16 * MAX_BODY) break;
   }

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname } from "node:path";
 import type { Catalog } from "../../../catalog/port.ts";
@@ -22,45 +22,60 @@ export interface Loopback {
   close(): Promise<void>;
 }
 
-/** A listener on loopback for the sandboxes of this machine, started on first use. */
+/** A listener on loopback for the sandboxes of this machine, started on first use. A failed start is tried again. */
 export function createLoopback(
   { catalog, purpose, portFile, failureStatus }: LoopbackOptions,
   serve: (key: string, request: IncomingMessage, response: ServerResponse) => Promise<void>,
 ): Loopback {
-  const server = createServer();
-  let started: ReturnType<Loopback["start"]> | undefined;
-  const start = async (): ReturnType<Loopback["start"]> => {
+  let started: Promise<{ port: number; key: string; server: Server }> | undefined;
+  const open = async (): Promise<{ port: number; key: string; server: Server }> => {
     const key = await readSigningKey(catalog, purpose);
-    server.on("request", (request, response) => {
+    const server = createServer((request, response) => {
       serve(key, request, response).catch(() => {
         if (!response.headersSent) response.writeHead(failureStatus);
         response.end();
       });
     });
-    const before = Number(await readFile(portFile, "utf8").catch(() => "0"));
-    // The port of the previous server is tried first: running programs still call it.
-    const tries = Number.isInteger(before) && before > 0 && before < 65_536 ? [before, 0] : [0];
-    for (const wanted of tries) {
-      server.listen(wanted, "127.0.0.1");
-      const isListening = await once(server, "listening").then(
-        () => true,
-        () => false,
-      );
-      if (!isListening) continue;
-      const { port } = server.address() as AddressInfo;
-      await mkdir(dirname(portFile), { recursive: true });
-      await writeFile(portFile, String(port), { mode: 0o600 });
-      return { port, key };
+    try {
+      return { port: await listenOn(server, portFile), key, server };
+    } catch (error) {
+      server.close();
+      throw error;
     }
-    throw new Error(`no free port of this machine was found for ${portFile}`);
   };
   return {
-    start: () => (started ??= start()),
+    start: () => {
+      started ??= open().catch((error: unknown) => {
+        started = undefined;
+        throw error;
+      });
+      return started;
+    },
     async close() {
-      if (!(await started?.catch(() => undefined))) return;
+      const server = (await started?.catch(() => undefined))?.server;
+      if (!server) return;
       server.closeAllConnections();
       server.close();
       await once(server, "close");
     },
   };
+}
+
+/** Listens, and notes the port. The port of the previous server is tried first: running programs still call it. */
+async function listenOn(server: Server, portFile: string): Promise<number> {
+  const before = Number(await readFile(portFile, "utf8").catch(() => "0"));
+  const tries = Number.isInteger(before) && before > 0 && before < 65_536 ? [before, 0] : [0];
+  for (const wanted of tries) {
+    server.listen(wanted, "127.0.0.1");
+    const isListening = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    if (!isListening) continue;
+    const { port } = server.address() as AddressInfo;
+    await mkdir(dirname(portFile), { recursive: true });
+    await writeFile(portFile, String(port), { mode: 0o600 });
+    return port;
+  }
+  throw new Error(`no free port of this machine was found for ${portFile}`);
 }

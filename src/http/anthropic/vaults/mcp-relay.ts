@@ -1,12 +1,12 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
-import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Catalog } from "../../../catalog/port.ts";
 import type { McpServer, SessionSpec } from "../../../contract/index.ts";
 import type { CredentialBody } from "../../../dialects/anthropic/resources/vault.ts";
 import type { McpVerdict } from "../../../sessions/index.ts";
+import { readChunks } from "../../body/read.ts";
 import { type Collections, createCollections, findTenantSession } from "../collections.ts";
 import { fetcherOf } from "../tenant-network.ts";
 import { openCredential, refreshCredential } from "./credential-secrets.ts";
@@ -106,7 +106,7 @@ async function relay(
   response.writeHead(answer.status, Object.fromEntries(headers));
   response.flushHeaders();
   if (!answer.body) return void response.end();
-  await pipeline(Readable.fromWeb(answer.body as never), response);
+  await pipeline(readChunks(answer.body), response);
 }
 
 /** A server may refuse a token before its expiry; then a renewed one is tried. */

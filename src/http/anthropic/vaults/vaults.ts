@@ -3,25 +3,21 @@ import { SluiceError } from "../../../contract/index.ts";
 import type { CredentialSecrets, PublicAuth } from "../../../dialects/anthropic/resources/credential-auth.ts";
 import { refuse, toTimestamp } from "../../../dialects/anthropic/resources/resource.ts";
 import {
-  CreateCredential,
   createCredential,
-  CreateVault,
   createVaultBody,
   type Credential,
   type CredentialBody,
   toCredential,
   toVault,
-  UpdateCredential,
   updateCredential,
-  UpdateVault,
   updateVaultBody,
   type Vault,
 } from "../../../dialects/anthropic/resources/vault.ts";
 import { toArchived, toList } from "../collections.ts";
 import { createId } from "../dialect.ts";
 import { createOnce, type Labels, removeOnce } from "../idempotency.ts";
-import * as params from "../query.ts";
-import type { AnthropicServices, Route } from "../route.ts";
+import { credentialOperations, vaultOperations } from "../operations/vaults.ts";
+import type { Route, SharedServices } from "../route.ts";
 import { assertReachable } from "../tenant-network.ts";
 import {
   callWith,
@@ -34,10 +30,10 @@ import {
 /** How many active credentials a vault may have. */
 const MAX_CREDENTIALS = 20;
 
-export function mountVaults(route: Route, services: AnthropicServices): void {
+export function mountVaults(route: Route, services: SharedServices): void {
   const { vaults, credentials } = services.collections;
 
-  route("POST", "/vaults", { scope: "admin", body: CreateVault }, (call) => {
+  route(vaultOperations.anthropicCreateVault, (call) => {
     const { tenant, body: input } = call;
     const create = async (labels: Labels): Promise<Vault> => {
       const document = { id: createId("vault"), body: createVaultBody(input), labels };
@@ -46,28 +42,23 @@ export function mountVaults(route: Route, services: AnthropicServices): void {
     return createOnce(call, { collection: vaults, input, create, toAnswer: toVault });
   });
 
-  route("GET", "/vaults", { scope: "read", query: params.ArchivableListQuery }, async ({ tenant, query }) =>
+  route(vaultOperations.anthropicListVaults, async ({ tenant, query }) =>
     toList(await vaults.page(tenant, query, { archived: query.include_archived }), toVault),
   );
 
-  route("GET", "/vaults/:id", { scope: "read" }, async ({ tenant, param }) =>
+  route(vaultOperations.anthropicGetVault, async ({ tenant, param }) =>
     toVault(await vaults.get(tenant, param("id"))),
   );
 
-  route(
-    "POST",
-    "/vaults/:id",
-    { scope: "admin", body: UpdateVault },
-    async ({ tenant, body: given, param }) => {
-      const updated = await vaults.update(tenant, param("id"), ({ body }) => ({
-        replace: { body: updateVaultBody(body, given) },
-      }));
-      return toVault(updated);
-    },
-  );
+  route(vaultOperations.anthropicUpdateVault, async ({ tenant, body: given, param }) => {
+    const updated = await vaults.update(tenant, param("id"), ({ body }) => ({
+      replace: { body: updateVaultBody(body, given) },
+    }));
+    return toVault(updated);
+  });
 
   // A vault's credentials are archived with it, and their secrets are removed.
-  route("POST", "/vaults/:id/archive", { scope: "admin" }, async ({ tenant, param }) => {
+  route(vaultOperations.anthropicArchiveVault, async ({ tenant, param }) => {
     const archived = await vaults.update(tenant, param("id"), async ({ id, body }) => {
       if (body.archived_at !== null) return undefined;
       const archived_at = toTimestamp(Date.now());
@@ -78,7 +69,7 @@ export function mountVaults(route: Route, services: AnthropicServices): void {
     return toVault(archived);
   });
 
-  route("DELETE", "/vaults/:id", { scope: "admin" }, ({ c, tenant, param }) =>
+  route(vaultOperations.anthropicDeleteVault, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "vault_deleted" }, async () => {
       const { id } = await vaults.get(tenant, param("id"));
       await vaults.remove(tenant, id, { children: true });
@@ -95,10 +86,9 @@ function archiveCredential(
 }
 
 /** No route returns a secret. */
-export function mountCredentials(route: Route, services: AnthropicServices): void {
+export function mountCredentials(route: Route, services: SharedServices): void {
   const { catalog, collections } = services;
   const { vaults, credentials } = collections;
-  const path = "/vaults/:vault/credentials";
 
   const get = async (tenant: string, vault: string, id: string): Promise<Document<CredentialBody>> => {
     await vaults.get(tenant, vault);
@@ -107,7 +97,7 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
     throw new SluiceError("not_found", `There is no credential ${id} in the vault ${vault}.`);
   };
 
-  route("POST", path, { scope: "admin", body: CreateCredential }, (call) => {
+  route(credentialOperations.anthropicCreateCredential, (call) => {
     const { tenant, body: input, param } = call;
     const create = async (labels: Labels): Promise<Credential> => {
       const vault = await vaults.get(tenant, param("vault"));
@@ -123,51 +113,41 @@ export function mountCredentials(route: Route, services: AnthropicServices): voi
     return createOnce(call, { collection: credentials, input, create, toAnswer: toCredential });
   });
 
-  route(
-    "GET",
-    path,
-    { scope: "read", query: params.ArchivableListQuery },
-    async ({ tenant, query, param }) => {
-      const { id } = await vaults.get(tenant, param("vault"));
-      const filter = { parent: id, archived: query.include_archived };
-      return toList(await credentials.page(tenant, query, filter), toCredential);
-    },
-  );
+  route(credentialOperations.anthropicListCredentials, async ({ tenant, query, param }) => {
+    const { id } = await vaults.get(tenant, param("vault"));
+    const filter = { parent: id, archived: query.include_archived };
+    return toList(await credentials.page(tenant, query, filter), toCredential);
+  });
 
-  route("GET", `${path}/:id`, { scope: "read" }, async ({ tenant, param }) =>
+  route(credentialOperations.anthropicGetCredential, async ({ tenant, param }) =>
     toCredential(await get(tenant, param("vault"), param("id"))),
   );
 
-  route(
-    "POST",
-    `${path}/:id`,
-    { scope: "admin", body: UpdateCredential },
-    async ({ tenant, body: given, param }) => {
-      const { id } = await get(tenant, param("vault"), param("id"));
-      const updated = await credentials.update(tenant, id, async ({ body: stored }) => {
-        const before = await openCredential(catalog, tenant, id);
-        const { body, secrets } = updateCredential(stored, before, given, Date.now());
-        assertReachable.credential(tenant, body.auth);
-        return { replace: { body, secret: JSON.stringify(secrets) } };
-      });
-      return toCredential(updated);
-    },
-  );
+  route(credentialOperations.anthropicUpdateCredential, async ({ tenant, body: given, param }) => {
+    const { id } = await get(tenant, param("vault"), param("id"));
+    const updated = await credentials.update(tenant, id, async ({ body: stored }) => {
+      const before = await openCredential(catalog, tenant, id);
+      const { body, secrets } = updateCredential(stored, before, given, Date.now());
+      assertReachable.credential(tenant, body.auth);
+      return { replace: { body, secret: JSON.stringify(secrets) } };
+    });
+    return toCredential(updated);
+  });
 
-  route("POST", `${path}/:id/archive`, { scope: "admin" }, async ({ tenant, param }) => {
+  route(credentialOperations.anthropicArchiveCredential, async ({ tenant, param }) => {
     const { id } = await get(tenant, param("vault"), param("id"));
     const archived = await credentials.update(tenant, id, ({ body }) => toArchived(body, { secret: null }));
     return toCredential(archived);
   });
 
-  route("DELETE", `${path}/:id`, { scope: "admin" }, ({ c, tenant, param }) =>
+  route(credentialOperations.anthropicDeleteCredential, ({ c, tenant, param }) =>
     removeOnce(c, { id: param("id"), type: "vault_credential_deleted" }, async () => {
       const { id } = await get(tenant, param("vault"), param("id"));
       await credentials.remove(tenant, id);
     }),
   );
 
-  route("POST", `${path}/:id/mcp_oauth_validate`, { scope: "admin" }, async ({ tenant, param, c }) => {
+  route(credentialOperations.anthropicValidateCredential, async ({ tenant, param, c }) => {
     const found = await get(tenant, param("vault"), param("id"));
     const { id, body } = found;
     if (body.auth.type !== "mcp_oauth")

@@ -12,32 +12,31 @@ import { readBody } from "../../body/read.ts";
 import type { AppEnv } from "../../context.ts";
 import type { Meter } from "../../meter.ts";
 import { readSigningKey } from "../collections.ts";
-import type { AnthropicServices, Route } from "../route.ts";
+import { callbackOperations } from "../operations/work.ts";
+import type { AnthropicServices, Route, SharedServices } from "../route.ts";
 import { readOpenRecord } from "../sessions/record.ts";
 
 /** Small, as a body is held in memory before its sender is known. */
 const MAX_BYTES = 1024 * 1024;
 const TOLERANCE_MS = 5 * 60_000;
 
-/** Reports of a session's remote runner, signed with a secret that opens nothing else. */
+/**
+ * Reports of a session's remote runner, signed with a secret that opens nothing else. A runner has no token, so its
+ * signature decides which session the engine of all requests may change.
+ */
 export function mountCallbacks(route: Route, services: AnthropicServices): void {
   const { catalog, engine, limits, meter } = services;
 
-  route(
-    "POST",
-    "/sessions/:id/callbacks/register",
-    { scope: "control" },
-    async ({ scope, tenant, param }) => {
-      const { session, info } = await readOpenRecord(scope, param("id"));
-      const run_id = `run_${randomBytes(16).toString("hex")}`;
-      const { createdAt } = info;
-      await takeOver(services, session, { run_id, owner: tenant, session_created_at: createdAt });
-      const secret = secretOf(await readSigningKey(catalog, "callbacks"), { session, createdAt });
-      return { type: "callback_run", run_id, secret };
-    },
-  );
+  route(callbackOperations.anthropicRegisterCallbacks, async ({ scope, tenant, param }) => {
+    const { session, info } = await readOpenRecord(scope, param("id"));
+    const run_id = `run_${randomBytes(16).toString("hex")}`;
+    const { createdAt } = info;
+    await takeOver(services, session, { run_id, owner: tenant, session_created_at: createdAt });
+    const secret = secretOf(await readSigningKey(catalog, "callbacks"), { session, createdAt });
+    return { type: "callback_run", run_id, secret };
+  });
 
-  route("POST", "/sessions/:id/callbacks", { scope: "open" }, async ({ c, param }) => {
+  route(callbackOperations.anthropicReportCallback, async ({ c, param }) => {
     const bytes = await readBody(c, Math.min(MAX_BYTES, limits.json));
     const headers = readCallbackHeaders(c);
     const run = await findRun(services, param("id"));
@@ -95,7 +94,7 @@ const REFUSALS = {
 
 /** Replaces an earlier registration, whose reports are ignored from now on. */
 function takeOver(
-  { locks, collections: { callbackRuns } }: AnthropicServices,
+  { locks, collections: { callbackRuns } }: SharedServices,
   session: string,
   body: CallbackRunBody,
 ): Promise<void> {
@@ -107,7 +106,7 @@ function takeOver(
 }
 
 async function findRun(
-  { collections }: AnthropicServices,
+  { collections }: SharedServices,
   id: string,
 ): Promise<Document<CallbackRunBody> | undefined> {
   for (const session of fromSessionId(id)) {

@@ -109,14 +109,16 @@ export interface Beat {
   readonly resent?: boolean;
 }
 
+/** The change of a heartbeat; undefined for work that stops. Fails for a worker that does not know the last heartbeat. */
 export function beat(
   body: WorkBody,
   { ttlSeconds = DEFAULT_TTL_SECONDS, expected, resent = false }: Beat,
 ): Partial<WorkBody> | undefined {
-  const known = body.latest_heartbeat_at ?? NO_HEARTBEAT;
-  const before = resent && expected === body.heartbeat_before ? expected : undefined;
-  if (expected !== undefined && expected !== known && before === undefined) {
-    const detail = `The last heartbeat was ${known}, and not ${expected}: another worker has the lease.`;
+  const last = body.latest_heartbeat_at ?? NO_HEARTBEAT;
+  // The first try of a resent heartbeat may have been counted, and only its answer lost.
+  const isCounted = resent && expected !== undefined && expected === body.heartbeat_before;
+  if (expected !== undefined && expected !== last && !isCounted) {
+    const detail = `The last heartbeat was ${last}, and not ${expected}: another worker has the lease.`;
     throw new SluiceError("precondition_failed", detail, { errorCode: "heartbeat_precondition_failed" });
   }
   if (body.state === "stopping" || body.state === "stopped") return undefined;
@@ -127,7 +129,7 @@ export function beat(
   return {
     state,
     latest_heartbeat_at,
-    heartbeat_before: before ?? known,
+    heartbeat_before: isCounted ? expected : last,
     started_at: body.started_at ?? latest_heartbeat_at,
     lease_until: now + ttlSeconds * 1000,
   };

@@ -7,13 +7,14 @@ import {
   renameSync,
   rmdirSync,
   unlinkSync,
+  type Stats,
 } from "node:fs";
 import { SluiceError } from "../../../contract/index.ts";
 import { openRegularSync } from "../../host/files/open-file.ts";
 import { OpenFolder, ownerUid, splitPath, SwappedFolder } from "../../host/files/open-folder.ts";
 import type { Slice } from "../../host/slice.ts";
 import type { Owner } from "../../port.ts";
-import { MODE_BITS } from "../manifest.ts";
+import { type FileEntry, MODE_BITS } from "../manifest.ts";
 import type { StatCache } from "../stat-cache.ts";
 import type { RestorePlan } from "./plan.ts";
 import type { StagingFolder } from "./staging-folder.ts";
@@ -46,28 +47,32 @@ export async function commitRestore(
     }
     for (const entry of plan.touches) {
       if (slice.isOver) await slice.pause();
-      parents.look(entry.path, (at) => {
-        const fd = openRegularSync(at);
-        try {
-          const { uid, nlink } = fstatSync(fd);
-          // An agent may have put another user's file there, or a link to one.
-          if (uid !== own || nlink > 1) return;
-          fchmodSync(fd, entry.mode);
-          futimesSync(fd, entry.mtime / 1000, entry.mtime / 1000);
-          cache.keep(entry.path, fstatSync(fd), entry, { settled: true });
-        } finally {
-          closeSync(fd);
-        }
-      });
+      const stat = parents.look(entry.path, (at) => setModeAndTime(at, entry, own));
+      if (stat) cache.keep(entry.path, stat, entry, { settled: true });
     }
     const made = plan.grafts.flatMap((graft) => graft.entries).filter((entry) => entry.kind === "directory");
-    // The innermost folder first: the mode of an outer one may forbid the way.
+    // The innermost folder comes first: the new mode of an outer one may forbid access to it.
     for (const { path, mode } of parents.withForced([...plan.modes, ...made]).toReversed()) {
       if (slice.isOver) await slice.pause();
       parents.setMode(path, mode);
     }
   } finally {
     parents.close();
+  }
+}
+
+/** Returns the new stats; undefined for a file that is left alone. */
+function setModeAndTime(at: string, { mode, mtime }: FileEntry, own: number | undefined): Stats | undefined {
+  const fd = openRegularSync(at);
+  try {
+    const { uid, nlink } = fstatSync(fd);
+    // An agent may have put another user's file there, or a link to one.
+    if (uid !== own || nlink > 1) return undefined;
+    fchmodSync(fd, mode);
+    futimesSync(fd, mtime / 1000, mtime / 1000);
+    return fstatSync(fd);
+  } finally {
+    closeSync(fd);
   }
 }
 
@@ -92,7 +97,7 @@ class Parents {
     return work(folder.at(name), folder, name);
   }
 
-  /** As `look`, for a change of the parent folder itself. A folder that forbids it gets another mode meanwhile. */
+  /** Like `look`, but changes the parent folder itself. A folder that forbids changes gets another mode meanwhile. */
   change(path: string, work: (at: string) => void): void {
     this.look(path, (at, folder) => {
       const { parent } = splitPath(path);

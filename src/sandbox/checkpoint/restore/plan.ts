@@ -70,7 +70,9 @@ export async function planRestore(root: string, options: PlanOptions): Promise<R
 
 interface Compared {
   readonly found: Found;
-  /** Whether it can stay: both are folders, or links with the same target, or files with the same bytes. */
+  /**
+   * Whether the found entry can stay: both are folders, or links with the same target, or files with the same bytes.
+   */
   readonly fits: boolean;
   /** Whether its mode or time has to change. */
   readonly touch: boolean;
@@ -93,7 +95,7 @@ async function compare(
     slice: options.slice,
     leave: keep,
     visit: async (here, at) => {
-      // The checkpoint could not read this entry, so the restore must not remove it or its content.
+      // The checkpoint could not read this entry, so the restore leaves it and its content alone.
       if (unread.has(here.path) || isBelow(here.path, unread)) return keep(here.path);
       const entry = entries.get(here.path);
       if (here.kind !== "file" || entry?.kind !== "file") {

@@ -6,12 +6,12 @@ import { Slice } from "../../host/slice.ts";
 import type { Owner } from "../../port.ts";
 import { Progress } from "../content.ts";
 import { Exclusion, STAGING_PREFIX } from "../exclusion.ts";
-import { demandRootNames, parseManifest, readEntries, toManifestKey } from "../manifest.ts";
+import { demandRootNames, type Entry, parseManifest, readEntries, toManifestKey } from "../manifest.ts";
 import type { CheckpointInfo, CheckpointRestored, RestoreOptions } from "../port.ts";
 import type { CheckpointStore } from "../records.ts";
 import { StatCache } from "../stat-cache.ts";
 import { PieceReader } from "../storage/content-index.ts";
-import { openRoots, type RootFolder } from "../walk.ts";
+import { openRoots, toShownPath, type RootFolder } from "../walk.ts";
 import { commitRestore } from "./commit.ts";
 import { planRestore, type RestorePlan } from "./plan.ts";
 import { StagingFolder } from "./staging-folder.ts";
@@ -29,7 +29,7 @@ interface RootRestore {
 
 /** Reads and checks the manifest, plans, stages the missing entries, and only then changes the roots. */
 export async function restoreCheckpoint(
-  store: CheckpointStore,
+  store: Omit<CheckpointStore, "records">,
   info: CheckpointInfo,
   options: RestoreOptions,
 ): Promise<CheckpointRestored> {
@@ -37,15 +37,7 @@ export async function restoreCheckpoint(
   const slice = new Slice({ signal: options.signal });
   const progress = new Progress(options.onProgress);
   const reader = new PieceReader(store.index);
-  const manifest = parseManifest(info.hash, await store.storage.get(toManifestKey(info.hash)));
-  await store.index.refresh();
-  const pages = await reader.readAll([...manifest.roots.values()].flatMap((root) => root.pages));
-  const wanted = new Map(
-    [...manifest.roots].map(([name, root]) => {
-      const entries = readEntries(root, (page) => pages.get(page));
-      return [name, { entries, exclude: root.exclude }] as const;
-    }),
-  );
+  const wanted = await readWanted(store, info.hash, reader);
   const given = Object.entries(options.roots).filter(([name]) => wanted.has(name));
   const roots = await openRoots(Object.fromEntries(given), { never: store.never, make: true });
   const restores: RootRestore[] = [];
@@ -53,35 +45,25 @@ export async function restoreCheckpoint(
   const staged: StagingFolder[] = [];
   try {
     for (const root of roots) {
-      const { entries = [], exclude = [] } = wanted.get(root.name) ?? {};
       const folder = OpenFolder.openReal(root.path);
       opened.push(folder);
-      await clearStaging(folder);
-      const owner = options.owner ?? readOwner(folder);
       const cache = await StatCache.load(store.cacheFolder, root.path);
-      const exclusion = new Exclusion(root.name, exclude, root.holes);
-      const plan = await planRestore(root.path, { wanted: entries, exclusion, cache, slice, progress });
-      const files = entries.filter((entry) => entry.kind === "file").length;
-      const stagingName = `${STAGING_PREFIX}${process.pid}-${Math.random().toString(36).slice(2)}`;
-      restores.push({ root, cache, plan, folder, stagingName, owner, files });
+      const wantedRoot = wanted.get(root.name) ?? { entries: [], exclude: [] };
+      restores.push(
+        await planRoot({ root, folder, cache }, wantedRoot, { owner: options.owner, slice, progress }),
+      );
     }
     progress.total = restores.flatMap(({ plan }) => plan.grafts.flatMap(toFiles)).length;
     for (const restore of restores) {
       staged.push(
-        await withFileErrors(restore.root.path, () => fillStaging(restore, { reader, slice, progress })),
+        await withFileErrors(
+          (failed) => toShownPath(restore.root, failed),
+          () => fillStaging(restore, { reader, slice, progress }),
+        ),
       );
     }
     options.signal?.throwIfAborted();
-    // From here on the signal does not count: half of a restore would be worse than all or none of it.
-    const unstoppable = new Slice();
-    for (const [n, { root, plan, cache, owner }] of restores.entries()) {
-      const staging = staged[n];
-      if (staging)
-        await withFileErrors(root.path, () =>
-          commitRestore(root.path, plan, { staging, cache, slice: unstoppable, owner }),
-        );
-      await cache.save();
-    }
+    await commitAll(restores, staged);
   } finally {
     for (const staging of staged) staging.close();
     for (const { folder, stagingName } of restores) await removeEntry(folder, stagingName);
@@ -89,6 +71,57 @@ export async function restoreCheckpoint(
   }
   progress.report();
   return { info, work: toWork(restores, staged, progress, reader) };
+}
+
+interface WantedRoot {
+  readonly entries: readonly Entry[];
+  readonly exclude: readonly string[];
+}
+
+/** The entries of each root of the checkpoint, by the root's name. */
+async function readWanted(
+  { storage, index }: Pick<CheckpointStore, "storage" | "index">,
+  hash: string,
+  reader: PieceReader,
+): Promise<ReadonlyMap<string, WantedRoot>> {
+  const manifest = parseManifest(hash, await storage.get(toManifestKey(hash)));
+  await index.refresh();
+  const pages = await reader.readAll([...manifest.roots.values()].flatMap((root) => root.pages));
+  return new Map(
+    [...manifest.roots].map(([name, root]) => {
+      const entries = readEntries(root, (page) => pages.get(page));
+      return [name, { entries, exclude: root.exclude }];
+    }),
+  );
+}
+
+async function planRoot(
+  { root, folder, cache }: Pick<RootRestore, "root" | "folder" | "cache">,
+  { entries, exclude }: WantedRoot,
+  options: { owner: Owner | undefined; slice: Slice; progress: Progress },
+): Promise<RootRestore> {
+  const { slice, progress } = options;
+  await clearStaging(folder);
+  const owner = options.owner ?? readOwner(folder);
+  const exclusion = new Exclusion(root.name, exclude, root.holes);
+  const plan = await planRestore(root.path, { wanted: entries, exclusion, cache, slice, progress });
+  const files = entries.filter((entry) => entry.kind === "file").length;
+  const stagingName = `${STAGING_PREFIX}${process.pid}-${Math.random().toString(36).slice(2)}`;
+  return { root, cache, plan, folder, stagingName, owner, files };
+}
+
+/** Changes the roots. No signal stops it: half of a restore would be worse than all or none of it. */
+async function commitAll(restores: readonly RootRestore[], staged: readonly StagingFolder[]): Promise<void> {
+  const slice = new Slice();
+  for (const [n, { root, plan, cache, owner }] of restores.entries()) {
+    const staging = staged[n];
+    if (staging)
+      await withFileErrors(
+        (failed) => toShownPath(root, failed),
+        () => commitRestore(root.path, plan, { staging, cache, slice, owner }),
+      );
+    await cache.save();
+  }
 }
 
 async function fillStaging(

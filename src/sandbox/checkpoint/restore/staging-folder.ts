@@ -33,7 +33,7 @@ export class StagingFolder {
   readonly #folder: OpenFolder;
   readonly #cursor: FolderCursor;
   readonly #options: StagingOptions;
-  /** By piece: the files that need it, and where. */
+  /** For each piece, the files that need it and its position in them. */
   readonly #needs = new Map<string, { file: StagedFile; offset: number }[]>();
   readonly #long: StagedFile[] = [];
   /** The final stats of the new files, by their final path. */

@@ -52,7 +52,7 @@ class S3Storage implements CheckpointStorage {
       const answer = await this.#bucket.send({ ...put, headers: { "if-none-match": "*" } });
       if (answer.status < 300) return true;
       if (answer.status === 412 || answer.status === 409) return false;
-      // Not every server has conditional writes. Without one, equal bytes are written again: the key is their hash.
+      // Some servers have no conditional writes. Writing again does no harm: the key is the hash of the bytes.
       if (answer.status !== 501) throw this.#bucket.refusal(put, answer);
       this.#conditional = false;
     }
@@ -85,7 +85,7 @@ class S3Storage implements CheckpointStorage {
     await this.#demand({ method: "DELETE", key: this.#prefix + key }, { absent: true });
   }
 
-  /** Fails for every error; with `absent`, a missing key is undefined. */
+  /** Throws for every error. With `absent`, a missing key gives undefined instead. */
   async #demand(
     request: S3Request,
     options: { absent?: boolean } = {},

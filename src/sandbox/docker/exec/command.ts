@@ -63,7 +63,7 @@ export async function runCommand(
   }
 }
 
-/** Kills the command's process group once the kill was requested and the pid is known, in either order. */
+/** Kills the command's process group when both are known: that it has to be killed, and its pid. */
 function createKill(
   address: EngineAddress,
   target: ExecTarget,

@@ -1,7 +1,7 @@
 import { createDecipheriv, createHmac, randomBytes } from "node:crypto";
 import { isIP } from "node:net";
 import { Transform, type TransformCallback } from "node:stream";
-import type { LentSecret } from "../../../contract/launch.ts";
+import type { LentSecret } from "../../../contract/process.ts";
 import { judge } from "../allow-list.ts";
 import type { LentSettings } from "../protocol.ts";
 import { Scrubber, ScrubStream, scrubText } from "./scrubber.ts";

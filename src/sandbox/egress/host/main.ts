@@ -1,30 +1,49 @@
 import { createHash } from "node:crypto";
 import { lstatSync, renameSync, rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
+import { openTape, type Tape } from "../../../gateway/cassette/tape.ts";
+import { openRecords, type RecordWriter } from "../../../gateway/record.ts";
 import { readHead } from "../connection.ts";
-import { EGRESS_SOCKET, PRESENCE_PATH, SETTINGS_VARIABLE, type HostSettings } from "../protocol.ts";
+import {
+  EGRESS_SOCKET,
+  PRESENCE_PATH,
+  SETTINGS_VARIABLE,
+  type GatewaySettings,
+  type HostSettings,
+} from "../protocol.ts";
 import { createResolve } from "./dial.ts";
-import { Interceptor } from "./interceptor.ts";
+import { createModelGateway } from "./gateway.ts";
 import { Lender } from "./lender.ts";
 import { createProxy } from "./proxy.ts";
 
 const WATCH_MS = 2_000;
+const LISTENER_FD = 3;
+const LEAVE_MS = 2_000;
 
 async function main(): Promise<void> {
   const text = process.env[SETTINGS_VARIABLE] ?? "";
   const settings = JSON.parse(text) as HostSettings;
   const fingerprint = createHash("sha256").update(text).digest("hex");
   for (const signal of ["SIGHUP", "SIGINT"] as const) process.on(signal, () => {});
+  // Its folder is not open to the sandbox's user.
+  const records = settings.gateway && openRecords(settings.gateway.records);
+  const tape = openCassette(settings);
   dropRoot();
+  if (settings.gateway?.port !== undefined && records) return serveListener(settings, records, tape);
   // Another egress host with the same settings runs already.
   if (await isServed(fingerprint)) return;
+  records?.write({ type: "boot", time: Date.now() });
   const presence = new Presence(settings.graceMs, leave);
   const { patterns, privates, names, lent } = settings;
   const lender = lent && new Lender(lent);
-  const ways = { patterns, privates, resolve: createResolve(names), lender };
+  const resolve = createResolve(names);
+  const ways = { patterns, privates, resolve, lender };
+  const gateway =
+    settings.gateway && records && createModelGateway(settings.gateway, { privates, resolve, records, tape });
   const proxy = createProxy({
     ...ways,
-    interceptor: lent && new Interceptor({ ...ways, authority: lent.authority }),
+    authority: lent?.authority,
+    gateway,
     fingerprint,
     onGuest: (guest) => presence.welcome(guest),
   });
@@ -49,6 +68,39 @@ async function main(): Promise<void> {
       proxy.close(leave);
     }, WATCH_MS);
   });
+}
+
+/** Without a network of its own, a sandbox has no proxy: the gateway is alone, on a socket that its starter opened. */
+function serveListener(
+  { gateway, names }: HostSettings,
+  records: RecordWriter,
+  tape: Tape | Error | undefined,
+): void {
+  records.write({ type: "boot", time: Date.now() });
+  const server = createModelGateway(gateway as GatewaySettings, {
+    resolve: createResolve(names),
+    records,
+    tape,
+  });
+  server.on("error", leave);
+  server.listen({ fd: LISTENER_FD });
+  const end = (): void => {
+    // The ends of the requests that the agent left open are still recorded.
+    setTimeout(leave, LEAVE_MS);
+    server.close(leave);
+    server.closeIdleConnections();
+  };
+  process.stdin.on("end", end).on("error", end).resume();
+}
+
+/** The cassette may lie in a folder that is not open to the sandbox's user either. Without it the gateway says why. */
+function openCassette({ gateway }: HostSettings): Tape | Error | undefined {
+  const cassette = gateway?.launch.cassette;
+  try {
+    return cassette && openTape(cassette);
+  } catch (error) {
+    return error as Error;
+  }
 }
 
 /** Changes from root to the sandbox's user, whose rights are enough to forward bytes. */

@@ -5,6 +5,7 @@ import zlib, { createBrotliDecompress, createGunzip, createInflate } from "node:
 import { toAuthority } from "../connection.ts";
 import { ReplaceStream, type Headers, type Substitution } from "./lender.ts";
 import { Refusal } from "./refusal.ts";
+import { HOP_BY_HOP } from "../../../gateway/headers.ts";
 
 /** A longer body is sent in chunks: its new length is not known before its end. */
 const LONGEST_KEPT = 8 * 1024 * 1024;
@@ -66,7 +67,7 @@ export function toOutwardHeaders(
   const { substitution, isSecure } = where;
   if (substitution === undefined) return given;
   if (!isSecure && substitution.hasPlaceholder(given)) throw onlyByTls(where);
-  const kept = Object.entries(given).filter(([name]) => !PARTIAL.test(name));
+  const kept = Object.entries(given).filter(([name]) => !DROPPED.test(name));
   const headers = Object.fromEntries(kept);
   return {
     ...(isSecure ? substitution.inHeaders(headers) : headers),
@@ -100,8 +101,8 @@ const UNREADABLE_ANSWER =
 const PARTIAL_ANSWER =
   "sluice: the host sent a part of its answer, and it may be the part of a secret: it is not passed on. Ask for the whole of it.\n";
 
-/** These ask for a part of an answer, in which half a secret would not be found, or for compression. */
-const PARTIAL = /^(range|if-range|request-range|accept-encoding)$/;
+/** Request headers that are dropped: in a part of an answer, or in a compressed one, a secret would not be found. */
+const DROPPED = /^(range|if-range|request-range|accept-encoding)$/;
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
@@ -152,21 +153,6 @@ export function refuseFraming({ headers, httpVersion }: IncomingMessage): void {
     throw new Refusal(400, text);
   }
 }
-
-const HOP_BY_HOP: readonly string[] = [
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "http2-settings",
-  "expect",
-  "host",
-];
 
 /** Headers that a Connection header cannot remove: framing, coding and credentials. */
 const ESSENTIAL = /^(content-.*|accept-encoding|authorization|cookie|set-cookie|location)$/;

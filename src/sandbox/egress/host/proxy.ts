@@ -1,16 +1,17 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { isIP, type Socket } from "node:net";
-import { isLoopbackHost, parseHostPort, peek, splice } from "../connection.ts";
+import { namesPort } from "../allow-list.ts";
+import { isLoopbackHost, parseHostPort, splice } from "../connection.ts";
+import { isGateway } from "../gateway.ts";
 import { PRESENCE_PATH } from "../protocol.ts";
-import { TLS_HANDSHAKE, toServerName } from "./client-hello.ts";
 import { toAddressKind } from "./dial.ts";
-import { dialKnown, forward, type ForwardOptions } from "./forward.ts";
-import type { Interceptor } from "./interceptor.ts";
-import { answerRaw, answerWith, Refusal, toRefusal } from "./refusal.ts";
+import { dialKnown, forward } from "./forward.ts";
+import { Interceptor, type InterceptorOptions } from "./interceptor.ts";
+import { answerRaw, answerWith, Refusal, toClientError, toRefusal } from "./refusal.ts";
 
-interface ProxyOptions extends ForwardOptions {
-  /** Takes the connections to hosts that lent secrets may go to. */
-  readonly interceptor?: Interceptor | undefined;
+interface ProxyOptions extends InterceptorOptions {
+  /** Takes the connections to the model gateway. */
+  readonly gateway?: Server | undefined;
   readonly maxConnections?: number;
   /** The fingerprint of its settings, by which another egress host sees that it is not needed. */
   readonly fingerprint: string;
@@ -28,6 +29,7 @@ export function createProxy(options: ProxyOptions): Server {
     keepAliveTimeout: 60_000,
     connectionsCheckingInterval: 5_000,
   });
+  const interceptor = new Interceptor(options);
   const open = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
     open.add(socket);
@@ -35,7 +37,7 @@ export function createProxy(options: ProxyOptions): Server {
     if (open.size > (options.maxConnections ?? 512)) answerRaw(socket, new Refusal(503, TOO_MANY));
   });
   server.on("connect", (request: IncomingMessage, socket: Socket, head: Buffer) => {
-    void tunnel(request, socket, head, options);
+    void tunnel(request, socket, head, { ...options, interceptor });
   });
   server.on("request", (request: IncomingMessage, response: ServerResponse) => {
     if (request.url === PRESENCE_PATH) return greet(request, response, options);
@@ -51,7 +53,7 @@ async function tunnel(
   request: IncomingMessage,
   socket: Socket,
   head: Buffer,
-  options: ProxyOptions,
+  options: ProxyOptions & { readonly interceptor: Interceptor },
 ): Promise<void> {
   socket.on("error", () => socket.destroy());
   try {
@@ -59,43 +61,26 @@ async function tunnel(
     const { host, port } = parseHostPort(url) ?? {};
     if (host === undefined || port === undefined)
       throw new Refusal(400, `sluice: CONNECT needs host:port, not ${JSON.stringify(url)}.\n`);
+    if (options.gateway !== undefined && isGateway(host, port)) {
+      socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+      if (head.length > 0) socket.unshift(head);
+      return void options.gateway.emit("connection", socket);
+    }
     const { interceptor, lender } = options;
     const substitution = await lender?.for(host, port);
     const upstream = await dialKnown(host, port, options);
     if (socket.destroyed) return void upstream.destroy();
     socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
     if (head.length > 0) socket.unshift(head);
-    if (interceptor !== undefined && substitution !== undefined) {
-      return await interceptor.take(socket, { host, port, socket: upstream, substitution });
-    }
-    if (await isFronted(socket, upstream, host)) {
-      socket.end(UNRECOGNIZED_NAME);
-      return void upstream.destroy();
-    }
-    splice(socket, upstream);
+    // The list names such an address with its port, and no other site is there.
+    const isInside = isLoopbackHost(host) || (isIP(host) !== 0 && toAddressKind(host) !== "public");
+    if (substitution === undefined && isInside) return splice(socket, upstream);
+    const isAnyProtocol = namesPort(options, host, port);
+    await interceptor.take(socket, { host, port, socket: upstream, substitution, isAnyProtocol });
   } catch (error) {
     answerRaw(socket, toRefusal(error));
   }
 }
-
-/** Whether a client asks by TLS for another server than the allowed one, as many sites share an address. */
-async function isFronted(client: Socket, upstream: Socket, host: string): Promise<boolean> {
-  const isPrivate = isLoopbackHost(host) || (isIP(host) !== 0 && toAddressKind(host) !== "public");
-  if (isPrivate) return false;
-  upstream.on("error", () => upstream.destroy());
-  const expected = isIP(host) === 0 ? host : "";
-  return peek(client, upstream, {
-    decide: (bytes) => {
-      if (bytes[0] !== TLS_HANDSHAKE) return false;
-      const name = toServerName(bytes);
-      return name === undefined ? undefined : name !== expected;
-    },
-    otherwise: false,
-  });
-}
-
-/** The fatal TLS alert `unrecognized_name`, which clients name in their error. */
-const UNRECOGNIZED_NAME = Buffer.from([0x15, 3, 3, 0, 2, 2, 112]);
 
 /** Answers a guest, or an egress host that is about to start, and leaves the connection open. */
 function greet(request: IncomingMessage, response: ServerResponse, options: ProxyOptions): void {
@@ -106,11 +91,3 @@ function greet(request: IncomingMessage, response: ServerResponse, options: Prox
 }
 
 const TOO_MANY = "sluice: this sandbox has too many connections open at once; close some, then try again.\n";
-
-function toClientError(error: NodeJS.ErrnoException): Refusal {
-  if (error.code === "HPE_HEADER_OVERFLOW") {
-    return new Refusal(431, "sluice: the request's headers are larger than 32 KB.\n");
-  }
-  const text = `sluice: this is no HTTP request that the proxy understands (${error.code ?? error.message}).\n`;
-  return new Refusal(400, text);
-}

@@ -44,6 +44,21 @@ export function onlyByName(host: string, port: number): Refusal {
   return new Refusal(403, text);
 }
 
+/** For a request in a tunnel that names another site on the same address. */
+export function otherHost(host: string, port: number, named: string): Refusal {
+  const text = `sluice: this connection was opened to ${toAuthority(host, port)}, and the request on it asks for ${JSON.stringify(named.slice(0, 200))}. Open a connection to that host instead.\n`;
+  return new Refusal(403, text);
+}
+
+export function noHttp(host: string, port: number): Refusal {
+  const authority = toAuthority(host, port);
+  return new Refusal(
+    403,
+    `sluice: this sandbox may reach ${authority} by HTTP and TLS only, and this connection is neither.\n` +
+      `To allow any protocol there, name the port: create the session with ${example(authority)}.\n`,
+  );
+}
+
 export function unreachable(host: string, port: number, why: string): Refusal {
   return new Refusal(502, `sluice: ${toAuthority(host, port)} is allowed but could not be reached: ${why}\n`);
 }
@@ -83,6 +98,14 @@ export function answerRaw(socket: Socket, { status, message }: Refusal): void {
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   return new Refusal(502, `sluice: the connection failed: ${(error as Error).message}\n`);
+}
+
+export function toClientError(error: NodeJS.ErrnoException): Refusal {
+  if (error.code === "HPE_HEADER_OVERFLOW") {
+    return new Refusal(431, "sluice: the request's headers are larger than 32 KB.\n");
+  }
+  const text = `sluice: this is no HTTP request that the proxy understands (${error.code ?? error.message}).\n`;
+  return new Refusal(400, text);
 }
 
 const EXPLAINED = { "content-type": "text/plain; charset=utf-8", "sluice-egress": "refused" };

@@ -1,4 +1,4 @@
-import type { LentSecret } from "../../../contract/launch.ts";
+import type { LentSecret } from "../../../contract/process.ts";
 
 /** A secret, and its replacement. */
 type Secret = Pick<LentSecret, "placeholder" | "value">;

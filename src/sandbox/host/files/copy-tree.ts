@@ -141,7 +141,7 @@ async function writeAll(target: FileHandle, bytes: Buffer, at: number): Promise<
 }
 
 function isBlank(bytes: Buffer): boolean {
-  // The bytes equal themselves shifted by one, so each is equal to the first.
+  // If the bytes equal themselves shifted by one, all of them equal the first.
   return bytes[0] === 0 && bytes.subarray(1).equals(bytes.subarray(0, -1));
 }
 

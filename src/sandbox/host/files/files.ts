@@ -230,7 +230,7 @@ function toEntry(path: string, found: Stats): FileEntry {
     entryType: entryType(found),
     size: found.size,
     modified: Math.floor(found.mtimeMs),
-    // A program can set the time of a change, but not the time of its entry in the file system.
+    // A program can set the modification time of a file, but not the time of its change (ctime).
     version: [found.ino, found.size, found.mtimeMs, found.ctimeMs].join("-"),
   };
 }

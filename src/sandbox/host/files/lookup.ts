@@ -161,7 +161,7 @@ class Lookup {
     return true;
   }
 
-  /** Continues with another spelling of a path that a link led to; without one the path is refused. */
+  /** Continues with another spelling of a path that a link led to. Without another spelling the path is refused. */
   #respell(path: string): true {
     const other =
       this.#links === 0 ? undefined : this.#namespace.respell?.(posix.join(path, ...this.#pending));
@@ -200,8 +200,7 @@ class Lookup {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
       return parent.make(name, { owner });
     }
-    // A server that was killed right after it made a folder has left it empty and its own. `give` leaves every other
-    // folder as it is.
+    // A killed server may have left a new folder before it gave it to the owner. `give` changes only such a folder.
     if (this.#mount?.own === true) folder.give(owner);
     return folder;
   }

@@ -126,13 +126,17 @@ const CODES: Record<string, readonly [ErrorCode, string]> = {
   EDQUOT: ["storage_full", "does not fit into the quota; free some space and try again"],
 };
 
-/** Runs a file operation, and maps its errors to the error table. */
-export async function withFileErrors<T>(path: string, work: () => Promise<T>): Promise<T> {
+/** Runs a file operation, and maps its errors to the error table. The path is the one to show. */
+export async function withFileErrors<T>(
+  shown: string | ((failed: string | undefined) => string),
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
     const [code, words] = CODES[(error as NodeJS.ErrnoException).code ?? ""] ?? [];
     if (error instanceof SluiceError || code === undefined) throw error;
+    const path = typeof shown === "string" ? shown : shown((error as NodeJS.ErrnoException).path);
     throw new SluiceError(code, `${path} ${words}.`, { path }, { cause: error });
   }
 }

@@ -39,7 +39,10 @@ export function toMappedPath(
   throw outside(path);
 }
 
-/** The host path of a pinned path. One with `..` keeps it, for the lookup to resolve; another is `mapped` already. */
+/**
+ * The host path of a pinned path. A path with `..` keeps its `..`, which the lookup resolves. Any other is `mapped`
+ * already.
+ */
 export function toHostSpelling(path: string, mapped: string, host: SandboxPaths): string {
   if (!path.split(sep).includes("..")) return mapped;
   for (const [prefix, root] of namesOfPinned(host)) {

@@ -8,7 +8,7 @@ import { OpenFolder } from "./open-folder.ts";
 const absent = ignoring("ENOENT");
 /** An agent that still runs may put entries back again and again. */
 const TRIES = 20;
-/** Errors that mean: an entry was put into the folder meanwhile, or replaced it. */
+/** Errors of a folder that an agent has filled again or replaced meanwhile. */
 const CHANGED = new Set(["ENOTEMPTY", "EEXIST", "ENOTDIR", "EISDIR", "ELOOP"]);
 /** Each level holds a descriptor, and an agent can nest folders without end. */
 const MOST_LEVELS = 64;

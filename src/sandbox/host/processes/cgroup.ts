@@ -21,8 +21,7 @@ export class Cgroup {
   static async locate(name: string): Promise<Cgroup | undefined> {
     const parent = await findParentGroup();
     if (parent === undefined) return undefined;
-    swept ??= sweep(parent);
-    await swept;
+    sweepLater(parent);
     return new Cgroup(join(parent, name));
   }
 
@@ -78,20 +77,36 @@ export class Cgroup {
   }
 }
 
-const OLD_MS = 3_600_000;
-let swept: Promise<void> | undefined;
+const SWEEP_MS = 3_600_000;
+let isSweeping = false;
+
+/** Removes the groups that killed servers left, once in the life of this process. It keeps no process running. */
+function sweepLater(parent: string): void {
+  if (isSweeping) return;
+  isSweeping = true;
+  const found = findEmptyGroups(parent);
+  setTimeout(() => void found.then((before) => sweepGroups(parent, before)), SWEEP_MS).unref();
+}
 
 /**
- * Removes the groups that killed servers left: empty, and older than an hour. A sandbox that is still in use makes its
- * group again.
+ * Removes the groups that were empty before and are empty now. Another server may just have made one and not joined it
+ * yet. Its age would not tell: the clock may have been set since.
  */
-async function sweep(parent: string): Promise<void> {
+export async function sweepGroups(parent: string, before: ReadonlyMap<string, number>): Promise<void> {
+  for (const [path, inode] of await findEmptyGroups(parent)) {
+    if (before.get(path) === inode) await rmdir(path).catch(() => {});
+  }
+}
+
+/** The empty groups of sandboxes, with their inodes: a group that is made again has another one. */
+export async function findEmptyGroups(parent: string): Promise<ReadonlyMap<string, number>> {
   const names = (await readdir(parent).catch(() => [])).filter((name) => /^sluice-[0-9a-f]{20}$/.test(name));
+  const empty = new Map<string, number>();
   for (const path of names.map((name) => join(parent, name))) {
     const found = await stat(path).catch(() => undefined);
-    if (found === undefined || Date.now() - found.ctimeMs < OLD_MS) continue;
-    if (await new Cgroup(path).isEmpty().catch(() => false)) await rmdir(path).catch(() => {});
+    if (found && (await new Cgroup(path).isEmpty().catch(() => false))) empty.set(path, found.ino);
   }
+  return empty;
 }
 
 export const CANNOT_JOIN = "cannot join the control group";
@@ -122,7 +137,7 @@ export async function makeGroup(path: string): Promise<void> {
   await mkdir(path).catch(ignoring("EEXIST"));
 }
 
-/** For a `catch`: a missing group has no members. Another failure says nothing about them, and is thrown. */
+/** For a `catch`: a missing group has no members. Other failures say nothing about the members, so they are thrown. */
 const gone = ignoring("ENOENT", "ENODEV");
 
 /** Writes a file of a group; false where that fails. "r+" never creates it: on a kernel without it the write has to fail. */
@@ -202,7 +217,7 @@ async function handDownNow(group: string, controllers: readonly string[]): Promi
 async function moveOut(group: string): Promise<boolean> {
   const leaf = join(group, SERVER_GROUP);
   if (!(await succeeds(mkdir(leaf, { recursive: true })))) return false;
-  // Until the group is empty: a child may start meanwhile.
+  // Repeated until the group is empty: a child may start meanwhile.
   for (let tries = 0; tries < 20; tries++) {
     const pids = (await readWords(join(group, "cgroup.procs"))).map(Number);
     if (pids.length === 0) return true;

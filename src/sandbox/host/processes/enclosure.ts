@@ -168,7 +168,7 @@ function allExist(paths: readonly string[]): Promise<boolean> {
 /** The folders that a sandbox's disk limit measures. */
 export function toLimitedFolders(folder: SandboxFolder, record: SandboxRecord): LimitedFolders {
   const { workspace } = folder.paths(record.directory);
-  return { own: folder.path, workspace, baselineFile: join(folder.path, "disk") };
+  return { own: folder.path, workspace, spools: folder.spools, baselineFile: join(folder.path, "disk") };
 }
 
 /** Proves that a program can be started with this prefix: nobody would see the failure of a later start. */

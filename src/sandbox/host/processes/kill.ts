@@ -5,7 +5,10 @@ import type { Members } from "./members.ts";
 import { listDescendants, readProcesses } from "./procfs.ts";
 
 const PATIENCE_MS = 10_000;
-/** On a crowded host a scan takes long, and a killed process needs a core to end on. So time alone does not decide. */
+/**
+ * The least number of scans before giving up. Time alone does not decide: on a crowded host a scan takes long, and a
+ * killed process needs a core to end on.
+ */
 const LEAST_SCANS = 20;
 
 /** Ends every member, until two scans in a row find none: a single scan may miss a process that forks meanwhile. */

@@ -137,7 +137,7 @@ export class Members {
     const ours = (await this.#readLeaders()).filter((leader) => {
       const start = starts.get(leader.pid);
       if (start !== undefined) return leader.boot === boot && start === leader.start;
-      // Of a leader that is gone only the pid is known. After another boot it may be another process's.
+      // Only the pid of an ended leader is known. After a reboot another process may have it.
       return boot !== "" && leader.boot === boot;
     });
     return new Set(ours.map((leader) => leader.pid));
@@ -180,7 +180,7 @@ function toLine(leader: ProcessIdentity): string {
 }
 
 const PROGRAM = "/usr/bin/prlimit";
-/** Far above any value that is set by hand. */
+/** Higher than any value that people set. */
 const LOWEST_VALUE = 2 ** 50;
 
 /**
@@ -212,7 +212,7 @@ export class LimitMark {
 
 /** After this age a process without a key never gets one: the exec that sets it comes right after the fork. */
 const SETTLED_TICKS = 500;
-/** Entries before those of dead processes are removed. */
+/** At this number of entries, those of dead processes are removed. */
 const PRUNE_AT = 4_096;
 
 interface KnownKey {

@@ -206,6 +206,20 @@ describe("H4: a resend", () => {
     expect(ofType(await history(bench, id), "user.tool_confirmation")).toHaveLength(1);
   });
 
+  it("of another answer is a conflict that names the first one", async () => {
+    const ask = [
+      { type: "agent_toolset_20260401", default_config: { permission_policy: { type: "always_ask" } } },
+    ];
+    const { id } = await makeSession(bench, { tools: ask });
+    const tool_use_id = ofType(await turn(bench, id, { shell: "true" }), "agent.tool_use")[0]?.id;
+    const answer = (result: string) =>
+      bench.send(id, { type: "user.tool_confirmation", tool_use_id, result });
+    await watch(bench, id, () => answer("allow"), isEnd);
+    const { error } = await failureOf(bench, () => answer("deny"));
+    expect(error.status).toBe(409);
+    expect(error.message).toContain("was resolved already by user: approved");
+  });
+
   it("of a creation returns the same session", async () => {
     const { agentId, environmentId } = await makeSession(bench);
     const body = JSON.stringify({ agent: agentId, environment_id: environmentId, title: "once" });

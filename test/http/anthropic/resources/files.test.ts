@@ -13,6 +13,8 @@ import {
   KEY,
   openAnthropic,
 } from "../anthropic-bench.ts";
+import { readAll } from "../../../support/engine.ts";
+import { makeSession } from "../session-bench.ts";
 
 let bench: AnthropicBench;
 beforeAll(async () => {
@@ -267,3 +269,14 @@ async function* sourceOf(text: string): AsyncGenerator<Uint8Array> {
 function idsOf(page: { data: { id: string }[] }): string[] {
   return page.data.map(({ id }) => id);
 }
+
+describe("the list of a session's files", () => {
+  it("creates no sandbox", async () => {
+    const { id } = await makeSession(bench);
+    // Gives the session an event, but no sandbox.
+    await bench.beta.sessions.update(id, { title: "named" });
+    expect(await collect(bench.beta.files.list({ scope_id: id }))).toEqual([]);
+    const events = await readAll(bench.test.log, id);
+    expect(events.map(({ type }) => type).filter((type) => type.startsWith("sandbox."))).toEqual([]);
+  });
+});

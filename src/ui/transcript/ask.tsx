@@ -1,0 +1,138 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { announce, say } from "../core/announce.ts";
+import { client, createKey, may, wordsOf } from "../core/api.ts";
+import { toClock, toLine } from "../core/format.ts";
+import { isFile, type SessionView } from "../core/session-view.ts";
+import type { AskView } from "../log/protocol.ts";
+import { Code } from "../parts/code.tsx";
+
+/** A request of the agent, with its answer or the means to answer it. */
+export function Ask(props: { view: SessionView; ask: AskView; time: number }): JSX.Element {
+  const { ask, view, time } = props;
+  const isPast = view.at.value !== null;
+  const isOpen = !ask.answered && view.screen.value?.moment.pending.some(({ id }) => id === ask.id) === true;
+  return (
+    <section class={isOpen ? "ask ask-open" : "ask"} aria-label={`Request: ${toLine(ask.prompt, 80)}`}>
+      <header>
+        <span class="ask-sign" aria-hidden="true">
+          ◆
+        </span>
+        <strong>{TITLES[ask.kind]}</strong> <span class="ask-prompt">{toLine(ask.prompt, 400)}</span>
+        <time class="muted">{toClock(time)}</time>
+      </header>
+      {ask.input !== undefined && isOpen && <Code text={ask.input} language="json" />}
+      {ask.answered && <p class="muted">{toLine(ask.answer ?? "", 400)}</p>}
+      {!ask.answered && !isOpen && <p class="muted">{isPast ? "open at this moment" : "no longer open"}</p>}
+      {isOpen && !isPast && !isFile() && may("answer") && <Answer session={view.id} ask={ask} />}
+    </section>
+  );
+}
+
+const TITLES = { permission: "asks to run", question: "asks", tool: "wants you to run" } as const;
+
+/** The controls of an open request. The first answer wins; the loser is told who was first. */
+export function Answer({ session, ask }: { session: string; ask: AskView }): JSX.Element {
+  const [text, setText] = useState("");
+  const [busy, setBusy] = useState(false);
+  const send = async (work: () => Promise<void>, words: string): Promise<void> => {
+    setBusy(true);
+    try {
+      await work();
+      announce(`${words}: ${toLine(ask.prompt, 80)}`);
+    } catch (error) {
+      say(wordsOf(error), "bad");
+    } finally {
+      setBusy(false);
+    }
+  };
+  const key = { idempotencyKey: createKey() };
+  if (ask.kind === "permission") {
+    const reply = (reply: "once" | "always" | "reject") =>
+      send(
+        () => client.replyPermission(session, ask.id, { reply, ...(text && { message: text }) }, key),
+        reply === "reject" ? "Rejected" : "Allowed",
+      );
+    return (
+      <div class="answers" data-ask={ask.id}>
+        <button class="primary" disabled={busy} data-answer="once" onClick={() => void reply("once")}>
+          Allow once <kbd>y</kbd>
+        </button>
+        <button disabled={busy} data-answer="always" onClick={() => void reply("always")}>
+          Always <kbd>a</kbd>
+        </button>
+        <input
+          placeholder="why not (optional)"
+          aria-label="Words for the agent with a rejection"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+        <button class="danger" disabled={busy} data-answer="reject" onClick={() => void reply("reject")}>
+          Reject <kbd>n</kbd>
+        </button>
+      </div>
+    );
+  }
+  if (ask.kind === "question") {
+    const answer = (words: string) =>
+      send(() => client.replyQuestion(session, ask.id, [[words]], key), "Answered");
+    return (
+      <div class="answers" data-ask={ask.id}>
+        {ask.options?.map((option, index) => (
+          <button
+            key={index}
+            disabled={busy}
+            data-answer={index === 0 ? "once" : "option"}
+            onClick={() => void answer(option)}
+          >
+            {toLine(option, 120)}
+          </button>
+        ))}
+        <form
+          class="answer-text"
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (text !== "") void answer(text);
+          }}
+        >
+          <input
+            placeholder="another answer"
+            aria-label="Another answer"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+          <button disabled={busy || text === ""}>Answer</button>
+        </form>
+        <button
+          disabled={busy}
+          data-answer="reject"
+          onClick={() => void send(() => client.rejectQuestion(session, ask.id, key), "Rejected")}
+        >
+          No answer
+        </button>
+      </div>
+    );
+  }
+  const reply = (isError: boolean) =>
+    send(
+      () => client.replyTool(session, ask.id, { output: text, isError }, key),
+      isError ? "Failed" : "Sent",
+    );
+  return (
+    <div class="answers" data-ask={ask.id}>
+      <textarea
+        aria-label="Result of the tool"
+        placeholder="the result of the tool"
+        rows={2}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+      <button class="primary" disabled={busy} data-answer="once" onClick={() => void reply(false)}>
+        Send result
+      </button>
+      <button class="danger" disabled={busy} data-answer="reject" onClick={() => void reply(true)}>
+        It failed
+      </button>
+    </div>
+  );
+}

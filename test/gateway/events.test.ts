@@ -1,0 +1,136 @@
+import { describe, expect, it } from "vitest";
+import type { EventDraft } from "../../src/contract/index.ts";
+import { EVENT_DATA } from "../../src/contract/event-data.ts";
+import { createPricing } from "../../src/gateway/pricing.ts";
+import type { GatewayRecord } from "../../src/gateway/record.ts";
+import { Drafts } from "../../src/sessions/fold/drafts.ts";
+import { applyEvent, emptyFold, type SessionFold } from "../../src/sessions/fold/session-fold.ts";
+import { endProcess } from "../../src/sessions/process/ending.ts";
+import { closeTurn } from "../../src/sessions/turn/turn-end.ts";
+import { toEvents } from "../../src/sessions/process/model-records.ts";
+
+const pricing = createPricing({ m: { input: 1, output: 10 } }, undefined);
+const started = (id: string): GatewayRecord => ({
+  type: "started",
+  id,
+  time: 1,
+  wire: "chat",
+  provider: "openai",
+  model: "m",
+  kind: "turn",
+  attempt: 1,
+});
+const ended = (id: string): GatewayRecord => ({
+  type: "ended",
+  id,
+  time: 5,
+  wire: "chat",
+  provider: "openai",
+  model: "m",
+  ms: 40,
+  ttft: 3,
+  status: 200,
+  usage: { input_tokens: 1_000_000, output_tokens: 100_000 },
+  in: 10,
+  out: 20,
+  served: "provider",
+  rate: { remaining: 4, reset: Date.parse("2026-11-18T00:00:00Z") },
+});
+
+/** Applies records as the intake does, and returns the events. */
+function apply(fold: SessionFold, records: readonly GatewayRecord[]): EventDraft[] {
+  return records.flatMap((record, at) => {
+    const events = toEvents(fold, record, { offset: (at + 1) * 100, pricing });
+    for (const event of events) applyEvent(fold, event, fold.head + 1, at);
+    return events;
+  });
+}
+
+describe("the gateway's records", () => {
+  it("become events of the contract, with usage, cost and the offset", () => {
+    const fold = emptyFold();
+    const events = apply(fold, [started("a"), { type: "first", id: "a", time: 2, ms: 3 }, ended("a")]);
+    for (const { type, data } of events) EVENT_DATA[type].parse(data);
+    expect(events.map(({ type }) => type)).toEqual(["model.started", "model.first", "model.ended"]);
+    expect(events[2]?.data).toMatchObject({
+      usage: { input_tokens: 1_000_000, cost_usd: 2 },
+      usage_source: "measured",
+      price: { table: "own" },
+      rate: { remaining: 4, reset: "2026-11-18T00:00:00.000Z" },
+      offset: 300,
+    });
+    expect(fold).toMatchObject({
+      recorded: 300,
+      requests: {},
+      usage: { output_tokens: 100_000, cost_usd: 2 },
+    });
+  });
+
+  it("give one end to a request, also when its gateway is gone or speaks twice", () => {
+    const fold = emptyFold();
+    const boot: GatewayRecord = { type: "boot", time: 3 };
+    const events = apply(fold, [started("a"), boot, ended("a"), ended("never-started"), boot]);
+    expect(events.map(({ type }) => type)).toEqual(["model.started", "model.ended"]);
+    expect(events[1]?.data).toMatchObject({ request_id: "a", error: { code: "cut" } });
+  });
+
+  it("count in the turn in which a request began, and in no other", () => {
+    const fold = emptyFold();
+    const turn = (id: string): void => {
+      const input = { input_id: id, turn_id: id, via: "test", content: [] };
+      applyEvent(fold, { type: "input.accepted", source: "daemon", data: input }, fold.head + 1, 0);
+      const data = { turn_id: id, input_ids: [id] };
+      applyEvent(fold, { type: "turn.started", source: "daemon", data }, fold.head + 1, 0);
+    };
+    turn("one");
+    apply(fold, [started("title")]);
+    const data = { turn_id: "one", status: "completed", stop_reason: "end_turn" } as const;
+    applyEvent(fold, { type: "turn.ended", source: "daemon", data }, fold.head + 1, 0);
+    turn("two");
+    apply(fold, [ended("title")]);
+    expect(fold.turn?.usage).toEqual({});
+    expect(fold.usage.output_tokens).toBe(100_000);
+  });
+
+  it("leave no request open behind the agent's process", () => {
+    for (const stop of [undefined, "terminate", "interrupt", "idle"] as const) {
+      const fold = emptyFold();
+      const drafts = new Drafts(fold, 0);
+      drafts.addAll(toEvents(fold, started("a"), { offset: 100, pricing }));
+      endProcess(fold, drafts, { process: 1, reason: "exited", exit_code: 0 }, stop);
+      expect(drafts.events.map(({ type }) => type)).toEqual([
+        "model.started",
+        "model.ended",
+        "process.ended",
+      ]);
+      expect(drafts.events[1]?.data).toMatchObject({ request_id: "a", error: { code: "cut" } });
+      expect(fold).toMatchObject({ recorded: 100, requests: {} });
+      // The gateway's own word comes too late.
+      expect(toEvents(fold, ended("a"), { offset: 200, pricing })).toEqual([]);
+    }
+  });
+
+  it("leave no request open that an agent without a gateway began outside of a turn", () => {
+    const fold = emptyFold();
+    const drafts = new Drafts(fold, 0);
+    drafts.add({ type: "model.started", source: "agent", data: { request_id: "late" } });
+    endProcess(fold, drafts, { process: 1, reason: "exited", exit_code: 0 }, "idle");
+    expect(drafts.events.map(({ type }) => type)).toEqual(["model.started", "model.ended", "process.ended"]);
+    drafts.add({ type: "model.started", source: "agent", data: { request_id: "again" } });
+    const input = { input_id: "i", turn_id: "t", via: "test", content: [] };
+    drafts.add({ type: "input.accepted", source: "daemon", data: input });
+    drafts.add({ type: "turn.started", source: "daemon", data: { turn_id: "t", input_ids: ["i"] } });
+    drafts.addAll(closeTurn(fold, { status: "completed", stopReason: "end_turn" }));
+    expect(drafts.events.slice(-2)).toMatchObject([
+      { type: "model.ended", data: { request_id: "again" } },
+      { type: "turn.ended" },
+    ]);
+  });
+
+  it("tell of refusals once", () => {
+    const fold = emptyFold();
+    const events = apply(fold, [{ type: "refused", time: 1, status: 403, why: "path" }]);
+    expect(events).toMatchObject([{ type: "error", data: { code: "gateway_refused" } }]);
+    expect(fold.recorded).toBe(100);
+  });
+});
