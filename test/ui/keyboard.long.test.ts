@@ -22,6 +22,16 @@ function keepAnnouncements(): void {
   }).observe(document, { subtree: true, childList: true, characterData: true });
 }
 
+/** Whether each dialog was open when it came. An observer is called before the browser delivers the next key. */
+function keepOpenness(): void {
+  const openness: boolean[] = [];
+  (globalThis as { openness?: boolean[] }).openness = openness;
+  new MutationObserver((changes) => {
+    for (const added of changes.flatMap(({ addedNodes }) => [...addedNodes]))
+      if (added instanceof HTMLDialogElement) openness.push(added.open);
+  }).observe(document, { subtree: true, childList: true });
+}
+
 async function create(id: string, steps: readonly unknown[]): Promise<void> {
   // A test may be tried twice on the same server.
   await bench.server.client.sessions.delete(id).catch(() => {});
@@ -85,6 +95,7 @@ describe("without a mouse", () => {
     await page.keyboard.press("Escape");
     await page.waitForSelector(".past", { state: "detached" });
     await page.keyboard.press("?");
+    await page.waitForSelector("dialog .keys kbd");
     const keys = await page.$$eval("dialog .keys kbd", (all) => all.map((one) => one.textContent));
     for (const key of ["j", "k", "J", "K", "e", "y", "a", "n", "c", "space", "l", "r", ".", "f", "t", "/"])
       expect(keys, key).toContain(key);
@@ -100,6 +111,24 @@ describe("without a mouse", () => {
     await page.focus(".sessions .lines");
     await page.keyboard.press("n");
     await page.waitForSelector(".new-session");
+  });
+
+  it("a dialog is open as soon as it is there, so that an Escape at once closes it", async () => {
+    const { page } = bench;
+    await page.goto("about:blank");
+    await bench.open("#/s/keys");
+    await untilComplete(bench, "keys");
+    await page.evaluate(keepOpenness);
+    for (const _ of [1, 2]) {
+      await page.keyboard.press("?");
+      await page.waitForSelector("dialog[open]");
+      await page.keyboard.press("Escape");
+      await page.waitForSelector("dialog", { state: "detached" });
+    }
+    expect(await page.evaluate(() => (globalThis as { openness?: boolean[] }).openness)).toEqual([
+      true,
+      true,
+    ]);
   });
 
   it("26: no token in history or console, and a logout ends the login", async () => {

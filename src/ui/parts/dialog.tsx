@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** A modal dialog; Escape and the backdrop close it. */
 export function Dialog(props: {
@@ -9,7 +9,8 @@ export function Dialog(props: {
   readonly children: ComponentChildren;
 }): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next event of the browser: an Escape pressed at once closes the dialog.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     box.current?.showModal();
     return () => (before instanceof HTMLElement ? before.focus() : undefined);
@@ -19,10 +20,8 @@ export function Dialog(props: {
       ref={box}
       class={props.wide ? "wide" : ""}
       aria-label={props.label}
-      onCancel={(event) => {
-        event.preventDefault();
-        props.onClose();
-      }}
+      // Not `cancel`, which a browser leaves out where nobody has touched the page since the last one.
+      onClose={props.onClose}
       onClick={(event) => {
         if (event.target === box.current) props.onClose();
       }}

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { say } from "../core/announce.ts";
 import { client, createKey, may, wordsOf } from "../core/api.ts";
 import { useKeys } from "../core/keys.ts";
@@ -28,7 +28,8 @@ export function Composer({ view }: { view: SessionView }): JSX.Element | null {
   const isRunning = moment !== undefined && moment.turnId !== null;
   const setText = (next: string): void =>
     void (drafts.value = { ...drafts.value, [id]: { text: next, key: createKey() } });
-  useEffect(() => {
+  // Before the next event of the browser: what is typed at once goes into the field and is no shortcut.
+  useLayoutEffect(() => {
     if (calls.value > 0) field.current?.focus();
     calls.value = 0;
   }, [calls.value]);
