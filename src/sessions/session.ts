@@ -137,7 +137,7 @@ export class Session {
     return this.#writer.fold.turn !== null;
   }
 
-  /** Whether a turn runs and does not wait for an answer. Nobody should wait for an answer, which may never come. */
+  /** Whether a turn runs and does not wait for an answer. A drain waits only for such turns: an answer may never come. */
   get isWorking(): boolean {
     return this.#writer.fold.turn?.waitingFor.length === 0;
   }

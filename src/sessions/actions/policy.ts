@@ -59,7 +59,7 @@ function ruleFor({ tools }: SessionSpec, pending: Pending): ToolRule | undefined
   return toolServerRule(tools, name) ?? "allow";
 }
 
-/** Whether the tool server offers this built-in tool of the agent in its place. */
+/** Whether the agent asks for its own form of a built-in tool that the application runs. */
 function isReplaced({ tools }: SessionSpec, pending: Pending): boolean {
   if (fromToolServerName(pending.prompt) !== undefined) return false;
   const name = commonToolName(pending.prompt, kindOf(pending));

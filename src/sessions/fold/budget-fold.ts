@@ -7,7 +7,7 @@ export interface BudgetFold {
   spent?: { requests: number; unpriced: number; ms: number };
   /** Limits that were raised by grants, in place of the spec's. */
   ceilings?: Partial<Record<BudgetMeasure, number>>;
-  /** Somebody allowed the session to go on without a budget, or without the prices of its requests. */
+  /** A grant has lifted the whole budget (`all`), or the rule that every request has a known price (`unpriced`). */
   lifted?: "all" | "unpriced";
   /** The budget that is used up and waits for a decision. */
   reached?: EventData<"budget.reached"> & { denied?: true };

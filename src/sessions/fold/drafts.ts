@@ -16,7 +16,6 @@ export class Drafts {
   readonly turns: KeptTurn[] = [];
   /** The model requests that end in this append, to be booked. */
   readonly usage: UsageRow[] = [];
-  /** Whether a turn starts in this append. */
   startsTurn = false;
   /** Whether a turn ends in this append: snapshots are taken there. */
   endsTurn = false;
@@ -57,7 +56,7 @@ export class Drafts {
     if (event.type === "turn.ended") this.endsTurn = true;
   }
 
-  /** Whether the event joins the pieces of a stream. Each was redacted alone, and a secret may stand over several. */
+  /** Whether the event joins the pieces of a stream. Each piece was redacted alone, but a secret may span several. */
   #joins(event: EventDraft): event is ItemCompleted {
     if (event.type !== "item.completed") return false;
     const { turn, open } = this.#fold;
@@ -65,7 +64,7 @@ export class Drafts {
     return ((turn?.open[id] ?? open[id])?.text ?? "") !== "";
   }
 
-  /** The hot path: one object of one shape per delta. */
+  /** Adds a delta, the most frequent event: it makes one object of one shape. */
   addDelta(data: EventData<"item.delta">, from: DeltaOrigin): void {
     const fold = this.#fold;
     if (mayBeTooLong(data.delta)) return this.add(toDraft(data, from));
@@ -109,7 +108,7 @@ function withContent(event: ItemCompleted, redact: Redact): ItemCompleted {
   return { ...event, data: { ...event.data, item: { ...item, content } } };
 }
 
-/** Ends of turns that end the session, too, unless it lasts. */
+/** The stop reasons of turns that end the session as well, unless it lasts. */
 const ENDS_SESSION: ReadonlySet<string> = new Set(["model_error", "agent_exited"]);
 
 const WITH_OWN_TURN = new Set([

@@ -7,9 +7,9 @@ import type { OpenItem } from "./turn-fold.ts";
  * more than a string can have.
  */
 const MAX_JSON_LENGTH = 256 * 1024 * 1024;
-/** Shorter texts need no look at their JSON. */
+/** A delta up to this length fits, however much of it JSON escapes. */
 const SAFE_LENGTH = 32 * 1024 * 1024;
-/** What is left of an event that is too long: this much of each text, and this many values. */
+/** The limits of an event that is cut: the length of each text, and the number of values. */
 const KEPT_LENGTH = 64 * 1024;
 const KEPT_VALUES = 1_000;
 

@@ -9,9 +9,9 @@ export interface RequestFold {
   recorded?: number;
   /** Requests without an end, each with its turn: those of the gateway, and those that an agent began outside of a turn. */
   requests?: Record<string, string | null>;
-  /** When the provider's limit resets, if its last answer told one. */
+  /** When the limit of the model provider resets, if its last answer says so. */
   limit?: number;
-  /** The models of the open requests that the agent told. */
+  /** The models of the open requests that the agent reported. */
   asked?: Record<string, string>;
 }
 

@@ -122,7 +122,7 @@ export function applyToTurn(
       turn.waitingFor = event.data.actions.map((action) => action.id);
       return stopClock(turn, time);
     case "turn.retrying":
-      // The gateway waits for a limit by itself: that is no try, and no work.
+      // With `until` the gateway itself waits for a limit. That is no attempt, and no time of work.
       if (event.data.until === undefined) turn.attempts = event.data.attempt;
       else stopClock(turn, time);
       turn.retry = {

@@ -18,7 +18,7 @@ export function toUsageRow(fold: RequestFold, data: EventData<"model.ended">, ti
     cacheRead: usage.cache_read_tokens ?? 0,
     cacheWrite: usage.cache_write_tokens ?? 0,
     reasoning: usage.reasoning_tokens ?? 0,
-    // Nobody pays the dollars that a plan's agent reports.
+    // An agent with the login of a plan reports a cost that nobody pays.
     usd: price === "usd" ? (usage.cost_usd ?? 0) : 0,
   };
 }

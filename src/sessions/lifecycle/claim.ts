@@ -65,7 +65,7 @@ async function freeRow(deps: ClaimDeps, id: string): Promise<SessionRow> {
   );
 }
 
-/** The fact by which a request that came to the wrong node is told from a conflict. */
+/** Whether another node holds the session, so that this is the wrong node for the request and no conflict. */
 export function isHeldElsewhere(error: unknown): boolean {
   return error instanceof SluiceError && error.code === "session_busy" && error.facts["node"] !== undefined;
 }

@@ -56,7 +56,7 @@ export function endProcess(
   if (!isLost && !wasInterrupted && !lasting) endSession(fold, drafts, sessionFailure(message, ended));
 }
 
-/** The reason of an end between turns, which no turn can tell. */
+/** The error for a process that a limit ended between turns: no `turn.ended` has the reason. */
 function limitError(message: string): EventDraft {
   return { type: "error", source: "daemon", data: { code: "agent_process_exited", message } };
 }

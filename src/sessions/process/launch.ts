@@ -76,7 +76,7 @@ export async function launchProcess(
     ...(prepared === undefined ? {} : { login: prepared.content }),
   };
   const launch = withToolAccess(harness.launch(ledSpec, context), access, programs);
-  // Only the first process of a session reports it.
+  // Only the first process of a session reports the secrets that cannot be used.
   if (ordinal === 1)
     tell(tellUnusable(loan, sandbox, { network: row.spec.network, hosts: launch.hosts ?? [] }));
   const redacted = new Map([...withToken(secret, access?.token), ...toLentValues(loan)]);

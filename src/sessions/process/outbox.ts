@@ -36,7 +36,7 @@ export class Outbox {
     this.#isOwed = false;
     for (const { id, command } of writer.fold.turn?.outbox ?? []) {
       if ("id" in command && (isToolServerRequest(command.id) || isBudgetRequest(command.id))) continue;
-      // No work begins while a budget waits for its decision. The decision's commit delivers it.
+      // No work begins while a budget waits for its decision. The commit of the decision delivers the command.
       if (writer.fold.reached && command.type !== "interrupt" && !process.wasSent(id)) return;
       // A server that was frozen past its lease must not speak to the agent beside the new owner.
       if (!deps.lease.isHeld) await deps.lease.untilHeld();

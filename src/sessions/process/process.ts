@@ -13,7 +13,7 @@ import type { Redactor } from "../secrets/redact.ts";
 /** After this much output the decoder's state is stored, so that the spool before it can be freed. */
 const STATE_BYTES = 16 * 1024 * 1024;
 
-/** The least space that is freed at once. Each freeing starts a program, which costs more than less space is worth. */
+/** The least space that is freed at once: to free space, a program is started. */
 const FORGET_BYTES = 4 * 1024 * 1024;
 
 const GREETING = "greeting";
@@ -171,7 +171,7 @@ export class HarnessProcess {
     if (!options.withState && !this.owesState) return { process: this.ordinal, offset: this.#offset };
     const checkpoint: DecoderState = { state: this.#state, fed: this.#fed };
     if (isTooLong(checkpoint)) {
-      // The spool keeps the output instead. The next try comes after as much output again.
+      // The state is too long to be stored, so the spool keeps the output. The next try comes after `STATE_BYTES` more.
       this.#storedAt = this.#offset;
       return { process: this.ordinal, offset: this.#offset };
     }

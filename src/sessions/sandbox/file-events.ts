@@ -68,7 +68,7 @@ export class FileEvents {
     } catch (error) {
       const message = "no checkpoint was made";
       deps.logger({ level: "warn", message, session: writer.row.id, error: String(error) });
-      // The words of other errors may name files of the server.
+      // The messages of other errors may name files of the server.
       const why = error instanceof SluiceError ? error.message : "the server's log has the cause";
       const data = { code: "checkpoint_failed", message: `${message}: ${why}` };
       return { type: "error", source: "daemon", data };

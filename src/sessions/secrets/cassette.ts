@@ -112,7 +112,7 @@ export function toFolders({ workspace, home }: SandboxPaths): NonNullable<DeskAn
     { here: workspace, recorded: PINNED.workspace },
     { here: home, recorded: PINNED.home },
   ].filter(({ here, recorded }) => here !== recorded);
-  // Claude Code names its folder of a project so.
+  // Claude Code names its folder of a project by the project's path, with dashes.
   const named = pairs.map(({ here, recorded }) => ({ here: toDashes(here), recorded: toDashes(recorded) }));
   return [...pairs, ...named];
 }

@@ -16,7 +16,7 @@ export interface LeadPlan {
     readonly lead: Lead;
     /** The variable of the key, and its value, which stays outside. */
     readonly variable: string;
-    /** Undefined if a cassette answers, and nobody has a key. */
+    /** Undefined for a replay without a key. */
     readonly key: string | undefined;
   };
 }
@@ -61,7 +61,7 @@ export function planLead(sources: LeadSources): LeadPlan {
   return { place: "outside", led: { access, lead, variable, key } };
 }
 
-/** The whole credential, as the gateway takes it. */
+/** The credential for the gateway: the key, or a JSON object of the key and its companions. */
 function withCompanions(
   { companions }: Lead,
   { variable, key }: { variable: string; key: string },
@@ -72,7 +72,10 @@ function withCompanions(
   return JSON.stringify({ ...Object.fromEntries(others), [variable]: key });
 }
 
-/** The gateway that the agent can reach. A proxy of the session would take the requests to it, and be left out by it. */
+/**
+ * The gateway, if the agent can reach it. In a shared network a proxy of the session prevents that: the agent would send
+ * its requests to the proxy, and the gateway would not use the proxy.
+ */
 function accessOf(
   { gateway }: Pick<Sandbox, "gateway">,
   { env = {} }: SessionSpec,

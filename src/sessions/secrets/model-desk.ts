@@ -23,7 +23,7 @@ export class ModelDesk {
     };
   }
 
-  /** Takes the keys of a session back, whose agent has ended. */
+  /** Removes the keys of a session whose agent has ended. */
   forget({ id: session, createdAt }: { id: string; createdAt: number }): void {
     this.#lent.delete(toName({ session, createdAt }));
   }

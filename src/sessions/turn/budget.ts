@@ -162,7 +162,7 @@ export function minutesDue(fold: SessionFold, spec: SessionSpec): Due[] {
   return [toDue("budget", turn.clock.since, Math.max(0, left) + MARGIN_MS)];
 }
 
-/** The events of a request that the gateway holds. A budget that allows more by now needs none. Pure. */
+/** The events for a request that the gateway holds; none where the budget allows more by now. Pure. */
 export function heldEvents(
   fold: SessionFold,
   spec: SessionSpec,

@@ -37,7 +37,7 @@ export function closeTurn(fold: SessionFold, outcome: TurnOutcome): EventDraft[]
   ];
 }
 
-/** The requests that the agent began between turns. The gateway's own records tell the end of a led agent's. */
+/** The requests that the agent began between turns; none for a led agent: the gateway records the ends. */
 function strayRequests({ led, requests = {} }: SessionFold): string[] {
   return led === true ? [] : Object.keys(requests);
 }

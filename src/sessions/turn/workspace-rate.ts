@@ -2,7 +2,7 @@ import type { GatewayRecord } from "../../gateway/record.ts";
 import type { Use } from "../../gateway/desk.ts";
 import { MINUTE_MS } from "../../gateway/rates.ts";
 
-/** Uses of one second are told as one. */
+/** Uses within this time become one. */
 const GRAIN_MS = 1_000;
 
 /** The model requests of the last minute by tenant and session, for the gateways of the tenant's other sessions. */
@@ -17,7 +17,7 @@ export class WorkspaceRates {
     sessions.set(session, merge(recent(sessions.get(session) ?? []), use));
   }
 
-  /** What the other sessions of a tenant have used. */
+  /** The uses of the last minute by the other sessions of a tenant. */
   others(tenant: string, session: string): Use[] {
     const sessions = this.#used.get(tenant) ?? new Map<string, Use[]>();
     for (const [id, uses] of sessions) if (recent(uses).length === 0) sessions.delete(id);

@@ -30,7 +30,7 @@ export class BudgetKeeper {
     const isHeld = mustFreeze(fold);
     if (isHeld && !fold.paused) inBackground(this.#freeze());
     if (!isHeld && fold.paused && fold.frozen) inBackground(this.#runner.resume());
-    // A turn that ended before its agent got the message: the next one may start.
+    // The turn ended before its agent got the message, so the next turn may start.
     if (events.some(isUnstarted)) this.#runner.advance();
   }
 

@@ -61,14 +61,14 @@ export class Lease implements Ownership {
 
   async untilHeld(): Promise<void> {}
 
-  /** A file lock is looked at when it is asked for. */
+  /** Does nothing: `isFree` checks the file lock itself. */
   async refresh(): Promise<void> {}
 
   async hasOrphans(): Promise<boolean> {
     return true;
   }
 
-  /** The regular sweep finds them. */
+  /** Never calls the listener: the regular sweep finds the sessions. */
   onGone(): () => void {
     return () => {};
   }
