@@ -82,7 +82,7 @@ export interface EngineOptions {
   readonly privateHosts?: readonly string[];
   /** The cassette of new sessions that name none. Agents without a model have none. */
   readonly cassette?: CassetteSpec | undefined;
-  /** Called after every commit, with no events for a new session. It may not throw or block. */
+  /** Called after every commit, with no events for a new session. It must not throw or block. */
   readonly onCommit?: (session: string, events: readonly EventDraft[]) => void;
   /** Values that are redacted from every event, by name, such as the server's own token. */
   readonly secrets?: ReadonlyMap<string, string>;

@@ -19,7 +19,7 @@ import { policyAnswer } from "./policy.ts";
 import type { Runner } from "../process/runner.ts";
 import { findAllowed } from "../fold/turn-fold.ts";
 
-/** How often a call looks for its item: some agents print the item only after the call has arrived. */
+/** How many times a call looks for its item: some agents print the item only after the call has arrived. */
 const LOOKS = 200;
 const LOOK_MS = 5;
 

@@ -9,7 +9,7 @@ export interface RequestFold {
   recorded?: number;
   /** Requests without an end, each with its turn: those of the gateway, and those that an agent began outside of a turn. */
   requests?: Record<string, string | null>;
-  /** When the limit of the model provider resets, if its last answer says so. */
+  /** The reset time of the model provider's limit, if its last answer has one. */
   limit?: number;
   /** The models of the open requests that the agent reported. */
   asked?: Record<string, string>;

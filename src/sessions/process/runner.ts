@@ -130,7 +130,7 @@ export class Runner {
     return isFree && this.process?.canSay(command) === true;
   }
 
-  /** Whether the process has unread output. Its end may be in there. */
+  /** Whether the process has unread output, such as the end of the turn. */
   async isBehind(): Promise<boolean> {
     return this.#intake !== undefined && (await this.#intake.unread()) > 0;
   }

@@ -145,7 +145,7 @@ export class ProcessStart {
   }
 }
 
-/** Ends a started process that cannot be used. Alone in its sandbox, everything there ends with it. */
+/** Ends a started process that cannot be used. With `alone`, everything in its sandbox ends with it. */
 async function discard(process: HarnessProcess, { alone }: { alone: boolean }): Promise<void> {
   const { name, spool, sandbox } = process;
   if (alone) await sandbox.killAll();

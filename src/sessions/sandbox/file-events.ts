@@ -44,7 +44,7 @@ export class FileEvents {
     return this.#earlier.withDiffs(facts, this.#turnStart() ?? 0);
   }
 
-  /** Adds the last changes and the diff; for a completed turn a checkpoint, where the session wants one, or why there is none. */
+  /** Adds the last changes and the diff. With `autoCheckpoint`, a completed turn also gets a checkpoint, or its error. */
   async endTurn(drafts: Drafts, { isCompleted }: { isCompleted: boolean }): Promise<void> {
     const { writer, inBackground } = this.#context;
     if (!writer.fold.turn) return;

@@ -8,7 +8,7 @@ import { toDue, type Due } from "../upkeep/alarms.ts";
 import { engineFailureEvents } from "./engine-failure.ts";
 import type { TurnEnds } from "./turn-end.ts";
 
-/** How often a signal or a kill is delayed while output is unread. */
+/** How many times a signal or a kill is delayed while output is unread. */
 const PATIENCE = 10;
 
 export interface Interruptible {
