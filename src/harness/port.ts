@@ -223,7 +223,7 @@ export type HarnessCommand =
       readonly type: "question";
       readonly id: string;
       readonly answers?: readonly (readonly string[])[];
-      /** Why there are no answers. */
+      /** The reason, if there are no answers. */
       readonly message?: string;
     }
   | {

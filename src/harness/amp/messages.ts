@@ -63,7 +63,7 @@ function startCall(reading: Reading, block: Fields, parent: string | undefined):
   const { calls, aliases } = reading.state;
   if (typeof id !== "string" || typeof name !== "string") return false;
   const text = JSON.stringify(input ?? {});
-  // The gate may have asked about this call before Amp reported it. The log has it by the id that was made up then.
+  // The gate may have asked about this call before Amp reported it. Then the log has the call under a made-up id.
   const madeUp = Object.entries(calls).find(
     ([, call]) => call.madeUp && call.name === name && call.input === text,
   );

@@ -46,7 +46,7 @@ export function lead({ env = {} }: SessionSpec, variable: string): Lead | "plan_
   };
 }
 
-/** The CLI itself sends no credential then, so the token is in the path. */
+/** The CLI sends no credential to the gateway, so the token is in the path. */
 function leadToBedrock(env: Env, variable: string): Lead {
   const base = env["ANTHROPIC_BEDROCK_BASE_URL"];
   const awsRegion = requireLabel("AWS_REGION", env["AWS_REGION"] ?? env["AWS_DEFAULT_REGION"] ?? "us-east-1");

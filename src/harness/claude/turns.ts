@@ -66,8 +66,8 @@ export function settleRequest(reading: Reading, cost = 0): void {
 }
 
 /**
- * Reports the usage that no request of ours had, as one more request. A result counts everything since the last one,
- * with sub-agents and compaction, so the requests of a turn then add up to it.
+ * Reports the usage beyond that of the reported requests, as one more request. A result counts everything since the last
+ * result, with sub-agents and compaction, so the requests of a turn then add up to its count.
  */
 function settleUsage(reading: Reading, result: Fields): void {
   const { state, scribe } = reading;

@@ -15,7 +15,7 @@ export interface CodexState {
   /** The conversation; every other thread on the connection is a sub-agent's. */
   readonly thread?: string;
   readonly model?: string;
-  /** The error because of which there is no conversation. */
+  /** The error that prevented the conversation. */
   readonly broken?: { readonly code: string; readonly message: string };
   /** Whether sluice is the client; a recording may have another. */
   readonly driven: boolean;
@@ -43,7 +43,7 @@ export interface CodexState {
   readonly used: Readonly<Record<string, TokenCounts>>;
 }
 
-/** The request that opens the conversation, and the mode that every turn of it is in. */
+/** The request that opens the conversation, and the mode of all its turns. */
 export interface Opening {
   readonly method: "thread/start" | "thread/resume" | "thread/fork";
   readonly params: Params;

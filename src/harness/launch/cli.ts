@@ -26,12 +26,12 @@ export function findInside(name: string, programs: Programs): Cli | undefined {
   return path === undefined ? undefined : { path, needs: [] };
 }
 
-/** Node, where the agent runs. */
+/** The path of Node on the machine of the agent. */
 export function nodeOf({ programs }: Pick<LaunchContext, "programs">): string {
   return programs?.node ?? process.execPath;
 }
 
-/** The path of a program of sluice's own, where the agent runs. */
+/** The path of one of sluice's own programs on the machine of the agent. */
 export function ownPath(path: string, { programs }: Pick<LaunchContext, "programs">): string {
   return programs?.own(path) ?? path;
 }

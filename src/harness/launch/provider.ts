@@ -59,7 +59,7 @@ export function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
 }
 
-/** When a JSON web token expires. Its signature is not checked. */
+/** The expiry of a JSON web token. Its signature is not checked. */
 export function tokenExpiry(token: string): number | undefined {
   const [, payload = ""] = token.split(".");
   const seconds = parseLogin(Buffer.from(payload, "base64url").toString("utf8"))?.["exp"];

@@ -129,7 +129,7 @@ function endRequest(reading: OpencodeReading, part: Part, message: Message): und
   }
 }
 
-/** OpenCode counts cached tokens apart from the input, as we do, and reasoning apart from the output, of which it is a part. */
+/** OpenCode counts reasoning apart from the output; the log counts it as a part. Cached tokens are apart in both. */
 export function toUsage({ tokens, cost }: Properties): Usage | undefined {
   if (!isRecord(tokens)) return undefined;
   const cache = toFields(tokens["cache"]);

@@ -68,7 +68,7 @@ function delayUntil(next: unknown, id: unknown): number {
   return delay > CLOCK / 2 ? 0 : delay;
 }
 
-/** Notes an error. It may not end the turn: a conversation that is too long is compacted and continues. */
+/** Notes an error. It need not end the turn: a conversation that is too long is compacted and continues. */
 export function noteFailure(reading: OpencodeReading, { sessionID, error }: Properties): undefined {
   const failure = toNativeError(error);
   const { turn, lastFailure } = reading.state;
