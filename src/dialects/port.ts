@@ -4,7 +4,7 @@ import type { EventType } from "../contract/index.ts";
 export interface Dialect<State, View> {
   readonly id: string;
   /**
-   * Where a projection can start: "none" means at any event, because the state is the view alone; "turn" means at the
+   * The events at which a projection can start. "none": any event, because the state is the view alone. "turn": the
    * start of a turn, where the state is initial.
    */
   readonly memory: "none" | "turn";

@@ -34,7 +34,7 @@ export function parseFrameId(text: string): FramePosition | undefined {
 const MAX_FRAME = 8_000_000;
 const MAX_DELTA = 1_000_000;
 
-/** Where the log has the whole event. A frame that is made of several events has no sequence. */
+/** The position of the whole event in the log. A frame that is made of several events has no sequence. */
 export interface EventPosition {
   readonly session: string;
   readonly sequence?: number;

@@ -244,7 +244,7 @@ export type SandboxLifecycleState = "booting" | "error" | "ready" | "running" | 
 export type AgentRuntimeState = "idle" | "running" | "interrupted" | "error";
 
 /**
- * Why a lifecycle event was emitted.
+ * The reason of a lifecycle event.
  *
  * @example
  * const ends: LifecycleReason[] = ["run_background_complete", "run_background_failed", "run_interrupted"];

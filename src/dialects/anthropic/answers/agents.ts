@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Metadata } from "../resources/resource.ts";
 import { CustomTool, McpServerParams, Policy } from "../resources/tools.ts";
 
-// The documented fields of resources. Answers may have more of them with a later version.
+// The documented fields of resources. A later version may add fields.
 
 /** A time in RFC 3339. */
 export const time = z.iso.datetime({ offset: true });

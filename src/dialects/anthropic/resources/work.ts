@@ -22,7 +22,7 @@ export interface WorkBody {
   readonly heartbeat_before?: string;
   readonly stop_requested_at: string | null;
   readonly stopped_at: string | null;
-  /** When a worker polled the work, and until when it is the worker's; milliseconds since 1970. */
+  /** The time of the worker's poll, and the end of its lease; milliseconds since 1970. */
   readonly polled_at: number | null;
   readonly lease_until: number | null;
 }
