@@ -19,11 +19,11 @@ export interface DatabaseDiagnostics {
   readonly version?: string;
   /** The bytes of the whole database. */
   readonly size?: number;
-  /** Whether notifications are heard. Behind a pooler in transaction mode they are not. */
+  /** Whether notifications arrive. Behind a pooler in transaction mode they do not. */
   readonly hears?: boolean;
-  /** The server that works on it. */
+  /** The servers that use it, in words. */
   readonly server?: string;
-  /** What works, but not as well as it could. */
+  /** Settings of the database that may lose events or delay them. */
   readonly warnings?: readonly string[];
 }
 
@@ -108,7 +108,7 @@ function warningsOf(row: Row, hears: boolean): string[] {
   return warnings;
 }
 
-/** Sends a notification to itself. */
+/** Whether a notification that is sent here arrives here. */
 async function probe(url: string): Promise<boolean> {
   const connections = await Connections.create({ url, max: 2, deadlineMs: 10_000 });
   const channel = `sluice_probe_${process.pid}`;

@@ -45,7 +45,7 @@ export async function diagnose(
 ): Promise<Diagnostics> {
   const folder = dataDirOf(where.data, env);
   const providers = defaultProviders({ root: join(folder, "sandboxes"), hide: [folder] });
-  // Another machine is tried only by its name.
+  // A provider on another machine is tried only if it is named.
   const named = where.sandbox === undefined ? undefined : findProvider(where.sandbox, providers);
   const tried = providers.filter(({ hasPrograms }) => !hasPrograms);
   const sandboxes = await Promise.all(

@@ -178,7 +178,7 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
   }
 }
 
-/** The other nodes have taken over while this one slept or was cut off: its agents must not work on beside them. */
+/** Ends the agents and this process: the other nodes took over while this one was frozen or cut off. */
 async function replaced(providers: readonly SandboxProvider[], name: string): Promise<void> {
   const message = "The lease is lost, and other nodes run the sessions; this one ends its agents and exits";
   stderrLogger({ level: "error", message, database: name });

@@ -20,7 +20,7 @@ export interface DatabaseOptions {
   readonly database?: string;
   readonly databaseDirect?: string;
   readonly node?: string;
-  /** Where the other nodes reach this one. */
+  /** The address of this node for the other nodes. */
   readonly advertise?: string;
   /** In seconds. */
   readonly lease?: number;

@@ -22,8 +22,8 @@ export function hasLog(folder: string): boolean {
 }
 
 /**
- * Opens an engine on the data folder, or on a given log beside it; the caller closes its log. `makeOptions` may write to the folder, so it is called
- * only after the check that the folder is sluice's own.
+ * Opens an engine on the data folder, or on a given log beside it; the caller closes its log. `makeOptions` may write to
+ * the folder, so it is called only after the check that the folder is sluice's own.
  */
 export async function openEngine(
   dataDir: string,

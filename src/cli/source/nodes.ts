@@ -8,7 +8,7 @@ import { type NodeRow, parseHolder } from "../../postgres/node-tables.ts";
 import type { Ownership } from "../../sessions/upkeep/lease.ts";
 import { CliFailure } from "../terminal/failure.ts";
 
-/** How much longer than a lease a request waits for a new owner: nodes look for the dead every second. */
+/** How much longer than a lease a request waits for a new owner: nodes look for expired leases every second. */
 const MARGIN_MS = 5_000;
 const PROBE_MS = 5_000;
 
@@ -104,7 +104,7 @@ export class ServedNodes implements Nodes {
     await this.#lease.announce(url);
   }
 
-  /** Tells everybody that this node shuts down. */
+  /** Tells the other nodes that this one shuts down. */
   async drain(): Promise<void> {
     this.isDraining = true;
     await this.#lease.drain();

@@ -27,7 +27,7 @@ Exit codes: those of the program · 1 also for a failure of this command · 2 ba
 /** The exit code of the program `timeout`. */
 const TIMED_OUT = 124;
 
-/** The input is sent as Base64, a third longer, and that has to stay within the server's limit. */
+/** Base64 makes the input a third longer, and the request has to stay within the server's limit. */
 const MAX_INPUT_BYTES = 12 * 1024 * 1024;
 
 interface ExecOptions extends WhereOptions {
@@ -73,7 +73,7 @@ async function exec(
   let interrupts = 0;
   const unhook = onInterrupt(() => {
     interrupts += 1;
-    // The server may not answer any more.
+    // The server might not answer any more.
     if (interrupts > 1) process.exit(EXIT.interrupted);
     void client.interrupt(session).catch(() => {});
   });
