@@ -57,7 +57,7 @@ import { createTokensClient, type TokensClient } from "./tokens.ts";
 import { subscribe, type SubscribeOptions } from "./subscribe.ts";
 import { createWebhooksClient, type WebhooksClient } from "./webhooks.ts";
 
-/** Every route of the universal dialect. Failures are thrown as `SluiceClientError`. */
+/** A filter of the usage, and its grouping. */
 export interface UsageQuery {
   readonly by?: UsageBy;
   readonly session?: string | undefined;
@@ -67,6 +67,7 @@ export interface UsageQuery {
   readonly to?: string | undefined;
 }
 
+/** Every route of the universal dialect. Failures are thrown as `SluiceClientError`. */
 export interface SluiceClient {
   health(options?: CallOptions): Promise<z.infer<typeof responses.Health>>;
   /** The servers that share the database; without one, the server alone. */

@@ -216,8 +216,8 @@ interface StreamMessage {
 type State = "live" | "ended" | "deleted";
 
 /**
- * Yields the messages of one connection after the other, until an error that no retry can solve. Proxies and leaving
- * servers end streams, too. So the end of a stream is the last one only if `stateOf` says so.
+ * Yields the messages of one connection after the other, until `stateOf` says that there are no more, or an error that
+ * no retry can solve. The end of a stream alone is no sign: proxies, and servers that shut down, end streams too.
  */
 async function* follow<T>(
   open: (signal: AbortSignal) => Promise<Response>,
@@ -237,7 +237,7 @@ async function* follow<T>(
       }
       const state = (await options.stateOf?.()) ?? "live";
       if (state === "deleted" || (state === "ended" && isEmpty)) return;
-      // The stream may have ended before the session did: the next one has the rest, or nothing.
+      // The stream may have ended before the session did. The next stream has the rest, or is empty.
       if (state === "ended") continue;
       onCut?.(toStreamError("The server ended the stream."));
     } catch (error) {
