@@ -30,7 +30,7 @@ export class SandboxDebug {
     return this.#logger.isEnabled("sandbox");
   }
 
-  /** Notes where the log ends now: earlier events are not logged. */
+  /** Notes the head of the session's log: earlier events are not logged. */
   async begin(): Promise<void> {
     if (!this.#isWanted) return;
     const known = await this.#transport.json<SessionInfo>(pathOf(this.#session)).catch(() => undefined);
