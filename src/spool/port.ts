@@ -31,7 +31,6 @@ export interface Spool {
   killed(): Promise<void>;
   /** Resolves when all output up to now can be read, on both streams. */
   copied(): Promise<void>;
-  /** Whether the process runs. */
   isAlive(): Promise<boolean>;
   /** Up to `most` bytes of an output from the offset `from` on. Empty where there is nothing, or no such spool. */
   read(stream: "out" | "err", range: { from: number; most: number }): Promise<Buffer>;
