@@ -32,7 +32,7 @@ const NO_UNIX_SOCKETS =
 const HOST_GRACE_MS = 5_000;
 /** How long this server keeps the network after its last command. */
 const LINGER_MS = 3_000;
-/** How often the residents of a network are started. */
+/** The most attempts to start the residents of a network. */
 const RESIDENT_TRIES = 3;
 
 /**

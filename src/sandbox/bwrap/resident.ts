@@ -16,7 +16,7 @@ export const RESIDENT_COMMAND = [
   "echo ready; exec >&- 2>&-; read -r _; [ $$ != 2 ] || kill -9 -1",
 ];
 
-/** How long the last words of an ended resident may take. */
+/** How long the last output of an ended resident may take. */
 const LAST_WORDS_MS = 500;
 
 /**

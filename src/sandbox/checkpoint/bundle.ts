@@ -14,7 +14,7 @@ const ROOTS = new Set(["workspace", "home"]);
 const MOST_BYTES = 16 * 1024 * 1024 * 1024;
 
 /**
- * Takes a checkpoint in that another machine made. Its content is either in the bundle or in the checkpoint `base`: a
+ * Takes in a checkpoint that another machine made. Its content is either in the bundle or in the checkpoint `base`: a
  * machine that names the hash of somebody else's file does not get that file.
  */
 export async function adoptBundle(

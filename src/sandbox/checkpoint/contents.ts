@@ -57,7 +57,7 @@ export class ContentsReader {
     return readEntries(root, (page) => pages.get(page));
   }
 
-  /** Piece by piece. A slow reader holds one pack in memory, and no collection back. */
+  /** The bytes, piece by piece. A slow reader keeps one pack in memory, and delays no collection. */
   async *#bytesOf(file: FileEntry): AsyncGenerator<Uint8Array> {
     let pack: { name: string; pieces: ReadonlyMap<string, Uint8Array> } | undefined;
     for (const piece of toPieces(file)) {
@@ -187,7 +187,7 @@ function* changesOf(before: readonly Entry[], after: readonly Entry[], path?: st
   }
 }
 
-/** A folder follows from the files in it. */
+/** Undefined for a folder: its files show its changes. */
 function toShown(entry: Entry | undefined): Entry | undefined {
   return entry?.kind === "directory" ? undefined : entry;
 }
@@ -242,7 +242,7 @@ function toModes(before: Entry | undefined, after: Entry | undefined): string {
   return old === now ? "" : `old mode ${old}\nnew mode ${now}\n`;
 }
 
-/** As git has it. */
+/** The mode as git writes it. */
 function toMode(entry: Entry): string {
   if (entry.kind === "symlink") return "120000";
   return entry.kind === "file" && (entry.mode & 0o111) !== 0 ? "100755" : "100644";

@@ -128,7 +128,7 @@ function covers(pattern: HostPattern, host: string): boolean {
 
 /** A port inside that forwards to the same port of this machine. */
 export interface Tunnel {
-  /** Where to listen inside. */
+  /** The address to listen on, inside. */
   readonly address: string;
   readonly port: number;
   /** The `host:port` that the guest asks the egress host for. */

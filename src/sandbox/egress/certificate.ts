@@ -201,7 +201,7 @@ function toPem(der: Buffer): string {
   return `-----BEGIN CERTIFICATE-----\n${lines.join("\n")}\n-----END CERTIFICATE-----\n`;
 }
 
-/** Where a sandbox's egress host gets lent secrets, and the authority that signs its certificates. */
+/** The lending that a sandbox's egress host asks for secrets, and the authority that signs its certificates. */
 interface Trust {
   readonly lending: Lending;
   readonly authority: Certified;

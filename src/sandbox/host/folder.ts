@@ -30,7 +30,7 @@ import type { ControllerPaths } from "./processes/controllers.ts";
 import { readMoment, type Moment } from "./processes/procfs.ts";
 
 const RECORD = "sandbox.json";
-/** A folder without a record is incomplete only after this time. */
+/** After this time a folder without a record counts as left behind. Before that, its sandbox may be in the making. */
 const MAKING_MS = 10_000;
 
 /** The record of a sandbox on disk, read after a restart of the server. */

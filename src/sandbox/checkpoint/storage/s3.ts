@@ -16,7 +16,7 @@ export interface S3StorageOptions {
   readonly prefix?: string | undefined;
   /** The bucket in the path (the default, which all servers know) or in the host name. */
   readonly pathStyle?: boolean | undefined;
-  /** How often a request is tried, and the first pause between two tries. */
+  /** How many times a request is tried, and the first pause between two tries. */
   readonly tries?: number | undefined;
   readonly backoffMs?: number | undefined;
   readonly timeoutMs?: number | undefined;

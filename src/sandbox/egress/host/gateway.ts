@@ -35,7 +35,7 @@ export function createModelGateway(
 ): Server {
   const { routes } = launch;
   const desk = new Desk(launch.desk);
-  // The first request does not wait for the key then.
+  // Read ahead, so that the first request does not wait for the key.
   void desk.read();
   const patterns = parseHostPatterns(toHosts(routes.flatMap(addressesOf)));
   // An agent without a network of its own reaches a private network anyway.
@@ -58,7 +58,7 @@ interface CassetteParts extends Pick<GatewaySettings, "launch">, Pick<GatewayPar
   readonly desk: Desk;
 }
 
-/** A replay has no provider at all. */
+/** Answers from the cassette. Only a recording asks the model provider. */
 function withCassette(provider: Answerer, { launch, desk, tape, records }: CassetteParts): Answerer {
   const { cassette } = launch;
   if (cassette === undefined || tape === undefined) return provider;

@@ -15,14 +15,14 @@ export interface InterceptorOptions extends ForwardOptions {
 }
 
 interface Destination extends Omit<Target, "path"> {
-  /** Whether a request for another host is refused. Without that it goes to this one. */
+  /** Whether a request that names another host is refused; otherwise it goes to this host. */
   readonly isStrict: boolean;
 }
 
 interface Taken {
   readonly host: string;
   readonly port: number;
-  /** The open connection to them. */
+  /** The open connection to this host and port. */
   readonly socket: Socket;
   /** Set for a host that secrets may go to. */
   readonly substitution: Substitution | undefined;
