@@ -61,7 +61,7 @@ function limitRate({ perMinute, burst = perMinute }: RateLimit): MiddlewareHandl
   const msPerToken = 60_000 / perMinute;
   const buckets = new Map<string, { tokens: number; at: number }>();
   return async (c, next) => {
-    // The node that has forwarded it has counted it.
+    // The node that forwarded the request has counted it.
     if (c.get("isForwarded")) return next();
     // Callbacks come without a key, so they must not use up the share of a tenant.
     const tenant = isCallback(c) ? "callbacks" : c.get("tenant");
@@ -90,7 +90,7 @@ function requireBeta(app: Hono<AppEnv>): MiddlewareHandler<AppEnv> {
     if (!BETA_RESOURCES.test(path.slice(PREFIX.length + 1)) || CALLBACKS.test(path)) return next();
     const given = (c.req.header("anthropic-beta") ?? "").split(",").map((beta) => beta.trim().toLowerCase());
     if (given.includes(MANAGED_AGENTS_BETA)) return next();
-    // The header could not help a request without a route.
+    // A request without a route fails with the header, too.
     if (method === "OPTIONS" || !methodsOf(app, path).includes(method)) return next();
     const detail = `This is a beta: send the header "anthropic-beta: ${MANAGED_AGENTS_BETA}".`;
     throw new SluiceError("invalid_request", detail);

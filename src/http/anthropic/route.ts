@@ -102,7 +102,7 @@ async function assertReached(
     throw new SluiceError("session_not_found", `There is no session ${session}.`);
 }
 
-/** Whether a session is the token's own, or does not exist: then the route says so itself. */
+/** Whether the token reaches the session. True for a missing session, which the route itself reports. */
 async function reaches(
   access: Access,
   { all, own, session }: { all: Engine; own: Engine; session: string },

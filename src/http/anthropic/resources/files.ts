@@ -47,7 +47,7 @@ export function mountFiles(route: Route, services: SharedServices): void {
 
   route(fileOperations.anthropicListFiles, async ({ scope, tenant, query, c }) => {
     const { ids, scope_id } = query;
-    // A reader sees the outputs that were collected before: collecting them writes documents.
+    // Collecting outputs writes documents. A token that may only read sees the outputs that were collected before.
     if (scope_id !== undefined && permits(c.get("access"), "control")) await collectOutputs(scope, scope_id);
     if (ids) {
       const wanted = [...new Set(ids)];
