@@ -54,7 +54,7 @@ export class Underway {
     call.then(end, end);
   }
 
-  /** Waits for the calls of a session, or of all. Their failures are their callers'. */
+  /** Waits for the calls of a session, or of all. Their failures go to their own callers. */
   async settled(session?: string): Promise<void> {
     const sets = session === undefined ? [...this.#calls.values()] : [this.#calls.get(session) ?? []];
     const calls: Promise<unknown>[] = [];

@@ -57,7 +57,7 @@ export async function commitRuns(query: Query, runs: readonly Run[]): Promise<Se
   return new Set(rows.map((row) => Number(row["session"])));
 }
 
-/** The parameters of the statement. Each list is one of them, and its methods return the list's place in the SQL. */
+/** The parameters of the statement. Each method adds a list as one parameter, and returns the SQL that reads it. */
 class Values {
   readonly #texts = new Separated();
   /** The first parameter is the separator of texts. */

@@ -46,7 +46,7 @@ export class Lane {
     });
   }
 
-  /** The position may have been changed by another call, such as a trim. */
+  /** Forgets the position of a session, which another call, such as a trim, may have changed. */
   forget(session: string): void {
     const queue = this.#queues.get(session);
     queue?.forget();
@@ -55,7 +55,7 @@ export class Lane {
 
   #queueOf(session: string): Queue {
     const queue = this.#queues.get(session) ?? new Queue(session);
-    // The order of use; the longest unused ones are forgotten.
+    // Moved to the end of the order of use: the longest unused queues are forgotten.
     this.#queues.delete(session);
     this.#queues.set(session, queue);
     for (const [name, oldest] of this.#queues) {

@@ -1,7 +1,7 @@
 import type { Position } from "../store.ts";
 import type { SessionRows } from "./rows.ts";
 
-/** How long a position is believed without a look at the database. */
+/** How long a position counts as current without a look at the database. */
 const TRUST_MS = 1_000;
 const POSITIONS = 8192;
 

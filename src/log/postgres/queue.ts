@@ -58,7 +58,7 @@ export class Queue {
     if (this.waiting.length === 0) this.planned = this.known?.position.head;
   }
 
-  /** The batches at the front of a queue that can be stored together. Undefined where the first is out of step. */
+  /** The first batches that can be stored together. Undefined where the first one does not follow the known head. */
   takeRun(): TakenRun | undefined {
     const { known, waiting, isSingle } = this;
     if (!known) return undefined;

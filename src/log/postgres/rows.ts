@@ -145,7 +145,7 @@ export class SessionRows {
     return row && { fingerprint: String(row["fingerprint"]), answer: String(row["answer"]) };
   }
 
-  /** Forgets events up to `through`. The lock on the place keeps appends out meanwhile. */
+  /** Forgets events up to `through`. The lock on the row in `places` keeps appends out meanwhile. */
   async trim(session: string, through: number): Promise<void> {
     await this.#database.transact(async (query) => {
       const [row] = await query(
