@@ -116,7 +116,7 @@ function toLastParts(parts: readonly Part[], ask: Ask, id: string): readonly Par
   return [...parts, ...toCallParts([{ name: ending.name, input }], id)];
 }
 
-/** How often each scripted failure has happened, by step and conversation: the model's only memory. */
+/** How many times each scripted failure has happened, by step and conversation: the model's only memory. */
 export class FailCounts {
   readonly #counts = new Map<string, number>();
 
