@@ -71,8 +71,8 @@ export abstract class Builder extends SafeEmitter {
   }
 
   /**
-   * The sandbox: the name of a provider (`bwrap`, `docker`, `local`), or your own provider for an engine in this process.
-   * The default is `bwrap`, or else `docker`. `local`, which isolates nothing, has to be named.
+   * The sandbox: the name of a provider (`bwrap`, `docker`, `local`, `kubernetes`, `ssh://user@host`), or your own
+   * provider for an engine in this process. The default is `bwrap`, or else `docker`. The others have to be named.
    *
    * @example
    * new Sluice().withSandbox("docker");
