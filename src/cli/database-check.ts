@@ -21,7 +21,7 @@ export interface DatabaseDiagnostics {
   readonly size?: number;
   /** Whether notifications arrive. Behind a pooler in transaction mode they do not. */
   readonly hears?: boolean;
-  /** The servers that use it, in words. */
+  /** The names of the servers that use it, as one text. */
   readonly server?: string;
   /** Settings of the database that may lose events or delay them. */
   readonly warnings?: readonly string[];

@@ -9,7 +9,7 @@ import type { AgentRuntimeState, SandboxLifecycleState } from "../dialects/sdk/e
  * if (response.exitCode !== 0) console.error(response.stderr);
  */
 export interface AgentResponse {
-  /** The session's id, which is the same in every dialect. */
+  /** The session's id, by which other clients find it. */
   sandboxId: string;
   /** 0 for success, 130 for an interrupt, -1 for a timeout. */
   exitCode: number;

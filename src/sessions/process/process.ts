@@ -13,7 +13,7 @@ import type { Redactor } from "../secrets/redact.ts";
 /** After this much output the decoder's state is stored, so that the spool before it can be freed. */
 const STATE_BYTES = 16 * 1024 * 1024;
 
-/** The least space that is freed at once: to free space, a program is started. */
+/** The least space that is freed at once, because a program is started each time. */
 const FORGET_BYTES = 4 * 1024 * 1024;
 
 const GREETING = "greeting";

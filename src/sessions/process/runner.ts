@@ -130,7 +130,7 @@ export class Runner {
     return isFree && this.process?.canSay(command) === true;
   }
 
-  /** Whether the process has unread output, such as the end of the turn. */
+  /** Whether the process has unread output, which may end the turn. */
   async isBehind(): Promise<boolean> {
     return this.#intake !== undefined && (await this.#intake.unread()) > 0;
   }

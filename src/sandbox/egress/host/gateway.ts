@@ -58,7 +58,7 @@ interface CassetteParts extends Pick<GatewaySettings, "launch">, Pick<GatewayPar
   readonly desk: Desk;
 }
 
-/** Answers from the cassette. Only a recording asks the model provider. */
+/** Puts the session's cassette, if it has one, in front of the model provider. A replay asks no model provider. */
 function withCassette(provider: Answerer, { launch, desk, tape, records }: CassetteParts): Answerer {
   const { cassette } = launch;
   if (cassette === undefined || tape === undefined) return provider;

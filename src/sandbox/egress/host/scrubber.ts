@@ -166,7 +166,7 @@ export class ScrubStream extends Transform {
 
   #wait(ms: number): void {
     this.#timer = setTimeout(() => {
-      // A reader that is slow on purpose could get half a secret, so the bytes wait for it.
+      // A reader that is slow on purpose could get half a secret, so the bytes wait until it has caught up.
       if (this.readableLength > 0 || this.writableLength > 0) return this.#wait(ms);
       const given = this.#scrubber.release();
       if (given.length > 0) this.push(given);
