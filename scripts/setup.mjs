@@ -62,8 +62,8 @@ export async function ensureChromium() {
   if (!(await installDebian(["chromium"]))) say("apt-get could not install chromium");
 }
 
-/** The terminal of the tests, and the shells whose completion scripts they check. */
-const TERMINAL = ["tmux", "zsh", "fish"];
+/** The terminal of the tests, the shells whose completion scripts they check, and the small programs of many images. */
+const TERMINAL = ["tmux", "zsh", "fish", "busybox"];
 
 /** Installs them, where apt-get can without a question. Without one its tests are skipped with the reason. */
 export async function ensureTerminal() {

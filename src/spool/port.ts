@@ -2,7 +2,7 @@ import type { Cleaning, StderrLines } from "./stderr.ts";
 import type { Duplex } from "node:stream";
 import type { ProcessExit, SpoolLine, StderrOutput } from "../contract/index.ts";
 
-/** The transcript of one process, wherever it runs. The process writes `out` and `err` and reads its input. */
+/** The streams of one process, wherever it runs. The process writes `out` and `err` and reads its input. */
 export interface Spool {
   /**
    * The lines of `out` from the offset `from` on, in batches of whole lines, until the process has ended. Fails where
@@ -59,7 +59,10 @@ export interface HostSpool extends Spool {
   begin(start: (wrapped: WrappedStart) => Promise<void>): Promise<void>;
   /** Gives a process with named streams its whole input before it starts: it reads these bytes, then the end. */
   fill(input: Uint8Array): Promise<void>;
-  /** The lines of stderr for `toStderr`, on the machine that knows the secrets to redact. */
+  /**
+   * The kept lines of stderr, each with `reach` bytes behind its cut. The caller redacts them by `toStderr`, on the
+   * machine that knows the secrets.
+   */
   stderrLines(reach: number): Promise<StderrLines>;
 }
 

@@ -1,3 +1,7 @@
+// GNU's tail looks so often where the disk reports no changes. A tail that is a link may be BusyBox's, which takes whole
+// seconds only and would not start.
+const EVERY = `[ ! -e /proc/self ] || [ -L "$(command -v tail)" ] || every='-s 0.2'`;
+
 /**
  * The wrapper around a process: `sh run FOLDER STREAMS COMMAND…` (docs/decisions/0030). With `named` streams the command
  * gets pipes that it may open again as /dev/stdout and the like. With `private` streams it keeps the wrapper's own stdin
@@ -27,9 +31,8 @@ feeder=
 if [ "$streams" = named ]; then
   # Opened for both first, so that neither of the two ends waits for the other.
   exec 3<> "$folder/stdin" 4< "$folder/stdin" 5> "$folder/stdin" 3>&-
-  # Where there is /proc, tail knows -s.
   every=
-  [ -z "$start" ] || every='-s 0.2'
+${EVERY}
   if [ -e "$folder/whole" ]; then
     # All input is there. With the end of this script, nobody reads the pipe, and the copier ends too.
     (trap '' HUP INT TERM; exec cat "$folder/in" >&5 4<&- 5>&- 2> /dev/null) &
@@ -64,7 +67,7 @@ export const RELAY_SCRIPT = `# Copies "in" to stdout as it grows, and stdin to "
 folder=$1
 trap '' HUP INT TERM
 every=
-[ ! -e /proc/self ] || every='-s 0.2'
+${EVERY}
 tail $every -c +1 -f "$folder/in" 2> /dev/null < /dev/null &
 feeder=$!
 echo "$feeder" > "$folder/feeder"

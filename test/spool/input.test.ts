@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { appendFile, mkdir, readFile, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createSpool, openSpool, type HostSpool } from "../../src/spool/index.ts";
 import { followAll, makeFolder, start, texts, waitFor } from "./workbench.ts";
 
@@ -63,6 +63,22 @@ describe("input", () => {
     await spool.send({ id: "1", at: 0, text: "1234\n" });
     await Promise.all([started, spool.closeInput()]);
     expect(texts((await followAll(spool)).lines)).toEqual(["5"]);
+  });
+});
+
+describe("input by BusyBox's tail, as in small images (skipped where there is no BusyBox)", () => {
+  it.for(["private", "named"] as const)("reaches a process with %s streams", async (streams, { skip }) => {
+    const busybox = spawnSync("sh", ["-c", "command -v busybox"], { encoding: "utf8" }).stdout.trim();
+    if (busybox === "" && process.env["CI"] !== "true") skip("there is no BusyBox");
+    const folder = await makeFolder();
+    await symlink(busybox, join(folder, "tail"));
+    vi.stubEnv("PATH", `${folder}:${process.env["PATH"]}`);
+    const spool = await makeSpool();
+    await start(spool, ["cat"], { streams });
+    vi.unstubAllEnvs();
+    await spool.send({ id: "a", at: 0, text: "a\n" });
+    await spool.closeInput();
+    expect(texts((await followAll(spool)).lines)).toEqual(["a"]);
   });
 });
 
