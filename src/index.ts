@@ -21,7 +21,7 @@ export type {
   SessionInput,
 } from "./sessions/index.ts";
 export * from "./sdk/index.ts";
-// Of two of one name, a program means the SDK's.
+// The contract and the SDK both export these names. This line chooses the SDK's.
 export type { PlanEntry, SessionStatus } from "./sdk/index.ts";
 
 /** Opens an engine on a log and a data folder. */

@@ -110,7 +110,7 @@ function isOurs(path: string): boolean {
 
 /** Saves the code of chunks that had to be compiled. After a failure the next start compiles them again. */
 function saveCode(into: string): void {
-  // The build's cache is complete but for rare chunks, and those are not worth a second folder.
+  // The build's cache is left as it is. It lacks only rare chunks, which are compiled at each start.
   if (uncached.size === 0 || (into === BUILT && !given)) return;
   try {
     mkdirSync(into, { recursive: true, mode: 0o755 });

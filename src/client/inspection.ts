@@ -47,7 +47,7 @@ export interface ClientFrame {
 
 export interface FramePageOptions extends EventView, CallOptions {
   readonly after?: number | undefined;
-  /** Reads back from this sequence, exclusively. */
+  /** The page has the last frames before this sequence, in the log's order. */
   readonly before?: number | undefined;
   readonly limit?: number | undefined;
 }

@@ -6,7 +6,7 @@ import type { AppEnv } from "./context.ts";
 
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
 
-/** Allows the addresses of all interfaces of this machine as hosts. A page of another server never has such a host. */
+/** Allows the addresses of this machine's interfaces as hosts. DNS rebinding sends a name as `Host`, never an address. */
 export const OWN_ADDRESSES = "own addresses";
 
 /** Refuses DNS rebinding: a foreign page whose name resolves to this server sends that name in `Host`. */

@@ -96,10 +96,10 @@ async function* followChat(
       if (nth === 1 || stored.chunk.type !== "RUN_STARTED") yield stored;
     }
     const end = stored && isAwaitingTool(stored.chunk) ? stored : undefined;
-    // Without a chunk after the offset, the reader has read this run to its end: its position is in a later run.
+    // No chunk came after the offset: it lies in a later run.
     const isLater = stored === undefined && seen !== undefined;
     if (!end && !isLater) return;
-    // The call of `chat()` has a next run if TanStack's engine could answer the tool call.
+    // TanStack's engine starts a next run once it has answered the tool call. This request only asks whether there is one.
     const next = await fetchRun(chat, nth + 1);
     await next?.body?.cancel();
     if (!next && end) yield end;

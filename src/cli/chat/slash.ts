@@ -32,7 +32,7 @@ const COMMANDS: Readonly<Record<string, SlashCommand>> = {
 
 export const SLASH_WORDS: readonly string[] = Object.keys(COMMANDS);
 
-/** Runs a line that is a command. Returns false for a message, such as one that begins with a path. */
+/** Runs a line that is a command. Returns false for a message; a path with a second slash, such as /home/me, begins one. */
 export async function runSlash(chat: ChatActions, text: string): Promise<boolean> {
   const [, word = "", rest = ""] = /^(\/[a-z]+)(?:\s+([\s\S]*))?$/.exec(text.trim()) ?? [];
   if (word === "") return false;

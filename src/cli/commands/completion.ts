@@ -29,7 +29,7 @@ interface OptionEntry {
   readonly choices: readonly string[];
 }
 
-/** Call it last: the scripts have the commands that the program has by then. */
+/** The script has the commands that the program has when it is printed. */
 export function addCompletion(program: Command, { screen }: CommandContext): void {
   program
     .command("completion")

@@ -127,7 +127,7 @@ function toUnknownType(issue: { input?: unknown }): string {
   return `there is no event type ${JSON.stringify(issue.input)}`;
 }
 
-/** Parses untrusted input; an error names each wrong field and the expected value. */
+/** Parses untrusted input. An error names the wrong fields, up to a limit, and the expected values. */
 export function parseWith<T>(schema: z.ZodType<T>, value: unknown, where: "body" | "query" | "path"): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;

@@ -137,7 +137,7 @@ export function isServing({ phase }: ClaudeState): boolean {
   return phase !== "resting";
 }
 
-/** The native id of the sub-agent's call that a line comes from. */
+/** The native id of the call that started the sub-agent of this line. */
 export function parentOf(line: Fields): string | undefined {
   return toText(line["parent_tool_use_id"]) || undefined;
 }

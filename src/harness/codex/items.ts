@@ -32,7 +32,7 @@ export function startItem(reading: Reading, item: Params, thread: string | undef
   return undefined;
 }
 
-/** Reads a complete item. An item that the turn's end has closed stays closed. */
+/** Reads a complete item. A tool call that the turn's end has closed stays closed. */
 export function endItem(reading: Reading, item: Params, thread: string | undefined): string | undefined {
   const { id, type } = item;
   if (typeof id !== "string") return "an item without an id";

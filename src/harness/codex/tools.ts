@@ -134,7 +134,7 @@ function wholeHunk(content: string, sign: "+" | "-"): string {
   return `@@ ${range} @@\n${body}${isEnded ? "" : "\\ No newline at end of file\n"}`;
 }
 
-/** Beginnings of Codex's output for a call that it did not carry out, such as a call of an unknown tool. */
+/** Beginnings of Codex's output for a call that it refused, or for a script that failed. It reports no item for these. */
 const REFUSED = [
   /^unsupported (?:custom tool )?call: /,
   /^failed to parse function arguments: /,

@@ -47,7 +47,7 @@ export function toCalling(tool: OfferedTool, input: Input): Calling {
   return { ...named, input: asObject(keepKnown(input, tool.schema)) };
 }
 
-/** Code that calls a tool, for clients whose tools only code can call. */
+/** Code that calls a tool, for clients whose tools only code can call. `name` may be an expression in brackets, too. */
 export function toCode(name: string, input: Input): string {
   const member = name.startsWith("[") ? name : `.${name}`;
   const call = `const result = await tools${member}(${JSON.stringify(input)});`;

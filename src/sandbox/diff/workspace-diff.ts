@@ -109,7 +109,7 @@ export interface Omitted {
 interface IndexOptions {
   readonly folder: string;
   readonly signal: AbortSignal;
-  /** The reader of the files, where that is not the server's own user. */
+  /** The owner of the files, where that is not the server's own user: git reads them as the owner. */
   readonly owner: Owner | undefined;
 }
 
@@ -212,7 +212,7 @@ async function findObstacle(
   return (await isReadable(path, found, owner)) ? undefined : "It cannot be read.";
 }
 
-/** Whether git can read the file. Root may read every file, but git runs as `owner`, without root's rights. */
+/** Whether git can read the file. It runs as the owner, or as uid 0 without root's rights: the mode decides. */
 async function isReadable(path: string, found: Stats, owner: Owner | undefined): Promise<boolean> {
   if (process.geteuid?.() !== 0) return succeeds(access(path, constants.R_OK));
   const reader = owner ?? { uid: 0, gid: process.getegid?.() ?? 0 };

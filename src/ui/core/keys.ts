@@ -1,6 +1,6 @@
 import { useLayoutEffect } from "preact/hooks";
 
-/** A key and what it does here. `keys` are as in `?`: "j", "Shift+ArrowLeft", "Mod+k". */
+/** A key and its effect. `keys` is a name as `nameOf` makes it: "j", "Shift+ArrowLeft", "Mod+k". */
 export interface Binding {
   readonly keys: string;
   readonly label: string;
@@ -31,7 +31,7 @@ export function watchKeys(): void {
     const name = nameOf(event);
     const isText = isEditing(event.target);
     const isDialog = document.querySelector("dialog[open]") !== null;
-    // A dialog has its own Escape.
+    // While a dialog is open, only the key of the palette works. The dialog has its own Escape.
     if (isDialog && name !== "Mod+k") return;
     for (const binding of activeBindings()) {
       if (binding.keys !== name || (isText && !binding.inText)) continue;

@@ -92,8 +92,8 @@ export class ServerLog {
   }
 
   /**
-   * Follows the log from a sequence on, across cuts and restarts of the server, until the session is deleted or the
-   * signal aborts. `take` gets the texts of each chunk and returns the sequence to go on from.
+   * Follows the log from a sequence on, across cuts and restarts of the server, until the signal aborts, the session
+   * is deleted, or it has ended and all its events are read. `take` gets the texts of each chunk and returns the sequence to go on from.
    */
   async follow(options: {
     readonly after: number;
@@ -151,7 +151,7 @@ export class ServerLog {
     }
   }
 
-  /** A stream that ended by itself: an ended session has no more events. */
+  /** Whether no event can follow: the session is gone, or it has ended and all its events are read. */
   async #isOver(after: number, signal: AbortSignal): Promise<boolean> {
     const info = await this.info(signal).catch((error: unknown) => {
       if (error instanceof SluiceClientError && error.code === "session_not_found") return undefined;

@@ -170,7 +170,7 @@ function Side({ view, onChosen }: { view: SessionView; onChosen(): void }): JSX.
               class={turn === current ? "turn current" : "turn"}
               aria-current={turn === current ? "true" : undefined}
               onClick={() => {
-                // The newest turn is where the log goes on.
+                // The newest turn is shown live, any other as it was at its end.
                 view.seek(turn.last > 0 && turn !== turns.at(-1) ? turn.last : null);
                 onChosen();
               }}

@@ -99,7 +99,7 @@ async function* readForth(
   }
 }
 
-/** Reads turn by turn from the end. A projection works only forwards, so the events of each turn are reversed after it. */
+/** Reads turn by turn from the end. A projection works only forwards: each turn is projected, then its frames are reversed. */
 async function* readBack(
   log: EventLog,
   session: string,
@@ -121,6 +121,7 @@ async function* readBack(
   }
 }
 
+/** The frames of one turn. The state of a projection does not outlive its turn, so each turn begins with the initial one. */
 async function readTurn(
   log: EventLog,
   session: string,

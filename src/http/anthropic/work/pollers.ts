@@ -1,7 +1,7 @@
 /** A worker that has not polled for this long counts as gone. */
 const POLLING_MS = 10_000;
 
-/** The workers that have polled lately. Their names are the clients' own, so old ones are forgotten at each poll. */
+/** The workers that have polled lately. Clients choose any number of names, so each poll forgets the old ones. */
 export class Pollers {
   /** The time of the last poll by worker, the oldest first. */
   readonly #polls = new Map<string, { readonly environment: string; readonly at: number }>();

@@ -208,7 +208,8 @@ async function handDownNow(group: string, controllers: readonly string[]): Promi
   );
   const missing = controllers.filter((name) => available?.includes(name) && !enabled?.includes(name));
   for (const name of missing) {
-    // EBUSY: a group with processes of its own hands no controller down. Under systemd's Delegate=yes they are ours.
+    // EBUSY: a group with processes of its own hands no controller down. Under systemd's Delegate=yes these processes are
+    // the server's, and can be moved.
     if ((await enable(group, name)) === "EBUSY" && (await moveOut(group))) await enable(group, name);
   }
 }

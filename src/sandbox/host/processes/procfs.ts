@@ -166,7 +166,7 @@ export interface Moment {
 }
 
 const TICKS_PER_SECOND = 100;
-/** The largest difference between the kernel's two clocks. */
+/** How much /proc/uptime and the start time of a process may differ. */
 const SLACK_TICKS = 200;
 
 /** A moment that is certainly before the start of every later process; undefined where its clock cannot be read. */

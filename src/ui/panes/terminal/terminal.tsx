@@ -97,7 +97,7 @@ function Line({ line, view }: { line: ScreenLine; view: SessionView }): JSX.Elem
   );
 }
 
-/** One command at a time, only at the head and where the login permits it. */
+/** Shown only at the head, and where the login permits it. The server refuses a second command. */
 function CommandLine({ view }: { view: SessionView }): JSX.Element | null {
   const [text, setText] = useState("");
   const [isSending, setSending] = useState(false);
@@ -185,7 +185,10 @@ function linesOf(row: RowView): ScreenLine[] {
   return lines;
 }
 
-/** The rows of some spans as they were at the shown moment. Those that have ended are read once. */
+/**
+ * The rows of some spans as they were at the shown moment. One read runs at a time; if the spans change meanwhile, another
+ * follows. A row that has ended is read once.
+ */
 function useRows(view: SessionView, runs: readonly Span[]): readonly RowView[] {
   const [rows, setRows] = useState<readonly RowView[]>([]);
   const kept = useRef(new Map<number, RowView>());
@@ -193,7 +196,9 @@ function useRows(view: SessionView, runs: readonly Span[]): readonly RowView[] {
   const hasOpen = runs.some(({ end }) => end === 0);
   const key = `${runs[0]?.sequence}:${runs.length}:${runs.filter(({ end }) => end !== 0).length}:${hasOpen ? at : 0}`;
   const busy = useRef(false);
-  const [turn, setTurn] = useState(0);
+  const [round, setRound] = useState(0);
+  const latest = useRef(key);
+  latest.current = key;
   useEffect(() => {
     if (busy.current) return;
     busy.current = true;
@@ -213,10 +218,8 @@ function useRows(view: SessionView, runs: readonly Span[]): readonly RowView[] {
       .catch((error: unknown) => say(wordsOf(error), "bad"))
       .finally(() => {
         busy.current = false;
-        if (latest.current !== key) setTurn(turn + 1);
+        if (latest.current !== key) setRound(round + 1);
       });
-  }, [key, turn]);
-  const latest = useRef(key);
-  latest.current = key;
+  }, [key, round]);
   return rows;
 }
