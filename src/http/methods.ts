@@ -1,5 +1,5 @@
 import type { Context, Hono } from "hono";
-import { SluiceError } from "../contract/index.ts";
+import { RESERVED_SESSION_IDS, SluiceError } from "../contract/index.ts";
 import type { AppEnv } from "./context.ts";
 import { toNotFound } from "./problem.ts";
 
@@ -17,7 +17,12 @@ function toAllow(methods: Set<string>): string[] {
 }
 
 function toWrongMethod(c: Context<AppEnv>, allow: readonly string[]): string {
-  return `${c.req.path} has no ${c.req.method}. Its methods are ${allow.join(", ")}.`;
+  const { path, method } = c.req;
+  const [, id = ""] = /^\/v1\/sessions\/([^/]+)$/.exec(path) ?? [];
+  const why = RESERVED_SESSION_IDS.has(id)
+    ? ` "${id}" cannot be the id of a session; choose another one.`
+    : "";
+  return `${path} has no ${method}. Its methods are ${allow.join(", ")}.${why}`;
 }
 
 /** The response to a request without a route: 404, or for a known path 405, or its methods for OPTIONS. */

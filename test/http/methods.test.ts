@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createMemoryCatalog } from "../../src/catalog/index.ts";
 import { input } from "./ag-ui/ag-ui-bench.ts";
-import { type AppBench, openApp } from "./app-bench.ts";
+import { type AppBench, openApp, problemOf } from "./app-bench.ts";
 
 let bench: AppBench;
 beforeAll(async () => {
@@ -57,6 +57,11 @@ describe("a wrong method", () => {
   it("belongs to no session: none is called like a path of the API", async () => {
     const created = bench.test.engine.create("sse", { agent: "scripted" });
     await expect(created).rejects.toMatchObject({ code: "invalid_request" });
+  });
+
+  it("tells who creates a session of such an id why there is none", async () => {
+    const response = await bench.call("POST", "/v1/sessions/sse", { json: { agent: "scripted" } });
+    expect((await problemOf(response)).detail).toContain('"sse" cannot be the id of a session');
   });
 
   it("deletes a session of an earlier version that is called like a path of the API", async () => {
