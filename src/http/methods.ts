@@ -1,5 +1,5 @@
 import type { Context, Hono } from "hono";
-import { SluiceError } from "../contract/index.ts";
+import { RESERVED_SESSION_IDS, SluiceError } from "../contract/index.ts";
 import type { AppEnv } from "./context.ts";
 import { toNotFound } from "./problem.ts";
 
@@ -17,7 +17,12 @@ function toAllow(methods: Set<string>): string[] {
 }
 
 function toWrongMethod(c: Context<AppEnv>, allow: readonly string[]): string {
-  return `${c.req.path} has no ${c.req.method}. Its methods are ${allow.join(", ")}.`;
+  const { path, method } = c.req;
+  const [, id = ""] = /^\/v1\/sessions\/([^/]+)$/.exec(path) ?? [];
+  const why = RESERVED_SESSION_IDS.has(id)
+    ? ` "${id}" cannot be the id of a session; choose another one.`
+    : "";
+  return `${path} has no ${method}. Its methods are ${allow.join(", ")}.${why}`;
 }
 
 /** The response to a request without a route: 404, or for a known path 405, or its methods for OPTIONS. */
@@ -34,17 +39,17 @@ export function answerUnrouted(
 }
 
 /**
- * Refuses a wrong method on a path of its own that a route with parameters covers, too: `/v1/sessions/sse` is no
- * session. The router comes to that route only if the path of its own lacks the method.
+ * The refusal of a wrong method on a path of its own that a route with parameters covers, too: `/v1/sessions/sse` is
+ * no session. The router comes to that route only if the path of its own lacks the method.
  */
-export function refuseCovered(app: Hono<AppEnv>, c: Context<AppEnv>, path: string): void {
+export function findCovered(app: Hono<AppEnv>, c: Context<AppEnv>, path: string): SluiceError | undefined {
   const known = coveredPaths.get(app) ?? new Map<string, string[]>();
   coveredPaths.set(app, known);
   const own = known.get(path) ?? app.routes.map((route) => route.path).filter((one) => isCovered(one, path));
   known.set(path, own);
-  if (!own.some((one) => toPattern(one).test(c.req.path))) return;
+  if (!own.some((one) => toPattern(one).test(c.req.path))) return undefined;
   const allow = methodsOf(app, c.req.path);
-  throw new SluiceError("method_not_allowed", toWrongMethod(c, allow), { allow });
+  return new SluiceError("method_not_allowed", toWrongMethod(c, allow), { allow });
 }
 
 /** For each app, the paths that its routes cover. A dialect has all of its routes before its first request. */

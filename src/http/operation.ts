@@ -1,6 +1,6 @@
 import type { Context, Hono } from "hono";
 import type { z } from "zod";
-import { type ErrorCode, SluiceError } from "../contract/index.ts";
+import { type ErrorCode, RESERVED_SESSION_IDS, SluiceError } from "../contract/index.ts";
 import { parseQuery } from "../dialects/universal/index.ts";
 import type { Engine } from "../sessions/port.ts";
 import type { RouteScope } from "./access/access.ts";
@@ -10,7 +10,7 @@ import type { RouteRow } from "./access/route-table.ts";
 import { readJson } from "./body/json.ts";
 import type { AppEnv } from "./context.ts";
 import { atOwner, type OwnerRule } from "./nodes/at-owner.ts";
-import { refuseCovered } from "./methods.ts";
+import { findCovered } from "./methods.ts";
 import type { Services } from "./services.ts";
 
 /** One call of the API: the router mounts it, the OpenAPI document describes it. */
@@ -121,14 +121,28 @@ export function mountRoute(
   const { owner: rule } = row;
   const jsonLimit = hasJson ? services.limits.json : undefined;
   const answer = (c: Context<AppEnv>): Response | Promise<Response> => {
-    refuseCovered(app, c, row.path);
     if (!nodes || !rule) return here(c);
     demandScope(c, row.scope);
     return atOwner(c, { nodes, rule, catalog, jsonLimit }, async () => here(c));
   };
+  const answerOwn = (c: Context<AppEnv>): Response | Promise<Response> => {
+    const refusal = findCovered(app, c, row.path);
+    if (!refusal) return answer(c);
+    return isOldSession(c, services).then((isOld) => {
+      if (isOld) return answer(c);
+      throw refusal;
+    });
+  };
   routes.add(row);
-  if (row.method === "ALL") app.all(row.path, answer);
-  else app.on(row.method, row.path, answer);
+  if (row.method === "ALL") app.all(row.path, answerOwn);
+  else app.on(row.method, row.path, answerOwn);
+}
+
+/** A session of an earlier version may be called like a path of the API. It can be deleted. */
+async function isOldSession(c: Context<AppEnv>, { engine }: Pick<RouteServices, "engine">): Promise<boolean> {
+  const id = c.req.param("id") ?? "";
+  const isDeletion = c.req.method === "DELETE" && c.req.path === `/v1/sessions/${id}`;
+  return isDeletion && RESERVED_SESSION_IDS.has(id) && (await engine.log.find(id)) !== undefined;
 }
 
 /** Mounts operations on an app; queries and bodies are parsed by their schemas. Without a response, the answer is 204. */

@@ -155,7 +155,7 @@ describe("sluice answer", () => {
     const id = await newSession();
     await server.client.sendMessage(id, script({ ask: { shell: "echo x" } }));
     const action = await openRequest(id);
-    expect((await bench.run(["answer", id])).out).toMatch(new RegExp(`^${action}  permission  +shell`));
+    expect((await bench.run(["answer", id])).out).toBe(`${action}  permission  shell  echo x\n`);
     const wrong = await bench.run(["answer", id, "perm_nobody", "once"]);
     expect(wrong).toMatchObject({ code: 1, out: "" });
     expect(wrong.err).toMatch(

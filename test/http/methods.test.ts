@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createMemoryCatalog } from "../../src/catalog/index.ts";
-import { type AppBench, openApp } from "./app-bench.ts";
+import { input } from "./ag-ui/ag-ui-bench.ts";
+import { type AppBench, openApp, problemOf } from "./app-bench.ts";
 
 let bench: AppBench;
 beforeAll(async () => {
@@ -56,6 +57,29 @@ describe("a wrong method", () => {
   it("belongs to no session: none is called like a path of the API", async () => {
     const created = bench.test.engine.create("sse", { agent: "scripted" });
     await expect(created).rejects.toMatchObject({ code: "invalid_request" });
+  });
+
+  it("tells who creates a session of such an id why there is none", async () => {
+    const response = await bench.call("POST", "/v1/sessions/sse", { json: { agent: "scripted" } });
+    expect((await problemOf(response)).detail).toContain('"sse" cannot be the id of a session');
+  });
+
+  it("deletes a session of an earlier version that is called like a path of the API", async () => {
+    const spec = { agent: "scripted", sandbox: "local" };
+    await bench.test.log.create({ id: "sse", spec, owner: "earlier", time: Date.now() });
+    const list = async () =>
+      (await (await bench.call("GET", "/v1/sessions")).json()) as { sessions: unknown[] };
+    expect((await list()).sessions).toHaveLength(1);
+    expect((await bench.call("PATCH", "/v1/sessions/sse", { json: {} })).status).toBe(405);
+    expect((await bench.call("DELETE", "/v1/sessions/sse")).ok).toBe(true);
+    expect((await list()).sessions).toEqual([]);
+    expect((await bench.call("DELETE", "/v1/sessions/sse")).status).toBe(405);
+  });
+
+  it("hinders no thread that is called like a path of the API", async () => {
+    const json = input("sse", "hello");
+    const response = await bench.call("POST", "/ag-ui/scripted", { json });
+    expect(await response.text()).toContain("RUN_FINISHED");
   });
 
   it("HEAD is GET without the body", async () => {

@@ -132,6 +132,25 @@ describe("retention", () => {
     expect((await answer("waits")).status).toBe("idle");
   });
 
+  it("trims no further than the size asks for", async () => {
+    test = await openEngine(optionsOf(undefined));
+    await test.engine.create("s", SCRIPTED);
+    for (let turn = 0; turn < 8; turn += 1)
+      await runTurn(test, "s", script({ say: "x".repeat(200_000), chunks: 1 }));
+    const turns = async (): Promise<number> => {
+      const { floor } = await rowOf("s");
+      const types = new Set(["turn.ended"] as const);
+      return (await test.log.read("s", { after: floor, limit: 100, types })).length;
+    };
+    const size = await test.log.size();
+    await test.restart(optionsOf({ keepBytes: size - 1 }));
+    await until(async () => (await test.log.size()) < size);
+    expect(await turns()).toBe(7);
+    await test.restart(optionsOf({ keepBytes: Math.floor(size / 2) }));
+    await until(async () => (await test.log.size()) <= size / 2);
+    expect(await turns()).toBeGreaterThanOrEqual(3);
+  });
+
   it("does not run without a limit or a ttl", async () => {
     let asked = 0;
     test = await openEngine(optionsOf(undefined));

@@ -93,7 +93,7 @@ function shadowsOf(state: TranscriptState, event: SluiceEvent): readonly string[
 }
 
 function writePermission(pen: Pen, data: EventOf<"permission.requested">["data"]): void {
-  const subject = data.metadata === undefined ? "" : `  ${toOneLine(toSubject(inputOf(data.metadata)), 160)}`;
+  const subject = data.metadata === undefined ? "" : `  ${toRequestSubject(data.metadata)}`;
   pen.space();
   pen.line(
     `${pen.paint.yellow("?")} ${pen.paint.bold("permission")}  ${toOneLine(data.action, 200)}${pen.paint.dim(subject)}`,
@@ -151,6 +151,11 @@ function toPlanLine({ paint, width }: Pen, entry: PlanEntry): string {
 }
 
 /** The tool's input in a permission's metadata, else the whole metadata. */
+/** The input of a permission request in one line, such as the command to run. */
+export function toRequestSubject(metadata: unknown): string {
+  return toOneLine(toSubject(inputOf(metadata)), 160);
+}
+
 function inputOf(metadata: unknown): string {
   const { input } = (metadata ?? {}) as { input?: unknown };
   return toText(input ?? metadata);

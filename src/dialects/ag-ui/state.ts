@@ -1,4 +1,5 @@
 import { isRecord, type Usage } from "../../contract/index.ts";
+import type { GrownText } from "../shared/grown-text.ts";
 
 /** The open runs, messages and calls at a position of the log. Only the agent's name outlives the turn. */
 export interface AgUiState {
@@ -53,8 +54,7 @@ export interface OpenText {
   readonly kind: "text" | "reasoning";
   readonly role: "assistant" | "user";
   readonly messageId: string;
-  /** The text that was emitted. */
-  readonly text: string;
+  readonly emitted: GrownText;
   readonly isOpen: boolean;
   /** Its sub-agent: the item of the sub-agent's call, and the run id on the wire. */
   readonly parent?: string;
@@ -64,7 +64,12 @@ export interface OpenText {
 export interface Call {
   readonly itemId: string;
   readonly name: string;
+  /** The arguments that were emitted. */
+  readonly emitted: GrownText;
+  /** The same arguments while they are open and short, for the sub-agent of this call. */
   readonly arguments: string;
+  /** The sub-agent's name and description, once the arguments are complete. */
+  readonly described?: { readonly name?: string; readonly description?: string };
   /** Whether the arguments are incomplete. */
   readonly isOpen: boolean;
   readonly isAnswered: boolean;

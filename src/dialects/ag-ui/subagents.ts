@@ -1,7 +1,7 @@
 import { own, parseJsonOr } from "../../contract/index.ts";
 import { toFields } from "../shared/text.ts";
 import type { AgUiProjection } from "./projection.ts";
-import type { Subagent } from "./state.ts";
+import type { Call, Subagent } from "./state.ts";
 
 /** Attributes an event to the sub-agent of a call's item; starts the sub-agent on the wire if needed. */
 export function attribute(
@@ -57,7 +57,8 @@ function ensureSubagent(projection: AgUiProjection, itemId: string): string {
   const parent = call?.parent === undefined ? undefined : ensureSubagent(projection, call.parent);
   projection.emit("SUBAGENT_STARTED", {
     subagentRunId: id,
-    ...describe(call?.name, call?.arguments),
+    name: call?.name ?? "agent",
+    ...(call?.described ?? describeSubagent(call?.arguments ?? "")),
     ...(parent === undefined ? {} : { parentSubagentRunId: parent }),
     ...(callId === undefined ? {} : { parentToolCallId: callId }),
   });
@@ -74,14 +75,11 @@ function close(projection: AgUiProjection, itemId: string, known: Subagent): voi
 }
 
 /** The sub-agent's name and description from the arguments of its call. */
-function describe(
-  tool: string | undefined,
-  text: string | undefined,
-): { name: string; description?: string } {
-  const input = toFields(parseJsonOr(text ?? "", {}));
-  const name = [input["subagent_type"], input["name"], input["agent"]].find(isText) ?? tool ?? "agent";
-  const description = input["description"];
-  return { name, ...(isText(description) ? { description } : {}) };
+export function describeSubagent(text: string): NonNullable<Call["described"]> {
+  const input = toFields(parseJsonOr(text, {}));
+  const name = [input["subagent_type"], input["name"], input["agent"]].find(isText);
+  const { description } = input;
+  return { ...(name === undefined ? {} : { name }), ...(isText(description) ? { description } : {}) };
 }
 
 function isText(value: unknown): value is string {

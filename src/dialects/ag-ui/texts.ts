@@ -1,4 +1,5 @@
 import { type Item, own, without } from "../../contract/index.ts";
+import { growBy, NO_TEXT, restBehind } from "../shared/grown-text.ts";
 import type { AgUiProjection } from "./projection.ts";
 import type { OpenText } from "./state.ts";
 import { attribute, toSubagentFields } from "./subagents.ts";
@@ -17,9 +18,8 @@ export function growText(projection: AgUiProjection, itemId: string, delta: stri
 export function completeText(projection: AgUiProjection, item: Item): void {
   const known = own(projection.state.texts, item.item_id);
   if (!known) return;
-  const whole = toMarkdown(item);
-  const rest = whole.startsWith(known.text) ? whole.slice(known.text.length) : "";
-  if (rest !== "") emitDelta(projection, item.item_id, known, rest);
+  const rest = restBehind(known.emitted, toMarkdown(item));
+  if (rest) emitDelta(projection, item.item_id, known, rest);
   endText(projection, item.item_id);
   projection.change({ texts: without(projection.state.texts, item.item_id) });
 }
@@ -32,7 +32,7 @@ export function endTexts(projection: AgUiProjection): void {
 /** A user's message goes only to readers that did not send it. */
 function toOpenText({ state, event }: AgUiProjection, item: Item): OpenText | undefined {
   const { item_id: itemId, content, role } = item;
-  const base = { messageId: itemId, text: "", isOpen: false } as const;
+  const base = { messageId: itemId, emitted: NO_TEXT, isOpen: false } as const;
   if (role === "user") {
     const sent = own(state.sent, itemId);
     if (sent !== undefined && state.view.inputs !== true) return undefined;
@@ -68,7 +68,7 @@ function emitDelta(projection: AgUiProjection, itemId: string, known: OpenText, 
   });
   const next = {
     ...known,
-    text: known.text + delta,
+    emitted: growBy(known.emitted, delta),
     isOpen: true,
     ...(subagent === undefined ? {} : { subagent }),
   };

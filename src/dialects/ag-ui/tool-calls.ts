@@ -1,9 +1,15 @@
 import { fromToolServerName, type Item, own, without } from "../../contract/index.ts";
 import type { Projectors } from "../shared/projection.ts";
+import { growBy, NO_TEXT, restBehind } from "../shared/grown-text.ts";
 import { toLines } from "../shared/text.ts";
 import type { AgUiProjection } from "./projection.ts";
 import { type Call, fromPayload } from "./state.ts";
-import { attribute, endSubagent, toSubagentFields } from "./subagents.ts";
+import { attribute, describeSubagent, endSubagent, toSubagentFields } from "./subagents.ts";
+
+/** The longest arguments that may describe a sub-agent. */
+const MOST_ARGUMENTS = 256 * 1024;
+
+const NO_ARGUMENTS = { emitted: NO_TEXT, arguments: "" } as const;
 
 /**
  * Shows the call of an agent's item. The request for an application's tool may have come first: then the call is
@@ -17,8 +23,8 @@ export function startCall(projection: AgUiProjection, item: Item): void {
   const { parent_id: parent } = projection.event;
   const call = { itemId: item.item_id, name, isAnswered: false, ...(parent === undefined ? {} : { parent }) };
   if (alias !== undefined)
-    return keep(projection, part.call_id, { ...call, arguments: "", isOpen: false, alias });
-  open(projection, part.call_id, { ...call, arguments: "", isOpen: true });
+    return keep(projection, part.call_id, { ...call, ...NO_ARGUMENTS, isOpen: false, alias });
+  open(projection, part.call_id, { ...call, ...NO_ARGUMENTS, isOpen: true });
   growCall(projection, part.call_id, part.arguments);
 }
 
@@ -34,8 +40,7 @@ export function completeCall(projection: AgUiProjection, item: Item): void {
   const call = part && own(projection.state.calls, part.call_id);
   if (!part || !call || call.alias !== undefined || !call.isOpen) return;
   const whole = part.arguments === "" ? "{}" : part.arguments;
-  if (whole.startsWith(call.arguments))
-    growCall(projection, part.call_id, whole.slice(call.arguments.length));
+  growCall(projection, part.call_id, restBehind(call.emitted, whole) ?? "");
   endCall(projection, part.call_id);
 }
 
@@ -66,7 +71,7 @@ export const toolProjectors: Projectors<AgUiProjection> = {
         name,
         isAnswered: false,
         ...(parent === undefined ? {} : { parent }),
-        arguments: "",
+        ...NO_ARGUMENTS,
         isOpen: true,
         ...(given === undefined ? { isRequest: true } : {}),
       });
@@ -145,14 +150,20 @@ function growCall(projection: AgUiProjection, callId: string, delta: string): vo
   const call = own(projection.state.calls, callId);
   if (!call?.isOpen || delta === "") return;
   projection.emit("TOOL_CALL_ARGS", { toolCallId: callId, delta, ...toSubagentFields(call) });
-  keep(projection, callId, { ...call, arguments: call.arguments + delta });
+  const isShort = call.emitted.length + delta.length <= MOST_ARGUMENTS;
+  keep(projection, callId, {
+    ...call,
+    emitted: growBy(call.emitted, delta),
+    arguments: isShort ? call.arguments + delta : "",
+  });
 }
 
 function endCall(projection: AgUiProjection, callId: string): void {
   const call = own(projection.state.calls, callId);
   if (!call?.isOpen) return;
   projection.emit("TOOL_CALL_END", { toolCallId: callId, ...toSubagentFields(call) });
-  keep(projection, callId, { ...call, isOpen: false });
+  const described = describeSubagent(call.arguments);
+  keep(projection, callId, { ...call, arguments: "", described, isOpen: false });
 }
 
 function answer(

@@ -25,11 +25,14 @@ export function guardEngine(engine: Engine, catalog: Catalog | undefined, access
   };
   // The author of inputs, answers and interrupts, by the id of the token (docs/decisions/0065).
   const author = access.token === undefined ? {} : { by: access.token };
-  const assertOwnCheckpoint = async (session: string, checkpoint: string): Promise<void> => {
-    if (checkpoint === "latest") return;
+  /** A shelf may hold checkpoints of several tenants. */
+  const findOwnCheckpoint: Engine["findCheckpoint"] = async (session, checkpoint) => {
     const found = await engine.findCheckpoint(session, checkpoint);
     const row = found?.sessionId === undefined ? undefined : await engine.log.find(found.sessionId);
-    if (row && (await guard.isOwn(row))) return;
+    return row && (await guard.isOwn(row)) ? found : undefined;
+  };
+  const assertOwnCheckpoint = async (session: string, checkpoint: string): Promise<void> => {
+    if (checkpoint === "latest" || (await findOwnCheckpoint(session, checkpoint))) return;
     throw new SluiceError("checkpoint_not_found", `there is no checkpoint ${checkpoint}; list them first`);
   };
 
@@ -117,7 +120,7 @@ export function guardEngine(engine: Engine, catalog: Catalog | undefined, access
     host: (id, port) => own(id, () => engine.host(id, port)),
     checkpoint: (id, options) => own(id, () => engine.checkpoint(id, options)),
     checkpoints: (id, page) => own(id, () => engine.checkpoints(id, page)),
-    findCheckpoint: (id, checkpoint) => own(id, () => engine.findCheckpoint(id, checkpoint)),
+    findCheckpoint: (id, checkpoint) => own(id, () => findOwnCheckpoint(id, checkpoint)),
     checkpointContents: (id, checkpoint) =>
       own(id, async () => {
         await assertOwnCheckpoint(id, checkpoint);

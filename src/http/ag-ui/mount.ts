@@ -28,7 +28,10 @@ export function mountAgUi(
   const servicesOf = (c: Context<AppEnv>, engine: Engine): AgUiServices => {
     const tenant = c.get("tenant");
     const names = { runs: runs.of(tenant), aliases: aliases.of(tenant) };
-    return { ...services, ...names, engine, threads, logger };
+    // Two workspaces may use the same thread id.
+    const inThread: AgUiServices["inThread"] = (threadId, task) =>
+      threads.run(`${tenant}\n${threadId}`, task);
+    return { ...services, ...names, engine, inThread, logger };
   };
 
   mount(agUiOperations.agUiRun, ({ c, engine, query, body: input }) =>

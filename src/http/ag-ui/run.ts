@@ -40,7 +40,7 @@ export async function postRun(services: AgUiServices, call: RunCall): Promise<Re
   const seen = c.req.header("last-event-id");
   if (seen) return readRun(services, { c, query, view, agent, threadId, runId, seen });
   try {
-    const begun = await services.threads.run(threadId, () => begin(services, call));
+    const begun = await services.inThread(threadId, () => begin(services, call));
     return await respondRun(services, {
       c,
       query,

@@ -1,5 +1,5 @@
 import type { Catalog } from "../../catalog/port.ts";
-import { SessionId, type SessionInfo, SluiceError } from "../../contract/index.ts";
+import { RESERVED_SESSION_IDS, SessionId, type SessionInfo, SluiceError } from "../../contract/index.ts";
 import {
   type ForwardedProps,
   type RunInput,
@@ -10,7 +10,6 @@ import type { SessionRow } from "../../log/port.ts";
 import type { Engine } from "../../sessions/port.ts";
 import type { Logger } from "../context.ts";
 import { digestOf } from "../digest.ts";
-import type { KeyedLock } from "../keyed-lock.ts";
 import type { Services } from "../services.ts";
 
 export interface AgUiServices extends Services {
@@ -18,8 +17,8 @@ export interface AgUiServices extends Services {
   readonly runs: SessionNames;
   /** The sessions of threads whose id differs from their session's. */
   readonly aliases: SessionNames;
-  /** Only one run of a thread begins at a time. */
-  readonly threads: KeyedLock;
+  /** Runs one task of a tenant's thread at a time: only one run of it begins at once. */
+  readonly inThread: <T>(threadId: string, task: () => Promise<T>) => Promise<T>;
   readonly logger: Logger;
 }
 
@@ -66,8 +65,8 @@ export async function findSession(
   { aliases }: Pick<AgUiServices, "aliases">,
   threadId: string,
 ): Promise<string> {
-  const { success } = SessionId.safeParse(threadId);
-  const own = success ? threadId : `thread-${digestOf(threadId).slice(0, 32)}`;
+  const canBeSession = SessionId.safeParse(threadId).success && !RESERVED_SESSION_IDS.has(threadId);
+  const own = canBeSession ? threadId : `thread-${digestOf(threadId).slice(0, 32)}`;
   return (await aliases.find(threadId)) ?? own;
 }
 

@@ -9,11 +9,22 @@ import type { AnyAuthMethod, Client, ClientChannel, ConnectConfig, ServerHostKey
 import { SluiceError } from "../../contract/index.ts";
 import type { SshAddress } from "./address.ts";
 import { ChannelStream } from "./channel.ts";
+import { run, type RunResult, toPutCommand, toUpCommand } from "./command.ts";
 import { findHostKeys, isKnownKey } from "./host-keys.ts";
 
 const READY_MS = 20_000;
-/** The most of a command's output that is kept: the machine may be hostile. */
-const MOST_CHARS = 100_000;
+/** A login shell and the start of Node take seconds. A slow line takes minutes for the runner's file. */
+const LIMITS: SshLimits = { openMs: READY_MS, startMs: 60_000, copyMs: 600_000 };
+
+/** How long the machine may take. A machine that takes longer is dead, and its connection with it. */
+interface SshLimits {
+  /** To open a channel. */
+  readonly openMs: number;
+  /** To find or start the runner. */
+  readonly startMs: number;
+  /** To take the runner's file. */
+  readonly copyMs: number;
+}
 
 interface Connection {
   readonly client: Client;
@@ -27,14 +38,19 @@ export class SshMachine {
   readonly #address: SshAddress;
   readonly #program: string;
   readonly #env: NodeJS.ProcessEnv;
+  readonly #limits: SshLimits;
   readonly #active = new Set<unknown>();
   #connection: Promise<Connection> | undefined;
   #starting: Promise<string> | undefined;
 
-  constructor(address: SshAddress, options: { program: string; env?: NodeJS.ProcessEnv }) {
+  constructor(
+    address: SshAddress,
+    options: { program: string; env?: NodeJS.ProcessEnv; limits?: SshLimits },
+  ) {
     this.#address = address;
     this.#program = options.program;
     this.#env = options.env ?? process.env;
+    this.#limits = options.limits ?? LIMITS;
   }
 
   /** A stream straight to the runner's socket. */
@@ -42,13 +58,11 @@ export class SshMachine {
     const connection = await this.#connect();
     return this.#keeping(connection, async () => {
       const path = connection.runner ?? (await this.#startRunner(connection));
-      const stream = await within(forward(connection.client, path), connection).catch(
-        async (error: Error) => {
-          if (!isRefused(error)) throw error;
-          // The runner was killed. Another one goes on with its files.
-          return within(forward(connection.client, await this.#startRunner(connection)), connection);
-        },
-      );
+      const stream = await this.#forward(connection, path).catch(async (error: Error) => {
+        if (!isRefused(error)) throw error;
+        // The runner was killed. Another one goes on with its files.
+        return this.#forward(connection, await this.#startRunner(connection));
+      });
       return this.#counted(new ChannelStream(stream, connection.client), connection.socket);
     });
   };
@@ -107,19 +121,19 @@ export class SshMachine {
 
   /** Copies the runner's file, where it is missing, and starts it, where none answers. */
   #startRunner(connection: Connection): Promise<string> {
-    this.#starting ??= this.#start(connection.client)
+    this.#starting ??= this.#start(connection)
       .then((path) => (connection.runner = path))
       .finally(() => (this.#starting = undefined));
     return this.#starting;
   }
 
-  async #start(client: Client): Promise<string> {
+  async #start(connection: Connection): Promise<string> {
     const content = await readFile(this.#program).catch((cause: unknown) => {
       throw new SluiceError("internal", `${this.#program} is missing. Run: npm run build`, {}, { cause });
     });
     const hash = createHash("sha256").update(content).digest("hex").slice(0, 16);
     for (const isLast of [false, true]) {
-      const { stdout, stderr } = await run(client, `exec /bin/sh -lc '${upScript(hash)}'`);
+      const { stdout, stderr } = await this.#run(connection, toUpCommand(hash));
       const found = /^\{"socket":.*$/m.exec(stdout)?.[0];
       if (found !== undefined) return (JSON.parse(found) as { socket: string }).socket;
       if (/^no-node$/m.test(stdout)) throw this.#unfit("Node is not on its PATH");
@@ -131,7 +145,7 @@ export class SshMachine {
           `The runner on ${this.#address.name} did not start: ${why}`,
         );
       }
-      const put = await run(client, `exec /bin/sh -c '${putScript(hash)}'`, content);
+      const put = await this.#run(connection, toPutCommand(hash), content);
       if (put.code !== 0) {
         const detail = `The runner could not be copied to ${this.#address.name}: ${put.stderr.trim().slice(-500)}`;
         throw new SluiceError(
@@ -141,6 +155,27 @@ export class SshMachine {
       }
     }
     throw new Error("unreachable");
+  }
+
+  #forward(connection: Connection, path: string): Promise<ClientChannel> {
+    return this.#within(this.#limits.openMs, connection, forward(connection.client, path));
+  }
+
+  #run(connection: Connection, command: string, input?: Buffer): Promise<RunResult> {
+    const { startMs, copyMs } = this.#limits;
+    return this.#within(input ? copyMs : startMs, connection, run(connection.client, command, input));
+  }
+
+  async #within<T>(ms: number, { socket }: Connection, work: Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        this.#drop();
+        socket.destroy();
+        reject(toFailure(this.#address, new Error("it does not answer")));
+      }, ms);
+    });
+    return Promise.race([work, late]).finally(() => clearTimeout(timer));
   }
 
   #unfit(why: string): SluiceError {
@@ -171,62 +206,10 @@ export class SshMachine {
   }
 }
 
-/** Quoted by single quotes around it, so it has none. */
-function upScript(hash: string): string {
-  return [
-    `umask 077`,
-    `n=$(command -v node) || { echo no-node; exit 0; }`,
-    `"$n" -e "process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)" || { echo old-node; exit 0; }`,
-    `f="$HOME/.sluice/runner/bin/${hash}.cjs"`,
-    `[ -f "$f" ] || { echo need; exit 0; }`,
-    `exec "$n" "$f" up "$HOME/.sluice/runner"`,
-  ].join("; ");
-}
-
-function putScript(hash: string): string {
-  const file = `"$d/${hash}.cjs"`;
-  return `umask 077; d="$HOME/.sluice/runner/bin"; mkdir -p "$d" && cat > ${file}.$$ && mv ${file}.$$ ${file}`;
-}
-
-interface RunResult {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function run(client: Client, command: string, input?: Buffer): Promise<RunResult> {
-  return new Promise((resolve, reject) => {
-    client.exec(command, (error, stream) => {
-      if (error) return reject(error);
-      let stdout = "";
-      let stderr = "";
-      let code = -1;
-      stream.on(
-        "data",
-        (chunk: Buffer) => (stdout = `${stdout}${chunk.toString("utf8")}`.slice(-MOST_CHARS)),
-      );
-      stream.stderr.on(
-        "data",
-        (chunk: Buffer) => (stderr = `${stderr}${chunk.toString("utf8")}`.slice(-MOST_CHARS)),
-      );
-      stream.on("exit", (status: number | null) => (code = status ?? -1));
-      stream.on("close", () => resolve({ code, stdout, stderr }));
-      stream.on("error", reject);
-      stream.end(input);
-    });
-  });
-}
-
 function forward(client: Client, path: string): Promise<ClientChannel> {
   return new Promise((resolve, reject) => {
     client.openssh_forwardOutStreamLocal(path, (error, stream) => (error ? reject(error) : resolve(stream)));
   });
-}
-
-/** A machine that opens no channel in time is dead, and its connection with it. */
-async function within<T>(opening: Promise<T>, { socket }: Connection): Promise<T> {
-  const timer = setTimeout(() => socket.destroy(new Error("it does not answer")), READY_MS);
-  return opening.finally(() => clearTimeout(timer));
 }
 
 /** The reason 2 of SSH: the connection to the socket failed. */

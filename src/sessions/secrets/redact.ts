@@ -148,13 +148,20 @@ function heldOf(bytes: Buffer, forms: readonly Form[]): number {
   return bytes.length - beforeSecret(bytes, bytes.length - held, forms);
 }
 
-/** The position; if it would cut a secret, the beginning of that secret. */
+/** The most bytes of secrets that overlap each other. A longer row of them, such as one repeated letter, is cut. */
+const MOST_OVERLAP = 64 * 1024;
+
+/** The position; if it would cut a secret, the beginning of that secret, and of those that overlap it. */
 function beforeSecret(bytes: Buffer, place: number, forms: readonly Form[]): number {
-  for (const { bytes: form } of forms) {
-    const at = bytes.indexOf(form, Math.max(0, place - form.length + 1));
-    if (at !== -1 && at < place) return beforeSecret(bytes, at, forms);
+  let start = place;
+  for (let before = -1; before !== start && place - start < MOST_OVERLAP;) {
+    before = start;
+    for (const { bytes: form } of forms) {
+      const at = bytes.indexOf(form, Math.max(0, start - form.length + 1));
+      if (at !== -1 && at < start) start = at;
+    }
   }
-  return place;
+  return start;
 }
 
 /** Whether a value of this name is secret. */

@@ -125,7 +125,7 @@ export class Retention {
     const forgotten = await this.#each(rows, async (row) => {
       if (!(await this.#isTooLarge())) return false;
       if (this.#isTrimmed) return this.#remove(row);
-      return (await this.#rests(row)) && this.#trim(row, row.head);
+      return (await this.#rests(row)) && this.#trimToSize(row);
     });
     // A walk that trims is followed by a walk that removes, and the other way round.
     if (this.#large.isAtStart) this.#isTrimmed = !this.#isTrimmed;
@@ -140,6 +140,25 @@ export class Retention {
   async #trim(row: SessionRow, through: number): Promise<boolean> {
     const { log } = this.#deps;
     return trimSession(log, row, await findTrimPoint(log, row, through));
+  }
+
+  /** Trims the oldest turns of a session until the log is small enough, or only the last turn is left. */
+  async #trimToSize(row: SessionRow): Promise<boolean> {
+    const { log } = this.#deps;
+    let turns = 0;
+    let next = 1;
+    let isTrimmed = false;
+    let last = row.floor;
+    for await (const point of trimPoints(log, row)) {
+      last = point;
+      turns += 1;
+      if (turns < next) continue;
+      // One by one at first, then an eighth more each time: many turns take few writes.
+      next = turns + 1 + (turns >> 3);
+      isTrimmed = (await trimSession(log, row, point)) || isTrimmed;
+      if (this.#ended || !(await this.#isTooLarge())) return isTrimmed;
+    }
+    return (await trimSession(log, row, last)) || isTrimmed;
   }
 
   async #remove(row: SessionRow): Promise<boolean> {
@@ -235,26 +254,35 @@ const MARKS = new Set(["input.accepted", "input.withdrawn", "turn.ended"] as con
  * the floor if there is none. A log that is trimmed there begins between two turns and keeps its last turn.
  */
 export async function findTrimPoint(log: EventLog, row: SessionRow, through: number): Promise<number> {
+  let found = row.floor;
+  if (through <= row.floor) return found;
+  for await (const point of trimPoints(log, row)) {
+    if (point > through) break;
+    found = point;
+  }
+  return found;
+}
+
+/** The sequences at which a log may be trimmed, in order. */
+async function* trimPoints(log: EventLog, row: SessionRow): AsyncGenerator<number> {
   const unended = new Set<string>();
   let ended = row.floor;
-  let found = row.floor;
-  for (let after = row.floor; through > row.floor;) {
+  let told = row.floor;
+  for (let after = row.floor; ;) {
     const page = await log.read(row.id, { after, limit: 256, types: MARKS });
+    if (page.length === 0) return;
     for (const stored of page) {
       after = stored.sequence;
       const event = JSON.parse(stored.body) as SluiceEvent;
       if (event.type === "input.accepted") {
-        found = ended;
         unended.add(event.data.turn_id);
+        if (ended > told) yield (told = ended);
       }
       if (event.type === "input.withdrawn") unended.delete(event.data.turn_id);
       if (event.type === "turn.ended") {
         unended.delete(event.data.turn_id);
-        if (unended.size === 0 && after <= through) ended = after;
+        if (unended.size === 0) ended = after;
       }
-      if (after >= through && found === ended) return found;
     }
-    if (page.length === 0) break;
   }
-  return found;
 }

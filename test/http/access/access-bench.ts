@@ -1,4 +1,4 @@
-import { createMemoryCatalog } from "../../../src/catalog/index.ts";
+import { type Catalog, createMemoryCatalog } from "../../../src/catalog/index.ts";
 import type { CreateToken } from "../../../src/contract/index.ts";
 import { type AppBench, type CallOptions, openApp } from "../app-bench.ts";
 
@@ -11,10 +11,10 @@ export interface AccessBench extends AppBench {
 }
 
 /** A server with a token, two workspaces, and every dialect. */
-export async function openAccess(): Promise<AccessBench> {
+export async function openAccess(catalog: Catalog = createMemoryCatalog()): Promise<AccessBench> {
   const bench = await openApp({
     token: OPERATOR,
-    catalog: createMemoryCatalog(),
+    catalog,
     workspaces: { "key-of-a": "a", "key-of-b": "b" },
   });
   const as: AccessBench["as"] = (token, method, path, { headers, ...options } = {}) =>

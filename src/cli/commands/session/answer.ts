@@ -7,6 +7,7 @@ import type { Answer } from "../../source/port.ts";
 import { CliFailure, EXIT } from "../../terminal/failure.ts";
 import type { Screen } from "../../terminal/screen.ts";
 import { toOneLine } from "../../transcript/pen.ts";
+import { toRequestSubject } from "../../transcript/render.ts";
 
 const EXAMPLES = `
 A permission is answered with once, always or reject; words after reject are told to the agent. A question is answered
@@ -109,8 +110,10 @@ function unknownAction(session: string, action: string, open: readonly PendingAc
   return new CliFailure(`No open request of ${session} has the id "${action}". ${others}`);
 }
 
-function toLine({ kind, id, prompt, options = [] }: PendingAction): string {
+/** A person decides by the input, too: the command to run, or the arguments of the tool. */
+function toLine({ kind, id, prompt, input, options = [] }: PendingAction): string {
   const choices =
     options.length === 0 ? "" : ` (${options.map((option) => toOneLine(option, 40)).join(" | ")})`;
-  return `${id}  ${kind.padEnd(10)}  ${toOneLine(prompt, 120)}${choices}`;
+  const subject = kind === "question" || input === undefined ? "" : `  ${toRequestSubject(input)}`;
+  return `${id}  ${kind.padEnd(10)}  ${toOneLine(prompt, 120)}${subject}${choices}`;
 }

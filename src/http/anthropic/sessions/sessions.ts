@@ -72,14 +72,14 @@ export function mountSessions(route: Route, services: SharedServices): void {
 
   route(sessionOperations.anthropicUpdateSession, async ({ scope, body: given, param }) =>
     // Locked: a patch applies to the result of the one before.
-    locks.run(`update ${param("id")}`, async () => {
+    locks.run(`update ${scope.tenant} ${param("id")}`, async () => {
       const record = await readOpenRecord(scope, param("id"));
       return toWire(await updateSession(scope, { record, given }));
     }),
   );
 
   route(sessionOperations.anthropicArchiveSession, async ({ scope, param }) =>
-    locks.run(`update ${param("id")}`, async () => {
+    locks.run(`update ${scope.tenant} ${param("id")}`, async () => {
       const record = await readRecord(scope, param("id"));
       return toWire(record.document?.archived ? record : await archiveSession(scope, record));
     }),

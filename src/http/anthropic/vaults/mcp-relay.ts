@@ -16,6 +16,8 @@ export interface McpRelayOptions {
   readonly catalog: Catalog;
   /** Holds the file of the port number, which stays the same: agents outlive the server. */
   readonly folder: string;
+  /** The most verdicts in memory; the oldest is forgotten first. */
+  readonly mostVerdicts?: number;
 }
 
 export interface McpRelay {
@@ -26,6 +28,7 @@ export interface McpRelay {
   close(): Promise<void>;
 }
 
+const MOST_VERDICTS = 10_000;
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 
 /**
@@ -35,7 +38,7 @@ const MAX_BODY_BYTES = 32 * 1024 * 1024;
 export function createMcpRelay(options: McpRelayOptions): McpRelay {
   const { catalog, folder } = options;
   const collections = createCollections(catalog);
-  const verdicts = new Map<string, McpVerdict>();
+  const verdicts = new Verdicts(options.mostVerdicts ?? MOST_VERDICTS);
   const { start, close } = createLoopback(
     { catalog, purpose: "mcp", portFile: join(folder, "mcp-relay.port"), failureStatus: 502 },
     (key, request, response) => relay({ collections, catalog, key, verdicts }, request, response),
@@ -49,22 +52,46 @@ export function createMcpRelay(options: McpRelayOptions): McpRelay {
       const { port, key } = await start();
       const relayed = servers.map(([name, server]): [string, McpServer] => {
         if (!record.body.agent.mcp_servers.some((known) => known.name === name)) return [name, server];
+        // A new process of the agent connects anew.
+        verdicts.set(session, name, undefined);
         const url = `http://127.0.0.1:${port}/${encodeURIComponent(session)}/${encodeURIComponent(name)}`;
         const headers = { Authorization: `Bearer ${tokenOf(key, session, name)}` };
         return [name, { type: "http", url, headers }];
       });
       return { ...spec, mcp: Object.fromEntries(relayed) };
     },
-    verdict: (session, server) => verdicts.get(`${session}\n${server}`),
+    verdict: (session, server) => verdicts.get(session, server),
     close,
   };
+}
+
+/** The failures of the last requests, the oldest first. */
+class Verdicts {
+  readonly #most: number;
+  readonly #failures = new Map<string, McpVerdict>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get(session: string, server: string): McpVerdict | undefined {
+    return this.#failures.get(`${session}\n${server}`);
+  }
+
+  set(session: string, server: string, verdict: McpVerdict | undefined): void {
+    const key = `${session}\n${server}`;
+    this.#failures.delete(key);
+    if (verdict !== undefined) this.#failures.set(key, verdict);
+    const [oldest] = this.#failures.size > this.#most ? this.#failures.keys() : [];
+    if (oldest !== undefined) this.#failures.delete(oldest);
+  }
 }
 
 interface Relay {
   readonly collections: Collections;
   readonly catalog: Catalog;
   readonly key: string;
-  readonly verdicts: Map<string, McpVerdict>;
+  readonly verdicts: Verdicts;
 }
 
 async function relay(
@@ -95,13 +122,11 @@ async function relay(
       signal: abort.signal,
       ...(body.length > 0 && { body }),
     });
-  const verdictKey = `${session}\n${name}`;
   const answer = await askTwice(ask, bearer).catch((error: unknown) => {
-    if (!abort.signal.aborted) verdicts.set(verdictKey, "unreachable");
+    if (!abort.signal.aborted) verdicts.set(session, name, "unreachable");
     throw error;
   });
-  if (answer.status === 401) verdicts.set(verdictKey, "refused");
-  else verdicts.delete(verdictKey);
+  verdicts.set(session, name, answer.status === 401 ? "refused" : undefined);
   const headers = [...answer.headers].filter(([name]) => !NOT_PASSED.has(name));
   response.writeHead(answer.status, Object.fromEntries(headers));
   response.flushHeaders();
