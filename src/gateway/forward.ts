@@ -136,7 +136,7 @@ class Passage {
     if (!this.#exchange.call.isModelRequest) return;
     this.#isOver = false;
     const { id, call, facts, body } = this.#exchange;
-    const { model, kind, agentId: agent } = facts;
+    const { model, kind, agentId: agent, sessionId: session } = facts;
     const { attempt, retryOf } = this.#options.retries.attemptOf(body, facts.attempt);
     this.#options.records.write({
       type: "started",
@@ -144,7 +144,7 @@ class Passage {
       time: this.#time(),
       wire: call.wire.id,
       provider: call.route.provider,
-      ...defined({ model, kind, agent, attempt, retryOf }),
+      ...defined({ model, kind, agent, session, attempt, retryOf }),
     });
     entry?.started();
   }
@@ -230,6 +230,8 @@ class Passage {
         ttft: this.#ttft,
         status,
         model,
+        agent: this.#exchange.facts.agentId,
+        session: this.#exchange.facts.sessionId,
         response: facts.responseId,
         usage: usage && withoutZeros(usage),
         estimated: isTold ? undefined : (true as const),

@@ -14,7 +14,10 @@ export type GatewayRecord =
       readonly provider: string;
       readonly model?: string;
       readonly kind?: RequestKind;
+      /** The CLI's own id of the sub-agent that asks. */
       readonly agent?: string;
+      /** The CLI's own session that asks: the main agent's, or a sub-agent's. */
+      readonly session?: string;
       readonly attempt?: number;
       readonly retryOf?: string;
     }
@@ -31,6 +34,8 @@ export type GatewayRecord =
       readonly status?: number;
       readonly model?: string;
       readonly response?: string;
+      readonly agent?: string;
+      readonly session?: string;
       readonly usage?: Usage;
       /** The answer broke off, and its usage is an estimate. */
       readonly estimated?: true;

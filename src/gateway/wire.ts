@@ -28,6 +28,8 @@ export interface RequestFacts {
   readonly kind?: RequestKind;
   /** The CLI's own id of the sub-agent that asks. */
   readonly agentId?: string;
+  /** The CLI's own session that asks, where main agent and sub-agents have one each. */
+  readonly sessionId?: string;
   /** The CLI's own count of its attempts, from 1. */
   readonly attempt?: number;
 }
@@ -76,6 +78,11 @@ export function headerOf({ headers }: Pick<ReadableRequest, "headers">, name: st
 /** The facts with values. */
 export function known<T extends object>(facts: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined)) as never;
+}
+
+/** Whether a request has tools to work with. One tool may be the form of a side call's answer. */
+export function hasTools({ tools }: Json): boolean {
+  return Array.isArray(tools) && tools.length > 1;
 }
 
 /** Whether a text asks for a title, as the side calls of several CLIs do. */

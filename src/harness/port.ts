@@ -60,6 +60,8 @@ export interface Harness<State = unknown> {
    * command yet, such as before the handshake, and the engine tries again after the next output.
    */
   encode(state: State, command: HarnessCommand): readonly string[] | undefined | "later";
+  /** The item of the call that started a sub-agent, by the CLI's own id of the agent; undefined for any other id. */
+  parentOf?(state: State, agent: string): string | undefined;
   /** The command of a recorded line to the CLI: the inverse of `encode`. */
   overhear?(state: State, line: SpoolLine): HarnessCommand | undefined;
   /** The features of the coverage matrix that it does not have. */

@@ -37,6 +37,8 @@ const ended = (id: string): GatewayRecord => ({
   rate: { remaining: 4, reset: Date.parse("2026-11-18T00:00:00Z") },
 });
 
+const parentOf = (agent: string) => (agent === "sub" ? "itm_1" : undefined);
+
 /** Applies records as the intake does, and returns the events. */
 function apply(fold: SessionFold, records: readonly GatewayRecord[]): EventDraft[] {
   return records.flatMap((record, at) => {
@@ -64,6 +66,28 @@ describe("the gateway's records", () => {
       requests: {},
       usage: { output_tokens: 100_000, cost_usd: 2 },
     });
+  });
+
+  it("10: carry the item of the call that started a sub-agent, however its id is told", () => {
+    const of = (record: GatewayRecord, fold = emptyFold()) => {
+      const events = toEvents(fold, record, { offset: 100, pricing, parentOf });
+      for (const event of events) applyEvent(fold, event, fold.head + 1, 0);
+      return { event: events[0], fold };
+    };
+    const agent = of({ ...started("a"), agent: "sub" } as GatewayRecord);
+    expect(agent.event).toMatchObject({ parent_id: "itm_1", data: { agent_id: "sub" } });
+    const end = of({ ...ended("a"), agent: "sub" } as GatewayRecord, agent.fold);
+    expect(end.event).toMatchObject({ type: "model.ended", parent_id: "itm_1" });
+    const session = of({ ...started("b"), session: "sub" } as GatewayRecord);
+    expect(session.event).toMatchObject({ parent_id: "itm_1", data: { agent_id: "sub" } });
+    // The main agent has a session, too.
+    const main = of({ ...started("c"), session: "main" } as GatewayRecord);
+    expect(main.event).not.toHaveProperty("parent_id");
+    expect(main.event?.data).not.toHaveProperty("agent_id");
+    // An agent that the CLI has not told of yet.
+    const early = of({ ...started("d"), agent: "unheard" } as GatewayRecord);
+    expect(early.event).not.toHaveProperty("parent_id");
+    expect(early.event?.data).toMatchObject({ agent_id: "unheard" });
   });
 
   it("give one end to a request, also when its gateway is gone or speaks twice", () => {

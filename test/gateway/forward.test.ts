@@ -37,7 +37,7 @@ const toHash = (bytes: Buffer | string) => createHash("sha256").update(bytes).di
 const script = (steps: unknown[]) => `#script ${JSON.stringify(steps)}`;
 
 describe.each(WIRES)("$id", (wire) => {
-  it("passes 50 requests and answers byte for byte", async () => {
+  it("6: passes 50 requests and answers byte for byte", async () => {
     const model = await openModel();
     const got = new Map<string, string>();
     const recorder = await serve(async (incoming, outgoing) => {

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, request, type IncomingMessage, type Server } from "node:http";
@@ -23,12 +24,13 @@ import { createRuled } from "../../src/gateway/rules.ts";
 import { type GatewayRecord, openRecords, parseRecord } from "../../src/gateway/record.ts";
 
 export const KEY = "sk-canary-4f1d9c7be2a85630";
-const DESK_TOKEN = "desk-token-of-the-tests";
 
 export interface Lab {
   readonly url: string;
   readonly port: number;
   readonly token: string;
+  /** Where the gateway asks for its keys. */
+  readonly deskUrl: string;
   readonly desk: {
     keys: Record<string, string>;
     isDown: boolean;
@@ -54,18 +56,21 @@ export async function openLab(
 ): Promise<Lab> {
   const folder = mkdtempSync(join(tmpdir(), "gateway-lab-"));
   const file = join(folder, "records");
+  // Each session has its own.
+  const deskToken = randomBytes(16).toString("hex");
   const desk: Lab["desk"] = { keys: { up: KEY }, isDown: false };
   const deskServer = await listen(
     createServer((incoming, outgoing) => {
       const nonce = String(incoming.headers["sluice-nonce"]);
       const given = (incoming.headers.authorization ?? "").replace("Bearer ", "");
       if (desk.isDown) return void outgoing.destroy();
-      if (!isProof(given, DESK_TOKEN, nonce)) return void outgoing.writeHead(401).end();
+      if (!isProof(given, deskToken, nonce)) return void outgoing.writeHead(401).end();
       const { isDown: _, ...answer } = desk;
-      outgoing.end(encrypt(answer, DESK_TOKEN, nonce));
+      outgoing.end(encrypt(answer, deskToken, nonce));
     }),
   );
-  const client = new Desk({ url: `http://127.0.0.1:${portOf(deskServer)}/`, token: DESK_TOKEN });
+  const deskUrl = `http://127.0.0.1:${portOf(deskServer)}/`;
+  const client = new Desk({ url: deskUrl, token: deskToken });
   const route: ModelRoute = { id: "up", upstream, provider: "test", auth: { header: "x-api-key" } };
   const records = openRecords(file);
   const hosts: string[] = [];
@@ -98,6 +103,7 @@ export async function openLab(
     url: `http://127.0.0.1:${port}/up`,
     port,
     token: client.token,
+    deskUrl,
     desk,
     records: () =>
       readFileSync(file, "utf8")

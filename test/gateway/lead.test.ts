@@ -1,4 +1,8 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { describe, expect, it } from "vitest";
+import { Desk } from "../../src/gateway/desk.ts";
+import { listen, portOf } from "./lab.ts";
 import type { SessionSpec } from "../../src/contract/index.ts";
 import { harnesses } from "../../src/harness/index.ts";
 import { planLead } from "../../src/sessions/secrets/lead.ts";
@@ -140,5 +144,38 @@ describe("the desk", () => {
     const request = { run, token: "t", nonce: "0123456789abcdef", proof: "0".repeat(64) };
     expect(await desk.answer(request)).toBeUndefined();
     expect(await desk.answer({ ...request, proof: "" })).toBeUndefined();
+  });
+
+  it("gives no key without the session's budget, also while a new server takes the session up", async () => {
+    const desk = new ModelDesk();
+    const run = { session: "s", createdAt: 1, process: 0 };
+    desk.put(run, { keys: { anthropic: "k" } });
+    const server = await listen(
+      createServer(async ({ headers }, response) => {
+        const proof = (headers.authorization ?? "").replace("Bearer ", "");
+        const answer = await desk.answer({ run, token: "t", nonce: String(headers["sluice-nonce"]), proof });
+        if (answer instanceof Buffer) response.end(answer);
+        else response.writeHead(404).end();
+      }),
+    );
+    const asked = once(server, "request");
+    const gateway = new Desk({ url: `http://127.0.0.1:${portOf(server)}/`, token: "t" });
+    const reading = gateway.read();
+    await asked;
+    const budget = {
+      spent: { usd: 0, tokens: 500, requests: 1 },
+      ceilings: { tokens: 450 },
+      workspace: [],
+      at: 0,
+      takesUnpriced: false,
+      prices: {},
+    };
+    const leave = desk.account({ id: "s", createdAt: 1 }, async () => ({ budget }));
+    expect(await reading).toEqual({ keys: { anthropic: "k" }, budget });
+    leave();
+    // The server lets go of the session: what the gateway knows stays valid.
+    expect(await gateway.renew()).toEqual({ keys: { anthropic: "k" }, budget });
+    server.closeAllConnections();
+    server.close();
   });
 });

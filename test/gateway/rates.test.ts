@@ -66,7 +66,7 @@ describe("a limit by the minute", () => {
       { error: { code: 429, status: "RESOURCE_EXHAUSTED" } },
     ],
     ["/v1beta/models/m:generateContent", { error: { code: 429, status: "RESOURCE_EXHAUSTED" } }],
-  ])("refuses %s with 429, retry-after and the wire's own error", async (path, form) => {
+  ])("15: refuses %s with 429, retry-after and the wire's own error", async (path, form) => {
     const { lab, clock, served, call } = await open({ perMinute: { requests: 2 } });
     expect([(await call(path)).status, (await call(path)).status]).toEqual([200, 200]);
     const refused = await call(path);

@@ -65,6 +65,13 @@ describe.each(cases)("$name, streamed: $stream", ({ wire, stream }) => {
 const facts = (wire: typeof anthropic, body: object, path = "/v1/messages", headers = {}) =>
   wire.readRequest({ path, headers, body: body as Record<string, unknown> });
 
+/** The headers of a request of Codex. */
+const toTurn = (more: object) => ({
+  "x-codex-turn-metadata": JSON.stringify({ agent_name: "/root", thread_id: "t-1", ...more }),
+});
+const readCodex = (headers: Record<string, string>) =>
+  responses.readRequest({ path: "/v1/responses", headers, body: {} });
+
 describe("requests", () => {
   it("tell the sub-agent and the attempt of Claude Code", () => {
     const headers = { "x-claude-code-agent-id": "agent-7", "x-stainless-retry-count": "2" };
@@ -74,6 +81,32 @@ describe("requests", () => {
       attempt: 3,
       kind: "turn",
     });
+  });
+
+  it("10: tell the sub-agents of Codex, and the sessions of Grok Build and OpenCode", () => {
+    expect(readCodex(toTurn({}))).not.toHaveProperty("agentId");
+    expect(readCodex(toTurn({ thread_id: "t-2", parent_thread_id: "t-1" }))).toMatchObject({
+      agentId: "t-2",
+    });
+    for (const name of ["x-grok-session-id", "x-session-id"]) {
+      const facts = chat.readRequest({ path: "/v1/chat/completions", headers: { [name]: "s-1" }, body: {} });
+      expect(facts).toMatchObject({ sessionId: "s-1" });
+    }
+  });
+
+  it("9: tell a title that is asked for with one tool, as Grok Build does", () => {
+    const system = "You are tasked with generating the session title. The user is asking about code.";
+    const messages = [
+      { role: "system", content: system },
+      { role: "user", content: "hello" },
+    ];
+    const kindOf = (tools: number) =>
+      chat.readRequest({
+        path: "/v1/chat/completions",
+        headers: {},
+        body: { messages, tools: Array.from({ length: tools }, () => ({ type: "function" })) },
+      }).kind;
+    expect([0, 1, 2].map(kindOf)).toEqual(["title", "title", "turn"]);
   });
 
   it("tell side calls apart", () => {

@@ -8,6 +8,7 @@ import {
   asList,
   asName,
   asObject,
+  hasTools,
   headerOf,
   type Json,
   type ReadableRequest,
@@ -25,6 +26,7 @@ function readRequest(request: ReadableRequest): RequestFacts {
   return defined({
     model: asName(body["model"]),
     agentId: asName(headerOf(request, "x-claude-code-agent-id")),
+    sessionId: asName(headerOf(request, "x-session-id")),
     attempt: retries !== undefined && /^\d{1,3}$/.test(retries) ? Number(retries) + 1 : undefined,
     kind: path.endsWith("/count_tokens") ? ("count" as const) : kindOf(body),
   });
@@ -33,7 +35,7 @@ function readRequest(request: ReadableRequest): RequestFacts {
 function kindOf(body: Json): RequestFacts["kind"] {
   const last = textOf(asList(body["messages"]).at(-1)?.["content"]);
   if (asksForSummary(last)) return "compact";
-  if (Array.isArray(body["tools"]) && body["tools"].length > 0) return "turn";
+  if (hasTools(body)) return "turn";
   if (asksForTitle(textOf(body["system"]))) return "title";
   return body["max_tokens"] === 1 ? "probe" : "turn";
 }

@@ -6,6 +6,8 @@ import {
   asList,
   asName,
   asObject,
+  hasTools,
+  headerOf,
   type Json,
   type ReadableRequest,
   type RequestFacts,
@@ -17,15 +19,17 @@ import { errorOf, toOpenAiError, toUsage } from "./openai.ts";
 /** OpenAI Chat Completions, and the providers that are compatible with it. */
 export const chat: Wire = { id: "chat", readRequest, readAnswer, toError: toOpenAiError };
 
-function readRequest({ body }: ReadableRequest): RequestFacts {
-  return defined({ model: asName(body["model"]), kind: kindOf(body) });
+function readRequest(request: ReadableRequest): RequestFacts {
+  const { body } = request;
+  const session = headerOf(request, "x-grok-session-id") ?? headerOf(request, "x-session-id");
+  return defined({ model: asName(body["model"]), sessionId: asName(session), kind: kindOf(body) });
 }
 
 function kindOf(body: Json): RequestFacts["kind"] {
   const messages = asList(body["messages"]);
   const [first] = messages;
   if (asksForSummary(textOf(messages.at(-1)?.["content"]))) return "compact";
-  if (Array.isArray(body["tools"]) && body["tools"].length > 0) return "turn";
+  if (hasTools(body)) return "turn";
   return asksForTitle(textOf(first?.["content"])) ? "title" : "turn";
 }
 

@@ -6,6 +6,7 @@ import {
   asList,
   asName,
   asObject,
+  hasTools,
   headerOf,
   type Json,
   type ReadableRequest,
@@ -23,7 +24,7 @@ function readRequest(request: ReadableRequest): RequestFacts {
   const turn = parseTurn(headerOf(request, "x-codex-turn-metadata"));
   return defined({
     model: asName(body["model"]),
-    agentId: asName(turn["agent_name"]),
+    agentId: turn["parent_thread_id"] === undefined ? undefined : asName(turn["thread_id"]),
     kind: path.endsWith("/compact") ? ("compact" as const) : kindOf(body, turn),
   });
 }
@@ -33,7 +34,7 @@ function kindOf(body: Json, turn: Json): RequestFacts["kind"] {
   const input = asList(body["input"]);
   const last = textOf(input.at(-1)?.["content"] ?? body["input"]);
   if (asksForSummary(last)) return "compact";
-  if (Array.isArray(body["tools"]) && body["tools"].length > 0) return "turn";
+  if (hasTools(body)) return "turn";
   const system = `${textOf(body["instructions"])}\n${textOf(input[0]?.["content"])}`;
   return asksForTitle(system) ? "title" : "turn";
 }

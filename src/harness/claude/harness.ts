@@ -1,4 +1,5 @@
 import type { Harness } from "../port.ts";
+import { own } from "../transcript.ts";
 import { decode } from "./decode.ts";
 import { encode, greet, toCommand } from "./encode.ts";
 import { detect, launch, SKILLS_FOLDER } from "./launch.ts";
@@ -40,6 +41,7 @@ export const claude: Harness<ClaudeState> = {
   greet,
   decode,
   encode,
+  parentOf: ({ agents = {} }, agent) => own(agents, agent),
   overhear: toCommand,
   lacks: [],
 };

@@ -27,6 +27,8 @@ export interface ClaudeState {
   readonly tellsQueue: boolean;
   /** Background sub-agents: the id of the call, and the CLI's name of the agent. */
   readonly background: Readonly<Record<string, string>>;
+  /** The items of the calls that started sub-agents, by the CLI's id of the agent. */
+  readonly agents?: Readonly<Record<string, string>>;
   /** Parts of a call's input that its result needs. */
   readonly inputs: Readonly<Record<string, KeptInput>>;
   /** The plan, by the CLI's task ids. */

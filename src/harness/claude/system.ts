@@ -50,6 +50,13 @@ const READERS: Readonly<Record<string, Reader>> = {
     reading.change({ compaction: trigger === "" ? {} : { trigger } });
     return undefined;
   },
+  task_started(reading, line) {
+    const item = reading.scribe.callItem(toText(line["tool_use_id"]));
+    const agent = toText(line["task_id"]);
+    if (item !== undefined && agent !== "")
+      reading.change({ agents: { ...reading.state.agents, [agent]: item } });
+    return undefined;
+  },
   task_notification(reading, line) {
     const call = toText(line["tool_use_id"]);
     const { background, isIdle, interrupts } = reading.state;
@@ -102,7 +109,7 @@ const SYSTEM_NOISE: ReadonlySet<string> = toNames(`
   model_fallback model_refusal_fallback model_refusal_no_fallback notification peer_message_hold
   per_turn_effort_changed permission_check_status permission_denied permission_retry placed plugin_install
   post_turn_summary rewind_stand_in scheduled_task_fire session_metadata session_state_changed
-  session_title_changed session_writes_lost start_folder status stop_hook_summary task_progress task_started
+  session_title_changed session_writes_lost start_folder status stop_hook_summary task_progress
   task_summary task_updated thinking thinking_tokens tool_host_result turn_began_before_init turn_duration
   turn_handoff_available turn_preempted turn_starting ui_focus ui_invalidate ui_log ui_notify
   ui_notify_cancel ui_panes ui_placed ui_scroll ui_status ui_toast upgrade_relay_marker vcs_state_changed

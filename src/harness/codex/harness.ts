@@ -1,4 +1,5 @@
 import type { Harness } from "../port.ts";
+import { own } from "../transcript.ts";
 import { decode } from "./decode.ts";
 import { encode, greet, toCommand } from "./encode.ts";
 import { detect, launch, lead, lendLogin, SKILLS_FOLDER } from "./launch.ts";
@@ -39,6 +40,7 @@ export const codex: Harness<CodexState> = {
   greet,
   decode,
   encode,
+  parentOf: ({ agents }, thread) => own(agents, thread)?.item,
   overhear: toCommand,
   lacks: [],
 };

@@ -1,6 +1,8 @@
 import { speakAcp } from "../acp/harness.ts";
+import { childAnchor } from "../acp/messages.ts";
 import type { AcpState } from "../acp/state.ts";
 import type { Harness } from "../port.ts";
+import { own } from "../transcript.ts";
 import { grokDialect } from "./dialect.ts";
 import { detect, launch, lead, lendLogin, SKILLS_FOLDER } from "./launch.ts";
 
@@ -24,5 +26,6 @@ export const grok: Harness<AcpState> = {
   detect,
   launch,
   ...speakAcp(grokDialect),
+  parentOf: ({ transcript }, session) => own(transcript.calls, childAnchor(session))?.item,
   lacks: [],
 };

@@ -1,4 +1,5 @@
 import type { Harness } from "../port.ts";
+import { own } from "../transcript.ts";
 import { decode } from "./decode.ts";
 import { encode } from "./encode.ts";
 import { overhear } from "./forms.ts";
@@ -22,6 +23,7 @@ export const opencode: Harness<OpencodeState> = {
   initial: initialState,
   decode,
   encode,
+  parentOf: ({ transcript, work }, session) => own(transcript.calls, own(work.children, session) ?? "")?.item,
   overhear,
   lacks: [],
 };

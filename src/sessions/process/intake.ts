@@ -58,7 +58,9 @@ export class Intake {
     this.#files = new FileEvents(context, process);
     const { gateway } = process.sandbox;
     this.#records =
-      context.writer.fold.led && gateway ? new ModelRecords(context, gateway.records) : undefined;
+      context.writer.fold.led && gateway
+        ? new ModelRecords(context, gateway.records, (agent) => process.parentOf(agent))
+        : undefined;
   }
 
   /** Settles when the last output of the process is in the log, or the intake is detached. */

@@ -19,19 +19,24 @@ const MOST_BYTES = 1024 * 1024;
 const SETTLE_MS = 250;
 const SETTLE_LOOK_MS = 10;
 
+/** The item of the call that started a sub-agent, by the CLI's own id of the agent. */
+type ParentOf = (agent: string) => string | undefined;
+
 /** The gateway's records of a led agent as events. Each is read once: the events carry the offset, and the fold keeps it. */
 export class ModelRecords {
   readonly #context: SessionContext;
   readonly #file: string;
+  readonly #parentOf: ParentOf;
   #timer: NodeJS.Timeout | undefined;
   /** The offset behind the last record that was read. Records without an event are read again after a restart. */
   #read = 0;
   #pricing: Pricing | undefined;
   #leave: (() => void) | undefined;
 
-  constructor(context: SessionContext, file: string) {
+  constructor(context: SessionContext, file: string, parentOf: ParentOf) {
     this.#context = context;
     this.#file = file;
+    this.#parentOf = parentOf;
   }
 
   /** Polls the records: side calls and slow answers come while the agent prints nothing. */
@@ -65,7 +70,12 @@ export class ModelRecords {
         if (record !== undefined) rates.note(tenant, session, record);
         for (const event of record === undefined
           ? []
-          : toEvents(fold, record, { offset: end, pricing: this.#pricing, spec }))
+          : toEvents(fold, record, {
+              offset: end,
+              pricing: this.#pricing,
+              spec,
+              parentOf: this.#parentOf,
+            }))
           drafts.add(event);
         this.#read = end;
       }
@@ -135,11 +145,27 @@ function readLines(file: string, from: number): { lines: { text: string; end: nu
   }
 }
 
+interface EventOptions {
+  readonly offset: number;
+  readonly pricing: Pricing | undefined;
+  readonly spec?: SessionSpec;
+  readonly parentOf?: ParentOf;
+}
+
+/** The call that a request's agent belongs to. The start of a request may precede the agent's word of it. */
+function origin(
+  { agent, session }: { readonly agent?: string; readonly session?: string },
+  parentOf: ParentOf | undefined,
+): { parent_id?: string } {
+  const id = agent ?? session;
+  return defined({ parent_id: id === undefined ? undefined : parentOf?.(id) });
+}
+
 /** The events of a record. A request has one start and one end in the log, whatever the records say. Pure. */
 export function toEvents(
   fold: SessionFold,
   record: GatewayRecord,
-  { offset, pricing, spec }: { offset: number; pricing: Pricing | undefined; spec?: SessionSpec },
+  { offset, pricing, spec, parentOf }: EventOptions,
 ): EventDraft[] {
   const open = fold.requests ?? {};
   switch (record.type) {
@@ -147,12 +173,15 @@ export function toEvents(
       // This gateway replaces an earlier one, whose open requests have no end.
       return Object.keys(open).map((id) => cut(id, offset));
     case "started": {
-      const { id: request_id, wire, provider, model, kind, agent: agent_id, attempt, retryOf } = record;
+      const { id: request_id, wire, provider, model, kind, attempt, retryOf } = record;
+      const from = origin(record, parentOf);
+      const agent_id = record.agent ?? (from.parent_id === undefined ? undefined : record.session);
       const data = { request_id, wire, provider, ...defined({ model, kind, agent_id, attempt }), offset };
       return [
         {
           type: "model.started",
           source: "daemon",
+          ...from,
           data: { ...data, ...defined({ retry_of: retryOf }) },
         },
       ];
@@ -166,7 +195,9 @@ export function toEvents(
         { type: "model.first", source: "daemon", data: { request_id: record.id, ms: record.ms, offset } },
       ];
     case "ended":
-      return Object.hasOwn(open, record.id) ? [toEnded(record, offset, pricing)] : [];
+      return Object.hasOwn(open, record.id)
+        ? [{ ...toEnded(record, offset, pricing), ...origin(record, parentOf) }]
+        : [];
     case "held":
       return spec === undefined ? [] : heldEvents(fold, spec, { ...record, offset });
     case "cassette": {

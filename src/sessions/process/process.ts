@@ -75,6 +75,11 @@ export class HarnessProcess {
     return { files: this.sandbox.files, logger: this.#logger };
   }
 
+  /** The item of the call that started a sub-agent, by the CLI's own id of the agent. */
+  parentOf(agent: string): string | undefined {
+    return this.#harness.parentOf?.(this.#state, agent);
+  }
+
   /** The `out` offset behind the last drafted line. */
   get offset(): number {
     return this.#offset;
