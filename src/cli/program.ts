@@ -43,6 +43,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   model: async () => (await import("./commands/model.ts")).addModel,
   webhook: async () => (await import("./commands/server/webhook.ts")).addWebhook,
   nodes: async () => (await import("./commands/server/nodes.ts")).addNodes,
+  migrate: async () => (await import("./commands/migrate.ts")).addMigrate,
   token: async () => (await import("./commands/server/token.ts")).addToken,
   doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
   completion: async () => (await import("./commands/completion.ts")).addCompletion,

@@ -89,6 +89,42 @@ function packOne(
   };
 }
 
+/** Divides consecutive segments into groups that fit into one segment each. */
+export function toGroups<S extends Segment>(segments: readonly S[]): [S, ...S[]][] {
+  const groups: [S, ...S[]][] = [];
+  let [bodies, raws] = [0, 0];
+  for (const segment of segments) {
+    const group = groups.at(-1);
+    const count = segment.last + 1 - segment.first;
+    const rawsLength = (segment.raws?.length ?? count - 1) + 1;
+    const isNext = group?.at(-1)?.last === segment.first - 1;
+    const fits =
+      segment.last - (group?.[0].first ?? 0) < SEGMENT_EVENTS &&
+      bodies + segment.bodies.length + 1 <= TEXT_LENGTH &&
+      raws + rawsLength <= TEXT_LENGTH;
+    if (!group || !isNext || !fits) {
+      groups.push([segment]);
+      [bodies, raws] = [0, 0];
+    } else group.push(segment);
+    bodies += segment.bodies.length + 1;
+    raws += rawsLength;
+  }
+  return groups;
+}
+
+/** One segment with the events of a group. The first native line of each segment is written out, so they can be joined. */
+export function joinGroup(group: readonly [Segment, ...Segment[]]): Segment {
+  const [{ first }] = group;
+  const { last } = group.at(-1) ?? group[0];
+  const bodies = group.map((segment) => segment.bodies).join("\n");
+  const hasRaw = group.some(({ raws }) => raws !== null);
+  return { first, last, bodies, raws: hasRaw ? group.map(rawEntriesOf).join("\n") : null };
+}
+
+function rawEntriesOf({ first, last, raws }: Segment): string {
+  return raws ?? "\n".repeat(last - first);
+}
+
 /**
  * The events of a segment after the sequence `after`, with their large texts. If one of these is missing, the event's
  * body stays an outline.

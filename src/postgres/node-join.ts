@@ -1,9 +1,7 @@
 import { SluiceError } from "../contract/index.ts";
 import type { Query } from "./connections.ts";
-import { NODE_ROW, toNodeRow } from "./node-tables.ts";
-
-/** Identifies joining among the advisory locks of a database: "SLUN". */
-const LOCK = 0x53_4c_55_4e;
+import { refuseUnfinished } from "./moves.ts";
+import { JOIN_LOCK, NODE_ROW, toNodeRow } from "./node-tables.ts";
 
 export interface JoinOptions {
   /** The name of this node; no other may have it. */
@@ -26,7 +24,8 @@ export interface JoinOptions {
  */
 export async function joinNodes(query: Query, options: JoinOptions & { life: string }): Promise<string> {
   const { name, life, seconds, isDead, machine, isLocal, version } = options;
-  await query(`SELECT pg_advisory_xact_lock(${LOCK})`);
+  await query(`SELECT pg_advisory_xact_lock(${JOIN_LOCK})`);
+  await refuseUnfinished(query);
   for (const row of (await query(NODE_ROW)).map(toNodeRow)) {
     const isOver = row.remainingMs < 0;
     const isDeadHere = (row.machine === "" || row.machine === machine) && isDead(row.process);

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { SluiceError } from "../contract/index.ts";
 import { Connections } from "./connections.ts";
 import { migrate } from "./migrations.ts";
+import { findMoved } from "./moves.ts";
 import { type JoinOptions, joinNodes } from "./node-join.ts";
 import { NODE_ROW, NODE_TABLES, type NodeRow, parseHolder, toHolder, toNodeRow } from "./node-tables.ts";
 
@@ -73,6 +74,11 @@ export class NodeLease {
       await database.close();
       throw error;
     }
+  }
+
+  /** The fingerprint of the data folder that was moved to this database. */
+  findMoved(): Promise<string | undefined> {
+    return findMoved(this.#database.query);
   }
 
   /** The owner's name in the sessions of this node. */

@@ -1,5 +1,8 @@
 import type { Part } from "./migrations.ts";
 
+/** Identifies joining among the advisory locks of a database: "SLUN". */
+export const JOIN_LOCK = 0x53_4c_55_4e;
+
 /** The servers of a database, and its id. */
 export const NODE_TABLES: Part = {
   name: "nodes",

@@ -33,3 +33,20 @@ export function lockFile(file: string): FileLock | undefined {
   release();
   return undefined;
 }
+
+/** Whether a process holds the lock of a file. Changes nothing, unlike the attempt to take it. */
+export function isLocked(file: string): boolean {
+  if (!existsSync(file)) return false;
+  const driver = createDriver(file);
+  try {
+    driver.exec("PRAGMA busy_timeout = 0");
+    driver.prepare("PRAGMA journal_mode = OFF").get();
+    driver.exec("BEGIN EXCLUSIVE");
+    driver.exec("ROLLBACK");
+    return false;
+  } catch {
+    return true;
+  } finally {
+    driver.close();
+  }
+}

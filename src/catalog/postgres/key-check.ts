@@ -12,8 +12,13 @@ const TEXT = "sluice";
  * folder's own. Commas separate several keys: the first encrypts, the others decrypt older secrets.
  */
 export function readSharedKeys(folder: string, env: NodeJS.ProcessEnv = process.env): Uint8Array[] {
+  return readGivenKeys(env) ?? [readEncryptionKey(folder)];
+}
+
+/** The keys of the environment, or of the file that it names. */
+export function readGivenKeys(env: NodeJS.ProcessEnv = process.env): Uint8Array[] | undefined {
   const text = env["SLUICE_SEAL_KEY"] || readKeyFile(env["SLUICE_SEAL_KEY_FILE"]);
-  return text === undefined ? [readEncryptionKey(folder)] : text.split(",").map(parseKey);
+  return text?.split(",").map(parseKey);
 }
 
 /**

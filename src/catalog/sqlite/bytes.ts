@@ -67,9 +67,10 @@ export class ByteFiles {
   readonly #folder: string;
   readonly #staging: string;
 
-  constructor(folder: string) {
+  constructor(folder: string, { isReadOnly = false } = {}) {
     this.#folder = join(folder, "files");
     this.#staging = join(this.#folder, "drafts");
+    if (isReadOnly) return;
     mkdirSync(this.#staging, { recursive: true, mode: 0o700 });
     this.#removeAbandoned();
   }

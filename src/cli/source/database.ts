@@ -12,6 +12,7 @@ import { isProcessAlive, type Ownership, processName } from "../../sessions/upke
 import { type FileLock, lockFile } from "../../sqlite/lock.ts";
 import { CliFailure } from "../terminal/failure.ts";
 import { readVersion } from "../terminal/invocation.ts";
+import { fingerprintOf } from "./fingerprint.ts";
 import { ServedNodes, toOwnership } from "./nodes.ts";
 
 export const DEFAULT_LEASE_SECONDS = 10;
@@ -76,7 +77,7 @@ export async function openDatabase(
     const about = { process: processName(), machine, isLocal, version: readVersion(), isDead };
     lease = await NodeLease.join({ url, name: node, seconds, ...about });
     const { databaseId } = lease;
-    bindFolder(dataDir, { id: databaseId, name: nameOf(url) });
+    await bindFolder(dataDir, { id: databaseId, name: nameOf(url), moved: () => lease?.findMoved() });
     log = await createPostgresLog({
       url,
       ...(databaseDirect !== undefined && { directUrl: databaseDirect }),
@@ -117,18 +118,29 @@ function bindingFile(dataDir: string): string {
 }
 
 /** Ties the folder to the database: with another log, sandboxes of this one would be removed as unknown. */
-export function bindFolder(dataDir: string, { id, name }: { id: string; name: string }): void {
+export async function bindFolder(
+  dataDir: string,
+  { id, name, moved }: { id: string; name: string; moved?: () => Promise<string | undefined> | undefined },
+): Promise<void> {
   const bound = readBinding(dataDir);
   if (bound === id) return;
   if (bound !== undefined)
     throw new CliFailure(
       `The data folder ${dataDir} belongs to another database than ${name}. Its sandboxes would be lost: choose another folder with --data.`,
     );
-  if (existsSync(join(dataDir, "log.db")))
+  if (existsSync(join(dataDir, "log.db")) && !(await isMoved(dataDir, moved)))
     throw new CliFailure(
-      `The data folder ${dataDir} has a log of its own, which would not be served. Choose another folder with --data.`,
+      `The data folder ${dataDir} has a log of its own, which would not be served. Move it to an empty database with \`sluice migrate\`, or choose another folder with --data.`,
     );
   makeOnce(bindingFile(dataDir), `${id}\n`);
+}
+
+/** Whether the folder's log was moved to this database, and has not changed since. */
+async function isMoved(
+  dataDir: string,
+  moved: (() => Promise<string | undefined> | undefined) | undefined,
+): Promise<boolean> {
+  return (await moved?.()) === fingerprintOf(dataDir);
 }
 
 /** Refuses to open a SQLite log in a folder whose log is in a database. */

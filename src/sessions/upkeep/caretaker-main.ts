@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { createSqliteLog } from "../../log/index.ts";
 import { createEngine } from "../engine.ts";
 
@@ -6,6 +8,8 @@ import { createEngine } from "../engine.ts";
  * Exits with 0 while an agent still works, with 1 when nothing is left.
  */
 const [dataDir = ""] = process.argv.slice(2);
+// The folder's sessions are in a database now, and a node looks after its agents.
+if (existsSync(join(dataDir, "database"))) process.exit(1);
 const log = createSqliteLog({ folder: dataDir });
 const engine = await createEngine({ log, dataDir, caretakes: true });
 await engine.drain({ graceMs: 0 });
