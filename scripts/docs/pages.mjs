@@ -39,6 +39,7 @@ export const SECTIONS = [
       "docs/sandboxes/local.md",
       "docs/sandboxes/ssh.md",
       "docs/sandboxes/kubernetes.md",
+      "docs/sandboxes/e2b.md",
     ],
   },
   {

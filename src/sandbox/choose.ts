@@ -1,6 +1,7 @@
 import { SluiceError } from "../contract/index.ts";
 import { createBwrapProvider, type BwrapProviderOptions } from "./bwrap/provider.ts";
 import { createDockerProvider } from "./docker/provider.ts";
+import { createE2bProvider } from "./e2b/provider.ts";
 import { createKubernetesProvider } from "./kubernetes/provider.ts";
 import { createLocalProvider } from "./local/provider.ts";
 import type { HostProvider, SandboxProvider } from "./port.ts";
@@ -9,7 +10,8 @@ import { createSshProvider } from "./ssh/provider.ts";
 /** Every provider, in the order of choice: bwrap, which needs no set-up, comes first. */
 export function defaultProviders(options: BwrapProviderOptions): SandboxProvider[] {
   const records = `${options.root}-elsewhere`;
-  return [...hostProviders(options), createSshProvider({ records }), createKubernetesProvider({ records })];
+  const elsewhere = [createSshProvider, createKubernetesProvider, createE2bProvider];
+  return [...hostProviders(options), ...elsewhere.map((create) => create({ records }))];
 }
 
 /** The providers whose sandboxes are on this machine. */

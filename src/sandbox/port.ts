@@ -109,7 +109,9 @@ export interface Sandbox {
   readonly tree?: SandboxTree;
   /** Never fails. A sandbox without this method counts as running. */
   state?(): Promise<SandboxState>;
-  /** Tells a sandbox with a lifetime that it is needed. */
+  /** Whether it is known by now that the sandbox is gone. */
+  readonly isGone?: boolean;
+  /** Tells a sandbox with a lifetime that it is needed now. Never fails. */
   touch?(): Promise<void>;
   /** Looks for programs of these names on the sandbox's own machine. A sandbox without this method uses this machine's. */
   programs?(names: readonly string[]): Promise<Programs>;

@@ -6,7 +6,6 @@ import type {
   Detected,
   ListedSandbox,
   NetworkPolicy,
-  Sandbox,
   SandboxClaim,
   SandboxProvider,
   SandboxSpec,
@@ -16,7 +15,7 @@ import { SandboxCalls } from "./calls.ts";
 import { RunnerClient } from "./client.ts";
 import type { Dial } from "./dial.ts";
 import { OwnPrograms } from "./programs.ts";
-import { RemoteSandbox } from "./sandbox.ts";
+import { RemoteSandbox, type MachineControl } from "./sandbox.ts";
 import { isMissing } from "./spool.ts";
 
 interface RemoteProviderOptions {
@@ -28,6 +27,8 @@ interface RemoteProviderOptions {
   /** Removes the machine, where it has one sandbox only. */
   readonly remove?: () => Promise<void>;
   readonly shortcomings?: readonly string[];
+  /** What the machine's vendor can do, in place of the runner. */
+  readonly machine?: MachineControl;
 }
 
 /** Sandboxes behind the runner of another machine. */
@@ -62,7 +63,7 @@ export class RemoteProvider implements SandboxProvider {
     await this.#client.call("/v1/hello", { method: "GET" });
   }
 
-  async create(spec: SandboxSpec, claim?: SandboxClaim): Promise<Sandbox> {
+  async create(spec: SandboxSpec, claim?: SandboxClaim): Promise<RemoteSandbox> {
     RemoteProvider.refuse(this.id, spec);
     const { id, session } = spec;
     // Before the sandbox: one whose making was interrupted is found, and ended with its session.
@@ -75,7 +76,7 @@ export class RemoteProvider implements SandboxProvider {
     return this.#open(calls, await calls.repeat<SandboxFacts>("create", toFarSpec(spec)));
   }
 
-  async connect(id: string, claim?: SandboxClaim): Promise<Sandbox | undefined> {
+  async connect(id: string, claim?: SandboxClaim): Promise<RemoteSandbox | undefined> {
     const calls = new SandboxCalls(this.#client, id, claim?.epoch);
     try {
       const sandbox = this.#open(calls, await calls.repeat<SandboxFacts>("facts"));
@@ -87,6 +88,13 @@ export class RemoteProvider implements SandboxProvider {
     }
   }
 
+  /** A sandbox of known facts, without a call: its machine may sleep. */
+  async open(facts: SandboxFacts, claim?: SandboxClaim): Promise<RemoteSandbox> {
+    const sandbox = this.#open(new SandboxCalls(this.#client, facts.id, claim?.epoch), facts);
+    await sandbox.resumeGateway();
+    return sandbox;
+  }
+
   async list(): Promise<ListedSandbox[]> {
     return (await this.#options.records.list()).filter(({ provider }) => provider === this.id);
   }
@@ -96,12 +104,14 @@ export class RemoteProvider implements SandboxProvider {
   }
 
   #open(calls: SandboxCalls, facts: SandboxFacts): RemoteSandbox {
-    const { remove, shortcomings = [] } = this.#options;
+    const { remove, machine, shortcomings = [] } = this.#options;
     return new RemoteSandbox({
       provider: this.id,
       isolated: this.isolated,
       ...(remove ? { remove } : {}),
-      facts: { ...facts, shortcomings: [...shortcomings, ...facts.shortcomings] },
+      ...(machine ? { machine } : {}),
+      facts,
+      shortcomings: [...shortcomings, ...facts.shortcomings],
       calls,
       programs: this.#programs,
       records: this.#options.records.folder,

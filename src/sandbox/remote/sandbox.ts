@@ -21,12 +21,23 @@ import { Reach, RemoteGateway } from "./reach.ts";
 import { isMissing, RemoteSpool } from "./spool.ts";
 import { RemoteTree } from "./tree.ts";
 
+/** A machine of a vendor. It has no pause of its own where these have none: the runner's would not stop the costs. */
+export interface MachineControl {
+  isGone(): boolean;
+  state(): Promise<SandboxState>;
+  touch(): Promise<void>;
+  readonly pause?: () => Promise<void>;
+  readonly resume?: () => Promise<void>;
+}
+
 interface RemoteSandboxOptions {
   readonly provider: string;
   readonly isolated: boolean;
   /** Removes the machine instead of the sandbox on it. */
   readonly remove?: () => Promise<void>;
+  readonly machine?: MachineControl;
   readonly facts: SandboxFacts;
+  readonly shortcomings: readonly string[];
   readonly calls: SandboxCalls;
   readonly programs: OwnPrograms;
   /** The folder of the records of sandboxes on other machines. */
@@ -41,11 +52,13 @@ export class RemoteSandbox implements Sandbox {
   readonly provider: string;
   readonly isolated: boolean;
   readonly paths: SandboxPaths;
+  readonly facts: SandboxFacts;
   readonly shortcomings: readonly string[];
   readonly files: RemoteFiles;
   readonly processes: SandboxProcesses;
   readonly tree: RemoteTree;
   readonly gateway: GatewayAccess;
+  readonly touch?: () => Promise<void>;
   readonly pause?: () => Promise<void>;
   readonly resume?: () => Promise<void>;
   readonly #options: RemoteSandboxOptions;
@@ -59,7 +72,8 @@ export class RemoteSandbox implements Sandbox {
     this.provider = provider;
     this.isolated = options.isolated;
     this.paths = facts.paths;
-    this.shortcomings = facts.shortcomings;
+    this.facts = facts;
+    this.shortcomings = options.shortcomings;
     this.files = new RemoteFiles(calls);
     this.tree = new RemoteTree(calls);
     this.#reach = new Reach(calls);
@@ -68,9 +82,15 @@ export class RemoteSandbox implements Sandbox {
     this.gateway = this.#gateway.access;
     this.processes = new RemoteProcesses(calls, programs, this.#gateway);
     this.#options = options;
-    if (!facts.canPause) return;
-    this.pause = () => calls.repeat("pause");
-    this.resume = () => calls.repeat("resume");
+    const { machine } = options;
+    const { pause, resume } = machine ?? (facts.canPause ? runnerPause(calls) : {});
+    if (pause) this.pause = pause;
+    if (resume) this.resume = resume;
+    if (machine) this.touch = () => machine.touch();
+  }
+
+  get isGone(): boolean {
+    return this.#options.machine?.isGone() ?? false;
   }
 
   /** Opens what an agent of an earlier server needs. */
@@ -87,6 +107,8 @@ export class RemoteSandbox implements Sandbox {
   }
 
   async state(): Promise<SandboxState> {
+    const { machine } = this.#options;
+    if (machine) return machine.state();
     try {
       await this.#options.calls.once("facts");
       return "running";
@@ -161,6 +183,10 @@ export class RemoteSandbox implements Sandbox {
     far.destroy();
     client.destroy();
   }
+}
+
+function runnerPause(calls: SandboxCalls): Pick<MachineControl, "pause" | "resume"> {
+  return { pause: () => calls.repeat("pause"), resume: () => calls.repeat("resume") };
 }
 
 function refuse(client: Socket, port: number, error: unknown): void {

@@ -96,8 +96,10 @@ export class ProcessStart {
     const { deps, writer, commit } = context;
     const { row, fold } = writer;
     const ordinal = fold.processes + 1;
-    const hasMemory = !deps.lease.isShared || !(await isUntouched(sandbox));
-    const resumed = (hasMemory && fold.nativeSessionId) || undefined;
+    // A machine elsewhere, or its node, may have been replaced: an agent has no memory in an empty sandbox.
+    const mayBeNew = deps.lease.isShared || sandbox.programs !== undefined;
+    const known = fold.nativeSessionId ?? undefined;
+    const resumed = known && mayBeNew && (await isUntouched(sandbox)) ? undefined : known;
     const data = {
       process: ordinal,
       harness: row.spec.agent,

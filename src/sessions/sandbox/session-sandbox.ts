@@ -16,12 +16,16 @@ import type { Drafts } from "../fold/drafts.ts";
 import type { KnownSandbox } from "../fold/session-fold.ts";
 import type { SessionWriter } from "../fold/writer.ts";
 
+/** How often a sandbox with a lifetime is told that its processes run. */
+const PULSE_MS = 60_000;
+
 /** The sandbox of a session: created when it is needed, found again after a restart, removed. */
 export class SessionSandbox {
   readonly #context: SessionContext;
   /** One object for all callers, so that its open handles exist once. */
   #sandbox: Sandbox | undefined;
   #making: Promise<Sandbox> | undefined;
+  #pulse: NodeJS.Timeout | undefined;
 
   constructor(context: SessionContext) {
     this.#context = context;
@@ -29,15 +33,22 @@ export class SessionSandbox {
 
   /** The session's sandbox; undefined where there is none, and while it is being made. */
   async connected(): Promise<Sandbox | undefined> {
-    return this.#making === undefined ? this.#connect() : undefined;
+    if (this.#making !== undefined) return undefined;
+    const sandbox = await this.#connect();
+    this.#touch(sandbox);
+    return sandbox;
   }
 
-  /** As `connected`, for a sandbox in which something may still run: a deleted one is created again. */
+  /**
+   * As `connected`, for a sandbox in which something may still run: a deleted one of this machine is created again.
+   * Nothing runs in one that is gone from another machine.
+   */
   async recovered(): Promise<Sandbox | undefined> {
     const { deps, writer } = this.#context;
     const known = writer.fold.sandbox;
     const connected = await this.connected();
     if (connected || !known || this.#making || isElsewhere(deps, known)) return connected;
+    if (deps.provider(known.provider).hasPrograms) return undefined;
     this.#sandbox = await remakeSandbox(deps, writer, known);
     return this.#sandbox;
   }
@@ -99,6 +110,8 @@ export class SessionSandbox {
 
   /** Closes the handles. The processes in the sandbox run on. */
   async release(): Promise<void> {
+    clearInterval(this.#pulse);
+    this.#pulse = undefined;
     await this.#sandbox?.release?.();
   }
 
@@ -106,7 +119,8 @@ export class SessionSandbox {
     const { deps, writer } = this.#context;
     const known = writer.fold.sandbox;
     if (!known || isElsewhere(deps, known)) return undefined;
-    if (this.#sandbox?.id !== known.id) {
+    if (this.#sandbox?.id !== known.id || this.#sandbox.isGone) {
+      await this.#sandbox?.release?.();
       const found = await findSandbox(deps, writer, known);
       // A server may have crashed between the freeze and its event.
       if (!writer.fold.paused) await found?.resume?.();
@@ -119,8 +133,23 @@ export class SessionSandbox {
   async #make(): Promise<Sandbox> {
     const { deps, writer, exclusive, commit } = this.#context;
     const record = (event: EventDraft): Promise<void> => exclusive(() => commit(writer.drafts([event])));
-    this.#sandbox = (await this.#connect()) ?? (await createSandbox(deps, writer, record));
+    const known = await this.#connect();
+    await known?.touch?.();
+    const connected = known?.isGone ? await this.#connect() : known;
+    this.#sandbox = connected ?? (await createSandbox(deps, writer, record));
+    this.#touch(this.#sandbox);
     return this.#sandbox;
+  }
+
+  /** Tells a sandbox with a lifetime that it is needed: now, and while something runs in it. */
+  #touch(sandbox: Sandbox | undefined): void {
+    if (!sandbox?.touch) return;
+    const { writer } = this.#context;
+    void sandbox.touch();
+    this.#pulse ??= setInterval(() => {
+      const { processOpen, command, paused } = writer.fold;
+      if (!paused && (processOpen || command)) void this.#sandbox?.touch?.();
+    }, PULSE_MS).unref();
   }
 }
 

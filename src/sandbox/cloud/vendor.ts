@@ -1,0 +1,54 @@
+import type { SluiceError } from "../../contract/index.ts";
+import type { Detected, SandboxSpec } from "../port.ts";
+
+/** The port of the runner on a vendor's machine. */
+export const RUNNER_PORT = 47_118;
+
+/** A vendor of machines, behind its own SDK. */
+export interface Vendor {
+  /** The name in sessions: `e2b`. */
+  readonly id: string;
+  /** The vendor's name for people. */
+  readonly title: string;
+  /** Where the machines are. A sandbox of another place is never taken for gone. */
+  readonly account: string;
+  /** How often a machine in use has to be told so. */
+  readonly renewMs: number;
+  /** What holds for each machine, each as a sentence. */
+  readonly shortcomings: readonly string[];
+  detect(): Promise<Detected>;
+  /** Refuses what no machine can have, before anything is made. */
+  refuse(spec: Pick<SandboxSpec, "network" | "image">): void;
+  /** Tries the key. */
+  check(): Promise<void>;
+  /** The machine that an interrupted creation has left; undefined where there is none. */
+  find(sandbox: string): Promise<string | undefined>;
+  create(spec: SandboxSpec): Promise<string>;
+  machine(id: string): Machine;
+  /** A failure of the SDK as our own. Whatever is not certain is `sandbox_unreachable`. */
+  toError(error: unknown): SluiceError;
+}
+
+/** One machine. Every method fails with the errors of the SDK. */
+export interface Machine {
+  /** `gone` only where the vendor itself says so. */
+  state(): Promise<"running" | "asleep" | "gone">;
+  /** Tells the vendor that a running machine is needed. */
+  renew(): Promise<void>;
+  /** Starts a machine that sleeps, with all its processes. */
+  wake?(): Promise<void>;
+  /** Puts it to sleep with all its processes. */
+  pause?(): Promise<void>;
+  /** Runs a command in a login shell. Its output is short. */
+  run(command: string): Promise<{ readonly exitCode: number; readonly output: string }>;
+  write(path: string, content: Uint8Array): Promise<void>;
+  /** Where the runner's port is, from here. */
+  address(port: number): Promise<MachineAddress>;
+  /** Succeeds where the machine is gone already. */
+  remove(): Promise<void>;
+}
+
+export interface MachineAddress {
+  readonly url: URL;
+  readonly headers?: Readonly<Record<string, string>>;
+}

@@ -1,0 +1,274 @@
+import { spawnSync } from "node:child_process";
+import { get } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { toE2bNetwork } from "../../../src/sandbox/e2b/network.ts";
+import { createE2bProvider } from "../../../src/sandbox/e2b/provider.ts";
+import type { Sandbox, SandboxProvider } from "../../../src/sandbox/port.ts";
+import type { Spool } from "../../../src/spool/index.ts";
+import { makeFolder } from "../remote/workbench.ts";
+import { startE2b, type E2bEmulator } from "./e2b-emulator.ts";
+import { processTexts } from "./machines.ts";
+
+const LINES = 1_000;
+const COUNTER = `let n = 0;
+require("node:readline").createInterface({ input: process.stdin }).on("line", (l) => console.log("in " + l)).on("close", () => process.exit(7));
+const t = setInterval(() => { for (let i = 0; i < 10; i++) { console.log("line " + n++); } if (n >= ${LINES}) clearInterval(t); }, 10);`;
+
+async function open(): Promise<{
+  e2b: E2bEmulator;
+  provider: SandboxProvider;
+  reopen: () => SandboxProvider;
+}> {
+  const e2b = await startE2b();
+  const records = await makeFolder();
+  const reopen = (): SandboxProvider => createE2bProvider({ records, env: e2b.env });
+  return { e2b, provider: reopen(), reopen };
+}
+
+async function gather(spool: Spool, onLines: (count: number) => void = () => {}): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const batch of spool.follow({ from: 0, signal: AbortSignal.timeout(90_000) })) {
+    lines.push(...batch.lines.map(({ text }) => text));
+    onLines(lines.length);
+    if (batch.exit) return [...lines, JSON.stringify(batch.exit)];
+  }
+  throw new Error(`no end after ${lines.length} lines`);
+}
+
+const claim = (epoch: number) => ({ spools: "", epoch });
+
+describe("e2b, by its own SDK against an emulator", { timeout: 180_000 }, () => {
+  it("keeps every line and every input once, while connections are cut, the runner is killed and the machine sleeps", async () => {
+    const { e2b, provider } = await open();
+    const sandbox = await provider.create({ id: "sbx_count", session: "s" }, claim(1));
+    const [machine] = e2b.machines.all();
+    const launch = { argv: [process.execPath, "-e", COUNTER], env: {} };
+    const spool = await sandbox.processes.start({ name: "1", launch, streams: "private" });
+    const strikes: Record<number, () => void> = {
+      200: () => e2b.cut(),
+      400: () => e2b.machines.runners(machine!).forEach((pid) => process.kill(pid, "SIGKILL")),
+      600: () => e2b.expire(machine!),
+    };
+    const struck: string[] = [];
+    const all = gather(spool, (count) => {
+      for (const [at, strike] of Object.entries(strikes)) {
+        if (count < Number(at) || struck.includes(at)) continue;
+        struck.push(at);
+        strike();
+      }
+    });
+    for (let n = 0; n < 20; n += 1) {
+      // A server that does not know whether its input arrived sends it again.
+      await Promise.all([0, 1].map(() => spool.send({ id: `i${n}`, at: 0, text: `${n}\n` })));
+      await sleep(25);
+    }
+    while (!(await spool.read("out", { from: 0, most: 1024 * 1024 })).includes(`line ${LINES - 1}`))
+      await sleep(50);
+    await spool.closeInput();
+    const lines = await all;
+    expect(struck).toEqual(["200", "400", "600"]);
+    expect(lines.filter((line) => line.startsWith("line "))).toEqual(
+      Array.from({ length: LINES }, (_, n) => `line ${n}`),
+    );
+    expect(lines.filter((line) => line.startsWith("in "))).toEqual(
+      Array.from({ length: 20 }, (_, n) => `in ${n}`),
+    );
+    expect(lines.at(-1)).toBe('{"code":7}');
+    await sandbox.destroy();
+    expect(e2b.machines.all()).toEqual([]);
+    expect(await provider.list!()).toEqual([]);
+  });
+
+  it("dials only with the token of the sandbox, and the vendor's key is never inside", async () => {
+    const { e2b, provider, reopen } = await open();
+    const sandbox = await provider.create({ id: "sbx_key" }, claim(1));
+    const [machine] = e2b.machines.all();
+    await sandbox.processes.start({
+      name: "1",
+      launch: { argv: ["/bin/sh", "-c", "env > env.txt; sleep 600"], env: {} },
+      streams: "private",
+    });
+    await (await reopen().connect("sbx_key", claim(2)))!.exec("true");
+    const tokens = new Set(e2b.dials.map(({ headers }) => headers["sluice-token"]));
+    expect(tokens.size).toBe(1);
+    const [token] = [...tokens];
+    expect(String(token)).toMatch(/^[\w-]{43}$/);
+    expect(processTexts(machine!)).not.toContain(e2b.key);
+    for (const secret of [e2b.key, String(token)])
+      expect(spawnSync("grep", ["-rlaF", "--", secret, machine!.home]).stdout.toString()).toBe("");
+
+    // The runner itself refuses, also behind the edge.
+    for (const given of [undefined, "", "x".repeat(43)]) {
+      const headers = { connection: "Upgrade", upgrade: "websocket", "sec-websocket-key": "x".repeat(22) };
+      const answered = await new Promise<number | undefined>((resolve, reject) => {
+        const request = get({
+          port: machine!.port,
+          path: "/v1/dial",
+          headers: { ...headers, ...(given === undefined ? {} : { "sluice-token": given }) },
+        });
+        request.on("response", ({ statusCode }) => resolve(statusCode));
+        request.on("upgrade", (_response, socket) => (socket.destroy(), resolve(101)));
+        request.on("error", reject);
+      });
+      expect(answered).toBe(401);
+    }
+    const plain = await fetch(`http://127.0.0.1:${machine!.port}/v1/hello`);
+    expect(plain.status).toBe(404);
+    await sandbox.destroy();
+  });
+
+  it("is unreachable while E2B is, asleep while nothing needs it, and gone only by E2B's own word", async () => {
+    const { e2b, provider, reopen } = await open();
+    const made = await provider.create({ id: "sbx_dark" }, claim(1));
+    await made.files.write("kept.txt", "kept");
+    for (const how of ["down", 503, 500, 404, 401] as const) {
+      e2b.fail(how);
+      const other = reopen();
+      await expect(other.connect("sbx_dark"), String(how)).rejects.toMatchObject({
+        code: "sandbox_unreachable",
+        retryable: true,
+      });
+      await expect(other.create({ id: "sbx_dark" }), String(how)).rejects.toThrow();
+      expect(await made.state!()).toBe("unreachable");
+    }
+    e2b.fail(undefined);
+    expect(e2b.machines.all()).toHaveLength(1);
+
+    // A machine that sleeps is woken for a reason, and by nothing else.
+    const [machine] = e2b.machines.all();
+    e2b.expire(machine!);
+    const found = (await reopen().connect("sbx_dark", claim(2)))!;
+    expect(await found.state!()).toBe("asleep");
+    await expect(found.exec("true")).rejects.toMatchObject({ code: "sandbox_unreachable" });
+    expect(machine!.state).toBe("paused");
+    await found.touch!();
+    expect(Buffer.from(await found.files.read("kept.txt")).toString()).toBe("kept");
+
+    const launch = { argv: ["/bin/sh", "-c", "echo begun; sleep 600"], env: {} };
+    const spool = await found.processes.start({ name: "1", launch, streams: "private" });
+    await e2b.machines.remove(machine!.id);
+    expect(await gather(spool)).toContain('{"lost":true}');
+    expect(await found.state!()).toBe("gone");
+    const last = reopen();
+    expect(await last.connect("sbx_dark")).toBeUndefined();
+    expect(await last.list!()).toEqual([]);
+  });
+
+  it("is paused with its processes through a restart of the server, and only a resume wakes it", async () => {
+    const { e2b, provider, reopen } = await open();
+    const sandbox = await provider.create({ id: "sbx_pause" }, claim(1));
+    const [machine] = e2b.machines.all();
+    const script = "i=0; while [ $i -lt 40 ]; do echo $i; i=$((i+1)); sleep 0.05; done";
+    const launch = { argv: ["/bin/sh", "-c", script], env: {} };
+    const spool = await sandbox.processes.start({ name: "1", launch, streams: "private" });
+    while ((await spool.length()) < 5) await sleep(10);
+    await sandbox.pause!();
+    expect(machine!.state).toBe("paused");
+
+    const again = (await reopen().connect("sbx_pause", claim(2)))!;
+    await again.touch!();
+    await expect(again.exec("true")).rejects.toThrow(/paused\. Resume/);
+    const all = gather((await openSoon(again, "1", () => again.resume!()))!);
+    expect(await all).toEqual([...Array.from({ length: 40 }, (_, n) => String(n)), '{"code":0}']);
+    await again.destroy();
+    expect(e2b.machines.all()).toEqual([]);
+  });
+
+  it("finds the machine of a creation whose answer was lost, and makes no second one", async () => {
+    const { e2b, provider, reopen } = await open();
+    e2b.loseCreation();
+    await expect(provider.create({ id: "sbx_lost", session: "s" })).rejects.toMatchObject({
+      code: "sandbox_unreachable",
+    });
+    expect(await provider.list!()).toMatchObject([{ id: "sbx_lost", session: "s" }]);
+    const sandbox = await reopen().create({ id: "sbx_lost", session: "s" }, claim(1));
+    expect(e2b.machines.all()).toHaveLength(1);
+    expect((await sandbox.exec("echo here")).stdout).toBe("here\n");
+    // A half-made one of a deleted session is ended, too.
+    e2b.loseCreation();
+    await expect(provider.create({ id: "sbx_half", session: "t" })).rejects.toThrow();
+    await (await reopen().connect("sbx_half"))?.destroy();
+    await sandbox.destroy();
+    expect(e2b.machines.all()).toEqual([]);
+    expect(await provider.list!()).toEqual([]);
+  });
+
+  it("keeps networks by E2B's own rules, and refuses by name what those cannot keep", async () => {
+    const { e2b, provider, reopen } = await open();
+    const kept: [Parameters<typeof toE2bNetwork>[0], object][] = [
+      [undefined, {}],
+      [{ mode: "full" }, {}],
+      [{ mode: "allow", hosts: ["*"] }, {}],
+      [{ mode: "none" }, { denyOut: ["0.0.0.0/0"] }],
+      [{ mode: "allow", hosts: [] }, { denyOut: ["0.0.0.0/0"] }],
+      [
+        { mode: "allow", hosts: ["example.com", "*.npmjs.org"] },
+        { denyOut: ["0.0.0.0/0"], allowOut: ["example.com", "*.npmjs.org"] },
+      ],
+    ];
+    for (const [network, mapped] of kept) expect(toE2bNetwork(network)).toEqual(mapped);
+    const none = { mode: "none" } as const;
+    const sandbox = await provider.create({ id: "sbx_net", image: "agents", network: none }, claim(1));
+    expect(e2b.machines.all()[0]?.request).toMatchObject({
+      templateID: "agents",
+      autoPause: true,
+      network: { denyOut: ["0.0.0.0/0"], allowPublicTraffic: false },
+    });
+    await sandbox.destroy();
+    for (const host of [
+      "example.com:8080",
+      "127.0.0.1",
+      "localhost:80",
+      "::1",
+      "a b.com",
+      "*.com.",
+      "10.0.0.0/8",
+    ])
+      await expect(
+        provider.check!({ network: { mode: "allow", hosts: [host] } }),
+        host,
+      ).rejects.toMatchObject({
+        code: "capability_missing",
+        message: expect.stringContaining("e2b cannot allow"),
+      });
+    await expect(
+      provider.check!({ network: { mode: "allow", hosts: [], private: ["db.corp"] } }),
+    ).rejects.toMatchObject({ code: "capability_missing" });
+    await expect(provider.check!({ directory: "/tmp" })).rejects.toThrow(/Leave the directory out/);
+    await expect(provider.create({ id: "x", image: "missing" })).rejects.toThrow(
+      /template 'missing' not found/,
+    );
+
+    const withKey = (key: string): SandboxProvider =>
+      createE2bProvider({ records: "/nonexistent", env: { ...e2b.env, E2B_API_KEY: key } });
+    expect(await withKey("").detect()).toMatchObject({
+      available: false,
+      reason: expect.stringContaining("E2B_API_KEY"),
+      remedy: expect.stringContaining("E2B_API_KEY"),
+    });
+    await expect(withKey("e2b_wrong").check!({})).rejects.toMatchObject({ code: "permission_denied" });
+    expect(await reopen().detect()).toEqual({ available: true });
+    expect(e2b.machines.all()).toEqual([]);
+  });
+
+  it("does not take a sandbox of another cloud for gone", async () => {
+    const [one, two, records] = [await startE2b(), await startE2b(), await makeFolder()];
+    await createE2bProvider({ records, env: one.env }).create({ id: "sbx_where" }, claim(1));
+    const other = createE2bProvider({ records, env: two.env });
+    await expect(other.connect("sbx_where")).rejects.toMatchObject({ code: "sandbox_unreachable" });
+    await expect(other.create({ id: "sbx_where" })).rejects.toMatchObject({ code: "sandbox_unreachable" });
+    expect(two.machines.all()).toEqual([]);
+  });
+});
+
+/** Opens a process of a paused sandbox while that is resumed. */
+async function openSoon(
+  sandbox: Sandbox,
+  name: string,
+  resume: () => Promise<void>,
+): Promise<Spool | undefined> {
+  const opening = sandbox.processes.open(name);
+  await resume();
+  return opening;
+}
