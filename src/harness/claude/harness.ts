@@ -11,6 +11,7 @@ export const claude: Harness<ClaudeState> = {
   id: "claude",
   title: "Claude Code",
   skillsFolder: SKILLS_FOLDER,
+  memoryFolders: (workspace) => [`.claude/projects/${workspace.replaceAll(/[^a-zA-Z0-9]/g, "-")}`],
   takesInstructions: true,
   bridgesBuiltins: true,
   choices: {
