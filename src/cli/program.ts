@@ -26,6 +26,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   cp: async () => (await import("./commands/cp.ts")).addCp,
   checkpoints: async () => (await import("./commands/checkpoints.ts")).addCheckpoints,
   restore: async () => (await import("./commands/restore.ts")).addRestore,
+  move: async () => (await import("./commands/session/move.ts")).addMove,
   send: async () => (await import("./commands/session/send.ts")).addSend,
   attach: async () => (await import("./commands/session/attach.ts")).addAttach,
   answer: async () => (await import("./commands/session/answer.ts")).addAnswer,

@@ -138,6 +138,8 @@ export interface SluiceClient {
   /** Suspends every process of the session; messages wait until `resume`. */
   pause(session: string, options?: CallOptions): Promise<void>;
   resume(session: string, options?: CallOptions): Promise<void>;
+  /** Moves an idle session to a sandbox of another provider, with its files and its agent's memory. */
+  move(session: string, sandbox: string, options?: KeyOptions): Promise<SessionInfo>;
   /** The address of a sandbox's port on the server's host. */
   host(session: string, port: number, options?: CallOptions): Promise<URL>;
   /** The URL by which the server forwards requests to a sandbox's port; each request needs the token. */
@@ -212,6 +214,8 @@ export function createClient(options: ClientOptions): SluiceClient {
       post(pathOf(session, answerPath("tools", id, "reply")), reply, options),
     pause: (session, options) => post(pathOf(session, "pause"), undefined, options),
     resume: (session, options) => post(pathOf(session, "resume"), undefined, options),
+    move: (session, sandbox, options = {}) =>
+      transport.json(pathOf(session, "move"), { ...options, method: "POST", json: { sandbox } }),
     host: (session, port, options) => hostOf(transport, session, port, options),
     portUrl: (session, port, path = "/") => `${transport.url}${portPath(session, port, path)}`,
     fetchPort: (session, port, path = "/", init) => fetchPort(transport, portPath(session, port, path), init),

@@ -201,6 +201,7 @@ const EXTENSION_DATA = {
   "sandbox.boot": SandboxData,
   "sandbox.ready": SandboxData,
   "sandbox.connected": SandboxData,
+  "sandbox.moving": SandboxData,
   "sandbox.paused": SandboxData,
   "sandbox.resumed": SandboxData,
   "sandbox.killed": SandboxData,

@@ -59,6 +59,7 @@ const SANDBOX_EVENTS: ReadonlySet<EventType> = new Set<EventType>([
   "sandbox.boot",
   "sandbox.ready",
   "sandbox.connected",
+  "sandbox.moving",
   "sandbox.paused",
   "sandbox.resumed",
   "sandbox.killed",

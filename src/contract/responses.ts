@@ -119,6 +119,9 @@ export const Checkpoint = z.strictObject({
 });
 export const CheckpointList = z.strictObject({ checkpoints: z.array(Checkpoint), next });
 export const CreateCheckpoint = z.strictObject({ comment: z.string().optional() });
+export const MoveSession = z.strictObject({
+  sandbox: z.string().min(1).max(500).describe("the provider, as in the creation of a session"),
+});
 export const RestoreCheckpoint = z.strictObject({
   checkpoint: z.string().min(1).describe("its id, or `latest`"),
 });

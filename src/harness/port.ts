@@ -25,6 +25,8 @@ export interface Harness<State = unknown> {
   readonly bridgesBuiltins?: boolean;
   /** The folder of its skills, relative to its home. */
   readonly skillsFolder?: string;
+  /** The folders of its home that it finds by the path of its workspace; a move to another path renames them. */
+  memoryFolders?(workspace: string): readonly string[];
   /** A gap in its tests, such as a missing real CLI. It is printed beside its row of the coverage matrix. */
   readonly caveat?: string;
   /** The choices that are known without the CLI. */

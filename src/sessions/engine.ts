@@ -26,6 +26,7 @@ import type {
   Engine,
   EngineStats,
   InterruptOptions,
+  KeyOptions,
   SessionInput,
 } from "./port.ts";
 import { forgetSecrets } from "./secrets/credentials.ts";
@@ -220,6 +221,11 @@ class LocalEngine implements Engine {
 
   restore: Engine["restore"] = (id, checkpoint, options) =>
     this.#open.with(id, (session) => session.workspace.restore(checkpoint, options));
+
+  async move(id: string, sandbox: string, options?: KeyOptions): Promise<SessionInfo> {
+    await this.#open.with(id, (session) => session.workspace.move(sandbox, options));
+    return this.info(id);
+  }
 
   pause: Engine["pause"] = (id) => this.#open.with(id, (session) => session.workspace.pause());
 

@@ -116,6 +116,12 @@ export interface Engine {
   /** Restores the files of an idle session from a checkpoint. The next message resumes the agent from there. */
   restore(id: string, checkpoint: string, options?: KeyOptions): Promise<CheckpointInfo>;
 
+  /**
+   * Moves an idle session to a sandbox of another provider, with its files and its agent's memory. A failure leaves it
+   * where it was.
+   */
+  move(id: string, sandbox: string, options?: KeyOptions): Promise<SessionInfo>;
+
   /** The files of the session's sandbox. A missing sandbox is created, unless `onlyExisting` is set. */
   files(id: string, options?: { onlyExisting?: boolean | undefined }): Promise<SandboxFiles>;
 

@@ -32,8 +32,16 @@ export function refuseWork({ turn, inbox, command, paused }: SessionFold): void 
   throw new SluiceError("session_busy", detail);
 }
 
+/** Refuses a use of the sandbox while the session moves to another: files written now would be lost. */
+export function refuseMoving({ moving }: SessionFold): void {
+  if (moving === undefined) return;
+  const detail = `the session is being moved to ${moving.provider}; try again when it is there`;
+  throw new SluiceError("session_busy", detail, { moving: moving.provider }, { retryable: true });
+}
+
 /** Refuses an operation while a turn or command runs. `what` completes "a session cannot …". */
 export function refuseTurn(what: string, fold: SessionFold, runner: { readonly isBooting: boolean }): void {
+  refuseMoving(fold);
   if (!fold.command && !fold.turn && !runner.isBooting) return;
   const running = fold.command ? "command" : "turn";
   const detail = fold.paused

@@ -1,10 +1,5 @@
-import {
-  SluiceError,
-  type EventData,
-  type EventDraft,
-  type SessionEntry,
-  type SessionInfo,
-} from "../contract/index.ts";
+import { SluiceError, type EventData, type EventDraft } from "../contract/index.ts";
+import type { SessionEntry, SessionInfo } from "../contract/index.ts";
 import type { SessionRow } from "../log/port.ts";
 import { accept } from "./inbox/accept.ts";
 import { changeSession, type SessionChange } from "./fold/change.ts";
@@ -25,6 +20,7 @@ import { loseProcess } from "./process/recovery.ts";
 import { refuseEnded, reopening } from "./refusals.ts";
 import { replyOnce, type Reply } from "./actions/replies.ts";
 import { Runner } from "./process/runner.ts";
+import { abandonMove } from "./sandbox/move.ts";
 import { SessionSandbox } from "./sandbox/session-sandbox.ts";
 import { Workspace } from "./sandbox/workspace.ts";
 import { InputQueue } from "./inbox/queue-change.ts";
@@ -96,6 +92,7 @@ export class Session {
     const session = new Session(deps, await SessionWriter.claim(deps, row), onGivenUp);
     try {
       await session.#exclusive(async () => {
+        await abandonMove(session.#context);
         await session.#runner.recover();
         await session.#commands.recover();
         session.#time.set();

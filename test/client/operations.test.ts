@@ -38,6 +38,7 @@ const METHODS: Record<keyof typeof operations, ((client: SluiceClient) => unknow
   listCheckpoints: (client) => client.checkpoints.list("s", { limit: 3 }),
   createCheckpoint: (client) => client.checkpoints.create("s", { comment: "c" }),
   restoreCheckpoint: (client) => client.checkpoints.restore("s", "latest"),
+  moveSession: (client) => client.move("s", "local"),
   getCheckpointTree: (client) => client.checkpoints.tree("s", "c", "a", { recursive: true }),
   readCheckpointFile: (client) => client.checkpoints.file("s", "c", "a"),
   diffCheckpoints: (client) => client.checkpoints.changes("s", { from: "c", to: "d" }, { path: "a" }),

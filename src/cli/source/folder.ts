@@ -140,6 +140,7 @@ export function createFolderSandboxes(engine: Engine, folder: string): Sandboxes
     },
     checkpoint: async (session, options) =>
       toCheckpoint(await named(session, engine.checkpoint(session, options))),
+    move: (session, sandbox) => named(session, engine.move(session, sandbox)),
     restore: async (session, checkpoint) =>
       toCheckpoint(await named(session, engine.restore(session, checkpoint))),
     async close() {

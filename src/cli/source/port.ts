@@ -65,6 +65,7 @@ export interface Sandboxes {
   checkpoints(session: string, options: { limit?: number | undefined }): Promise<Checkpoint[]>;
   checkpoint(session: string, options: { comment?: string | undefined }): Promise<Checkpoint>;
   restore(session: string, checkpoint: string): Promise<Checkpoint>;
+  move(session: string, sandbox: string): Promise<SessionInfo>;
   /** Ends the engine, if one was started for this object. */
   close(): Promise<void>;
 }

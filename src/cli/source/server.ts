@@ -40,6 +40,7 @@ export function createServerSandboxes(client: SluiceClient, url: string): Sandbo
       named(session, url, client.checkpoints.list(session, limit === undefined ? {} : { limit })),
     checkpoint: (session, { comment }) =>
       named(session, url, client.checkpoints.create(session, comment === undefined ? {} : { comment })),
+    move: (session, sandbox) => named(session, url, client.move(session, sandbox)),
     restore: (session, checkpoint) => named(session, url, client.checkpoints.restore(session, checkpoint)),
     close: () => Promise.resolve(),
   };

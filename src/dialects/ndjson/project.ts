@@ -145,6 +145,7 @@ function toLog(event: SluiceEvent): Log | undefined {
     case "sandbox.boot":
     case "sandbox.ready":
     case "sandbox.connected":
+    case "sandbox.moving":
     case "sandbox.paused":
     case "sandbox.resumed":
     case "sandbox.killed":

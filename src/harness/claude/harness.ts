@@ -12,6 +12,7 @@ export const claude: Harness<ClaudeState> = {
   id: "claude",
   title: "Claude Code",
   skillsFolder: SKILLS_FOLDER,
+  memoryFolders: (workspace) => [`.claude/projects/${workspace.replaceAll(/[^a-zA-Z0-9]/g, "-")}`],
   takesInstructions: true,
   bridgesBuiltins: true,
   choices: {

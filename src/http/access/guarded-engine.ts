@@ -146,6 +146,11 @@ export function guardEngine(engine: Engine, catalog: Catalog | undefined, access
         await assertOwnCheckpoint(id, checkpoint);
         return engine.restore(id, checkpoint, options);
       }),
+    move: (id, sandbox, options) =>
+      own(id, () => {
+        if (isWorkspace(access.tenant)) assertWorkspaceSpec({ sandbox });
+        return engine.move(id, sandbox, options);
+      }),
     // A reader does not cause the creation of a sandbox.
     files: (id, options) =>
       own(id, () => engine.files(id, permits(access, "control") ? options : { onlyExisting: true })),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { RunCommand } from "../../contract/index.ts";
+import { RunCommand, SessionInfo } from "../../contract/index.ts";
 import { parseWith, whole } from "../../dialects/universal/index.ts";
 import type { CheckpointPage } from "../../sessions/port.ts";
 import { defineOperations, done, IDEMPOTENCY, idempotencyKeyOf, json, type Mount } from "../operation.ts";
@@ -127,6 +127,28 @@ export const sandboxOperations = defineOperations({
       "capability_missing",
     ],
   },
+  moveSession: {
+    method: "POST",
+    path: "/v1/sessions/{id}/move",
+    scope: "control",
+    owner: byPath,
+    tag: "sandbox",
+    summary:
+      "Moves an idle session to a sandbox of another provider, with its files and its agent's memory (extension)",
+    headers: IDEMPOTENCY,
+    body: { kind: "json", schema: responses.MoveSession },
+    answer: json("The session, in its new sandbox", SessionInfo),
+    errors: [
+      "invalid_request",
+      "session_not_found",
+      "session_ended",
+      "session_busy",
+      "idempotency_conflict",
+      "unsupported_sandbox",
+      "capability_missing",
+      "sandbox_unreachable",
+    ],
+  },
 });
 
 /** A session's sandbox as a whole: its processes, its ports, its checkpoints. */
@@ -158,6 +180,10 @@ export function mountSandbox(mount: Mount): void {
 
   mount(sandboxOperations.restoreCheckpoint, async ({ engine, c, body, param }) =>
     c.json(await engine.restore(param("id"), body.checkpoint, { key: idempotencyKeyOf(c) })),
+  );
+
+  mount(sandboxOperations.moveSession, async ({ engine, c, body, param }) =>
+    c.json(await engine.move(param("id"), body.sandbox, { key: idempotencyKeyOf(c) })),
   );
 }
 

@@ -59,7 +59,16 @@ export function toWaitingInput(
 
 /** The spec with all later changes. */
 export function specOf({ spec }: SessionRow, { changes }: SessionFold): SessionSpec {
-  return { ...spec, ...changes.settings };
+  return withSettings(spec, changes.settings);
+}
+
+/** `directory` is null where a move took it away. */
+type ChangedSettings = Omit<Partial<SessionSpec>, "directory"> & { directory?: string | null | undefined };
+
+/** The spec with later settings. A session that moved to another machine has lost its folder of this one. Pure. */
+export function withSettings(spec: SessionSpec, settings: ChangedSettings | undefined): SessionSpec {
+  const { directory, ...rest } = { ...spec, ...settings };
+  return { ...rest, ...(typeof directory === "string" && { directory }) };
 }
 
 /** The settings of a session for a reader who may not know its secrets. Pure. */

@@ -23,13 +23,14 @@ import { applyToBudget, type BudgetFold } from "./budget-fold.ts";
 import { applyToRequests, type RequestFold } from "./request-fold.ts";
 import { collectText, releaseText } from "./long-texts.ts";
 import { joinRequest } from "../actions/tool-requests.ts";
+import { applyToSandbox, type SandboxFold } from "../sandbox/sandbox-fold.ts";
 import { continueClock, stopClock } from "../turn/time-limit.ts";
 
 /**
  * The engine's state of a session, folded from its log and from nothing else. Plain JSON, changed in place by its one
  * writer: a flood of deltas must not copy it.
  */
-export interface SessionFold extends RequestFold, BudgetFold {
+export interface SessionFold extends RequestFold, BudgetFold, SandboxFold {
   head: number;
   started: boolean;
   ended: EventData<"session.ended"> | null;
@@ -59,7 +60,6 @@ export interface SessionFold extends RequestFold, BudgetFold {
   resumed?: string;
   /** The place of the last agent's credential. */
   credential?: NonNullable<EventData<"process.started">["credential"]>;
-  sandbox: KnownSandbox | null;
   paused: boolean;
   /** The last checkpoint that was made or restored: the parent of the next one. */
   checkpoint: string | null;
@@ -116,14 +116,19 @@ export function statusOf({ ended, turn }: SessionFold): SessionStatus {
 
 /** Whether a crash now would leave work for the next server. */
 export function isActive(fold: SessionFold): boolean {
-  if (fold.processOpen || fold.turn || fold.command || fold.deleted) return true;
+  if (fold.processOpen || fold.turn || fold.command || fold.deleted || fold.moving) return true;
   return !fold.ended && fold.inbox.length > 0;
 }
 
 /** Whether nothing runs and nothing waits. An idle agent may be alive. */
 export function isResting(fold: SessionFold): boolean {
   if (fold.ended) return true;
-  return !fold.turn && !fold.command && !fold.paused && fold.inbox.length === 0;
+  return !fold.turn && !fold.command && !isHeld(fold) && fold.inbox.length === 0;
+}
+
+/** Whether nothing may start in the sandbox now. */
+export function isHeld({ paused, moving }: SessionFold): boolean {
+  return paused || moving !== undefined;
 }
 
 /** Applies one event. Deterministic: a live session and its log give the same fold. */
@@ -145,6 +150,7 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       return;
     case "session.ended":
       fold.ended = event.data;
+      delete fold.moving;
       return;
     case "session.deleted":
       fold.deleted = true;
@@ -161,18 +167,11 @@ export function applyEvent(fold: SessionFold, event: EventDraft, sequence: numbe
       return;
     }
     case "sandbox.boot":
-      // A new sandbox has new records.
-      delete fold.recorded;
-      fold.sandbox = toKnown(event.data);
-      return;
     case "sandbox.connected":
-      fold.sandbox = toKnown(event.data);
-      return;
+    case "sandbox.moving":
     case "sandbox.killed":
     case "sandbox.error":
-      fold.sandbox = null;
-      fold.paused = false;
-      return;
+      return applyToSandbox(fold, event);
     case "sandbox.paused":
       fold.paused = true;
       if (fold.turn) stopClock(fold.turn, time);
@@ -285,16 +284,4 @@ function applySettings({ changes }: SessionFold, settings: Partial<SessionSpec>)
   changes.settings = { ...changes.settings, ...settings };
   if (settings.model !== undefined) delete changes.model;
   if (settings.variant !== undefined) delete changes.variant;
-}
-
-/** The sandbox in a session's log. */
-export interface KnownSandbox {
-  readonly id: string;
-  readonly provider: string;
-  /** The server that has it, where several share the log. */
-  readonly node?: string;
-}
-
-function toKnown({ sandbox_id: id, provider, node }: EventData<"sandbox.boot">): KnownSandbox {
-  return { id, provider, ...defined({ node }) };
 }

@@ -7,7 +7,7 @@ import type { SessionDeps } from "../deps.ts";
 import { claimEpoch } from "../lifecycle/claim.ts";
 import type { HarnessProcess } from "../process/process.ts";
 import { Drafts } from "./drafts.ts";
-import { toListed, toSessionInfo } from "./info.ts";
+import { toListed, toSessionInfo, withSettings } from "./info.ts";
 import { loadFold } from "./load.ts";
 import { isTooLong } from "./long-texts.ts";
 import { isActive, type SessionFold } from "./session-fold.ts";
@@ -69,7 +69,8 @@ export class SessionWriter {
   /** The spec with all later changes. */
   get spec(): SessionSpec {
     const { settings } = this.fold.changes;
-    if (this.#spec.settings !== settings) this.#spec = { settings, whole: { ...this.row.spec, ...settings } };
+    if (this.#spec.settings !== settings)
+      this.#spec = { settings, whole: withSettings(this.row.spec, settings) };
     return this.#spec.whole;
   }
 

@@ -1,5 +1,6 @@
 import type { HarnessCommand } from "../../harness/port.ts";
 import type { SessionContext } from "../context.ts";
+import { isHeld } from "../fold/session-fold.ts";
 import { resumeSandbox } from "../sandbox/pause.ts";
 import type { SessionSandbox } from "../sandbox/session-sandbox.ts";
 import { startTurn } from "../turn/turn-start.ts";
@@ -67,7 +68,7 @@ export class Runner {
   get canStartTurn(): boolean {
     const { deps, writer } = this.#context;
     const { fold } = writer;
-    const isFree = !fold.turn && !fold.ended && !fold.paused && mustEnd(writer) === null;
+    const isFree = !fold.turn && !fold.ended && !isHeld(fold) && mustEnd(writer) === null;
     return this.#life.state === "running" && isFree && !this.#isStale && !deps.draining();
   }
 
@@ -97,7 +98,7 @@ export class Runner {
     const { fold } = writer;
     if (isClosed() || this.isBooting || this.#life.isStopping || fold.ended) return;
     if (mustEnd(writer) !== null) return inBackground(this.shutDown("failure"));
-    if (fold.turn || fold.paused || fold.inbox.length === 0 || deps.draining()) return;
+    if (fold.turn || isHeld(fold) || fold.inbox.length === 0 || deps.draining()) return;
     if (this.#life.state === "none") return this.#start.begin();
     if (this.#isStale) return fold.command ? undefined : inBackground(this.shutDown("idle"));
     inBackground(this.#startQueued());

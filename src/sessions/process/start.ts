@@ -2,6 +2,7 @@ import { SluiceError, type EventDraft } from "../../contract/index.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
 import type { SessionContext } from "../context.ts";
 import { messageOf } from "../failure.ts";
+import { isHeld } from "../fold/session-fold.ts";
 import { instructionChange } from "../inbox/instructions.ts";
 import type { SessionSandbox } from "../sandbox/session-sandbox.ts";
 import { startTurn } from "../turn/turn-start.ts";
@@ -73,8 +74,8 @@ export class ProcessStart {
       if (life.state === "queued") life.admitted();
       const sandbox = await sessionSandbox.made();
       await exclusive(async () => {
-        // Nothing starts in a frozen sandbox; the resume tries again.
-        const isWanted = fold.inbox.length > 0 && !fold.ended && !fold.paused;
+        // Nothing starts in a sandbox that is frozen or moves; the end of that tries again.
+        const isWanted = fold.inbox.length > 0 && !fold.ended && !isHeld(fold);
         if (!isWanted || life.isStopping) return life.unstarted();
         await this.#launch(sandbox);
       });

@@ -11,6 +11,7 @@ import type { Drafts } from "../fold/drafts.ts";
 import { mustBeDamage, tellDamage } from "../process/recovery.ts";
 import { type KeyedRequest, rememberAnswer } from "../inbox/idempotency.ts";
 import type { StartedCommand } from "../port.ts";
+import { refuseMoving } from "../refusals.ts";
 import { createRedactor, type Redactor, secretsOf } from "../secrets/redact.ts";
 import type { Runner } from "../process/runner.ts";
 import type { SessionSandbox } from "./session-sandbox.ts";
@@ -186,6 +187,7 @@ export class Commands {
     const { deps, writer } = this.#context;
     const { fold } = writer;
     if (deps.draining()) throw new SluiceError("draining", "try again in a moment: the server is restarting");
+    refuseMoving(fold);
     if (fold.paused) throw new SluiceError("session_busy", "the sandbox is paused; resume it first");
     if (fold.command)
       throw new SluiceError("session_busy", "a command runs already; wait for its end, or interrupt it");

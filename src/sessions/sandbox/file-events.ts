@@ -2,11 +2,17 @@ import { join } from "node:path";
 import { type EventDraft, SluiceError } from "../../contract/index.ts";
 import type { HarnessFact } from "../../harness/port.ts";
 import type { SessionContext } from "../context.ts";
+import type { SessionDeps } from "../deps.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import type { HarnessProcess } from "../process/process.ts";
 import { mustBeDamage, tellDamage } from "../process/recovery.ts";
 import { EarlierTexts, isToolItem } from "./earlier-texts.ts";
 import { FileChanges } from "./file-changes.ts";
+
+/** The state of a sandbox's files on this machine, for the next watch. */
+export function fileMemo({ spoolRoot }: Pick<SessionDeps, "spoolRoot">, session: string): string {
+  return join(spoolRoot, session, "files.json");
+}
 
 /**
  * The file events of one agent process: changes, the diff and checkpoint of a turn, the texts that its tools overwrite.
@@ -103,7 +109,7 @@ export class FileEvents {
         tree,
         name: paths.workspace,
         hooks: deps.fileHooks,
-        memoFile: join(deps.spoolRoot, row.id, "files.json"),
+        memoFile: fileMemo(deps, row.id),
         logger: deps.logger,
       },
       fold.head,

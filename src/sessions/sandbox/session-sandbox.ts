@@ -1,20 +1,20 @@
 import { join } from "node:path";
 import { defined } from "../../contract/own-keys.ts";
 import { createId, SluiceError, type EventDraft, type Network } from "../../contract/index.ts";
-import type { SessionRow } from "../../log/port.ts";
 import {
   DamagedSandboxError,
   type NetworkPolicy,
   type Sandbox,
   type SandboxClaim,
+  type SandboxProvider,
   type SandboxSpec,
 } from "../../sandbox/port.ts";
 import type { SessionContext } from "../context.ts";
 import type { SessionDeps } from "../deps.ts";
 import { mayPass, messageOf } from "../failure.ts";
 import type { Drafts } from "../fold/drafts.ts";
-import type { KnownSandbox } from "../fold/session-fold.ts";
 import type { SessionWriter } from "../fold/writer.ts";
+import type { KnownSandbox } from "./sandbox-fold.ts";
 
 /** How often a sandbox with a lifetime is told that its processes run. */
 const PULSE_MS = 60_000;
@@ -62,6 +62,15 @@ export class SessionSandbox {
       this.#making = undefined;
     });
     return this.#making;
+  }
+
+  get isMaking(): boolean {
+    return this.#making !== undefined;
+  }
+
+  /** The sandbox that the session has moved to. */
+  replace(sandbox: Sandbox): void {
+    this.#sandbox = sandbox;
   }
 
   /** Resolves when no sandbox is being made, whatever the result. */
@@ -184,11 +193,19 @@ async function findSandbox(
 
 /** Creates the sandbox again under its id, and takes over its files and processes. */
 function remakeSandbox(deps: SessionDeps, writer: SessionWriter, known: KnownSandbox): Promise<Sandbox> {
-  const spec = toSandboxSpec(deps, writer.row, known.id);
-  return deps.provider(known.provider).create(spec, toClaim(deps, writer));
+  return makeSandbox(deps, writer, { provider: deps.provider(known.provider), id: known.id });
 }
 
-function toClaim(deps: SessionDeps, { row, epoch }: SessionWriter): SandboxClaim {
+/** Creates a sandbox with the session's settings. */
+export function makeSandbox(
+  deps: SessionDeps,
+  writer: Pick<SessionWriter, "row" | "spec" | "epoch">,
+  { provider, id }: { provider: SandboxProvider; id: string },
+): Promise<Sandbox> {
+  return provider.create(toSandboxSpec(deps, writer, id), toClaim(deps, writer));
+}
+
+function toClaim(deps: SessionDeps, { row, epoch }: Pick<SessionWriter, "row" | "epoch">): SandboxClaim {
   return { spools: join(deps.spoolRoot, row.id), epoch };
 }
 
@@ -199,15 +216,15 @@ async function createSandbox(
   record: (event: EventDraft) => Promise<void>,
 ): Promise<Sandbox> {
   const { row, fold } = writer;
-  const { id: session, spec } = row;
+  const { id: session } = row;
   const known = fold.sandbox;
-  const provider = deps.provider(spec.sandbox ?? (await deps.defaultSandbox()));
+  const provider = deps.provider(writer.spec.sandbox ?? (await deps.defaultSandbox()));
   const isSame = known?.provider === provider.id && !isElsewhere(deps, known);
   const id = isSame ? known.id : createId("sandbox");
   const ids = { sandbox_id: id, provider: provider.id, ...defined({ node: deps.lease.node }) };
   await record({ type: "sandbox.boot", source: "daemon", data: ids });
   try {
-    const sandbox = await provider.create(toSandboxSpec(deps, row, id), toClaim(deps, writer));
+    const sandbox = await makeSandbox(deps, writer, { provider, id });
     const message = shortcomingsOf(sandbox);
     if (message !== undefined) deps.logger({ level: "warn", message, session, ...ids });
     const data = { ...ids, isolated: sandbox.isolated, ...defined({ message }) };
@@ -220,7 +237,12 @@ async function createSandbox(
   }
 }
 
-function toSandboxSpec(deps: SessionDeps, { id: session, spec }: SessionRow, id: string): SandboxSpec {
+function toSandboxSpec(
+  deps: SessionDeps,
+  { row, spec }: Pick<SessionWriter, "row" | "spec">,
+  id: string,
+): SandboxSpec {
+  const { id: session } = row;
   const { directory, env, image, limits, network } = spec;
   return {
     id,
@@ -246,7 +268,7 @@ function toNetwork(
 }
 
 /** The shortcomings of the sandbox, for readers of the log. */
-function shortcomingsOf({ isolated, shortcomings = [] }: Sandbox): string | undefined {
+export function shortcomingsOf({ isolated, shortcomings = [] }: Sandbox): string | undefined {
   const open = isolated ? [] : ["no isolation: the agent can do whatever this user can do"];
   return [...open, ...shortcomings].join("; ") || undefined;
 }

@@ -3,11 +3,12 @@ import type { CheckpointInfo } from "../../sandbox/checkpoint/port.ts";
 import type { Sandbox, SandboxFiles } from "../../sandbox/port.ts";
 import type { SessionContext } from "../context.ts";
 import { opening } from "../fold/writer.ts";
-import { refuseEnded, refuseTurn } from "../refusals.ts";
+import { refuseEnded, refuseMoving, refuseTurn } from "../refusals.ts";
 import { type KeyedRequest, recallAnswer, rememberAnswer } from "../inbox/idempotency.ts";
 import type { KeyOptions, StartedCommand } from "../port.ts";
 import type { Runner } from "../process/runner.ts";
 import type { Commands } from "./commands.ts";
+import { Move } from "./move.ts";
 import { pauseSandbox } from "./pause.ts";
 import type { SessionSandbox } from "./session-sandbox.ts";
 
@@ -29,9 +30,14 @@ export class Workspace {
     this.#parts = parts;
   }
 
+  move(sandbox: string, options?: KeyOptions): Promise<void> {
+    return new Move(this.#context, this.#parts).to(sandbox, options);
+  }
+
   async files({ onlyExisting = false }: { onlyExisting?: boolean | undefined } = {}): Promise<SandboxFiles> {
-    if (!onlyExisting) return (await this.#sandbox()).files;
-    const kept = await this.#context.exclusive(() => this.#parts.sandbox.connected());
+    const { writer, exclusive } = this.#context;
+    if (!onlyExisting) return (await this.#sandbox(() => refuseMoving(writer.fold))).files;
+    const kept = await exclusive(() => this.#parts.sandbox.connected());
     if (kept) return kept.files;
     throw new SluiceError(
       "file_not_found",
@@ -46,6 +52,7 @@ export class Workspace {
 
   host(port: number): Promise<URL> {
     this.#refuseEnded();
+    refuseMoving(this.#context.writer.fold);
     return this.#parts.sandbox.host(port);
   }
 
@@ -110,6 +117,7 @@ export class Workspace {
 
   async pause(): Promise<void> {
     this.#refuseEnded();
+    refuseMoving(this.#context.writer.fold);
     await this.#parts.runner.cleared();
     return pauseSandbox(this.#context, this.#parts.sandbox);
   }

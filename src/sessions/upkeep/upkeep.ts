@@ -132,6 +132,7 @@ async function isNeeded(
   if (sandbox.isElsewhere(row)) return true;
   if (isPastLost(row)) return true;
   const fold = await loadFold(log, row);
+  if (fold.moving?.id === sandbox.id) return true;
   if (fold.sandbox?.id !== sandbox.id) return false;
   return fold.ended === null || Date.now() - row.updatedAt < sandbox.ttlMs;
 }

@@ -47,6 +47,7 @@ const QUIET = new Set([
   "sandbox.boot",
   "sandbox.ready",
   "sandbox.connected",
+  "sandbox.moving",
   "sandbox.killed",
   "process.started",
   "process.ended",

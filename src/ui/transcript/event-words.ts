@@ -37,6 +37,7 @@ export const EVENT_WORDS: Readonly<Record<EventType, string>> = {
   "workspace.diffed": "the changes of the workspace",
   "sandbox.boot": "a sandbox starts",
   "sandbox.ready": "the sandbox is ready",
+  "sandbox.moving": "the session moves to another sandbox",
   "sandbox.connected": "the sandbox is connected again",
   "sandbox.paused": "the sandbox is paused",
   "sandbox.resumed": "the sandbox goes on",
