@@ -1,5 +1,7 @@
 import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { get } from "node:http";
+import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { toE2bNetwork } from "../../../src/sandbox/e2b/network.ts";
@@ -173,6 +175,31 @@ describe("e2b, by its own SDK against an emulator", { timeout: 180_000 }, () => 
     expect(await all).toEqual([...Array.from({ length: 40 }, (_, n) => String(n)), '{"code":0}']);
     await again.destroy();
     expect(e2b.machines.all()).toEqual([]);
+  });
+
+  it("carries large files, many calls at once, and connections that end in one direction first", async () => {
+    const { provider } = await open();
+    const sandbox = await provider.create({ id: "sbx_large" }, claim(1));
+    const large = randomBytes(12_000_000);
+    await sandbox.files.write("large", large);
+    expect(Buffer.from(await sandbox.files.read("large")).equals(large)).toBe(true);
+    const numbers = Array.from({ length: 64 }, (_, n) => n);
+    const outputs = await Promise.all(numbers.map((n) => sandbox.exec(`echo ${n}`)));
+    expect(outputs.map(({ stdout }) => stdout)).toEqual(numbers.map((n) => `${n}\n`));
+
+    // It answers after the end of its input.
+    const count = `require("net").createServer({ allowHalfOpen: true }, (s) => { let n = 0; s.on("data", (d) => (n += d.length)).on("end", () => s.end("got " + n)); }).listen(0, "127.0.0.1", function () { console.log(this.address().port) })`;
+    const launch = { argv: [process.execPath, "-e", count], env: {} };
+    const spool = await sandbox.processes.start({ name: "count", launch, streams: "private" });
+    while ((await spool.length()) === 0) await sleep(10);
+    const port = Number((await spool.read("out", { from: 0, most: 100 })).toString());
+    const { hostname, port: here } = await sandbox.host!(port);
+    const socket = connect({ host: hostname, port: Number(here), allowHalfOpen: true });
+    socket.end(large.subarray(0, 3_000_000));
+    const chunks: Buffer[] = [];
+    for await (const chunk of socket as AsyncIterable<Buffer>) chunks.push(chunk);
+    expect(Buffer.concat(chunks).toString()).toBe("got 3000000");
+    await sandbox.destroy();
   });
 
   it("finds the machine of a creation whose answer was lost, and makes no second one", async () => {
