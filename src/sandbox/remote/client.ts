@@ -165,7 +165,7 @@ export class RunnerClient {
       const request = httpRequest(given);
       const silence = watchSilence(silenceMs, () => request.destroy(new Error("it does not answer")));
       request.on("close", () => silence.stop());
-      request.on("error", (error) => reject(signal?.aborted ? error : this.unreachable(error)));
+      request.on("error", (error) => reject(signal?.aborted ? signal.reason : this.unreachable(error)));
       request.on("response", (response) => {
         response.on("data", silence.stir).pause();
         // Paused: the silence of a reader that is busy is not that of the machine.

@@ -1,30 +1,18 @@
 import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { get } from "node:http";
+import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { toE2bNetwork } from "../../../src/sandbox/e2b/network.ts";
-import { createE2bProvider } from "../../../src/sandbox/e2b/provider.ts";
-import type { Sandbox, SandboxProvider } from "../../../src/sandbox/port.ts";
+import type { Sandbox } from "../../../src/sandbox/port.ts";
 import type { Spool } from "../../../src/spool/index.ts";
-import { makeFolder } from "../remote/workbench.ts";
-import { startE2b, type E2bEmulator } from "./e2b-emulator.ts";
+import { openE2b } from "./e2b-workbench.ts";
 import { processTexts } from "./machines.ts";
 
 const LINES = 1_000;
 const COUNTER = `let n = 0;
 require("node:readline").createInterface({ input: process.stdin }).on("line", (l) => console.log("in " + l)).on("close", () => process.exit(7));
 const t = setInterval(() => { for (let i = 0; i < 10; i++) { console.log("line " + n++); } if (n >= ${LINES}) clearInterval(t); }, 10);`;
-
-async function open(): Promise<{
-  e2b: E2bEmulator;
-  provider: SandboxProvider;
-  reopen: () => SandboxProvider;
-}> {
-  const e2b = await startE2b();
-  const records = await makeFolder();
-  const reopen = (): SandboxProvider => createE2bProvider({ records, env: e2b.env });
-  return { e2b, provider: reopen(), reopen };
-}
 
 async function gather(spool: Spool, onLines: (count: number) => void = () => {}): Promise<string[]> {
   const lines: string[] = [];
@@ -40,7 +28,7 @@ const claim = (epoch: number) => ({ spools: "", epoch });
 
 describe("e2b, by its own SDK against an emulator", { timeout: 180_000 }, () => {
   it("keeps every line and every input once, while connections are cut, the runner is killed and the machine sleeps", async () => {
-    const { e2b, provider } = await open();
+    const { e2b, provider } = await openE2b();
     const sandbox = await provider.create({ id: "sbx_count", session: "s" }, claim(1));
     const [machine] = e2b.machines.all();
     const launch = { argv: [process.execPath, "-e", COUNTER], env: {} };
@@ -81,7 +69,7 @@ describe("e2b, by its own SDK against an emulator", { timeout: 180_000 }, () => 
   });
 
   it("dials only with the token of the sandbox, and the vendor's key is never inside", async () => {
-    const { e2b, provider, reopen } = await open();
+    const { e2b, provider, reopen } = await openE2b();
     const sandbox = await provider.create({ id: "sbx_key" }, claim(1));
     const [machine] = e2b.machines.all();
     await sandbox.processes.start({
@@ -119,7 +107,7 @@ describe("e2b, by its own SDK against an emulator", { timeout: 180_000 }, () => 
   });
 
   it("is unreachable while E2B is, asleep while nothing needs it, and gone only by E2B's own word", async () => {
-    const { e2b, provider, reopen } = await open();
+    const { e2b, provider, reopen } = await openE2b();
     const made = await provider.create({ id: "sbx_dark" }, claim(1));
     await made.files.write("kept.txt", "kept");
     for (const how of ["down", 503, 500, 404, 401] as const) {
@@ -156,7 +144,7 @@ describe("e2b, by its own SDK against an emulator", { timeout: 180_000 }, () => 
   });
 
   it("is paused with its processes through a restart of the server, and only a resume wakes it", async () => {
-    const { e2b, provider, reopen } = await open();
+    const { e2b, provider, reopen } = await openE2b();
     const sandbox = await provider.create({ id: "sbx_pause" }, claim(1));
     const [machine] = e2b.machines.all();
     const script = "i=0; while [ $i -lt 40 ]; do echo $i; i=$((i+1)); sleep 0.05; done";
@@ -175,8 +163,33 @@ describe("e2b, by its own SDK against an emulator", { timeout: 180_000 }, () => 
     expect(e2b.machines.all()).toEqual([]);
   });
 
+  it("carries large files, many calls at once, and connections that end in one direction first", async () => {
+    const { provider } = await openE2b();
+    const sandbox = await provider.create({ id: "sbx_large" }, claim(1));
+    const large = randomBytes(12_000_000);
+    await sandbox.files.write("large", large);
+    expect(Buffer.from(await sandbox.files.read("large")).equals(large)).toBe(true);
+    const numbers = Array.from({ length: 64 }, (_, n) => n);
+    const outputs = await Promise.all(numbers.map((n) => sandbox.exec(`echo ${n}`)));
+    expect(outputs.map(({ stdout }) => stdout)).toEqual(numbers.map((n) => `${n}\n`));
+
+    // It answers after the end of its input.
+    const count = `require("net").createServer({ allowHalfOpen: true }, (s) => { let n = 0; s.on("data", (d) => (n += d.length)).on("end", () => s.end("got " + n)); }).listen(0, "127.0.0.1", function () { console.log(this.address().port) })`;
+    const launch = { argv: [process.execPath, "-e", count], env: {} };
+    const spool = await sandbox.processes.start({ name: "count", launch, streams: "private" });
+    while ((await spool.length()) === 0) await sleep(10);
+    const port = Number((await spool.read("out", { from: 0, most: 100 })).toString());
+    const { hostname, port: here } = await sandbox.host!(port);
+    const socket = connect({ host: hostname, port: Number(here), allowHalfOpen: true });
+    socket.end(large.subarray(0, 3_000_000));
+    const chunks: Buffer[] = [];
+    for await (const chunk of socket as AsyncIterable<Buffer>) chunks.push(chunk);
+    expect(Buffer.concat(chunks).toString()).toBe("got 3000000");
+    await sandbox.destroy();
+  });
+
   it("finds the machine of a creation whose answer was lost, and makes no second one", async () => {
-    const { e2b, provider, reopen } = await open();
+    const { e2b, provider, reopen } = await openE2b();
     e2b.loseCreation();
     await expect(provider.create({ id: "sbx_lost", session: "s" })).rejects.toMatchObject({
       code: "sandbox_unreachable",
@@ -192,73 +205,6 @@ describe("e2b, by its own SDK against an emulator", { timeout: 180_000 }, () => 
     await sandbox.destroy();
     expect(e2b.machines.all()).toEqual([]);
     expect(await provider.list!()).toEqual([]);
-  });
-
-  it("keeps networks by E2B's own rules, and refuses by name what those cannot keep", async () => {
-    const { e2b, provider, reopen } = await open();
-    const kept: [Parameters<typeof toE2bNetwork>[0], object][] = [
-      [undefined, {}],
-      [{ mode: "full" }, {}],
-      [{ mode: "allow", hosts: ["*"] }, {}],
-      [{ mode: "none" }, { denyOut: ["0.0.0.0/0"] }],
-      [{ mode: "allow", hosts: [] }, { denyOut: ["0.0.0.0/0"] }],
-      [
-        { mode: "allow", hosts: ["example.com", "*.npmjs.org"] },
-        { denyOut: ["0.0.0.0/0"], allowOut: ["example.com", "*.npmjs.org"] },
-      ],
-    ];
-    for (const [network, mapped] of kept) expect(toE2bNetwork(network)).toEqual(mapped);
-    const none = { mode: "none" } as const;
-    const sandbox = await provider.create({ id: "sbx_net", image: "agents", network: none }, claim(1));
-    expect(e2b.machines.all()[0]?.request).toMatchObject({
-      templateID: "agents",
-      autoPause: true,
-      network: { denyOut: ["0.0.0.0/0"], allowPublicTraffic: false },
-    });
-    await sandbox.destroy();
-    for (const host of [
-      "example.com:8080",
-      "127.0.0.1",
-      "localhost:80",
-      "::1",
-      "a b.com",
-      "*.com.",
-      "10.0.0.0/8",
-    ])
-      await expect(
-        provider.check!({ network: { mode: "allow", hosts: [host] } }),
-        host,
-      ).rejects.toMatchObject({
-        code: "capability_missing",
-        message: expect.stringContaining("e2b cannot allow"),
-      });
-    await expect(
-      provider.check!({ network: { mode: "allow", hosts: [], private: ["db.corp"] } }),
-    ).rejects.toMatchObject({ code: "capability_missing" });
-    await expect(provider.check!({ directory: "/tmp" })).rejects.toThrow(/Leave the directory out/);
-    await expect(provider.create({ id: "x", image: "missing" })).rejects.toThrow(
-      /template 'missing' not found/,
-    );
-
-    const withKey = (key: string): SandboxProvider =>
-      createE2bProvider({ records: "/nonexistent", env: { ...e2b.env, E2B_API_KEY: key } });
-    expect(await withKey("").detect()).toMatchObject({
-      available: false,
-      reason: expect.stringContaining("E2B_API_KEY"),
-      remedy: expect.stringContaining("E2B_API_KEY"),
-    });
-    await expect(withKey("e2b_wrong").check!({})).rejects.toMatchObject({ code: "permission_denied" });
-    expect(await reopen().detect()).toEqual({ available: true });
-    expect(e2b.machines.all()).toEqual([]);
-  });
-
-  it("does not take a sandbox of another cloud for gone", async () => {
-    const [one, two, records] = [await startE2b(), await startE2b(), await makeFolder()];
-    await createE2bProvider({ records, env: one.env }).create({ id: "sbx_where" }, claim(1));
-    const other = createE2bProvider({ records, env: two.env });
-    await expect(other.connect("sbx_where")).rejects.toMatchObject({ code: "sandbox_unreachable" });
-    await expect(other.create({ id: "sbx_where" })).rejects.toMatchObject({ code: "sandbox_unreachable" });
-    expect(two.machines.all()).toEqual([]);
   });
 });
 
