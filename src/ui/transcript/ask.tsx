@@ -11,7 +11,7 @@ import { Code } from "../parts/code.tsx";
 export function Ask(props: { view: SessionView; ask: AskView; time: number }): JSX.Element {
   const { ask, view, time } = props;
   const isPast = view.at.value !== null;
-  const isOpen = !ask.answered && view.screen.value?.moment.pending.some(({ id }) => id === ask.id) === true;
+  const isOpen = !ask.answered && view.moment.value?.pending.some(({ id }) => id === ask.id) === true;
   return (
     <section class={isOpen ? "ask ask-open" : "ask"} aria-label={`Request: ${toLine(ask.prompt, 80)}`}>
       <header>

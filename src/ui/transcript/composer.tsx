@@ -24,7 +24,7 @@ export function Composer({ view }: { view: SessionView }): JSX.Element | null {
   const [busy, setBusy] = useState(false);
   const { id } = view;
   const text = drafts.value[id]?.text ?? "";
-  const moment = view.screen.value?.moment;
+  const moment = view.moment.value;
   const isRunning = moment !== undefined && moment.turnId !== null;
   const setText = (next: string): void =>
     void (drafts.value = { ...drafts.value, [id]: { text: next, key: createKey() } });
