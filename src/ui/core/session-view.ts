@@ -90,7 +90,7 @@ export class SessionView {
   readonly failure = signal<{ code: string; title: string; detail: string } | undefined>(undefined);
   /** The shown moment; null follows the head. */
   readonly at = signal<number | null>(null);
-  readonly window = signal({ from: 0, count: 12, end: true });
+  readonly window = signal({ from: 0, count: 16, end: true });
   readonly all = signal(false);
   readonly hidden = signal<readonly string[]>([]);
   /** The sequence of the row in focus. */

@@ -156,6 +156,8 @@ function Side({ view, onChosen }: { view: SessionView; onChosen(): void }): JSX.
   const turns = view.turns.value;
   const moment = view.moment.value;
   const current = view.turn.value;
+  // In the past, a turn that came later has no state yet, and the one that ran has no end.
+  const now = view.at.value === null ? Number.POSITIVE_INFINITY : (view.screen.value?.at ?? 0);
   useEffect(() => {
     document.querySelector(".turns .current")?.scrollIntoView({ block: "nearest" });
   }, [current?.id]);
@@ -175,8 +177,14 @@ function Side({ view, onChosen }: { view: SessionView; onChosen(): void }): JSX.
               }}
             >
               <span class="turn-index">{turn.index}</span>
-              <Status status={moment?.turnId === turn.id ? moment.status : turn.status} />
-              <span class="muted">{turn.endedAt > 0 && toSpan(turn.endedAt - turn.startedAt)}</span>
+              {turn.first > now ? (
+                <span class="muted">later</span>
+              ) : (
+                <Status status={moment?.turnId === turn.id ? moment.status : turn.status} />
+              )}
+              <span class="muted">
+                {turn.endedAt > 0 && turn.last <= now && toSpan(turn.endedAt - turn.startedAt)}
+              </span>
               <span class="turn-title">{toLine(turn.title, 80)}</span>
             </button>
           </li>

@@ -71,7 +71,7 @@ export function Composer({ view }: { view: SessionView }): JSX.Element | null {
         rows={Math.min(8, Math.max(1, text.split("\n").length))}
         value={text}
         aria-label="Message"
-        placeholder={isRunning ? "the next message waits for the turn’s end" : "message"}
+        placeholder={isRunning ? "waits for the turn’s end" : "message"}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.altKey || event.isComposing) return;

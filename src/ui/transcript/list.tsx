@@ -155,14 +155,14 @@ type Window = SessionView["window"]["value"];
 function chooseEnd(heights: Heights, screen: Screen, room: number, known: Window): Window {
   const wanted = room + MARGIN;
   const { from, rowCount } = screen;
+  if (rowCount === 0) return known;
   let count = 0;
   while (count < rowCount - from && heights.top(rowCount) - heights.top(rowCount - count) < wanted)
     count += 1;
   const filled = heights.top(rowCount) - heights.top(rowCount - count);
-  if (filled < wanted && from > 0) {
-    const mean = filled / Math.max(1, count) || GUESS;
-    count = Math.max(known.count, count + Math.ceil((wanted - filled) / mean));
-  } else count += OVERSCAN;
+  if (filled < wanted && from > 0)
+    count = Math.max(known.count, count + Math.ceil((wanted - filled) / GUESS));
+  else count += OVERSCAN;
   const fits = known.end && known.count >= count && known.count <= count * 2 + OVERSCAN;
   return fits ? known : { from, count, end: true };
 }
