@@ -1,40 +1,19 @@
 import { Lexer, type Token, type Tokens } from "marked";
 import type { ComponentChildren, JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { Code } from "./code.tsx";
 
 /** Blocks that are shown before somebody asks for the rest. */
 const FIRST_BLOCKS = 120;
 const MAX_DEPTH = 30;
 
-/** A paragraph that grows beyond this is shown in parts until its text is whole, so that the browser lays out one part. */
-const LONG_BLOCK = 4_000;
-/** Characters of the texts whose tokens are kept. */
-const MAX_CACHED = 500_000;
-
 /** Markdown as elements. No HTML string is made, so there is nothing to sanitise. */
 export function Markdown({ text, open = false }: { text: string; open?: boolean }): JSX.Element {
   const [shown, setShown] = useState(FIRST_BLOCKS);
-  const growing = useRef(new GrowingText());
-  const made = useRef(new WeakMap<Token, ComponentChildren>());
-  const tokens = open ? growing.current.read(text) : lex(text);
-  // A block that is the same token is the same element, and is not compared again.
-  const toBlock = (token: Token, index: number): ComponentChildren => {
-    const known = made.current.get(token);
-    if (known !== undefined) return known;
-    const isLast = open && index === tokens.length - 1;
-    const element =
-      isLast && token.type === "code" ? (
-        <Code key={index} text={(token as Tokens.Code).text} />
-      ) : (
-        block(token, index, 0)
-      );
-    if (!isLast) made.current.set(token, element);
-    return element;
-  };
+  const tokens = lex(text, open);
   return (
     <div class="markdown">
-      {tokens.slice(0, shown).map(toBlock)}
+      {tokens.slice(0, shown).map((token, index) => block(token, index, 0))}
       {tokens.length > shown && (
         <button class="more" onClick={() => setShown(shown + 500)}>
           Show {tokens.length - shown} more blocks
@@ -44,55 +23,22 @@ export function Markdown({ text, open = false }: { text: string; open?: boolean 
   );
 }
 
-/** The blocks of a text that grows at its end: only the last ones are read again. */
-class GrowingText {
-  #text = "";
-  /** How much of the text will not change its blocks any more, and those blocks. */
-  #settled = 0;
-  #blocks: Token[] = [];
-
-  read(text: string): Token[] {
-    if (!text.startsWith(this.#text)) [this.#settled, this.#blocks] = [0, []];
-    this.#text = text;
-    const tail = split(text.slice(this.#settled));
-    while (tail.length > 2) this.#settle(tail.shift() as Token);
-    const [last] = tail;
-    // Its end is settled by nothing but a blank line, which may not come for long.
-    if (tail.length === 1 && last?.type === "paragraph" && last.raw.length > LONG_BLOCK) {
-      const end = last.raw.lastIndexOf(" ", LONG_BLOCK) + 1 || LONG_BLOCK;
-      this.#settle(split(last.raw.slice(0, end))[0] as Token);
-      tail[0] = split(last.raw.slice(end))[0] as Token;
-    }
-    return [...this.#blocks, ...tail].filter(({ type }) => type !== "space");
-  }
-
-  #settle(token: Token): void {
-    this.#settled += token.raw.length;
-    this.#blocks.push(token);
-  }
-}
-
 const cache = new Map<string, Token[]>();
-let cached = 0;
 
-function lex(text: string): Token[] {
+function lex(text: string, open: boolean): Token[] {
   const known = cache.get(text);
   if (known) return known;
-  const tokens = split(text).filter(({ type }) => type !== "space");
-  cache.set(text, tokens);
-  cached += text.length;
-  for (const oldest of cache.keys()) {
-    if (cached <= MAX_CACHED || oldest === text) break;
-    cache.delete(oldest);
-    cached -= oldest.length;
-  }
+  const tokens = read(text);
+  if (!open) cache.set(text, tokens);
+  const [oldest] = cache.keys();
+  if (cache.size > 200 && oldest !== undefined) cache.delete(oldest);
   return tokens;
 }
 
 /** A text whose nesting is too deep for the lexer is shown as it was written. */
-function split(text: string): Token[] {
+function read(text: string): Token[] {
   try {
-    return new Lexer({ gfm: true }).lex(text);
+    return new Lexer({ gfm: true }).lex(text).filter(({ type }) => type !== "space");
   } catch {
     return [{ type: "paragraph", raw: text, text, tokens: [{ type: "text", raw: text, text }] }];
   }
