@@ -56,11 +56,8 @@ export class Intake {
     this.#hooks = hooks;
     this.#echo = context.writer.spec.echo === true ? new Echo(process, context) : undefined;
     this.#files = new FileEvents(context, process);
-    const { gateway } = process.sandbox;
-    this.#records =
-      context.writer.fold.led && gateway
-        ? new ModelRecords(context, gateway.records, (agent) => process.parentOf(agent))
-        : undefined;
+    const gateway = context.writer.fold.led ? process.sandbox.gateway : undefined;
+    this.#records = gateway && new ModelRecords(context, gateway.records, (agent) => process.parentOf(agent));
   }
 
   /** Settles when the last output of the process is in the log, or the intake is detached. */
