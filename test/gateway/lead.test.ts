@@ -171,10 +171,13 @@ describe("the desk", () => {
       prices: {},
     };
     const leave = desk.account({ id: "s", createdAt: 1 }, async () => ({ budget }));
-    expect(await reading).toEqual({ keys: { anthropic: "k" }, budget });
+    const whole = { keys: { anthropic: "k" }, budget };
+    // On a busy machine the gateway may give up before the answer is there. Then it asks again.
+    expect([undefined, whole]).toContainEqual(await reading);
+    await expect.poll(() => gateway.renew()).toEqual(whole);
     leave();
     // The server lets go of the session: what the gateway knows stays valid.
-    expect(await gateway.renew()).toEqual({ keys: { anthropic: "k" }, budget });
+    expect(await gateway.renew()).toEqual(whole);
     server.closeAllConnections();
     server.close();
   });
