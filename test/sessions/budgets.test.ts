@@ -15,11 +15,11 @@ import {
 } from "../support/engine.ts";
 import { assistantTexts, expectLawful } from "../support/laws.ts";
 
-/** Steps of a turn that uses some dollars before each of its tool calls. */
+/** Steps of a turn that uses some dollars before each of its tool calls. A call lasts until a busy server has frozen it. */
 function spend(...amounts: number[]): unknown[] {
   return amounts.flatMap((cost_usd) => [
     { usage: { input_tokens: 100, output_tokens: 10, cost_usd } },
-    { shell: "sleep 0.3" },
+    { shell: "sleep 2" },
   ]);
 }
 
