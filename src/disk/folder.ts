@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { SluiceError } from "../contract/index.ts";
-import { mkdir } from "./on-the-spot.ts";
+import { mkdir } from "./sync-files.ts";
 
 /** Creates a folder in the data folder, closed to other users. A file in its way is an error that names the file. */
 export async function makeFolder(path: string): Promise<void> {

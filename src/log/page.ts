@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { SluiceEvent } from "../contract/index.ts";
 import type { ReadRange, StoredEvent } from "./port.ts";
-import { isOutline } from "./outline.ts";
+import { isOutline } from "./large-texts.ts";
 import { fromSegment } from "./segment.ts";
 import type { Position, SegmentStore } from "./store.ts";
 

@@ -1,5 +1,5 @@
 import type { EventDraft } from "../contract/index.ts";
-import { fromOutline, isBig, isOutline, isWellFormed, toBlob, toOutline, type Blob } from "./outline.ts";
+import { fromOutline, isBig, isOutline, isWellFormed, toBlob, toOutline, type Blob } from "./large-texts.ts";
 import type { Batch, ReadRange, StoredEvent } from "./port.ts";
 import { isKnownType, readType, type EventSerialiser } from "./serialise.ts";
 

@@ -5,7 +5,7 @@ import { chooseProvider } from "../sandbox/choose.ts";
 import type { SandboxProvider } from "../sandbox/port.ts";
 import { refuseUnreachableTools } from "./actions/tool-server.ts";
 import type { Logger } from "./deps.ts";
-import { refuseUnknownHosts } from "./hosts.ts";
+import { refuseUnknownHosts } from "./private-hosts.ts";
 import { toPolicy } from "./sandbox/session-sandbox.ts";
 
 /** Refuses a spec that this agent or sandbox cannot serve. */

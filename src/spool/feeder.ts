@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { readFile, stat } from "../disk/on-the-spot.ts";
+import { readFile, stat } from "../disk/sync-files.ts";
 import { readExit, readWhole } from "./process.ts";
 
 const run = promisify(execFile);

@@ -2,7 +2,7 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { toStorageError } from "../disk/full-disk.ts";
-import { stat, truncate } from "../disk/on-the-spot.ts";
+import { stat, truncate } from "../disk/sync-files.ts";
 import type { SentEntry } from "./port.ts";
 
 /** The input of the process. Each entry is noted in `sent`, then appended to `in`, once per id (docs/decisions/0002). */

@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 import { join } from "node:path";
-import { readFile, writeFile } from "../disk/on-the-spot.ts";
+import { readFile, writeFile } from "../disk/sync-files.ts";
 import type { ProcessExit } from "../contract/index.ts";
 
 /** The wrapper's pid; undefined before its start. */

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { readFile } from "../disk/on-the-spot.ts";
+import { readFile } from "../disk/sync-files.ts";
 import { endFeeder, findFeeder } from "./feeder.ts";
 import type { WrappedStart } from "./port.ts";
 

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { makeFolder } from "../disk/folder.ts";
 import { toStorageError } from "../disk/full-disk.ts";
-import { readFile, rename, rm, stat, writeFile } from "../disk/on-the-spot.ts";
+import { readFile, rename, rm, stat, writeFile } from "../disk/sync-files.ts";
 import { SluiceError, type ProcessExit, type StderrOutput } from "../contract/index.ts";
 import { closeFeeder, endFeeder } from "./feeder.ts";
 import { follow, followOutputs, replay } from "./follow.ts";

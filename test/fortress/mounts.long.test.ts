@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { partsOf } from "../../src/harness/launch/parts.ts";
+import { partsOf } from "../../src/harness/launch/program-paths.ts";
 import { describeFortress, give, makeFolder } from "./fortress-bench.ts";
 import {
   CASES,

@@ -10,7 +10,7 @@ import { createCassette } from "../../src/gateway/cassette/cassette.ts";
 import { type Exchange, parseCassette, toBody } from "../../src/gateway/cassette/format.ts";
 import { openTape, type Tape } from "../../src/gateway/cassette/tape.ts";
 import { Desk } from "../../src/gateway/desk.ts";
-import { createProvider } from "../../src/gateway/provider.ts";
+import { createProvider } from "../../src/gateway/model-provider.ts";
 import type { GatewayRecord } from "../../src/gateway/record.ts";
 import { ask, type Lab, listen, openLab, portOf } from "./lab.ts";
 

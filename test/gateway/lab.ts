@@ -18,9 +18,9 @@ import type { Answerer } from "../../src/gateway/forward.ts";
 import { Ledger } from "../../src/gateway/ledger.ts";
 import { createGateway } from "../../src/gateway/listener.ts";
 import { loadPricing } from "../../src/gateway/pricing.ts";
-import { createProvider } from "../../src/gateway/provider.ts";
+import { createProvider } from "../../src/gateway/model-provider.ts";
 import { RateLimiter, type RateOptions } from "../../src/gateway/rates.ts";
-import { createRuled } from "../../src/gateway/rules.ts";
+import { createRuled } from "../../src/gateway/model-rules.ts";
 import { type GatewayRecord, openRecords, parseRecord } from "../../src/gateway/record.ts";
 
 export const KEY = "sk-canary-4f1d9c7be2a85630";

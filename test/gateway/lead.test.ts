@@ -5,7 +5,7 @@ import { Desk } from "../../src/gateway/desk.ts";
 import { listen, portOf } from "./lab.ts";
 import type { SessionSpec } from "../../src/contract/index.ts";
 import { harnesses } from "../../src/harness/index.ts";
-import { planLead } from "../../src/sessions/secrets/lead.ts";
+import { planLead } from "../../src/sessions/secrets/lead-plan.ts";
 import { ModelDesk } from "../../src/sessions/secrets/model-desk.ts";
 
 const gateway = { url: async () => "http://127.0.0.1:47117", host: "gateway:1", records: "/records" };

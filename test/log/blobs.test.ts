@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EventDraft } from "../../src/contract/index.ts";
 import { createSqliteLog } from "../../src/log/index.ts";
 import type { EventLog } from "../../src/log/index.ts";
-import { fromOutline, toOutline } from "../../src/log/outline.ts";
+import { fromOutline, toOutline } from "../../src/log/large-texts.ts";
 import { createDriver } from "../../src/sqlite/driver.ts";
 import { append, createSession, failsWith, readAll, toDeltas } from "../../src/log/testkit/suite.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SessionSpec } from "../../src/contract/index.ts";
-import { findPrivateHost, isPrivateHost, listPrivateHosts } from "../../src/sessions/hosts.ts";
+import { findPrivateHost, isPrivateHost, listPrivateHosts } from "../../src/sessions/private-hosts.ts";
 
 const PRIVATE = ["127.0.0.1:80", "localhost:80", "x.localhost:1", "10.0.0.7", "[::1]:9", "0x7f.1:5"];
 const LINK_LOCAL = ["169.254.169.254:80", "168.63.129.16", "[::ffff:10.0.0.1]:1"];

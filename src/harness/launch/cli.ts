@@ -5,7 +5,7 @@ import { SluiceError, type Programs } from "../../contract/index.ts";
 import type { Detected, LaunchContext } from "../port.ts";
 import { findOnPath, isProgram, shimTarget } from "./executable.ts";
 import { packageRoot } from "./npm-package.ts";
-import { partsOf } from "./parts.ts";
+import { partsOf } from "./program-paths.ts";
 
 /** A program of the user, and the paths that it needs in a sandbox. */
 export interface Cli {

@@ -2,7 +2,7 @@ import type { Catalog } from "../../catalog/port.ts";
 import { defined } from "../../contract/own-keys.ts";
 import { isOpenSandbox, type SessionInfo, type SessionSpec, SluiceError } from "../../contract/index.ts";
 import { sessionExists } from "../../log/refusals.ts";
-import { listPrivateHosts } from "../../sessions/hosts.ts";
+import { listPrivateHosts } from "../../sessions/private-hosts.ts";
 import { matchesFilter } from "../../sessions/lifecycle/session-list.ts";
 import type { CheckpointPage, CreateOptions, Engine, SessionPage } from "../../sessions/port.ts";
 import { type Access, isWorkspace, permits } from "./access.ts";

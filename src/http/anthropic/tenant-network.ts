@@ -7,7 +7,7 @@ import { createBrotliDecompress, createUnzip } from "node:zlib";
 import type { PublicAuth } from "../../dialects/anthropic/resources/credential-auth.ts";
 import type { EnvironmentConfig } from "../../dialects/anthropic/resources/environment.ts";
 import { refuse } from "../../dialects/anthropic/resources/resource.ts";
-import { dialPublic, findPrivateHost, isPrivateHost } from "../../sessions/hosts.ts";
+import { dialPublic, findPrivateHost, isPrivateHost } from "../../sessions/private-hosts.ts";
 import { isWorkspace } from "../auth.ts";
 
 /** The `fetch` of a tenant. A workspace reaches public addresses only. */

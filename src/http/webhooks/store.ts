@@ -12,7 +12,7 @@ import {
 import { defined } from "../../contract/own-keys.ts";
 import { DEFAULT_TENANT, isWorkspace, RESERVED_TENANTS, SYSTEM_TENANT } from "../access/access.ts";
 import { Collection } from "../anthropic/collections.ts";
-import { isPrivateHost } from "../../sessions/hosts.ts";
+import { isPrivateHost } from "../../sessions/private-hosts.ts";
 import type { Trouble } from "./delivery.ts";
 import { createWebhookSecret } from "./signature.ts";
 

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Transact } from "../../sqlite/transactions.ts";
-import type { Blob } from "../outline.ts";
+import type { Blob } from "../large-texts.ts";
 import type { NewSegment } from "../segment.ts";
 import type { Statements } from "./statements.ts";
 

@@ -8,7 +8,7 @@ import {
 } from "../../sqlite/transactions.ts";
 import type { Claim, ListPage, NewSession, Remembered, RestingPage, SessionRow } from "../port.ts";
 import { fenced, keyTaken, sessionNotFound } from "../refusals.ts";
-import type { Blob } from "../outline.ts";
+import type { Blob } from "../large-texts.ts";
 import { blobsOf, type Segment } from "../segment.ts";
 import { type Commit, type ForeignWatch, type Position, type SegmentStore, toSessionRow } from "../store.ts";
 import { BlobFiles, Blobs } from "./blobs.ts";

@@ -3,7 +3,7 @@ import { closeSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Duplex } from "node:stream";
 import { SluiceError } from "../../contract/index.ts";
-import { chmod } from "../../disk/on-the-spot.ts";
+import { chmod } from "../../disk/sync-files.ts";
 import type { EgressHostStart } from "../egress/egress.ts";
 import { foldersAbove, isInside, PINNED, toMappedPath } from "../host/files/paths.ts";
 import { demandDirectory, type SandboxFolder, type SandboxRecord } from "../host/folder.ts";

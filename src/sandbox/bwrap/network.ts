@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { GatewayLaunch, Lending } from "../../contract/process.ts";
 import { defined } from "../../contract/own-keys.ts";
-import { chown, mkdir, readFile, rename, writeFile } from "../../disk/on-the-spot.ts";
+import { chown, mkdir, readFile, rename, writeFile } from "../../disk/sync-files.ts";
 import { findTrust, keepTrust } from "../egress/certificate.ts";
 import { createEgress, type Egress, type EgressPrograms } from "../egress/egress.ts";
 import { findGateway } from "../egress/gateway.ts";

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { access, constants } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
-import { stat } from "../../disk/on-the-spot.ts";
+import { stat } from "../../disk/sync-files.ts";
 import { succeeds } from "../host/files/open-file.ts";
 import { hasRight } from "../host/files/open-folder.ts";
 import { isInside } from "../host/files/paths.ts";

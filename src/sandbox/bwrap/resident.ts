@@ -2,7 +2,7 @@ import { execFile, type ChildProcess } from "node:child_process";
 import { closeSync, constants, openSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { rm } from "../../disk/on-the-spot.ts";
+import { rm } from "../../disk/sync-files.ts";
 import { isAlive, readProcess, type ProcessIdentity } from "../host/processes/procfs.ts";
 
 /**

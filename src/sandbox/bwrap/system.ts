@@ -13,7 +13,7 @@ import {
   stat,
   symlink,
   writeFile,
-} from "../../disk/on-the-spot.ts";
+} from "../../disk/sync-files.ts";
 import type { Mount } from "../egress/egress.ts";
 import { isInside, PINNED } from "../host/files/paths.ts";
 import { toKey } from "../host/folder.ts";

@@ -1,7 +1,7 @@
 import { SluiceError } from "../../contract/index.ts";
 import { adoptBundle, sendBundle } from "./bundle.ts";
 import { collect } from "./collect.ts";
-import { ContentsReader } from "./contents.ts";
+import { ContentsReader } from "./viewer.ts";
 import type { CheckpointInfo, Checkpoints, CheckpointStorage } from "./port.ts";
 import { CheckpointRecords, type CheckpointStore } from "./records.ts";
 import { demandCheckpoint, restoreCheckpoint } from "./restore/restore.ts";

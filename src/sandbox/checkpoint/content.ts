@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { closeSync, fstatSync, readSync, type Stats } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import { openRegularSync } from "../host/files/open-file.ts";
-import type { Slice } from "../host/slice.ts";
+import type { Slice } from "../host/time-slice.ts";
 import type { CheckpointProgress } from "./port.ts";
 import { sha256 } from "./storage/pack.ts";
 import { attempt } from "./walk.ts";

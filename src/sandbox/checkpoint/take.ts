@@ -1,7 +1,7 @@
 import type { Stats } from "node:fs";
 import { SluiceError } from "../../contract/index.ts";
 import { withFileErrors } from "../host/files/open-file.ts";
-import { Slice } from "../host/slice.ts";
+import { Slice } from "../host/time-slice.ts";
 import { rescue } from "./collect.ts";
 import { Progress, readContent, Slab, type Content } from "./content.ts";
 import { DEFAULT_EXCLUDES, Exclusion, toPatterns } from "./exclusion.ts";

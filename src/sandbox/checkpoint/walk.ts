@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import { OpenFolder } from "../host/files/open-folder.ts";
 import { isInside } from "../host/files/paths.ts";
-import type { Slice } from "../host/slice.ts";
+import type { Slice } from "../host/time-slice.ts";
 import type { Exclusion } from "./exclusion.ts";
 import type { CheckpointRoots } from "./port.ts";
 

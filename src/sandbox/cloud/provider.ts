@@ -9,7 +9,7 @@ import type {
   SandboxSpec,
 } from "../port.ts";
 import { RemoteProvider } from "../remote/provider.ts";
-import { MachineLine } from "./line.ts";
+import { MachineLine } from "./machine.ts";
 import { CloudRecords, type CloudRecord } from "./records.ts";
 import type { Machine, Vendor } from "./vendor.ts";
 

@@ -1,6 +1,6 @@
 import { lstat, readdir, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { readFile, writeFile } from "../../disk/on-the-spot.ts";
+import { readFile, writeFile } from "../../disk/sync-files.ts";
 import { diskReserve, type DiskState } from "./disk-reserve.ts";
 import { isInside } from "./files/paths.ts";
 import { readProcFile, toOpenFlags } from "./processes/procfs.ts";

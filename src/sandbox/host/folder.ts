@@ -12,7 +12,7 @@ import {
 import { isAbsolute, join } from "node:path";
 import { SluiceError } from "../../contract/index.ts";
 import { makeFolder } from "../../disk/folder.ts";
-import { access, mkdir, readFile, realpath, rename, stat, writeFile } from "../../disk/on-the-spot.ts";
+import { access, mkdir, readFile, realpath, rename, stat, writeFile } from "../../disk/sync-files.ts";
 import {
   DamagedSandboxError,
   type ListedSandbox,

@@ -4,7 +4,7 @@ import { getPriority, setPriority } from "node:os";
 import { delimiter, join } from "node:path";
 import type { Duplex } from "node:stream";
 import { SluiceError } from "../../contract/index.ts";
-import { access, stat } from "../../disk/on-the-spot.ts";
+import { access, stat } from "../../disk/sync-files.ts";
 import type { SpawnedProcess } from "../port.ts";
 import { homeFolder } from "../data-folder.ts";
 import { succeeds } from "./files/open-file.ts";

@@ -15,7 +15,7 @@ import { findRunnerProgram } from "../remote/programs.ts";
 import { RemoteProvider, RemoteRecords } from "../remote/provider.ts";
 import { KubeApi, KubeError, toUnreachable } from "./api.ts";
 import { readKubeConfig } from "./config.ts";
-import { DIAL, hindranceOf, toConfigMap, toPod, toPodName, toRunnerName, type Pod } from "./pod.ts";
+import { DIAL, hindranceOf, toConfigMap, toPod, toPodName, toRunnerName, type Pod } from "./pod-spec.ts";
 
 export interface KubernetesProviderOptions {
   /** The folder of the records of sandboxes on other machines. */

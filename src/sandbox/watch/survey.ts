@@ -1,7 +1,7 @@
 import type { Stats } from "node:fs";
 import { join } from "node:path";
 import { isGone, OpenFolder } from "../host/files/open-folder.ts";
-import type { Slice } from "../host/slice.ts";
+import type { Slice } from "../host/time-slice.ts";
 import type { FileChange, WatchWarning } from "./changes.ts";
 import { eachFolder, Folder, Leaf, type LeafKind } from "./tree.ts";
 import { toIdentity, toWarning, Watches } from "./watches.ts";

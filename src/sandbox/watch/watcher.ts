@@ -1,6 +1,6 @@
 import { lstatSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { Slice } from "../host/slice.ts";
+import { Slice } from "../host/time-slice.ts";
 import { Backlog, type FileChange, type WatchWarning } from "./changes.ts";
 import { Survey } from "./survey.ts";
 import { CLOCK_TICK_MS, findDifferences, toSnapshot, type TreeSnapshot } from "./tree.ts";

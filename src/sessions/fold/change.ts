@@ -3,7 +3,7 @@ import type { EventData, SessionSpec } from "../../contract/index.ts";
 import type { Harness } from "../../harness/port.ts";
 import { refuseUnreachableTools } from "../actions/tool-server.ts";
 import type { SessionContext } from "../context.ts";
-import { refuseUnknownHosts } from "../hosts.ts";
+import { refuseUnknownHosts } from "../private-hosts.ts";
 import { refuseEnded, refuseTurn } from "../refusals.ts";
 import { refuseUnknownChoices } from "../spec.ts";
 import { opening, type SessionWriter } from "./writer.ts";

@@ -13,7 +13,7 @@ import { admitFact } from "../turn/rules.ts";
 import type { SessionContext } from "../context.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import { toRawString } from "../fold/long-texts.ts";
-import { Echo } from "./echo.ts";
+import { Echo } from "./raw-output.ts";
 import { endProcess, type Stop } from "./ending.ts";
 import { storeImages } from "../inbox/images.ts";
 import { FileEvents } from "../sandbox/file-events.ts";

@@ -11,8 +11,8 @@ import { type Credentials, isKey, readCredentials } from "../secrets/credentials
 import { collectInside, prepareLogin } from "../secrets/login.ts";
 import { tellUnusable, toLentValues, toPlaceholders } from "../secrets/lending.ts";
 import { notLed } from "../secrets/cassette.ts";
-import { findCassette, planLead } from "../secrets/lead.ts";
-import { openLeading, refuseUnkeptRules, reopenDesk, toTaped } from "../secrets/leading.ts";
+import { findCassette, planLead } from "../secrets/lead-plan.ts";
+import { openLeading, refuseUnkeptRules, reopenDesk, toTaped } from "../secrets/led-start.ts";
 import { reachRelay, reachTools } from "../sandbox/reach.ts";
 import { HarnessProcess } from "./process.ts";
 import { offeredTools } from "../actions/tool-requests.ts";

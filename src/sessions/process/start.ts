@@ -7,7 +7,7 @@ import { instructionChange } from "../inbox/instructions.ts";
 import type { SessionSandbox } from "../sandbox/session-sandbox.ts";
 import { startTurn } from "../turn/turn-start.ts";
 import type { Leave } from "./admission.ts";
-import { credentialOf } from "../secrets/lead.ts";
+import { credentialOf } from "../secrets/lead-plan.ts";
 import { endUnstarted } from "./ending.ts";
 import { launchProcess } from "./launch.ts";
 import type { ProcessLife } from "./life.ts";

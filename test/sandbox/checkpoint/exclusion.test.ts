@@ -12,7 +12,7 @@ import {
 } from "../../../src/sandbox/checkpoint/exclusion.ts";
 import { StatCache } from "../../../src/sandbox/checkpoint/stat-cache.ts";
 import { sha256 } from "../../../src/sandbox/checkpoint/storage/pack.ts";
-import { Slice } from "../../../src/sandbox/host/slice.ts";
+import { Slice } from "../../../src/sandbox/host/time-slice.ts";
 import { look, makeBench, makeFolder, plant } from "./bench.ts";
 import { fill, start } from "./hostility.ts";
 

@@ -7,7 +7,7 @@ import {
   updateEnvironmentBody,
 } from "../../../dialects/anthropic/resources/environment.ts";
 import { refuse } from "../../../dialects/anthropic/resources/resource.ts";
-import { refuseUnknownHosts } from "../../../sessions/hosts.ts";
+import { refuseUnknownHosts } from "../../../sessions/private-hosts.ts";
 import { toArchived, toList } from "../collections.ts";
 import { createId } from "../dialect.ts";
 import { type Labels, createOnce, removeOnce } from "../idempotency.ts";

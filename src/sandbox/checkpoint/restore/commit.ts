@@ -12,7 +12,7 @@ import {
 import { SluiceError } from "../../../contract/index.ts";
 import { openRegularSync } from "../../host/files/open-file.ts";
 import { OpenFolder, ownerUid, splitPath, SwappedFolder } from "../../host/files/open-folder.ts";
-import type { Slice } from "../../host/slice.ts";
+import type { Slice } from "../../host/time-slice.ts";
 import type { Owner } from "../../port.ts";
 import { type FileEntry, MODE_BITS } from "../manifest.ts";
 import type { StatCache } from "../stat-cache.ts";

@@ -1,7 +1,7 @@
 import type { Stats } from "node:fs";
 import { SluiceError } from "../../../contract/index.ts";
 import { splitPath } from "../../host/files/open-folder.ts";
-import type { Slice } from "../../host/slice.ts";
+import type { Slice } from "../../host/time-slice.ts";
 import { readContent, Slab, type Progress } from "../content.ts";
 import type { Exclusion } from "../exclusion.ts";
 import { MODE_BITS, type Entry, type FileEntry } from "../manifest.ts";

@@ -2,7 +2,7 @@ import { SluiceError } from "../../../contract/index.ts";
 import { withFileErrors } from "../../host/files/open-file.ts";
 import { OpenFolder } from "../../host/files/open-folder.ts";
 import { removeEntry } from "../../host/files/remove-tree.ts";
-import { Slice } from "../../host/slice.ts";
+import { Slice } from "../../host/time-slice.ts";
 import type { Owner } from "../../port.ts";
 import { Progress } from "../content.ts";
 import { Exclusion, STAGING_PREFIX } from "../exclusion.ts";

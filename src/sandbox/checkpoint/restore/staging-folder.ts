@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { fileError } from "../../host/files/open-file.ts";
 import { FolderCursor, type OpenFolder } from "../../host/files/open-folder.ts";
-import type { Slice } from "../../host/slice.ts";
+import type { Slice } from "../../host/time-slice.ts";
 import type { Owner } from "../../port.ts";
 import { PIECE_BYTES, type Progress } from "../content.ts";
 import { MODE_BITS, toPieces, type Entry, type FileEntry } from "../manifest.ts";

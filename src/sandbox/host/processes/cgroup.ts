@@ -1,7 +1,7 @@
 import { constants, mkdir, readdir, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { access, readFile, stat, writeFile } from "../../../disk/on-the-spot.ts";
+import { access, readFile, stat, writeFile } from "../../../disk/sync-files.ts";
 import { ignoring, succeeds } from "../files/open-file.ts";
 import { isInside } from "../files/paths.ts";
 import { readProcesses } from "./procfs.ts";

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import { SluiceError } from "../../../contract/index.ts";
-import { readFile } from "../../../disk/on-the-spot.ts";
+import { readFile } from "../../../disk/sync-files.ts";
 import type { SandboxLimits } from "../../port.ts";
 import { handDown, isWritable, makeGroup, parseGroups, removeGroup, writeSetting } from "./cgroup.ts";
 

@@ -2,7 +2,7 @@ import { execFile, type ChildProcess } from "node:child_process";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { SluiceError } from "../../../contract/index.ts";
-import { access, readFile, rm, writeFile } from "../../../disk/on-the-spot.ts";
+import { access, readFile, rm, writeFile } from "../../../disk/sync-files.ts";
 import type { SandboxLimits } from "../../port.ts";
 import { DiskLimit, type LimitedFolders } from "../disk-limit.ts";
 import { succeeds } from "../files/open-file.ts";

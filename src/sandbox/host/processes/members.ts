@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { uptime } from "node:os";
 import { join } from "node:path";
 import { SluiceError } from "../../../contract/index.ts";
-import { appendFile, readFile, rm, writeFile } from "../../../disk/on-the-spot.ts";
+import { appendFile, readFile, rm, writeFile } from "../../../disk/sync-files.ts";
 import type { Cgroup } from "./cgroup.ts";
 import { KEY_VARIABLE } from "./environment.ts";
 import {

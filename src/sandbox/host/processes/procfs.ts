@@ -3,7 +3,7 @@ import { closeSync, openSync, readdirSync, readSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setImmediate as yieldToOthers, setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { readFile as readFileNow } from "../../../disk/on-the-spot.ts";
+import { readFile as readFileNow } from "../../../disk/sync-files.ts";
 
 /** Only Linux shows its processes as files. */
 const HAS_PROC = process.platform === "linux";

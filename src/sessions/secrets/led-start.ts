@@ -7,7 +7,7 @@ import type { Sandbox } from "../../sandbox/port.ts";
 import type { SessionDeps } from "../deps.ts";
 import { toFolders, toHidden } from "./cassette.ts";
 import { readCredentials } from "./credentials.ts";
-import { findCassette, type FoundCassette, type LeadPlan, planLead } from "./lead.ts";
+import { findCassette, type FoundCassette, type LeadPlan, planLead } from "./lead-plan.ts";
 import { secretsOf } from "./redact.ts";
 
 /** A start of a led agent: the session's token in place of the key, everywhere the agent would find it. */
