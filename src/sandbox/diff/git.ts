@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { delimiter, join, relative } from "node:path";
 import { IDENTITY, NAMESPACES, toEnvironmentOptions, toOuterPath } from "../bwrap/arguments.ts";
 import { detectBwrap, findBwrap, findProgram } from "../bwrap/detect.ts";
@@ -59,10 +59,10 @@ export function runGit(git: string, args: readonly string[], run: GitRun): Promi
     signal.throwIfAborted();
     const { argv, cwd, env } = run.confinement.wrap({ argv: [git, ...args], env: run.env, cwd: run.cwd });
     const [program = git, ...rest] = argv;
-    const child = spawn(program, rest, { cwd, env, stdio: ["pipe", "pipe", "pipe"] });
+    const child = spawn(program, rest, { cwd, env, stdio: ["pipe", "pipe", "pipe"], detached: true });
     const chunks: Buffer[] = [];
     let [kept, cut, stderr] = [0, false, ""];
-    const kill = (): void => void child.kill("SIGKILL");
+    const kill = (): void => killGroup(child);
     signal.addEventListener("abort", kill, { once: true });
     child.stdout.on("data", (chunk: Buffer) => {
       const part = chunk.subarray(0, maxBytes - kept);
@@ -83,6 +83,19 @@ export function runGit(git: string, args: readonly string[], run: GitRun): Promi
       else resolve({ code: code ?? 1, stdout: Buffer.concat(chunks), stderr, cut });
     });
   });
+}
+
+/**
+ * Ends a process with its group. The child of a bubblewrap that dies in its first moments waits for it for ever, and
+ * keeps the streams open.
+ */
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // The group has ended already.
+  }
 }
 
 /** A path as git writes it: plain where that is safe, else in quotes with escapes. */

@@ -201,6 +201,16 @@ describe("the diff of a workspace", () => {
     );
   });
 
+  it("ends with its time limit, at whatever moment that comes", async () => {
+    const folder = await makeRepository({ a: "1\n" });
+    await write(folder, { a: "2\n" });
+    for (let ms = 1; ms < 90; ms += 5) {
+      const limits = [0, 1, 2, 3, 4].map((more) => AbortSignal.timeout(ms + more));
+      const settled = Promise.allSettled(limits.map((signal) => workspaceDiff(folder, { signal })));
+      expect(await settled).toHaveLength(limits.length);
+    }
+  });
+
   it("says why there is none", async () => {
     expect(await reasonFor(await makeFolder())).toBe("it is not a git repository");
     const folder = await makeRepository({ a: "1\n" });
