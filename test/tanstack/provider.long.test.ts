@@ -74,6 +74,15 @@ describe.each(["local", "bwrap"] as const)("sluiceSandbox with %s", (provider) =
     expect(await readdir(join(dataDir, "env"))).toEqual([]);
   });
 
+  it("runs sixty-four commands at once, each of which ends at once", async () => {
+    const { process } = kept(await sluiceSandbox({ provider, dataDir: await dataFolder() }).create({}));
+    const codes = Array.from({ length: 64 }, (_, code) => code);
+    const ended = await Promise.all(codes.map((code) => process.exec(`echo ${code}; exit ${code}`)));
+    expect(ended.map(({ exitCode, stdout }) => [exitCode, stdout])).toEqual(
+      codes.map((code) => [code, `${code}\n`]),
+    );
+  });
+
   it("has files, git and ports, and emits file changes (TS-31)", async () => {
     const handle = kept(await sluiceSandbox({ provider, dataDir: await dataFolder() }).create({}));
     const { fs, git, process } = handle;

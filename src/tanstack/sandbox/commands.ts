@@ -196,9 +196,12 @@ export class Spawned implements TanStackSpawn {
 
   async *#read(stream: Stream): AsyncGenerator<string, void> {
     const decoder = new TextDecoder();
-    const from = { stdout: BEGUN.length, stderr: 0 };
+    // The output of a command that has ended may still be on its way, `BEGUN` included.
+    const from = { stdout: 0, stderr: 0 };
+    let mark = stream === "stdout" ? BEGUN : "";
     for await (const batch of this.#spool.outputs({ from, signal: this.#abandoned.signal })) {
-      const text = decoder.decode(batch[stream], { stream: batch.exit === undefined });
+      let text = decoder.decode(batch[stream], { stream: batch.exit === undefined });
+      if (text.startsWith(mark)) [text, mark] = [text.slice(mark.length), ""];
       if (text !== "") yield text;
       if (batch.exit !== undefined) this.#settle(batch.exit);
     }
