@@ -20,11 +20,11 @@ describe("the caretakers of one data folder", () => {
     const second = new Caretaker({ dataDir: folder, afterMs: 60_000 });
     first.begin();
     second.begin();
-    expect(await watches()).toBe(2);
+    await expect.poll(watches).toBe(2);
     await second.end();
-    expect(await watches()).toBe(1);
+    await expect.poll(watches).toBe(1);
     await first.end();
-    expect(await watches()).toBe(0);
+    await expect.poll(watches).toBe(0);
     expect(await readdir(folder)).toEqual(["log.db"]);
   });
 
@@ -33,9 +33,9 @@ describe("the caretakers of one data folder", () => {
     await writeFile(join(folder, "caretaker-x"), "");
     const only = new Caretaker({ dataDir: folder, afterMs: 60_000 });
     only.begin();
-    expect(await watches()).toBe(1);
+    await expect.poll(watches).toBe(1);
     await only.end();
-    expect(await watches()).toBe(0);
+    await expect.poll(watches).toBe(0);
   });
 
   it("end without a file that names their watch", async () => {
@@ -43,6 +43,6 @@ describe("the caretakers of one data folder", () => {
     only.begin();
     for (const name of await readdir(folder)) if (name !== "log.db") await rm(join(folder, name));
     await only.end();
-    expect(await watches()).toBe(0);
+    await expect.poll(watches).toBe(0);
   });
 });
