@@ -102,8 +102,10 @@ export async function startPostgres(bin: string, settings: readonly string[] = [
     },
     kill: () => end("SIGKILL"),
     stop: async () => {
-      await Promise.all([...connections.values()].map((each) => each.end({ timeout: 0 })));
+      const closed = Promise.allSettled([...connections.values()].map((each) => each.end({ timeout: 0 })));
       await end("SIGQUIT");
+      // A connection that is being made when its server ends is never reported as closed.
+      await Promise.race([closed, sleep(1_000, undefined, { ref: false })]);
       rmSync(folder, { recursive: true, force: true });
     },
   };
