@@ -1,6 +1,6 @@
 import type { ConnectionOpts, Sandbox } from "e2b";
 import { SluiceError } from "../../contract/index.ts";
-import type { Machine, MachineAddress, Vendor } from "../cloud/vendor.ts";
+import type { EdgeMachine, Machine, MachineAddress, Vendor } from "../cloud/vendor.ts";
 import type { Detected, SandboxSpec } from "../port.ts";
 import { refuseNetwork, toE2bNetwork } from "./network.ts";
 
@@ -173,7 +173,7 @@ interface E2bMachineOptions {
   readonly url?: string;
 }
 
-class E2bMachine implements Machine {
+class E2bMachine implements EdgeMachine {
   readonly #options: E2bMachineOptions;
   #sandbox: Promise<Sandbox> | undefined;
 
