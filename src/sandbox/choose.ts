@@ -1,5 +1,6 @@
 import { SluiceError } from "../contract/index.ts";
 import { createBwrapProvider, type BwrapProviderOptions } from "./bwrap/provider.ts";
+import { createDaytonaProvider } from "./daytona/provider.ts";
 import { createDockerProvider } from "./docker/provider.ts";
 import { findRemoteEngine } from "./docker/remote/address.ts";
 import { RemoteDockerProvider } from "./docker/remote/provider.ts";
@@ -8,11 +9,18 @@ import { createKubernetesProvider } from "./kubernetes/provider.ts";
 import { createLocalProvider } from "./local/provider.ts";
 import type { HostProvider, SandboxProvider } from "./port.ts";
 import { createSshProvider } from "./ssh/provider.ts";
+import { createVercelProvider } from "./vercel/provider.ts";
 
 /** Every provider, in the order of choice: bwrap, which needs no set-up, comes first. */
 export function defaultProviders(options: BwrapProviderOptions): SandboxProvider[] {
   const records = `${options.root}-elsewhere`;
-  const elsewhere = [createSshProvider, createKubernetesProvider, createE2bProvider];
+  const elsewhere = [
+    createSshProvider,
+    createKubernetesProvider,
+    createE2bProvider,
+    createDaytonaProvider,
+    createVercelProvider,
+  ];
   const host = findRemoteEngine(process.env);
   const here = hostProviders(options, records).map((provider) =>
     provider.id === "docker" && host !== undefined

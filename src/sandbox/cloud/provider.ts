@@ -124,7 +124,10 @@ export class CloudProvider implements SandboxProvider {
     try {
       return (await vendor.find(spec.id)) ?? (await vendor.create(spec));
     } catch (error) {
-      return this.#fail(error);
+      // An SDK that repeats a creation by itself, after a lost answer, hears that the name is taken.
+      const isRefused = error instanceof SluiceError && error.code === "invalid_request";
+      const made = isRefused ? await vendor.find(spec.id).catch(() => undefined) : undefined;
+      return made ?? this.#fail(error);
     }
   }
 

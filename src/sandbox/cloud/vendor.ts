@@ -1,5 +1,6 @@
+import { createHash } from "node:crypto";
 import type { Duplex } from "node:stream";
-import type { SandboxLimits, SluiceError } from "../../contract/index.ts";
+import { type SandboxLimits, SluiceError } from "../../contract/index.ts";
 import type { Detected, SandboxSpec } from "../port.ts";
 
 /** The port of the runner on a vendor's machine. */
@@ -68,4 +69,37 @@ export interface OwnMachine extends MachineLife {
 export interface MachineAddress {
   readonly url: URL;
   readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The name of a sandbox's machine, where the vendor has names: a repeated creation finds it. */
+export function toMachineName(sandbox: string): string {
+  return `sluice-${createHash("sha256").update(sandbox).digest("hex").slice(0, 24)}`;
+}
+
+export async function detectBy(check: () => Promise<void>): Promise<Detected> {
+  try {
+    await check();
+    return { available: true };
+  } catch (error) {
+    const { message, facts } = error as SluiceError;
+    const { reason, remedy } = (facts ?? {}) as { reason?: string; remedy?: string };
+    return { available: false, reason: reason ?? message, ...(remedy === undefined ? {} : { remedy }) };
+  }
+}
+
+/** The error of an SDK: nobody knows what is there. */
+export function toUnreachable(title: string, error: unknown): SluiceError {
+  if (error instanceof SluiceError) return error;
+  const why = (error instanceof Error ? error.message : String(error)).slice(0, 500);
+  const detail = `${title} cannot be reached now: ${why}. What runs there goes on.`;
+  return new SluiceError("sandbox_unreachable", detail, {}, { cause: error });
+}
+
+/** Loads the package of a vendor, which is optional. */
+export async function loadSdk<T>(id: string, name: string, load: () => Promise<T>): Promise<T> {
+  return load().catch((cause: unknown) => {
+    const remedy = `npm install ${name}`;
+    const detail = `The sandbox ${id} needs the package ${name}. Run: ${remedy}`;
+    throw new SluiceError("unsupported_sandbox", detail, { remedy }, { cause });
+  });
 }

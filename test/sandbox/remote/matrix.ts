@@ -23,7 +23,7 @@ export async function expectEverythingOnce(first: Sandbox, strikes: readonly Str
   const lines: string[] = [];
   let offset = 0;
   let exit: unknown;
-  const follow = async (): Promise<void> => {
+  const follow = async (): Promise<boolean> => {
     const spool = await sandbox.processes.open("counter");
     const signal = AbortSignal.any([server.signal, AbortSignal.timeout(120_000)]);
     for await (const batch of spool!.follow({ from: offset, signal })) {
@@ -37,11 +37,12 @@ export async function expectEverythingOnce(first: Sandbox, strikes: readonly Str
       sandbox = next;
       server.abort();
       server = new AbortController();
-      return;
+      return false;
     }
+    return true;
   };
   const all = (async () => {
-    while (exit === undefined) await follow();
+    while (!(await follow()));
   })();
   const feed = (async () => {
     for (let n = 0; n < INPUTS; n += 1) {
@@ -58,15 +59,17 @@ export async function expectEverythingOnce(first: Sandbox, strikes: readonly Str
       }
     }
     await expect
-      .poll(() => lines.filter((line) => /^line /.test(line)).length, { timeout: 120_000 })
+      .poll(() => lines.filter((line) => line.startsWith("line ")).length, { timeout: 120_000 })
       .toBe(LINES);
     await (await sandbox.processes.open("counter"))!.closeInput();
   })();
   await Promise.all([all, feed]);
   expect(left).toEqual([]);
   expect(exit).toEqual({ code: 7 });
-  const numbered = (word: string, count: number): string[] =>
-    Array.from({ length: count }, (_, n) => `${word} ${n}`);
   expect(lines.filter((line) => line.startsWith("line "))).toEqual(numbered("line", LINES));
   expect(lines.filter((line) => line.startsWith("in "))).toEqual(numbered("in", INPUTS));
+}
+
+function numbered(word: string, count: number): string[] {
+  return Array.from({ length: count }, (_, n) => `${word} ${n}`);
 }

@@ -1,10 +1,16 @@
-import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { Duplex } from "node:stream";
 import type Dockerode from "dockerode";
 import { SluiceError } from "../../../contract/index.ts";
-import type { Machine, OwnMachine, Vendor } from "../../cloud/vendor.ts";
-import { RUNNER_PORT } from "../../cloud/vendor.ts";
+import {
+  detectBy,
+  RUNNER_PORT,
+  toMachineName,
+  toUnreachable,
+  type Machine,
+  type OwnMachine,
+  type Vendor,
+} from "../../cloud/vendor.ts";
 import type { Detected, SandboxLimits, SandboxSpec } from "../../port.ts";
 import { findRunnerProgram } from "../../remote/programs.ts";
 import { loadDocker } from "../engine.ts";
@@ -48,15 +54,8 @@ export class DockerVendor implements Vendor {
     this.title = `the engine at ${options.host}`;
   }
 
-  async detect(): Promise<Detected> {
-    try {
-      await this.check({});
-      return { available: true };
-    } catch (error) {
-      const { message, facts } = this.toError(error);
-      const { reason, remedy } = facts as { reason?: string; remedy?: string };
-      return { available: false, reason: reason ?? message, ...(remedy === undefined ? {} : { remedy }) };
-    }
+  detect(): Promise<Detected> {
+    return detectBy(() => this.check({}));
   }
 
   refuse({ network }: Pick<SandboxSpec, "network">): void {
@@ -76,7 +75,7 @@ export class DockerVendor implements Vendor {
   }
 
   async find(sandbox: string): Promise<string | undefined> {
-    const found = await this.#call((docker) => inspect(docker, toName(sandbox)));
+    const found = await this.#call((docker) => inspect(docker, toMachineName(sandbox)));
     return found?.Id;
   }
 
@@ -98,10 +97,7 @@ export class DockerVendor implements Vendor {
   }
 
   toError(error: unknown): SluiceError {
-    if (error instanceof SluiceError) return error;
-    const why = (error instanceof Error ? error.message : String(error)).slice(0, 500);
-    const detail = `${this.title} cannot be reached now: ${why}. What runs there goes on.`;
-    return new SluiceError("sandbox_unreachable", detail, {}, { cause: error });
+    return toUnreachable(this.title, error);
   }
 
   async #call<T>(work: (docker: Dockerode) => Promise<T>): Promise<T> {
@@ -194,7 +190,7 @@ function toContainer(
   const { memoryBytes, cpus, processes = PROCESSES } = limits;
   const isOpen = network === undefined || network.mode === "full" || network.mode === "allow";
   return {
-    name: toName(id),
+    name: toMachineName(id),
     Image: image ?? defaultImage,
     Entrypoint: ["/bin/sh", "-c", LOOP],
     Cmd: [],
@@ -212,10 +208,6 @@ function toContainer(
       ...(cpus === undefined ? {} : { NanoCpus: Math.round(cpus * 1e9) }),
     },
   };
-}
-
-function toName(sandbox: string): string {
-  return `sluice-${createHash("sha256").update(sandbox).digest("hex").slice(0, 24)}`;
 }
 
 function inspect(docker: Dockerode, name: string): Promise<Dockerode.ContainerInspectInfo | undefined> {
