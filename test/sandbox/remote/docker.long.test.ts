@@ -3,7 +3,11 @@ import { expect, it } from "vitest";
 import { createDockerProvider } from "../../../src/sandbox/docker/provider.ts";
 import { RemoteDockerProvider } from "../../../src/sandbox/docker/remote/provider.ts";
 import { findRemoteEngine } from "../../../src/sandbox/docker/remote/address.ts";
+import type { SluiceEvent } from "../../../src/contract/index.ts";
 import type { Sandbox } from "../../../src/sandbox/port.ts";
+import { script } from "../../support/engine.ts";
+import { expectLawful } from "../../support/laws.ts";
+import { startServer } from "../../support/server.ts";
 import { describeDocker, useDockerBench } from "../docker-bench.ts";
 import { expectEverythingOnce } from "./matrix.ts";
 import { NO_SSHD, startSshd } from "./sshd.ts";
@@ -147,6 +151,53 @@ describeDocker("a docker engine on another machine, by TLS", () => {
         [{ DOCKER_HOST: "ssh://me@host" }, true],
       ] as const)
         expect(findRemoteEngine(env) !== undefined, JSON.stringify(env)).toBe(remote);
+    },
+    T,
+  );
+
+  it(
+    "carries sessions: every line and every input once through a kill of the server, without a network",
+    async () => {
+      const { far } = await openFar();
+      const { image } = bench().engine;
+      const server = await startServer({ env: { ...far.env, SLUICE_DOCKER_IMAGE: image } });
+      onCleanup(() => server.close());
+      const { client } = server;
+      const spec = { agent: "scripted", sandbox: "docker", network: "none" } as const;
+      await client.sessions.create("s", spec);
+      const count = `i=0; while [ $i -lt 200 ]; do echo "line $i "; i=$((i+1)); sleep 0.01; done`;
+      await client.sendMessage(
+        "s",
+        script({ shell: count }, { write: { path: "made.txt", content: "far" } }),
+      );
+      const printed = (events: readonly SluiceEvent[]): string[] =>
+        events
+          .flatMap((event) => (event.type === "item.delta" ? [event.data.delta] : []))
+          .join("")
+          .match(/line \d+ /g) ?? [];
+      for await (const event of client.subscribe("s", { extensions: true }))
+        if (event.type === "item.delta" && event.data.delta.includes("line 40 ")) break;
+      await server.kill();
+      await server.start();
+      const events: SluiceEvent[] = [];
+      for await (const event of client.subscribe("s", { extensions: true })) {
+        events.push(event);
+        if (event.type === "turn.ended") break;
+      }
+      expectLawful(events);
+      expect(events.at(-1)?.data).toMatchObject({ status: "completed" });
+      expect(printed(events)).toEqual(Array.from({ length: 200 }, (_, n) => `line ${n} `));
+      for (const type of ["input.accepted", "process.started", "sandbox.boot"])
+        expect(
+          events.filter((event) => event.type === type),
+          type,
+        ).toHaveLength(1);
+      const ready = events.find((event) => event.type === "sandbox.ready");
+      expect(ready?.data).toMatchObject({ provider: "docker", isolated: true });
+      expect(await (await server.fetch("/v1/fs/file?session=s&path=made.txt")).text()).toBe("far");
+      await client.sessions.delete("s");
+      const label = ["sluice.elsewhere"];
+      expect(await bench().docker.listContainers({ all: true, filters: { label } })).toEqual([]);
     },
     T,
   );
