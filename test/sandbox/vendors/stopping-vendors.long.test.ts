@@ -1,4 +1,6 @@
-import { spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
+import { resolve } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { createDaytonaProvider } from "../../../src/sandbox/daytona/provider.ts";
 import { toDaytonaNetwork } from "../../../src/sandbox/daytona/vendor.ts";
@@ -144,6 +146,34 @@ for (const [id, { open: start, keyName }] of Object.entries(VENDORS))
       expect(vendor.machines.all()).toEqual([]);
     });
   });
+
+it.each([
+  [
+    "vercel",
+    "@vercel/sandbox",
+    "createVercelProvider",
+    { VERCEL_TOKEN: "t", VERCEL_TEAM_ID: "t", VERCEL_PROJECT_ID: "p" },
+  ],
+  ["daytona", "@daytona/sdk", "createDaytonaProvider", { DAYTONA_API_KEY: "k" }],
+])("%s says how to get its package, which is optional", async (id, name, create, env) => {
+  const built = resolve(import.meta.dirname, `../../../dist/sandbox/${id}/index.js`);
+  const hooks = `export const resolve = (name, context, next) => { if (name === "${name}") throw new Error("not found"); return next(name, context); }`;
+  const program = `import { register } from "node:module";
+register("data:text/javascript,${encodeURIComponent(hooks)}");
+const provider = await import(${JSON.stringify(built)});
+console.log(JSON.stringify(await provider.${create}({ records: "/nonexistent" }).detect()));`;
+  const given = { env: { ...process.env, ...env } };
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ["--input-type=module", "-e", program],
+    given,
+  );
+  expect(JSON.parse(stdout)).toEqual({
+    available: false,
+    reason: `The sandbox ${id} needs the package ${name}. Run: npm install ${name}`,
+    remedy: `npm install ${name}`,
+  });
+});
 
 it("maps networks to the vendors' own rules", () => {
   const hosts = ["example.com", "*.npmjs.org"];
