@@ -30,6 +30,8 @@ export default defineConfig([
       "sandbox/ssh/index": "src/sandbox/ssh/provider.ts",
       "sandbox/kubernetes/index": "src/sandbox/kubernetes/provider.ts",
       "sandbox/e2b/index": "src/sandbox/e2b/provider.ts",
+      "sandbox/daytona/index": "src/sandbox/daytona/provider.ts",
+      "sandbox/vercel/index": "src/sandbox/vercel/provider.ts",
       "dialects/universal/index": "src/dialects/universal/index.ts",
       "dialects/ndjson/index": "src/dialects/ndjson/index.ts",
       "dialects/ag-ui/index": "src/dialects/ag-ui/index.ts",

@@ -39,8 +39,11 @@ export function whyNot() {
   return "dockerd is not installed and there is no apt-get to install docker.io with";
 }
 
-/** Installs the engine if it is missing, starts it, and imports the image. `stop()` removes everything. */
-export async function start() {
+/**
+ * Installs the engine if it is missing, starts it, and imports the image. `stop()` removes everything. Where it is
+ * `outlived`, containers go on without it.
+ */
+export async function start({ outlived = false } = {}) {
   const reason = whyNot();
   if (reason) throw new Error(reason);
   if (GIVEN) return { socketPath: GIVEN, image: IMAGE, hasNetwork: true, stop: async () => {} };
@@ -49,9 +52,18 @@ export async function start() {
   const folder = mkdtempSync(join(tmpdir(), PREFIX));
   writeFileSync(join(folder, "owner"), String(process.pid));
   const bridge = makeBridge(folder);
-  const daemon = startDaemon(folder, bridge);
+  let daemon = startDaemon(folder, bridge, outlived);
   const engine = {
     socketPath: join(folder, "docker.sock"),
+    /** Kills the engine and starts it again. Its containers go on. */
+    restart: async () => {
+      const ended = once(daemon, "exit");
+      daemon.kill("SIGKILL");
+      await ended;
+      await endContainerd(folder);
+      daemon = startDaemon(folder, bridge, outlived);
+      await answers(engine.socketPath, daemon, folder);
+    },
     image: IMAGE,
     hasNetwork: bridge !== undefined,
     stop: () => stop({ folder, daemon }),
@@ -107,13 +119,36 @@ function makeBridge(folder) {
   }
 }
 
-function startDaemon(folder, bridge) {
+function startDaemon(folder, bridge, outlived) {
   const out = openSync(join(folder, "dockerd.log"), "a");
   const argv = ["--data-root", join(folder, "data"), "--exec-root", join(folder, "exec")];
   argv.push("--pidfile", join(folder, "dockerd.pid"), "-H", `unix://${join(folder, "docker.sock")}`);
-  argv.push("--iptables=false", "--ip-forward=false", "--ip-masq=false", `--bridge=${bridge ?? "none"}`);
+  argv.push(
+    ...(outlived ? ["--live-restore"] : []),
+    "--iptables=false",
+    "--ip-forward=false",
+    "--ip-masq=false",
+    `--bridge=${bridge ?? "none"}`,
+  );
   // If this process is killed, the engine ends with it.
   return spawn("setpriv", ["--pdeathsig", "TERM", "dockerd", ...argv], { stdio: ["ignore", out, out] });
+}
+
+/** The engine's helper ends with it, but later: an engine that starts meanwhile would wait for it in vain. */
+async function endContainerd(folder) {
+  const file = join(folder, "exec/containerd/containerd.pid");
+  const pid = Number(existsSync(file) ? readFileSync(file, "utf8") : 0);
+  if (!pid) return;
+  const deadline = Date.now() + 10_000;
+  while (existsSync(`/proc/${pid}`) && Date.now() < deadline) {
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // It has ended.
+    }
+    await sleep(25);
+  }
+  rmSync(file, { force: true });
 }
 
 async function answers(socketPath, daemon, folder) {

@@ -34,12 +34,15 @@ export const SECTIONS = [
   {
     title: "Sandboxes",
     pages: [
+      "docs/sandboxes.md",
       "docs/sandboxes/bwrap.md",
       "docs/sandboxes/docker.md",
       "docs/sandboxes/local.md",
       "docs/sandboxes/ssh.md",
       "docs/sandboxes/kubernetes.md",
       "docs/sandboxes/e2b.md",
+      "docs/sandboxes/daytona.md",
+      "docs/sandboxes/vercel.md",
     ],
   },
   {

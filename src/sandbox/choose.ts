@@ -1,23 +1,40 @@
 import { SluiceError } from "../contract/index.ts";
 import { createBwrapProvider, type BwrapProviderOptions } from "./bwrap/provider.ts";
+import { createDaytonaProvider } from "./daytona/provider.ts";
 import { createDockerProvider } from "./docker/provider.ts";
+import { findRemoteEngine } from "./docker/remote/address.ts";
+import { RemoteDockerProvider } from "./docker/remote/provider.ts";
 import { createE2bProvider } from "./e2b/provider.ts";
 import { createKubernetesProvider } from "./kubernetes/provider.ts";
 import { createLocalProvider } from "./local/provider.ts";
 import type { HostProvider, SandboxProvider } from "./port.ts";
 import { createSshProvider } from "./ssh/provider.ts";
+import { createVercelProvider } from "./vercel/provider.ts";
 
 /** Every provider, in the order of choice: bwrap, which needs no set-up, comes first. */
 export function defaultProviders(options: BwrapProviderOptions): SandboxProvider[] {
   const records = `${options.root}-elsewhere`;
-  const elsewhere = [createSshProvider, createKubernetesProvider, createE2bProvider];
-  return [...hostProviders(options), ...elsewhere.map((create) => create({ records }))];
+  const elsewhere = [
+    createSshProvider,
+    createKubernetesProvider,
+    createE2bProvider,
+    createDaytonaProvider,
+    createVercelProvider,
+  ];
+  const host = findRemoteEngine(process.env);
+  const here = hostProviders(options, records).map((provider) =>
+    provider.id === "docker" && host !== undefined
+      ? new RemoteDockerProvider({ host, records, root: options.root })
+      : provider,
+  );
+  return [...here, ...elsewhere.map((create) => create({ records }))];
 }
 
 /** The providers whose sandboxes are on this machine. */
-export function hostProviders(options: BwrapProviderOptions): HostProvider[] {
+export function hostProviders(options: BwrapProviderOptions, records?: string): HostProvider[] {
   const { root, hide = [] } = options;
-  return [createBwrapProvider(options), createDockerProvider({ root, hide }), createLocalProvider({ root })];
+  const docker = createDockerProvider({ root, hide, ...(records === undefined ? {} : { records }) });
+  return [createBwrapProvider(options), docker, createLocalProvider({ root })];
 }
 
 /** A provider that does not work here. */

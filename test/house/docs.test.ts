@@ -6,6 +6,7 @@ import { CURES } from "../../scripts/docs/error-reference.mjs";
 import { readReference } from "../../scripts/docs/reference.mjs";
 import { listFiles, roomOf, SRC } from "../../scripts/source-graph.mjs";
 import { ERRORS } from "../../src/contract/index.ts";
+import { CAPABILITIES, type ProviderCapabilities } from "../../src/sandbox/capabilities.ts";
 import { coverageOf, FEATURES, harnesses } from "../../src/harness/index.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -15,6 +16,7 @@ describe("the documents", () => {
   it.each([
     { file: "PROTOCOL.md", name: "errors", text: errorTable() },
     { file: "README.md", name: "agents", text: agentTable() },
+    { file: "docs/sandboxes.md", name: "capabilities", text: capabilityTable() },
     ...readGenerated(),
     ...readReference(ERRORS),
     ...harnesses.map((harness) => ({
@@ -76,6 +78,32 @@ function errorTable(): string {
   return ["| code | status | title |", "|---|---|---|", ...rows, ""].join("\n");
 }
 
+const NETWORKS: Record<ProviderCapabilities["network"], string> = {
+  policy: "hosts and ports, or nothing",
+  hosts: "public hosts, or nothing",
+  none: "nothing at all",
+  full: "(it cannot be limited)",
+};
+
+function capabilityTable(): string {
+  const columns: Record<string, (row: ProviderCapabilities) => string> = {
+    sandbox: ({ name, page }) => `[\`${name}\`](sandboxes/${page})`,
+    "the agent runs in": ({ where }) => where,
+    isolated: ({ isolated }) => yes(isolated),
+    "network can be limited to": ({ network }) => NETWORKS[network],
+    "folder of this machine": ({ directory }) => yes(directory),
+    image: ({ image }) => yes(image),
+    pause: ({ pause }) => yes(pause),
+    "after a stop": ({ restart }) => restart,
+    limits: ({ limits }) => limits,
+    "lent secrets": ({ lends }) => yes(lends),
+    "proven with": ({ proven }) => proven,
+  };
+  const rows = CAPABILITIES.map((row) => Object.values(columns).map((cell) => cell(row)));
+  const lines = [Object.keys(columns), ...rows].map((cells) => `| ${cells.join(" | ")} |`);
+  return [lines[0], `|${"---|".repeat(Object.keys(columns).length)}`, ...lines.slice(1), ""].join("\n");
+}
+
 function agentTable(): string {
   const agents = harnesses.map((harness) => ({ title: harness.title, covers: coverageOf(harness) }));
   const caveats = harnesses.flatMap(({ title, caveat }) =>
@@ -119,4 +147,8 @@ function list(entries: readonly string[] = []): string {
 
 function words(feature: string): string {
   return feature.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}
+
+function yes(is: boolean): string {
+  return is ? "yes" : "no";
 }

@@ -20,6 +20,11 @@ import { bundleInto } from "../support/bundle.ts";
 
 const PROJECT = resolve(import.meta.dirname, "../..");
 
+/** Where an engine is outlived, its containers go on while it is away. */
+export interface EngineOptions {
+  readonly outlived?: boolean;
+}
+
 /** A real container engine. Its sandboxes are removed after each test. */
 export interface DockerBench {
   readonly engine: DockerEngine;
@@ -45,8 +50,8 @@ export interface DockerBench {
   stop(): Promise<void>;
 }
 
-export async function openBench(): Promise<DockerBench> {
-  const [engine, bundles] = await Promise.all([start(), bundleAll()]);
+export async function openBench(options: EngineOptions = {}): Promise<DockerBench> {
+  const [engine, bundles] = await Promise.all([start(options), bundleAll()]);
   const programs = {
     ...(await egressPrograms()),
     exec: join(bundles, "docker-exec.mjs"),
@@ -124,10 +129,10 @@ if (reason !== undefined) console.warn(`The docker sandbox is not tested: ${reas
 export const describeDocker = describe.skipIf(reason !== undefined);
 
 /** One bench for all tests of a file; no container is left at its end. */
-export function useDockerBench(): () => DockerBench {
+export function useDockerBench(options: EngineOptions = {}): () => DockerBench {
   let bench: DockerBench | undefined;
   beforeAll(async () => {
-    if (reason === undefined) bench = await openBench();
+    if (reason === undefined) bench = await openBench(options);
   }, 180_000);
   afterEach(() => bench?.clear());
   afterAll(async () => {

@@ -6,7 +6,7 @@ import type { SandboxState } from "../port.ts";
 import { findRunnerProgram } from "../remote/programs.ts";
 import { hashToken } from "../runner/edge.ts";
 import { dialEdge } from "./dial.ts";
-import { RUNNER_PORT, type Machine, type Vendor } from "./vendor.ts";
+import { RUNNER_PORT, type EdgeMachine, type Machine, type Vendor } from "./vendor.ts";
 
 /** A machine that was asked for counts as needed for this long: longer than the session's own pulse. */
 const NEEDED_MS = 180_000;
@@ -110,33 +110,43 @@ export class MachineLine {
 
   /** Copies the runner's file, where it is missing, and starts it, where none answers. */
   async start(): Promise<void> {
-    const { machine, vendor, token } = this.#options;
+    const { machine, vendor } = this.#options;
     try {
-      const content = await readFile(findRunnerProgram());
-      const hash = createHash("sha256").update(content).digest("hex").slice(0, 16);
-      const [, home = "", node = "", isThere] = FOUND.exec(await this.#run(toFind(hash))) ?? [];
-      const version = /^v(\d+)\./.exec(node);
-      if (home === "" || !version || Number(version[1]) < 20) throw noNode(vendor, node);
-      const root = `${home}/.sluice/runner`;
-      const file = `${home}/.sluice/${hash}.cjs`;
-      if (isThere !== "there") await machine.write(`${file}.part`, content);
-      await machine.write(`${root}/token`, Buffer.from(hashToken(token)));
-      const arrive = isThere === "there" ? "" : `mv '${file}.part' '${file}' && `;
-      await this.#run(`${arrive}chmod 600 '${root}/token' && node '${file}' edge '${root}' ${RUNNER_PORT}`);
+      await ("dial" in machine ? machine.prepare() : this.#startOn(machine));
     } catch (error) {
       throw error instanceof SluiceError ? error : vendor.toError(error);
     }
   }
 
-  async #run(command: string): Promise<string> {
-    const { exitCode, output } = await this.#options.machine.run(command);
+  async #startOn(machine: EdgeMachine): Promise<void> {
+    const { vendor, token } = this.#options;
+    const content = await readFile(findRunnerProgram());
+    const hash = createHash("sha256").update(content).digest("hex").slice(0, 16);
+    const [, home = "", node = "", isThere] = FOUND.exec(await this.#run(machine, toFind(hash))) ?? [];
+    const version = /^v(\d+)\./.exec(node);
+    if (home === "" || !version || Number(version[1]) < 20) throw noNode(vendor, node);
+    const root = `${home}/.sluice/runner`;
+    const file = `${home}/.sluice/${hash}.cjs`;
+    if (isThere !== "there") await machine.write(`${file}.part`, content);
+    await machine.write(`${root}/token`, Buffer.from(hashToken(token)));
+    const arrive = isThere === "there" ? "" : `mv '${file}.part' '${file}' && `;
+    await this.#run(
+      machine,
+      `${arrive}chmod 600 '${root}/token' && node '${file}' edge '${root}' ${RUNNER_PORT}`,
+    );
+  }
+
+  async #run(machine: EdgeMachine, command: string): Promise<string> {
+    const { exitCode, output } = await machine.run(command);
     if (exitCode === 0) return output;
     throw this.#away(`the runner does not start there: ${output.trim().slice(-500)}`);
   }
 
   async #open(): Promise<Duplex> {
     const { machine, token } = this.#options;
-    const stream = await dialEdge(await machine.address(RUNNER_PORT), token);
+    const stream = await ("dial" in machine
+      ? machine.dial()
+      : machine.address(RUNNER_PORT).then((address) => dialEdge(address, token)));
     this.#heardAt = performance.now();
     return stream;
   }

@@ -5,6 +5,7 @@ import type {
   ListedSandbox,
   Sandbox,
   SandboxClaim,
+  SandboxLimits,
   SandboxProvider,
   SandboxSpec,
 } from "../port.ts";
@@ -41,7 +42,7 @@ export class CloudProvider implements SandboxProvider {
 
   async check(spec: Parameters<NonNullable<SandboxProvider["check"]>>[0]): Promise<void> {
     this.#refuse(spec);
-    await this.#vendor.check();
+    await this.#vendor.check(spec);
   }
 
   async create(spec: SandboxSpec, claim?: SandboxClaim): Promise<Sandbox> {
@@ -62,8 +63,8 @@ export class CloudProvider implements SandboxProvider {
       if (error instanceof SluiceError && error.code === "unsupported_sandbox") await this.#remove(id);
       throw error;
     });
-    const { network: _, image: __, ...rest } = spec;
-    const sandbox = await provider.create(rest, claim);
+    const { network: _, image: __, limits, ...rest } = spec;
+    const sandbox = await provider.create({ ...rest, ...toOwnLimits(limits, vendor) }, claim);
     await this.#records.keep({ ...record, facts: sandbox.facts });
     return sandbox;
   }
@@ -123,7 +124,10 @@ export class CloudProvider implements SandboxProvider {
     try {
       return (await vendor.find(spec.id)) ?? (await vendor.create(spec));
     } catch (error) {
-      return this.#fail(error);
+      // An SDK that repeats a creation by itself, after a lost answer, hears that the name is taken.
+      const isRefused = error instanceof SluiceError && error.code === "invalid_request";
+      const made = isRefused ? await vendor.find(spec.id).catch(() => undefined) : undefined;
+      return made ?? this.#fail(error);
     }
   }
 
@@ -187,6 +191,13 @@ export class CloudProvider implements SandboxProvider {
   #fail(error: unknown): never {
     throw error instanceof SluiceError ? error : this.#vendor.toError(error);
   }
+}
+
+/** The limits that the vendor does not keep, for the runner. */
+function toOwnLimits(limits: SandboxLimits | undefined, vendor: Vendor): Pick<SandboxSpec, "limits"> {
+  const names = vendor.limits ?? [];
+  const rest = Object.entries(limits ?? {}).filter(([name]) => !names.some((kept) => kept === name));
+  return rest.length === 0 ? {} : { limits: Object.fromEntries(rest) };
 }
 
 interface MachineRecord {

@@ -41,7 +41,10 @@ export class ContainerEngine {
 
   /** Runs calls on the engine, and maps its errors to the error table. */
   async with<T>(work: (docker: Dockerode) => Promise<T>): Promise<T> {
-    this.#docker ??= loadDocker(this.address);
+    const { address } = this;
+    this.#docker ??= loadDocker(() =>
+      "socketPath" in address ? { ...address } : { ...address, protocol: "http" },
+    );
     try {
       return await work(await this.#docker);
     } catch (error) {
@@ -75,13 +78,13 @@ export function unreachable(
   return new SluiceError("unsupported_sandbox", `${reason}. ${words}`, { reason, remedy }, { cause });
 }
 
-async function loadDocker(address: EngineAddress): Promise<Dockerode> {
+export async function loadDocker(toOptions: () => Dockerode.DockerOptions): Promise<Dockerode> {
   const { default: Docker } = await import("dockerode").catch((cause: unknown) => {
     const reason = "The docker sandbox needs the package dockerode";
     const remedy = "npm install dockerode";
     throw new SluiceError("unsupported_sandbox", `${reason}: ${remedy}`, { reason, remedy }, { cause });
   });
-  return new Docker("socketPath" in address ? { ...address } : { ...address, protocol: "http" });
+  return new Docker(toOptions());
 }
 
 /** The used part of the engine's description of itself. */
@@ -168,7 +171,7 @@ function parseHost(text: string): EngineAddress {
   if (text.startsWith("/")) return { socketPath: text };
   const local = /^(?:tcp|http):\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::(\d+))?\/?$/.exec(text);
   if (local) return { host: (local[1] ?? "").replace(/^\[|\]$/g, ""), port: Number(local[2] ?? 2375) };
-  const detail = `The engine at ${text} is out of reach: a sandbox's folders are mounted from this machine. Use unix:///path/to/the.sock or tcp://127.0.0.1:port.`;
+  const detail = `The engine at ${text} is out of reach here: the sandbox's folders are mounted from this machine. Use unix:///path/to/the.sock or tcp://127.0.0.1:port.`;
   throw new SluiceError("invalid_request", detail, { host: text });
 }
 

@@ -25,6 +25,7 @@ import type {
   SandboxProvider,
   SandboxSpec,
 } from "../port.ts";
+import { RemoteRecords } from "../remote/provider.ts";
 import {
   ContainerEngine,
   findEngineAddress,
@@ -50,6 +51,8 @@ export interface DockerProviderOptions extends AddressOptions {
   readonly fullNetwork?: string;
   /** Further folders of the server that no workspace may show, such as its data. */
   readonly hide?: readonly string[];
+  /** The folder of the records of sandboxes on other machines, some of which may be on an engine there. */
+  readonly records?: string;
   /** The programs around and in a container; those of the build by default. */
   readonly programs?: DockerPrograms;
 }
@@ -137,7 +140,12 @@ export class DockerProvider implements HostProvider {
     const root = await makeRoot(this.#options.root);
     const folder = await SandboxFolder.at(root, id, claim);
     const record = (await folder.record()) as DockerRecord | undefined;
-    return record?.provider === this.id ? this.#open(folder, record, root) : undefined;
+    if (record?.provider === this.id) return this.#open(folder, record, root);
+    const { records } = this.#options;
+    const elsewhere = records === undefined ? [] : await new RemoteRecords(records).list();
+    if (!elsewhere.some((found) => found.id === id && found.provider === this.id)) return undefined;
+    const detail = `The sandbox ${id} is on the engine of another machine. Set DOCKER_HOST to it again.`;
+    throw new SluiceError("sandbox_unreachable", detail);
   }
 
   async #open(folder: SandboxFolder, record: DockerRecord, root: string): Promise<DockerSandbox> {

@@ -1,15 +1,24 @@
 import type { ConnectionOpts, Sandbox } from "e2b";
 import { SluiceError } from "../../contract/index.ts";
-import type { Machine, MachineAddress, Vendor } from "../cloud/vendor.ts";
+import { refuseNetwork } from "../cloud/network.ts";
+import {
+  detectBy,
+  loadSdk,
+  toUnreachable,
+  type EdgeMachine,
+  type Machine,
+  type MachineAddress,
+  type Vendor,
+} from "../cloud/vendor.ts";
 import type { Detected, SandboxSpec } from "../port.ts";
-import { refuseNetwork, toE2bNetwork } from "./network.ts";
+import { toE2bNetwork } from "./network.ts";
 
 /** E2B lets a machine of the free plan run for an hour. */
 const TIMEOUT_MS = 3_600_000;
 /** The key in the metadata of a machine. */
 const LABEL = "sluice-sandbox";
 
-type Sdk = typeof import("e2b");
+type Sdk = Pick<typeof import("e2b"), "Sandbox" | "SandboxNotFoundError" | "CommandExitError">;
 
 export interface E2bOptions {
   /** The template of sandboxes whose session names no image; by default that of SLUICE_E2B_TEMPLATE, or `base`. */
@@ -40,19 +49,12 @@ export class E2bVendor implements Vendor {
     ];
   }
 
-  async detect(): Promise<Detected> {
-    try {
-      await this.check();
-      return { available: true };
-    } catch (error) {
-      const { message, facts } = error as SluiceError;
-      const remedy = facts?.["remedy"];
-      return { available: false, reason: message, ...(typeof remedy === "string" ? { remedy } : {}) };
-    }
+  detect(): Promise<Detected> {
+    return detectBy(() => this.check());
   }
 
   refuse({ network }: Pick<SandboxSpec, "network">): void {
-    refuseNetwork(network);
+    refuseNetwork(this.id, network);
   }
 
   async check(): Promise<void> {
@@ -99,10 +101,7 @@ export class E2bVendor implements Vendor {
   }
 
   toError(error: unknown): SluiceError {
-    if (error instanceof SluiceError) return error;
-    const why = (error instanceof Error ? error.message : String(error)).slice(0, 500);
-    const detail = `E2B cannot be reached now: ${why}. What runs there goes on.`;
-    return new SluiceError("sandbox_unreachable", detail, {}, { cause: error });
+    return toUnreachable(this.title, error);
   }
 
   /** What a later try would not change. */
@@ -144,7 +143,7 @@ export class E2bVendor implements Vendor {
 
   async #sdk(): Promise<Sdk> {
     this.#key();
-    return loadE2b();
+    return loadSdk<Sdk>(this.id, "e2b", () => import("e2b"));
   }
 
   get #timeoutMs(): number {
@@ -156,14 +155,6 @@ export class E2bVendor implements Vendor {
   }
 }
 
-async function loadE2b(): Promise<Sdk> {
-  const module = await import("e2b").catch((cause: unknown) => {
-    const detail = "The sandbox e2b needs the package e2b. Run: npm install e2b";
-    throw new SluiceError("unsupported_sandbox", detail, { remedy: "npm install e2b" }, { cause });
-  });
-  return module as unknown as Sdk;
-}
-
 interface E2bMachineOptions {
   readonly id: string;
   readonly sdk: () => Promise<Sdk>;
@@ -173,7 +164,7 @@ interface E2bMachineOptions {
   readonly url?: string;
 }
 
-class E2bMachine implements Machine {
+class E2bMachine implements EdgeMachine {
   readonly #options: E2bMachineOptions;
   #sandbox: Promise<Sandbox> | undefined;
 

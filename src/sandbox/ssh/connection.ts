@@ -67,6 +67,18 @@ export class SshMachine {
     });
   };
 
+  /** The standard streams of a command there. */
+  async open(command: string): Promise<Duplex> {
+    const connection = await this.#connect();
+    return this.#keeping(connection, async () => {
+      const { client, socket } = connection;
+      const opening = openCommand(client, command);
+      const channel = await this.#within(this.#limits.openMs, connection, opening);
+      channel.stderr.resume();
+      return this.#counted(new ChannelStream(channel, client), socket);
+    });
+  }
+
   #connect(): Promise<Connection> {
     const connecting = this.#connection ?? this.#open();
     this.#connection = connecting;
@@ -209,6 +221,12 @@ export class SshMachine {
 function forward(client: Client, path: string): Promise<ClientChannel> {
   return new Promise((resolve, reject) => {
     client.openssh_forwardOutStreamLocal(path, (error, stream) => (error ? reject(error) : resolve(stream)));
+  });
+}
+
+function openCommand(client: Client, command: string): Promise<ClientChannel> {
+  return new Promise((resolve, reject) => {
+    client.exec(command, (error, stream) => (error ? reject(error) : resolve(stream)));
   });
 }
 

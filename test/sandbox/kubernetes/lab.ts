@@ -17,8 +17,8 @@ export const NO_CLUSTER =
 export interface Cluster {
   /** The settings of the provider. */
   readonly env: Record<string, string>;
-  /** Kills the API server, and starts it again. */
-  restart?(): Promise<void>;
+  /** Kills a part, by default the API server, and starts it again. */
+  restart?(part?: "apiserver" | "kubelet"): Promise<void>;
   down(): void;
 }
 
@@ -43,9 +43,9 @@ export function openCluster(): Cluster {
     down();
     throw error;
   }
-  const restart = async (): Promise<void> => {
-    lab("kill", "apiserver");
-    lab("start", "apiserver");
+  const restart: Cluster["restart"] = async (part = "apiserver") => {
+    lab("kill", part);
+    lab("start", part);
   };
   return { env: { KUBECONFIG: join(folder, "admin.conf"), SLUICE_K8S_IMAGE: IMAGE }, restart, down };
 }

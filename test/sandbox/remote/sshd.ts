@@ -30,7 +30,8 @@ export interface Sshd {
   runners(): number[];
 }
 
-export async function startSshd(): Promise<Sshd> {
+/** `variables` are those of the account. */
+export async function startSshd(variables: Record<string, string> = {}): Promise<Sshd> {
   const folder = await makeFolder();
   const home = join(folder, "home");
   await mkdir(join(home, ".ssh"), { recursive: true, mode: 0o700 });
@@ -49,7 +50,7 @@ export async function startSshd(): Promise<Sshd> {
     "PasswordAuthentication no",
     "KbdInteractiveAuthentication no",
     "PermitRootLogin prohibit-password",
-    `SetEnv HOME=${home}`,
+    `SetEnv ${["HOME=" + home, ...Object.entries(variables).map((pair) => pair.join("="))].join(" ")}`,
   ];
   await writeFile(join(folder, "sshd_config"), `${config.join("\n")}\n`);
   if (process.getuid?.() === 0) await mkdir("/run/sshd", { recursive: true, mode: 0o755 });

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach } from "vitest";
+import { afterAll, afterEach } from "vitest";
 import { findRunnerProgram } from "../../../src/sandbox/remote/programs.ts";
 import { RemoteProvider, RemoteRecords } from "../../../src/sandbox/remote/provider.ts";
 
@@ -13,6 +13,19 @@ const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
 });
+
+const lasting: (() => Promise<void>)[] = [];
+afterAll(async () => {
+  for (const cleanup of lasting.splice(0).toReversed()) await cleanup();
+});
+
+/** Makes something for all tests of a file: what it would clean up after this test is kept for the end. */
+export async function forWholeFile<T>(make: () => Promise<T>): Promise<T> {
+  const before = cleanups.length;
+  const made = await make();
+  lasting.push(...cleanups.splice(before));
+  return made;
+}
 
 export function onCleanup(cleanup: () => Promise<void>): void {
   cleanups.push(cleanup);

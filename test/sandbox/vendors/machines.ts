@@ -23,6 +23,8 @@ export interface EmulatedMachine {
   /** The request that made it. */
   readonly request: Record<string, unknown>;
   state: "running" | "paused";
+  /** How often it was started. */
+  starts: number;
 }
 
 /** What all emulated vendors share. */
@@ -46,7 +48,15 @@ export class Machines {
     const id = `i${randomBytes(9).toString("hex")}`;
     const home = join(this.#root, id);
     mkdirSync(home, { recursive: true });
-    const machine = { id, home, port: await freePort(), metadata, request, state: "running" as const };
+    const machine = {
+      id,
+      home,
+      port: await freePort(),
+      metadata,
+      request,
+      state: "running" as const,
+      starts: 1,
+    };
     this.#all.set(id, machine);
     return machine;
   }
@@ -56,10 +66,7 @@ export class Machines {
     const machine = this.#all.get(id);
     this.#all.delete(id);
     if (!machine) return;
-    for (let pids = pidsOf(machine); pids.length > 0; pids = pidsOf(machine)) {
-      for (const pid of pids) tryKill(pid, "SIGKILL");
-      await sleep(20);
-    }
+    await endProcesses(machine);
     rmSync(machine.home, { recursive: true, force: true, maxRetries: 5 });
   }
 
@@ -68,8 +75,15 @@ export class Machines {
     for (const pid of pidsOf(machine)) tryKill(pid, "SIGSTOP");
   }
 
+  /** Ends all processes, and keeps the files. */
+  async stop(machine: EmulatedMachine): Promise<void> {
+    machine.state = "paused";
+    await endProcesses(machine);
+  }
+
   resume(machine: EmulatedMachine): void {
     machine.state = "running";
+    machine.starts += 1;
     for (const pid of pidsOf(machine)) tryKill(pid, "SIGCONT");
   }
 
@@ -99,6 +113,13 @@ export class Machines {
 
   async dispose(): Promise<void> {
     for (const { id } of this.all()) await this.remove(id);
+  }
+}
+
+async function endProcesses(machine: EmulatedMachine): Promise<void> {
+  for (let pids = pidsOf(machine); pids.length > 0; pids = pidsOf(machine)) {
+    for (const pid of pids) tryKill(pid, "SIGKILL");
+    await sleep(20);
   }
 }
 
