@@ -33,6 +33,16 @@ export function toUnreachable(url: string, cause: unknown): SluiceClientError {
   );
 }
 
+/** The answer to a path whose id no server can have. */
+export function toNotFound(path: string): SluiceClientError {
+  const isSession = path.startsWith("/v1/sessions/");
+  const [code, title] = isSession
+    ? ["session_not_found", "There is no such session"]
+    : ["not_found", "There is nothing here"];
+  const detail = `${path} has no id. "", "." and ".." are none.`;
+  return new SluiceClientError({ type: `urn:sluice:error:${code}`, title, status: 404, detail });
+}
+
 /** `retryable` is false if a retry would give the same bytes. */
 export function toStreamError(
   detail: string,

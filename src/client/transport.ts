@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { EventType } from "../contract/index.ts";
 import type * as responses from "../contract/responses.ts";
-import { fromResponse, toStreamError, toUnreachable } from "./errors.ts";
+import { fromResponse, toNotFound, toStreamError, toUnreachable } from "./errors.ts";
 
 export interface ClientOptions {
   /** The server's URL, for example `http://127.0.0.1:7411`; "" is the page's own origin. */
@@ -50,6 +50,7 @@ export class Transport {
   /** The response with any status. */
   async fetch(path: string, init: RequestInit): Promise<Response> {
     const address = `${this.url}${path}`;
+    if (NAMELESS.test(path)) throw toNotFound(path);
     const headers = new Headers(init.headers);
     if (this.#token) headers.set("authorization", `Bearer ${this.#token}`);
     return this.#fetch(address, { ...init, headers }).catch((error: unknown) => {
@@ -79,6 +80,9 @@ export class Transport {
     return response;
   }
 }
+
+/** A path whose id is "", "." or "..", which would lead to another route. */
+const NAMELESS = /^\/v1\/(?:sessions|tokens|webhooks)\/\.{0,2}(?:[/?]|$)/;
 
 function toInit(call: Call): RequestInit {
   const headers = new Headers();

@@ -195,6 +195,10 @@ export type SessionSpec = z.infer<typeof SessionSpec>;
 export const SessionStatus = z.enum(["idle", "starting", "running", "waiting", "retrying", "ended"]);
 export type SessionStatus = z.infer<typeof SessionStatus>;
 
+/** The values of a filter. A paused session has a status beside. */
+export const StatusFilter = z.enum([...SessionStatus.options, "paused"]);
+export type StatusFilter = z.infer<typeof StatusFilter>;
+
 export const PendingAction = z.strictObject({
   kind: ActionKind,
   id: z.string(),
@@ -244,7 +248,7 @@ export type ShownSpec = z.infer<typeof ShownSpec>;
 
 /** Narrows a list of sessions. */
 export interface SessionFilter {
-  readonly status?: readonly SessionStatus[] | undefined;
+  readonly status?: readonly StatusFilter[] | undefined;
   readonly agent?: string | undefined;
   /** A part of the id, the title or the directory, in any case. */
   readonly text?: string | undefined;

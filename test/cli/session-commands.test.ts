@@ -182,7 +182,8 @@ describe("sluice interrupt, pause, resume", () => {
     const id = await newSession();
     await bench.run(["send", id, script({ say: "hi" })]);
     expect(await bench.run(["pause", id])).toMatchObject({ code: 0, out: `Paused ${id}\n` });
-    expect((await bench.run(["sessions"])).out).toMatch(new RegExp(`${id} +scripted +paused `));
+    const { out } = await bench.run(["sessions", "--status", "paused"]);
+    expect(out).toMatch(new RegExp(`${id} +scripted +paused `));
     expect(await bench.run(["resume", id])).toMatchObject({ code: 0, out: `Resumed ${id}\n` });
     expect((await server.client.sessions.get(id)).paused).toBe(false);
   });
@@ -219,7 +220,7 @@ describe("sluice exec", () => {
     await printed(child, /begun/);
     child.kill("SIGINT");
     expect((await end).code).toBe(130);
-    const late = await bench.run(["exec", id, "--timeout", "0.01m", "--", "sleep", "60"]);
+    const late = await bench.run(["exec", id, "--timeout", "1s", "--", "sleep", "60"]);
     expect(late).toMatchObject({ code: 124, err: expect.stringContaining("--timeout") });
   });
 

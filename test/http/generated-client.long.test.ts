@@ -142,7 +142,37 @@ async function agUi(): Promise<object> {
   return { said, outcome, roles, identity: identity.type };
 }
 
-console.log(JSON.stringify({ universal: await universal(), anthropic: await anthropic(), agUi: await agUi() }));
+async function ndjson(): Promise<object> {
+  const api = createClient<paths>({ baseUrl, headers: { authorization: "Bearer " + token } });
+  const { data: body } = await api.POST("/ndjson/stream", {
+    body: { prompt: script("hello from ndjson"), conversation: "generated-lines", agent: "scripted" },
+    parseAs: "text",
+  });
+  const lines = String(body).trim().split("\\n").map((line) => JSON.parse(line) as Schemas["NdjsonLine"]);
+  const said = lines.flatMap((line) => (line.type === "result" ? [line.message] : []));
+  const params = { path: { id: "generated-lines" } };
+  const { messages } = must(await api.GET("/ndjson/conversations/{id}", { params }));
+  return { said, roles: messages.map(({ role }) => role) };
+}
+
+async function webhooks(): Promise<object> {
+  const api = createClient<paths>({ baseUrl, headers: { authorization: "Bearer " + token } });
+  // The server of this test sends none; the types of the body are what counts.
+  const { error } = await api.POST("/v1/webhooks", {
+    body: { url: "http://127.0.0.1:9/hook", types: ["turn.ended"] },
+  });
+  return { refused: error?.type };
+}
+
+console.log(
+  JSON.stringify({
+    universal: await universal(),
+    anthropic: await anthropic(),
+    agUi: await agUi(),
+    ndjson: await ndjson(),
+    webhooks: await webhooks(),
+  }),
+);
 `;
 
 let bench: AnthropicBench;
@@ -204,6 +234,8 @@ describe("a client generated from the OpenAPI document", () => {
         roles: ["user", "assistant"],
         identity: "scripted",
       },
+      ndjson: { said: ["hello from ndjson"], roles: ["user", "assistant"] },
+      webhooks: { refused: "urn:sluice:error:not_found" },
     });
   });
 });

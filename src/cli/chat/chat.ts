@@ -31,6 +31,8 @@ export class Chat implements ChatActions {
   #running: string | undefined;
   readonly #sent = new Map<string, { readonly isEchoed: boolean }>();
   #isSending = false;
+  /** Whether Ctrl-C came before the turn of the last message began. */
+  #isUnwanted = false;
   /** Resolves when the turn of the last message is known. */
   #sending: Promise<void> = Promise.resolve();
   #isLeaving = false;
@@ -128,7 +130,10 @@ export class Chat implements ChatActions {
   }
 
   #observe(event: SluiceEvent): void {
-    if (event.type === "turn.started") this.#running = event.data.turn_id;
+    if (event.type === "turn.started") {
+      this.#running = event.data.turn_id;
+      if (this.#isUnwanted && this.#sent.has(event.data.turn_id)) void this.#interrupt();
+    }
     if (event.type === "turn.ended") {
       this.#running = undefined;
       this.#sent.delete(event.data.turn_id);
@@ -161,6 +166,7 @@ export class Chat implements ChatActions {
       this.#fail(error);
     } finally {
       this.#isSending = false;
+      if (this.#sent.size === 0) this.#isUnwanted = false;
     }
     this.#update();
   }
@@ -184,8 +190,12 @@ export class Chat implements ChatActions {
   }
 
   async #interrupt(): Promise<void> {
-    if (this.#running === undefined) return this.say("Ctrl-D leaves.");
-    await this.#stop();
+    const isComing = this.#isSending || this.#sent.size > 0;
+    this.#isUnwanted = this.#running === undefined && isComing;
+    if (this.#running !== undefined) return this.#stop();
+    if (isComing) return;
+    this.say("Ctrl-D leaves.");
+    this.#update();
   }
 
   async #stop(): Promise<void> {

@@ -1,6 +1,7 @@
 import { clearScreenDown, createInterface, cursorTo, type Interface } from "node:readline";
 import { Writable } from "node:stream";
 import { InputEnded } from "../run/request-prompt.ts";
+import { suspendAtCtrlZ } from "../terminal/suspend.ts";
 
 export interface LineEditorOptions {
   /** The prompt of the first line, and of each further line. */
@@ -57,6 +58,10 @@ export class LineEditor {
     terminal.write(PASTE_ON);
     this.#lines.on("line", (line) => this.#takeLine(line));
     this.#lines.on("SIGINT", () => this.#cancel());
+    suspendAtCtrlZ(this.#lines, {
+      before: () => terminal.write(PASTE_OFF),
+      after: () => terminal.write(PASTE_ON),
+    });
     this.#lines.on("close", () => this.#end());
     // Answers to questions are no messages, so they stay out of the history.
     this.#lines.on("history", (history) => {

@@ -1,4 +1,5 @@
 import type { SessionInfo } from "../../contract/index.ts";
+import { toStatusWord } from "../commands/sessions.ts";
 import { toUsageWords } from "../commands/usage.ts";
 import type { Controls } from "../source/port.ts";
 import { toOneLine } from "../transcript/pen.ts";
@@ -65,9 +66,10 @@ async function listSessions(chat: ChatActions): Promise<void> {
   if (count === 0) chat.say("There is no session yet.");
 }
 
-function toRow({ sessionId, agent, status, title }: SessionInfo, isCurrent: boolean): string {
+function toRow(session: SessionInfo, isCurrent: boolean): string {
+  const { sessionId, agent, title } = session;
   const [id, name] = [toOneLine(sessionId, 128), toOneLine(title ?? "", 60)];
-  return `${isCurrent ? "›" : " "} ${id.padEnd(24)}  ${toOneLine(agent, 40).padEnd(8)}  ${status.padEnd(8)}  ${name}`.trimEnd();
+  return `${isCurrent ? "›" : " "} ${id.padEnd(24)}  ${toOneLine(agent, 40).padEnd(8)}  ${toStatusWord(session).padEnd(8)}  ${name}`.trimEnd();
 }
 
 async function switchTo(chat: ChatActions, session: string): Promise<void> {

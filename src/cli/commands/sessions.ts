@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { type SessionInfo, SessionStatus } from "../../contract/index.ts";
+import { type SessionInfo, StatusFilter } from "../../contract/index.ts";
 import { addWhereOptions, locateSource, type WhereOptions } from "../source/locate.ts";
 import type { CommandContext, Screen } from "../terminal/screen.ts";
 import { toOneLine } from "../transcript/pen.ts";
@@ -20,7 +20,7 @@ export function addSessions(program: Command, { screen }: CommandContext): void 
     .command("sessions")
     .description("List the sessions, newest first.")
     .addOption(
-      new Option("--status <status>", "only sessions with this status").choices(SessionStatus.options),
+      new Option("--status <status>", "only sessions with this status").choices(StatusFilter.options),
     )
     .option("--agent <agent>", "only sessions of this agent")
     .option("--limit <n>", "at most this many", parseLimit)
@@ -31,7 +31,7 @@ export function addSessions(program: Command, { screen }: CommandContext): void 
 }
 
 interface SessionsOptions extends WhereOptions {
-  readonly status?: SessionStatus;
+  readonly status?: StatusFilter;
   readonly agent?: string;
   readonly limit?: number;
   readonly json?: boolean;
@@ -73,12 +73,17 @@ function toRow(session: SessionInfo, screen: Screen): string {
   const row = toColumns(
     toOneLine(session.sessionId, 128),
     toOneLine(session.agent, 40),
-    session.paused ? "paused" : session.status,
+    toStatusWord(session),
     String(session.eventCount),
     updated,
     toOneLine(session.title ?? "", 40),
   );
   return session.status === "waiting" ? screen.page.paint.yellow(row) : row;
+}
+
+/** The status in a list for people. */
+export function toStatusWord({ paused, status }: SessionInfo): string {
+  return paused ? "paused" : status;
 }
 
 function toColumns(

@@ -2,6 +2,7 @@ import { createInterface } from "node:readline/promises";
 import type { EventOf, SluiceEvent } from "../../contract/index.ts";
 import type { Answer, Controls } from "../source/port.ts";
 import type { Screen } from "../terminal/screen.ts";
+import { suspendAtCtrlZ } from "../terminal/suspend.ts";
 import { toOneLine } from "../transcript/pen.ts";
 
 type Request = EventOf<"permission.requested"> | EventOf<"question.requested"> | EventOf<"tool.requested">;
@@ -130,6 +131,7 @@ async function askAtTerminal(
 ): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   lines.on("SIGINT", interrupt);
+  suspendAtCtrlZ(lines);
   const stop = new AbortController();
   lines.once("close", () => stop.abort());
   signal.addEventListener("abort", endLine);

@@ -5,7 +5,7 @@ import { dataDirOf } from "../source/data-folder.ts";
 import { openEngine } from "../source/engine.ts";
 import { namedServer, type Server, type WhereOptions } from "../source/locate.ts";
 import type { Controls } from "../source/port.ts";
-import { CliFailure, EXIT } from "../terminal/failure.ts";
+import { badUsage, CliFailure, EXIT } from "../terminal/failure.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { type AgentOptions, toSpec } from "./agent-options.ts";
 import { chooseAgent } from "./default-agent.ts";
@@ -44,6 +44,8 @@ export async function ensureSession(
   options: ChoiceOptions,
   { screen, command = [] }: { screen: Screen; command?: readonly string[] },
 ): Promise<string> {
+  if (options.continue && options.session !== undefined)
+    throw badUsage("--continue means the last session, and --session names one. Leave one of them out.");
   const known = await findKnown(controls, options);
   if (known) {
     refuseOtherAgent(known, options.agent);

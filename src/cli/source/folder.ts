@@ -7,6 +7,7 @@ import type { CheckpointInfo } from "../../sandbox/checkpoint/port.ts";
 import type { SandboxFiles } from "../../sandbox/port.ts";
 import { toSessionInfo } from "../../sessions/fold/info.ts";
 import { loadFold } from "../../sessions/fold/load.ts";
+import { matchesFilter } from "../../sessions/lifecycle/session-list.ts";
 import { readUsage } from "../../sessions/fold/usage-report.ts";
 import type { Engine } from "../../sessions/port.ts";
 import type { Sandboxes, SessionFilter, Source } from "./port.ts";
@@ -87,7 +88,7 @@ async function* readSessions(
     for (const row of rows) {
       if (agent !== undefined && row.spec.agent !== agent) continue;
       const info = await toInfo(log, row);
-      if (status === undefined || info.status === status) yield info;
+      if (matchesFilter(info, { status: status && [status] })) yield info;
     }
     before = rows.at(-1)?.ordinal;
     if (before === undefined) return;

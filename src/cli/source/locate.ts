@@ -76,7 +76,8 @@ export async function locateControls(where: WhereOptions): Promise<Controls> {
   return createServerControls(client, url);
 }
 
-function noData(folder: string): CliFailure {
+/** The failure where neither a server nor a data folder is found. */
+export function noData(folder: string): CliFailure {
   if (isHidden(folder)) {
     return new CliFailure(
       `No server answers at ${DEFAULT_URL}, and this user may not look into ${folder}. ` +
@@ -111,13 +112,22 @@ export async function locateServer(
   const ownToken = readToken(folder);
   const given = where.token ?? (env["SLUICE_TOKEN"] || undefined);
   if (own !== undefined) {
-    const tokens = where.token === undefined ? [given, ownToken] : [given];
-    const server = await findAccepting(own, tokens, { refused, ms: PATIENT_MS });
+    const server = await findAccepting(own, given ?? ownToken, { refused, ms: PATIENT_MS });
     if (server) return server;
+    // The folder's token may do more than the given one, so it does not take its place.
+    if (given !== undefined && refused.includes(own)) throw refusedToken(own, where);
   }
   // With --data only the server of that folder counts. The folder's token identifies it, and SLUICE_TOKEN does not.
   const token = where.data === undefined ? (given ?? ownToken) : (where.token ?? ownToken);
-  return own === DEFAULT_URL ? undefined : findAccepting(DEFAULT_URL, [token], { refused, ms: ANSWER_MS });
+  return own === DEFAULT_URL ? undefined : findAccepting(DEFAULT_URL, token, { refused, ms: ANSWER_MS });
+}
+
+function refusedToken(url: string, { token }: WhereOptions): CliFailure {
+  const help =
+    token === undefined
+      ? "It is the one in SLUICE_TOKEN; without that variable, the token of the data folder is used."
+      : "Without --token, the token of the data folder is used.";
+  return new CliFailure(`The server at ${url} refuses the token. ${help}`);
 }
 
 /** The server of `--server`, `SLUICE_URL` or the config file. It need not answer. */
@@ -139,18 +149,15 @@ export async function namedServer(
   return { client: createClient({ url, ...(token ? { token } : {}) }), url };
 }
 
-/** The server, with the first token that it accepts. Another user's server must not hide this user's data folder. */
+/** The server if it accepts the token. Another user's server must not hide this user's data folder. */
 async function findAccepting(
   url: string,
-  tokens: readonly (string | undefined)[],
+  token: string | undefined,
   { refused, ms }: { refused: string[]; ms: number },
 ): Promise<Server | undefined> {
   if (!(await isHealthy(url, ms))) return undefined;
-  const known = new Set(tokens.filter((token) => token !== undefined));
-  for (const token of known.size === 0 ? [undefined] : known) {
-    const client = createClient({ url, ...(token === undefined ? {} : { token }) });
-    if (await acceptsToken(client)) return { client, url };
-  }
+  const client = createClient({ url, ...(token === undefined ? {} : { token }) });
+  if (await acceptsToken(client)) return { client, url };
   refused.push(url);
   return undefined;
 }
@@ -176,9 +183,13 @@ async function acceptsToken(client: SluiceClient): Promise<boolean> {
 }
 
 function toServerUrl(text: string): string {
-  const url = /^https?:\/\//.test(text) ? text : `http://${text}`;
-  if (!URL.canParse(url)) throw badUsage(`"${text}" is not a server's URL. It looks like ${DEFAULT_URL}.`);
-  return new URL(url).href.replace(/\/+$/, "");
+  const url = text.includes("://") ? text : `http://${text}`;
+  const isUrl = URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
+  if (!isUrl) throw badUsage(`"${text}" is not a server's URL. It looks like ${DEFAULT_URL}.`);
+  const { username, password, href } = new URL(url);
+  if (username !== "" || password !== "")
+    throw badUsage("A server's URL holds no name and no password. The token is in SLUICE_TOKEN.");
+  return href.replace(/\/+$/, "");
 }
 
 /** The options of commands that read sessions from a server or the data folder. */

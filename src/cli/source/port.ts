@@ -1,5 +1,5 @@
 import type { Checkpoint } from "../../client/index.ts";
-import type { EventOf, SessionInfo, SessionSpec, SessionStatus, UsageReport } from "../../contract/index.ts";
+import type { EventOf, SessionInfo, SessionSpec, StatusFilter, UsageReport } from "../../contract/index.ts";
 import type { StoredEventText } from "../../dialects/port.ts";
 import type { UsageQuery } from "../../sessions/fold/usage-report.ts";
 import type { FileEntry } from "../../sandbox/port.ts";
@@ -20,7 +20,7 @@ export interface Source {
 }
 
 export interface SessionFilter {
-  readonly status?: SessionStatus | undefined;
+  readonly status?: StatusFilter | undefined;
   readonly agent?: string | undefined;
 }
 

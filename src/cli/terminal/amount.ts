@@ -26,6 +26,15 @@ export function parseDuration(text: string): number {
   );
 }
 
+/** The same, and 30s: for what may be short. */
+export function parseShortDuration(text: string): number {
+  const amount = amountOf(text, { s: 1000, ...MS });
+  if (amount !== undefined) return amount;
+  throw new InvalidArgumentError(
+    "A duration is a number of seconds, minutes, hours or days, such as 30s, 45m, 12h or 30d.",
+  );
+}
+
 /** 500MB, 10GB in bytes, in steps of a thousand. */
 export function parseSize(text: string): number {
   const amount = amountOf(text, BYTES);
@@ -63,8 +72,17 @@ export function parsePerMinute(text: string, before: PerMinute = {}): PerMinute 
 }
 
 export function parsePort(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
-  throw new InvalidArgumentError("A port is a number from 0 to 65535.");
+  return portFrom(0, text);
+}
+
+/** A port of a program that listens. */
+export function parseOpenPort(text: string): number {
+  return portFrom(1, text);
+}
+
+function portFrom(lowest: number, text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) >= lowest && Number(text) <= 65_535) return Number(text);
+  throw new InvalidArgumentError(`A port is a number from ${lowest} to 65535.`);
 }
 
 function amountOf(text: string, units: Readonly<Record<string, number>>): number | undefined {

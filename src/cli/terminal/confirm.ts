@@ -1,4 +1,5 @@
 import { createInterface } from "node:readline/promises";
+import { suspendAtCtrlZ } from "./suspend.ts";
 
 /** Whether a person can be asked. */
 export function isAtTerminal(): boolean {
@@ -10,6 +11,7 @@ export async function confirm(question: string, options: { signal: AbortSignal }
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const stop = new AbortController();
   lines.on("SIGINT", () => stop.abort());
+  suspendAtCtrlZ(lines);
   lines.on("close", () => stop.abort());
   try {
     const signal = AbortSignal.any([stop.signal, options.signal]);

@@ -57,7 +57,12 @@ class DocumentSchemas {
         for (const [index, one] of [answer, ...otherAnswers].entries())
           add(one.schema, `${INLINE}${id}.${index}`);
       }
-    const { schemas } = z.toJSONSchema(registry, { uri: refOf, io: "input", unrepresentable: "any" });
+    const { schemas } = z.toJSONSchema(registry, {
+      uri: refOf,
+      io: "input",
+      unrepresentable: "any",
+      override: ({ jsonSchema }) => tellDefault(jsonSchema),
+    });
     this.#all = Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, strip(schema)]));
   }
 
@@ -73,6 +78,14 @@ class DocumentSchemas {
 }
 
 const INLINE = "inline.";
+
+/** Generators of clients demand a field that has a default, so the description names it. */
+function tellDefault(schema: { default?: unknown; description?: string }): void {
+  if (schema.default === undefined) return;
+  const words = `default: ${JSON.stringify(schema.default)}`;
+  schema.description = schema.description === undefined ? words : `${schema.description} (${words})`;
+  delete schema.default;
+}
 
 function toOperation(
   operation: Operation,

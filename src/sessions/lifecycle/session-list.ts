@@ -8,6 +8,7 @@ import {
   type SessionFilter,
   type SessionInfo,
   type ShownSpec,
+  type StatusFilter,
 } from "../../contract/index.ts";
 import type { EventLog, SessionRow } from "../../log/port.ts";
 import { History } from "../fold/history.ts";
@@ -126,13 +127,17 @@ function isOfAgent({ spec }: SessionRow, { agent }: SessionFilter): boolean {
 
 /** Whether a session is in a list under this filter. */
 export function matchesFilter(info: SessionInfo, filter: SessionFilter): boolean {
-  const { agent, status, sessionId, title, directory } = info;
+  const { agent, sessionId, title, directory } = info;
   if (filter.agent !== undefined && filter.agent !== agent) return false;
-  if (filter.status && !filter.status.includes(status)) return false;
+  if (filter.status && !hasStatus(info, filter.status)) return false;
   const text = filter.text?.toLowerCase();
   return (
     text === undefined || [sessionId, title, directory].some((part) => part?.toLowerCase().includes(text))
   );
+}
+
+function hasStatus({ status, paused }: SessionInfo, wanted: readonly StatusFilter[]): boolean {
+  return wanted.includes(status) || (paused && wanted.includes("paused"));
 }
 
 function parseCursor(cursor: string): number {

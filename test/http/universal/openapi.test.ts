@@ -61,6 +61,13 @@ describe("the OpenAPI document", () => {
           }
   });
 
+  it("leaves a field with a default optional for generated clients, and names the default", () => {
+    expect(JSON.stringify(document.components.schemas)).not.toMatch(/"default":(?!\{)/);
+    expect(JSON.stringify(document.components.schemas["CreateWebhook"])).toContain(
+      '(default: \\"universal\\")',
+    );
+  });
+
   it("has no dangling reference", () => {
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/g)];
     expect(references.length).toBeGreaterThan(20);

@@ -1,11 +1,13 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { existsSync } from "node:fs";
+import { type Command, Option } from "commander";
 import { createCatalog } from "../../../catalog/index.ts";
 import { defined } from "../../../contract/own-keys.ts";
 import { Scope, type CreatedToken, type CreateToken, type TokenInfo } from "../../../contract/index.ts";
 import { Tokens } from "../../../http/access/tokens.ts";
 import { dataDirOf, ensureDataDir } from "../../source/data-folder.ts";
-import { addWhereOptions, locateServer, type WhereOptions } from "../../source/locate.ts";
-import { parseDuration } from "../../terminal/amount.ts";
+import { addWhereOptions, locateServer, noData, type WhereOptions } from "../../source/locate.ts";
+import { parseShortDuration } from "../../terminal/amount.ts";
+import { CliFailure } from "../../terminal/failure.ts";
 import type { CommandContext, Screen } from "../../terminal/screen.ts";
 import { toOneLine } from "../../transcript/pen.ts";
 
@@ -53,7 +55,7 @@ export function addToken(program: Command, { screen }: CommandContext): void {
     .option(
       "--expires <duration>",
       "how long it is valid, such as 7d (default: until it is revoked)",
-      toExpiry,
+      parseShortDuration,
     )
     .option("--json", 'one JSON object: {"id","token",…}');
   addWhereOptions(create).action((options: CreateOptions) => createToken(options, screen));
@@ -66,19 +68,11 @@ export function addToken(program: Command, { screen }: CommandContext): void {
   addWhereOptions(revoke).action((id: string, options: WhereOptions) => revokeToken(id, options, screen));
 }
 
-/** Takes the units of other durations, and seconds: a token for one run may be short-lived. */
-function toExpiry(text: string): number {
-  const [, seconds] = /^(\d{1,9})s$/.exec(text) ?? [];
-  const ms = seconds === undefined ? parseDuration(text) : Number(seconds) * 1000;
-  if (ms > 0) return ms;
-  throw new InvalidArgumentError("A token is valid for at least a second.");
-}
-
 async function createToken(options: CreateOptions, screen: Screen): Promise<void> {
   const { scope, session, workspace, name, expires } = options;
   const expiresIn = expires === undefined ? undefined : Math.ceil(expires / 1000);
   const wanted: CreateToken = { scope, ...defined({ session, workspace, name, expiresIn }) };
-  const made = await withTokens(options, (tokens) => tokens.create(wanted));
+  const made = await withTokens(options, (tokens) => tokens.create(wanted), { makes: true });
   await screen.line(options.json ? JSON.stringify(made) : made.token);
   if (!options.json) screen.note(`${made.id}: ${describe(made)}. It is not shown again.`);
 }
@@ -95,7 +89,10 @@ async function listTokens(options: WhereOptions & { json?: boolean }, screen: Sc
 }
 
 async function revokeToken(id: string, options: WhereOptions, screen: Screen): Promise<void> {
-  await withTokens(options, (tokens) => tokens.revoke(id));
+  await withTokens(options, (tokens) => tokens.revoke(id)).catch((error: unknown) => {
+    if ((error as { code?: unknown }).code !== "not_found") throw error;
+    throw new CliFailure(`There is no token ${id}. \`sluice token list\` lists the tokens.`);
+  });
   screen.note(`${id} is no longer valid.`);
 }
 
@@ -118,10 +115,16 @@ interface TokenSource {
 }
 
 /** Runs the task on the tokens of a server; without one, on those of the data folder, which its servers read. */
-async function withTokens<T>(where: WhereOptions, work: (tokens: TokenSource) => Promise<T>): Promise<T> {
+async function withTokens<T>(
+  where: WhereOptions,
+  work: (tokens: TokenSource) => Promise<T>,
+  { makes = false }: { makes?: boolean } = {},
+): Promise<T> {
   const server = await locateServer(where);
   if (server) return work(server.client.tokens);
-  const catalog = createCatalog({ folder: ensureDataDir(dataDirOf(where.data)) });
+  const folder = dataDirOf(where.data);
+  if (!makes && !existsSync(folder)) throw noData(folder);
+  const catalog = createCatalog({ folder: ensureDataDir(folder) });
   const tokens = new Tokens(catalog);
   try {
     return await work({

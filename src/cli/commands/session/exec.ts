@@ -4,7 +4,7 @@ import type { EventOf } from "../../../contract/index.ts";
 import type { CommandContext } from "../../terminal/screen.ts";
 import { addServerOptions, demandServer, type WhereOptions } from "../../source/locate.ts";
 import { named } from "../../source/server.ts";
-import { parseDuration } from "../../terminal/amount.ts";
+import { parseShortDuration } from "../../terminal/amount.ts";
 import { CliFailure, EXIT } from "../../terminal/failure.ts";
 import { quoteWord } from "../../terminal/invocation.ts";
 import { onInterrupt, type Screen } from "../../terminal/screen.ts";
@@ -44,7 +44,11 @@ export function addExec(program: Command, context: CommandContext): void {
     .argument("<argv...>", "the program and its arguments, behind --")
     .option("-i, --stdin", "pass standard input to the program")
     .option("--cwd <folder>", "another folder of the sandbox (default: the workspace)")
-    .option("--timeout <duration>", "end it after this time, such as 10m (default: 1h)", parseDuration);
+    .option(
+      "--timeout <duration>",
+      "end it after this time, such as 30s or 10m (default: 1h)",
+      parseShortDuration,
+    );
   addServerOptions(command)
     .addHelpText("after", EXAMPLES)
     .action(async (session: string, argv: string[], options: ExecOptions) => {

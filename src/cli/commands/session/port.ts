@@ -1,9 +1,9 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import type { CommandContext } from "../../terminal/screen.ts";
 import { isThisMachine } from "../../run/session-choice.ts";
 import { addServerOptions, demandServer, type WhereOptions } from "../../source/locate.ts";
 import { named } from "../../source/server.ts";
-import { parsePort } from "../../terminal/amount.ts";
+import { parseOpenPort } from "../../terminal/amount.ts";
 
 const EXAMPLES = `
 Prints the address at which a program in the session's sandbox is reached. On this machine that is the program itself;
@@ -29,10 +29,4 @@ export function addPort(program: Command, { screen }: CommandContext): void {
       const { origin } = await named(session, url, client.host(session, port));
       await screen.line(isThisMachine(url) ? origin : client.portUrl(session, port, "").replace(/\/$/, ""));
     });
-}
-
-function parseOpenPort(text: string): number {
-  const port = parsePort(text);
-  if (port > 0) return port;
-  throw new InvalidArgumentError("A port is a number from 1 to 65535.");
 }

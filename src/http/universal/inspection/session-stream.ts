@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { SESSION_FRAMES, SessionStatus } from "../../../contract/index.ts";
+import { SESSION_FRAMES, StatusFilter } from "../../../contract/index.ts";
 import { listOf } from "../../../dialects/universal/index.ts";
 import { SessionGuard } from "../../access/session-guard.ts";
 import { defineOperations, events, type Mount } from "../../operation.ts";
@@ -8,7 +8,7 @@ import { ListReader, SessionBoard } from "../../stream/session-board.ts";
 
 /** Narrows a list of sessions. */
 export const FilterQuery = z.object({
-  status: listOf(SessionStatus.options).optional().describe("repeated or separated by commas"),
+  status: listOf(StatusFilter.options).optional().describe("repeated or separated by commas"),
   agent: z.string().optional(),
   text: z.string().min(1).optional().describe("a part of the id, the title or the directory, in any case"),
 });
