@@ -46,6 +46,38 @@ function beyondReach(known: Sandbox): Sandbox {
   });
 }
 
+it("a paused session is removed, although its sandbox cannot kill frozen processes", async () => {
+  const test = await openEngine({ defaultSandbox: "local" });
+  try {
+    let isFrozen = false;
+    const withoutFrozenKill = (known: Sandbox): Sandbox =>
+      new Proxy(known, {
+        get(target, name) {
+          const value: unknown = Reflect.get(target, name, target);
+          if (typeof value !== "function") return value;
+          return async (...given: unknown[]): Promise<unknown> => {
+            if (name === "killAll" && isFrozen) away();
+            if (name === "pause" || name === "resume") isFrozen = name === "pause";
+            return value.apply(target, given) as unknown;
+          };
+        },
+      });
+    const local = createLocalProvider({ root: join(test.folder, "sandboxes") });
+    const provider = localWith(join(test.folder, "sandboxes"), {
+      create: async (spec, claim) => withoutFrozenKill(await local.create(spec, claim)),
+    });
+    await test.restart({ providers: [provider], defaultSandbox: "local" });
+    await test.engine.create("s", SCRIPTED);
+    await ask(test, "s");
+    await test.engine.pause("s");
+    expect(isFrozen).toBe(true);
+    await test.engine.remove("s");
+    expect(await test.log.find("s")).toBeUndefined();
+  } finally {
+    await test.close();
+  }
+});
+
 describe("damage of a session whose sandbox cannot be reached at first", () => {
   let test: TestEngine;
   afterEach(() => test.close());
