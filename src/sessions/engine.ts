@@ -97,6 +97,7 @@ class LocalEngine implements Engine {
       harnesses: this.#harnesses,
       list: this.#list,
       checkpoint: async (session) => (await this.checkpoint(session, { comment: "fork" })).id,
+      latest: async (session) => (await this.checkpoints(session, { limit: 1 }))[0]?.id,
       restore: (session, checkpoint) => this.restore(session, checkpoint),
       remove: (session) => this.remove(session),
       onCreated: ({ id, spec }) => {
@@ -207,7 +208,7 @@ class LocalEngine implements Engine {
 
   findCheckpoint: Engine["findCheckpoint"] = async (id, checkpoint) => {
     const { shelf } = (await this.#open.row(id)).spec;
-    return this.#deps.checkpoints(shelf).get(checkpoint);
+    return this.#deps.checkpoints(shelf).get(checkpoint, { sessionId: id });
   };
 
   checkpointContents: Engine["checkpointContents"] = async (id, checkpoint) => {

@@ -92,8 +92,9 @@ export class Session {
     const session = new Session(deps, await SessionWriter.claim(deps, row), onGivenUp);
     try {
       await session.#exclusive(async () => {
-        await abandonMove(session.#context);
+        // First: it has to see a lost past before any commit stores a new snapshot.
         await session.#runner.recover();
+        await abandonMove(session.#context);
         await session.#commands.recover();
         session.#time.set();
         await session.#budget.settle();

@@ -22,6 +22,24 @@ it("a fork begins with the files and the memory of another session, and goes its
   expect(assistantTexts(await readAll(test.log, "one")).at(-1)).not.toContain("second");
 });
 
+it("a fork of the latest checkpoint begins with that of the other session", async () => {
+  test = await openEngine({ defaultSandbox: "local" });
+  await test.engine.create("one", SCRIPTED);
+  const forked = (id: string) =>
+    test.engine.create(id, { ...SCRIPTED, fork: { session: "one", checkpoint: "latest" } });
+  await expect(forked("early")).rejects.toThrow("the session one has no checkpoint");
+  expect(await test.log.find("early")).toBeUndefined();
+  await runTurn(test, "one", script({ write: { path: "a", content: "first" } }));
+  await test.engine.checkpoint("one");
+  await runTurn(test, "one", script({ write: { path: "a", content: "later" } }));
+  // The newest of all is that of another session.
+  await test.engine.create("other", SCRIPTED);
+  await runTurn(test, "other", script({ say: "hi" }));
+  await test.engine.checkpoint("other");
+  await forked("two");
+  expect(Buffer.from(await (await test.engine.files("two")).read("a")).toString()).toBe("first");
+});
+
 it("a fork of what is not there is refused, and leaves no session", async () => {
   test = await openEngine();
   const forked = (fork: { session: string; checkpoint?: string }): Promise<unknown> =>

@@ -142,6 +142,35 @@ describe("the MCP server in the sandbox", () => {
     expect(await client.end()).toBe(0);
   });
 
+  it("finds its way in the environment of the first process of a namespace, above a clean shell", async () => {
+    const inner = `(exec env -i ${process.execPath} ${PROGRAM}); exit $?`;
+    const child = spawn(
+      "unshare",
+      [
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "/bin/sh",
+        "-c",
+        'env -i /bin/sh -c "$0"; exit $?',
+        inner,
+      ],
+      {
+        env: { PATH: process.env["PATH"] ?? "", ...toVariables(await bench.server.open(RUN)) },
+        stdio: ["pipe", "pipe", "inherit"],
+      },
+    );
+    const client = speak(child.stdin, child.stdout, async () => {
+      const exit = once(child, "exit");
+      child.stdin.end();
+      return ((await exit) as [number | null])[0];
+    });
+    expect((await client.request("tools/list")).result).toEqual({ tools: [LISTED] });
+    expect(await client.end()).toBe(0);
+  });
+
   it("has no tools where there is no way to any", async () => {
     const client = startProgram({});
     expect((await client.request("tools/list")).result).toEqual({ tools: [] });

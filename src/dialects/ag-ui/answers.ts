@@ -11,10 +11,12 @@ const BY = "ag-ui";
 
 /** A client's answers: `resume` entries to interrupts, tool messages to its own tools. */
 export function toAnswers(input: RunInput, asks: Readonly<Record<string, Ask>>, run: RunPayload): Answer[] {
-  return [
+  const answers = [
     ...(input.resume ?? []).map((entry) => toAnswer(entry, own(asks, entry.interruptId))),
     ...input.messages.flatMap((message) => toToolAnswer(message, asks, run)),
   ];
+  // A client may repeat a message in its history. The last answer to a request counts.
+  return [...new Map(answers.map((answer) => [answer.id, answer])).values()];
 }
 
 function toAnswer(entry: ResumeEntry, ask: Ask | undefined): Answer {
@@ -39,7 +41,9 @@ function toReplies(id: string, payload: unknown): string[][] {
   const { answer, answers } = isRecord(payload) ? payload : {};
   if (typeof answer === "string") return [[answer]];
   const list = answer ?? answers;
-  if (Array.isArray(list) && list.every((one) => typeof one === "string")) return [list];
+  // Only the harness knows the number of questions: it gives each its choice of the list.
+  if (Array.isArray(list) && list.every((one) => typeof one === "string"))
+    return list.length === 0 ? [] : [list];
   if (
     Array.isArray(list) &&
     list.every((one) => Array.isArray(one) && one.every((word) => typeof word === "string"))

@@ -1,3 +1,4 @@
+import { splitAnswers } from "../answers.ts";
 import { createHash } from "node:crypto";
 import type { ContentPart, SpoolLine } from "../../contract/index.ts";
 import { fromPartText, imagePart, partText } from "../content-part.ts";
@@ -109,8 +110,9 @@ function reply(ask: Ask, { answers, message }: Extract<Answer, { type: "question
     return answerPlan(ask.input, answers ?? (message === undefined ? [] : [[message]]));
   if (answers === undefined || ask.kind !== "question")
     return { behavior: "deny", message: message ?? UNANSWERED };
+  const each = splitAnswers(answers, ask.questions.length);
   const given = ask.questions.flatMap(({ text }: AskedQuestion, index) => {
-    const answer = answers[index];
+    const answer = each[index];
     return answer === undefined || answer.length === 0 ? [] : [[text, answer.join(", ")]];
   });
   return { behavior: "allow", updatedInput: { ...ask.input, answers: Object.fromEntries(given) } };

@@ -1,3 +1,4 @@
+import { splitAnswers } from "../answers.ts";
 import type { ContentPart } from "../../contract/index.ts";
 import { asText, defined, isRecord, toFields, toRecords } from "../fields.ts";
 import type { HarnessCommand } from "../port.ts";
@@ -31,11 +32,12 @@ const DECISIONS = { once: "accept", always: "acceptForSession", reject: "decline
 export function questionLine(ask: AskOfCodex, answers: readonly (readonly string[])[] | undefined): string {
   if (ask.kind === "form") {
     if (answers === undefined) return respond(ask, { action: "decline", content: null, _meta: null });
-    const values = ask.fields.map(({ name, type }, index) => [name, toValue(type, answers[index] ?? [])]);
+    const each = splitAnswers(answers, ask.fields.length);
+    const values = ask.fields.map(({ name, type }, index) => [name, toValue(type, each[index] ?? [])]);
     return respond(ask, { action: "accept", content: Object.fromEntries(values), _meta: null });
   }
   const names = ask.kind === "question" ? ask.questions : [];
-  const given = (answers ?? []).flatMap((answer, index) => {
+  const given = splitAnswers(answers ?? [], names.length).flatMap((answer, index) => {
     const name = names[index];
     return name === undefined ? [] : [[name, { answers: answer }]];
   });

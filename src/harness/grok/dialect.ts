@@ -1,3 +1,4 @@
+import { splitAnswers } from "../answers.ts";
 import { originOf } from "../acp/decode.ts";
 import type { AcpDialect, AcpReading, Answer, AnswerBody, NamedTool } from "../acp/dialect.ts";
 import { endSpeech, parentOf } from "../acp/messages.ts";
@@ -136,9 +137,10 @@ function answerGrok(ask: AcpAsk, command: Answer): unknown {
   const { answers } = command;
   if (answers === undefined) return { outcome: "cancelled" };
   const questions = ask.questions ?? [];
+  const each = splitAnswers(answers, questions.length);
   return {
     outcome: "accepted",
-    answers: Object.fromEntries(questions.map((question, index) => [question, [...(answers[index] ?? [])]])),
+    answers: Object.fromEntries(questions.map((question, index) => [question, [...(each[index] ?? [])]])),
   };
 }
 

@@ -1,3 +1,4 @@
+import { splitAnswers } from "../answers.ts";
 import type { ContentPart, SpoolLine } from "../../contract/index.ts";
 import { fromPartText, partText } from "../content-part.ts";
 import { type Fields, isRecord, parseObject, toFields } from "../fields.ts";
@@ -77,10 +78,8 @@ function toReply(ask: Ask, { reply, message }: Extract<HarnessCommand, { type: "
 function toAnswer(ask: Ask, answers: readonly (readonly string[])[] | undefined): string {
   if (answers === undefined) return toLine({ method: "POST", path: `/question/${ask.id}/reject` });
   const count = ask.question?.count ?? 1;
-  // The choices of several questions may come as one list. Every question needs an answer, even an empty one.
-  const [first = []] = answers;
-  const each =
-    count > 1 && answers.length === 1 && first.length === count ? first.map((choice) => [choice]) : answers;
+  // Every question needs an answer, even an empty one.
+  const each = splitAnswers(answers, count);
   const missing = Array.from({ length: Math.max(0, count - each.length) }, () => []);
   return toLine({
     method: "POST",

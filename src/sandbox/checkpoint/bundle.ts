@@ -1,6 +1,6 @@
 import { SluiceError } from "../../contract/index.ts";
 import type { BundleTarget, CheckpointBundle } from "./bundle-port.ts";
-import { rescue } from "./collect.ts";
+import { record, untilRecorded } from "./collect.ts";
 import { DEFAULT_EXCLUDES, toPatterns } from "./exclusion.ts";
 import { parseManifest, readEntries, toManifestKey, toPieces, type ManifestRoot } from "./manifest.ts";
 import type { CheckpointInfo, CheckpointOptions, CheckpointStorage, CheckpointTaken } from "./port.ts";
@@ -17,18 +17,27 @@ const MOST_BYTES = 16 * 1024 * 1024 * 1024;
  * Takes in a checkpoint that another machine made. Its content is either in the bundle or in the checkpoint `base`: a
  * machine that names the hash of somebody else's file does not get that file.
  */
-export async function adoptBundle(
+export function adoptBundle(
   store: CheckpointStore,
   bundle: CheckpointBundle,
   options: Omit<CheckpointOptions, "roots">,
 ): Promise<CheckpointTaken> {
-  const begun = Date.now();
+  return untilRecorded(() => adoptOnce(store, bundle, options));
+}
+
+/** Undefined where objects were collected meanwhile. */
+async function adoptOnce(
+  store: CheckpointStore,
+  bundle: CheckpointBundle,
+  options: Omit<CheckpointOptions, "roots">,
+): Promise<CheckpointTaken | undefined> {
   await store.index.refresh();
   const { hash: farHash, base } = bundle;
   const manifest = parseManifest(farHash, await bundle.read(toManifestKey(farHash)));
   const foreign = [...manifest.roots.keys()].find((name) => !ROOTS.has(name));
   if (foreign !== undefined) throw forged(`it has the root ${foreign}`);
   const earlier = base === undefined ? new Set<string>() : await readPieces(store, base);
+  const begun = Date.now();
   const writer = new PackWriter(store.storage, (piece) => store.index.has(piece));
   try {
     const pageNames = new Set([...manifest.roots.values()].flatMap((root) => root.pages));
@@ -52,10 +61,12 @@ export async function adoptBundle(
     for (const piece of pieces)
       if (!got.has(piece) && !earlier.has(piece)) throw forged("the content of a file is missing");
     const { hash, objects, bytes } = await publish(store, writer, parts);
-    await rescue(store, { hash, pieces, begun });
     const { parentId, comment, agent: agentType, model, sessionId, nativeSessionId } = options;
     const given = { parentId, comment, agentType, model, sessionId, nativeSessionId };
-    const info = await store.records.add({ hash, sizeBytes, ...given });
+    const info = await record(store, { hash, pieces, begun }, () =>
+      store.records.add({ hash, sizeBytes, ...given }),
+    );
+    if (info === undefined) return undefined;
     const work = {
       files,
       filesRead: files,

@@ -128,7 +128,10 @@ export interface Checkpoints {
   lineage(id: string): Promise<CheckpointInfo[]>;
   /** Removes the record; `gc` frees the space later. False where there is no such checkpoint. */
   remove(id: string): Promise<boolean>;
-  /** Marks objects that no checkpoint needs, and deletes those that were marked `graceMs` ago (an hour by default). */
+  /**
+   * Marks objects that no checkpoint needs, and deletes those that were marked `graceMs` ago (an hour by default). With 0
+   * it deletes all at once, which is only for a storage that no other process uses. No server calls it.
+   */
   gc(options?: { graceMs?: number | undefined; signal?: AbortSignal | undefined }): Promise<Collected>;
 }
 

@@ -2,7 +2,7 @@ import type { Stats } from "node:fs";
 import { SluiceError } from "../../contract/index.ts";
 import { withFileErrors } from "../host/files/open-file.ts";
 import { Slice } from "../host/time-slice.ts";
-import { rescue } from "./collect.ts";
+import { record, untilRecorded } from "./collect.ts";
 import { Progress, readContent, Slab, type Content } from "./content.ts";
 import { DEFAULT_EXCLUDES, Exclusion, toPatterns } from "./exclusion.ts";
 import {
@@ -22,11 +22,18 @@ import { PackWriter } from "./storage/pack.ts";
 import { openRoots, toShownPath, walk, type Found } from "./walk.ts";
 
 /** Stores new content, then the manifest, and the record last: a checkpoint exists as a whole or not at all. */
-export async function takeCheckpoint(
-  store: Omit<CheckpointStore, "records"> & { readonly records: Pick<CheckpointStore["records"], "add"> },
-  options: CheckpointOptions,
-): Promise<CheckpointTaken & { readonly pieces: ReadonlySet<string> }> {
+export function takeCheckpoint(store: TakeStore, options: CheckpointOptions): Promise<Taken> {
   demandRootNames(options.roots);
+  return untilRecorded(() => takeOnce(store, options));
+}
+
+type TakeStore = Omit<CheckpointStore, "records"> & {
+  readonly records: Pick<CheckpointStore["records"], "add" | "remove">;
+};
+type Taken = CheckpointTaken & { readonly pieces: ReadonlySet<string> };
+
+/** Undefined where objects were collected meanwhile. */
+async function takeOnce(store: TakeStore, options: CheckpointOptions): Promise<Taken | undefined> {
   const roots = await openRoots(options.roots, { never: store.never });
   await store.index.refresh();
   const begun = Date.now();
@@ -57,10 +64,12 @@ export async function takeCheckpoint(
     }
     options.signal?.throwIfAborted();
     const { hash, objects, bytes } = await publish(store, writer, parts);
-    await rescue(store, { hash, pieces, begun });
     const { parentId, comment, agent: agentType, model, sessionId, nativeSessionId } = options;
     const given = { parentId, comment, agentType, model, sessionId, nativeSessionId };
-    const info = await store.records.add({ hash, sizeBytes, ...given });
+    const info = await record(store, { hash, pieces, begun }, () =>
+      store.records.add({ hash, sizeBytes, ...given }),
+    );
+    if (info === undefined) return undefined;
     progress.report();
     const { files, filesRead, bytesRead } = progress;
     // The record, and the entry in the session's list.

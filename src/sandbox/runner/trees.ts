@@ -62,7 +62,9 @@ export class RunnerTrees {
     const earlier = new Set(known !== undefined && known.hash === base ? known.pieces : []);
     const store = this.#store(id, earlier);
     // The record is the server's.
-    const records = { add: async (info: { hash: string; sizeBytes: number }) => toInfo(info.hash) };
+    const add = async (info: { hash: string; sizeBytes: number }): Promise<CheckpointInfo> =>
+      toInfo(info.hash);
+    const records = { add, remove: async () => false };
     const options = { roots: toRoots(sandbox) };
     const { info, pieces } = await takeCheckpoint({ ...store, records }, options);
     await this.#keepBase(id, { hash: info.hash, pieces: [...pieces] });

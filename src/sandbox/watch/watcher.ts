@@ -200,7 +200,11 @@ class FolderWatcher implements Watcher {
   #warn(warning: WatchWarning): void {
     if (this.#warned.has(warning.reason)) return;
     this.#warned.add(warning.reason);
-    this.#options.onError?.(warning);
+    try {
+      this.#options.onError?.(warning);
+    } catch {
+      // A receiver that fails must not end the watch.
+    }
   }
 }
 

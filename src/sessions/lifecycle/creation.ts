@@ -25,6 +25,8 @@ export interface CreationParts {
   readonly list: SessionList;
   /** Makes the checkpoint that a fork starts from, and returns its id. */
   checkpoint(session: string): Promise<string>;
+  /** The id of the session's newest checkpoint. */
+  latest(session: string): Promise<string | undefined>;
   restore: ForkOptions["restore"];
   remove: ForkOptions["remove"];
   onCreated(row: SessionRow): void;
@@ -85,7 +87,7 @@ export class Creation {
     asked: SessionSpec,
     { request, tenant }: { request: KeyedRequest; tenant: string | undefined },
   ): Promise<SessionInfo> {
-    const { deps, list, checkpoint } = this.#parts;
+    const { deps, list } = this.#parts;
     const valid = SessionId.safeParse(id);
     if (!valid.success)
       throw new SluiceError("invalid_request", valid.error.issues[0]?.message ?? "bad session id");
@@ -101,12 +103,21 @@ export class Creation {
     await refuseSpec(spec, harness, deps.provider(spec.sandbox));
     refuseCassette(cassette, harness, { root: deps.cassettes, tenant });
     const { fork } = spec;
-    const origin = fork && (fork.checkpoint ?? (await checkpoint(fork.session)));
+    const origin = fork && (await this.#toOrigin(fork));
     const store = (): Promise<SessionRow> =>
       this.#store(id, spec, { tenant, ...rememberAnswer(request, { isFork: origin !== undefined }) });
     if (origin === undefined) return list.infoOf(await store());
     await this.#forks.make(id, origin, store);
     return list.info(id);
+  }
+
+  /** The id of the checkpoint. "latest" is that of the other session: the new one has none yet. */
+  async #toOrigin({ session, checkpoint: wanted }: NonNullable<SessionSpec["fork"]>): Promise<string> {
+    const { checkpoint, latest } = this.#parts;
+    if (wanted !== "latest") return wanted ?? checkpoint(session);
+    const found = await latest(session);
+    if (found !== undefined) return found;
+    throw new SluiceError("checkpoint_not_found", `the session ${session} has no checkpoint; make one first`);
   }
 
   async #store(

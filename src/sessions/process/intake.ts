@@ -19,7 +19,7 @@ import { storeImages } from "../inbox/images.ts";
 import { FileEvents } from "../sandbox/file-events.ts";
 import { ModelRecords } from "./model-records.ts";
 import type { HarnessProcess } from "./process.ts";
-import { tellDamage } from "./recovery.ts";
+import { damageEvent } from "./recovery.ts";
 import { waitingChange } from "../fold/waiting.ts";
 
 const GUARD_MS = 1_000;
@@ -131,10 +131,10 @@ export class Intake {
     await exclusive(async () => {
       if (this.#abort.signal.aborted) return;
       await this.detach();
-      await tellDamage(this.#context, "the agent's output cannot be read any more", error);
       // The end of the process kills all others too, unless a client's command runs beside it.
       await sandbox.processes.signal(this.#process.name, "SIGKILL");
-      const drafts = writer.drafts();
+      const damage = damageEvent(this.#context, "the agent's output cannot be read any more", error);
+      const drafts = writer.drafts([damage]);
       await this.#admitExit(drafts, { lost: true });
       await commit(drafts, { ingests: this.#process });
       await this.#hooks.ended();

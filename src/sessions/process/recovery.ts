@@ -16,23 +16,33 @@ export async function recoverProcess(
 ): Promise<HarnessProcess | undefined> {
   const { deps, writer } = context;
   const { row, fold } = writer;
-  const lost = isPastLost(row);
-  if (lost) await tellLostPast(context, sandbox);
+  if (isPastLost(row)) {
+    await endLostPast(context, sandbox);
+    return undefined;
+  }
   if (!fold.processOpen) return undefined;
+  const damage: EventDraft[] = [];
   try {
-    const connected = lost ? undefined : await sandbox.recovered();
+    const connected = await sandbox.recovered();
     const process = connected && (await attachProcess(deps, { ...row, spec: writer.spec }, fold, connected));
     if (process) return process;
   } catch (error) {
     mustBeDamage(context, error);
-    await tellDamage(context, "the agent's process cannot be found again", error);
+    // The report comes after the kill: a kill that fails is tried again, and would be reported again with each try.
     await (await sandbox.reachable())?.killAll();
+    damage.push(damageEvent(context, "the agent's process cannot be found again", error));
   }
-  writer.redact = await readRedact(deps, writer.spec);
-  const drafts = writer.drafts();
-  loseProcess(context, drafts);
-  await context.commit(drafts);
+  await commitLoss(context, damage);
   return undefined;
+}
+
+/** Appends the damage, and the end of the open process, in one batch. Call it when nothing of the process runs. */
+export async function commitLoss(context: SessionContext, damage: readonly EventDraft[]): Promise<void> {
+  const { deps, writer, commit } = context;
+  writer.redact = await readRedact(deps, writer.spec);
+  const drafts = writer.drafts(damage);
+  loseProcess(context, drafts);
+  await commit(drafts);
 }
 
 /** Reports the open process as lost. */
@@ -49,33 +59,45 @@ export function mustBeDamage({ isClosed }: Pick<SessionContext, "isClosed">, err
 }
 
 /**
- * Reports that the session's past is lost. The event takes a new snapshot, so it is reported only once. The running
- * process is ended, because its state is unknown.
+ * Ends the running process of a session whose past is lost, because its state is unknown, and reports both. The commit
+ * stores a new snapshot, so that the next opening does not report it again. It comes last: after a failure before it,
+ * the next opening has to try again.
  */
-async function tellLostPast(context: SessionContext, sandbox: SessionSandbox): Promise<void> {
+async function endLostPast(context: SessionContext, sandbox: SessionSandbox): Promise<void> {
   const { row, fold } = context.writer;
-  const why = `its events up to ${row.floor} were trimmed away, and no usable snapshot of them is left`;
-  await tellDamage(context, "a part of the session's past is lost", new Error(why));
-  if (fold.sandbox === null) await findAgain(context);
+  const damage: EventDraft[] = [];
+  if (fold.sandbox === null) damage.push(...(await findAgain(context)));
+  // The sandbox is known from its event on.
+  const drafts = context.writer.drafts(damage);
   if (fold.processOpen) await (await sandbox.reachable())?.killAll();
+  const why = `its events up to ${row.floor} were trimmed away, and no usable snapshot of them is left`;
+  drafts.add(damageEvent(context, "a part of the session's past is lost", new Error(why)));
+  loseProcess(context, drafts);
+  await context.commit(drafts);
 }
 
 /** Finds a sandbox that the log does not name any more: it holds the user's files and the agent's memory. */
-async function findAgain({ deps, writer, commit }: SessionContext): Promise<void> {
+async function findAgain(context: SessionContext): Promise<EventDraft[]> {
+  const { deps, writer } = context;
   const provider = deps.provider(writer.spec.sandbox ?? (await deps.defaultSandbox()));
-  const found = (await provider.list?.())?.find(({ session }) => session === writer.row.id);
-  if (!found) return;
-  const data = { sandbox_id: found.id, provider: provider.id, ...defined({ node: deps.lease.node }) };
-  await commit(writer.drafts([{ type: "sandbox.connected", source: "daemon", data }]));
+  try {
+    const found = (await provider.list?.())?.find(({ session }) => session === writer.row.id);
+    if (!found) return [];
+    const data = { sandbox_id: found.id, provider: provider.id, ...defined({ node: deps.lease.node }) };
+    return [{ type: "sandbox.connected", source: "daemon", data }];
+  } catch (error) {
+    mustBeDamage(context, error);
+    return [damageEvent(context, "the session's sandbox cannot be found again", error)];
+  }
 }
 
-export async function tellDamage(
-  { deps, writer, commit }: SessionContext,
+/** The report of damage, also for the operator. */
+export function damageEvent(
+  { deps, writer }: Pick<SessionContext, "deps" | "writer">,
   what: string,
   error: unknown,
-): Promise<void> {
+): EventDraft {
   const message = `${what}: ${messageOf(error)}`;
   deps.logger({ level: "error", message, session: writer.row.id });
-  const told: EventDraft = { type: "error", source: "daemon", data: { code: "internal", message } };
-  await commit(writer.drafts([told]));
+  return { type: "error", source: "daemon", data: { code: "internal", message } };
 }

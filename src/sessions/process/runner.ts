@@ -9,7 +9,7 @@ import { Intake } from "./intake.ts";
 import { ProcessLife } from "./life.ts";
 import { Outbox } from "./outbox.ts";
 import type { HarnessProcess } from "./process.ts";
-import { mustBeDamage, recoverProcess, tellDamage } from "./recovery.ts";
+import { commitLoss, damageEvent, mustBeDamage, recoverProcess } from "./recovery.ts";
 import { ProcessStart } from "./start.ts";
 import { ProcessStop } from "./stop.ts";
 
@@ -86,8 +86,7 @@ export class Runner {
       await this.#listen(process);
     } catch (error) {
       mustBeDamage(this.#context, error);
-      await tellDamage(this.#context, "the agent's process cannot be used any more", error);
-      this.#discard();
+      return this.#lose(process, error);
     }
     await this.deliverOutbox();
   }
@@ -190,6 +189,17 @@ export class Runner {
     });
     await this.#intake.start();
     await process.greet();
+  }
+
+  /** Ends a process that was found, but cannot be used. Call it under the lock. */
+  async #lose(process: HarnessProcess, error: unknown): Promise<void> {
+    await this.#intake?.detach();
+    if (this.#context.writer.fold.command) await this.signal("SIGKILL");
+    else await process.kill();
+    this.#life.exited();
+    const damage = damageEvent(this.#context, "the agent's process cannot be used any more", error);
+    await commitLoss(this.#context, [damage]);
+    await process.spool.remove();
   }
 
   /** An agent that takes no input is killed; the next message starts another. */

@@ -87,6 +87,8 @@ export class ProcessStop {
     await intake()?.detach();
     await sandbox.release();
     await intake()?.done;
+    // Not every sandbox can kill frozen processes.
+    if (context.writer.fold.paused) await (await sandbox.reachable())?.resume?.();
     const { process } = life;
     if (process) {
       await process.kill();

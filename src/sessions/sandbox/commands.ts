@@ -8,7 +8,7 @@ import type { OutputBatch, Spool } from "../../spool/index.ts";
 import type { SessionContext } from "../context.ts";
 import { isKey, readCredentials } from "../secrets/credentials.ts";
 import type { Drafts } from "../fold/drafts.ts";
-import { mustBeDamage, tellDamage } from "../process/recovery.ts";
+import { mustBeDamage, damageEvent } from "../process/recovery.ts";
 import { type KeyedRequest, rememberAnswer } from "../inbox/idempotency.ts";
 import type { StartedCommand } from "../port.ts";
 import { refuseMoving } from "../refusals.ts";
@@ -67,17 +67,20 @@ export class Commands {
     const { writer, commit } = this.#context;
     const open = writer.fold.command;
     if (!open || this.#running) return;
+    let damage: unknown;
     try {
       const sandbox = await this.#sandbox.recovered();
       const spool = sandbox && (await sandbox.processes.open(open.id));
       if (sandbox && spool) return await this.#follow(spool, sandbox);
     } catch (error) {
       mustBeDamage(this.#context, error);
-      await tellDamage(this.#context, "the command cannot be found again", error);
+      damage = error;
     }
     // Nobody would report the command's end any more, so it is ended. An agent in the same sandbox goes on.
     if (!writer.fold.processOpen) await (await this.#sandbox.reachable())?.killAll();
     const drafts = writer.drafts();
+    if (damage !== undefined)
+      drafts.add(damageEvent(this.#context, "the command cannot be found again", damage));
     loseCommand(this.#context, drafts);
     await commit(drafts);
   }
@@ -139,9 +142,12 @@ export class Commands {
     mustBeDamage(this.#context, error);
     await exclusive(async () => {
       this.#release(running);
-      await tellDamage(this.#context, "the output of the command cannot be read", error);
-      await running.signal("SIGKILL").catch((failure: unknown) => this.#complain(failure));
-      const drafts = writer.drafts();
+      await running.signal("SIGKILL").catch((failure: unknown) => {
+        mustBeDamage(this.#context, failure);
+        this.#complain(failure);
+      });
+      const damage = damageEvent(this.#context, "the output of the command cannot be read", error);
+      const drafts = writer.drafts([damage]);
       loseCommand(this.#context, drafts);
       await commit(drafts);
       await running.spool.remove();

@@ -5,7 +5,7 @@ import type { SessionContext } from "../context.ts";
 import type { SessionDeps } from "../deps.ts";
 import type { Drafts } from "../fold/drafts.ts";
 import type { HarnessProcess } from "../process/process.ts";
-import { mustBeDamage, tellDamage } from "../process/recovery.ts";
+import { mustBeDamage, damageEvent } from "../process/recovery.ts";
 import { EarlierTexts, isToolItem } from "./earlier-texts.ts";
 import { FileChanges } from "./file-changes.ts";
 
@@ -33,7 +33,8 @@ export class FileEvents {
     const { inBackground } = this.#context;
     await this.#watch().catch((error: unknown) => {
       mustBeDamage(this.#context, error);
-      return tellDamage(this.#context, "changes of files are not reported from here on", error);
+      const damage = damageEvent(this.#context, "changes of files are not reported from here on", error);
+      return this.#context.commit(this.#context.writer.drafts([damage]));
     });
     // Before its first turn an agent has written nothing.
     inBackground(this.#earlier.readAhead(this.#turnStart() ?? Number.POSITIVE_INFINITY));

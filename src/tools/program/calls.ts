@@ -117,13 +117,12 @@ type Variables = Readonly<Record<string, string | undefined>>;
 export function findAccess(env: Variables, parent: number): Access | undefined {
   const own = toAccess(env);
   if (own) return own;
-  for (let pid = parent; pid > 1;) {
+  // The first process counts, too: an agent may be that of its own namespace.
+  for (let pid = parent; pid >= 1; pid = readParent(pid)) {
     const inherited = toAccess(readEnvironment(pid));
     if (inherited) return inherited;
-    pid = readParent(pid);
   }
-  // The loop leaves out pid 1, but an agent may be the first process of its own namespace.
-  return parent === 1 ? toAccess(readEnvironment(1)) : undefined;
+  return undefined;
 }
 
 function toAccess(env: Variables): Access | undefined {
