@@ -270,6 +270,7 @@ describe("the page", () => {
     "#/s/nobody",
     "#/what",
     "#/s/shop/e/20",
+    "#/s/evil",
   ];
   it.each(screens)("28: %s has no violation in either theme", async (hash) => {
     for (const colorScheme of ["light", "dark"] as const) {

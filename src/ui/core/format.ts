@@ -2,7 +2,11 @@
 import type { Usage } from "../../contract/index.ts";
 
 export function toClock(ms: number): string {
-  return ms === 0 ? "" : new Date(ms).toLocaleTimeString("en-GB");
+  if (ms === 0) return "";
+  const time = new Date(ms);
+  return [time.getHours(), time.getMinutes(), time.getSeconds()]
+    .map((part) => String(part).padStart(2, "0"))
+    .join(":");
 }
 
 export function toDay(ms: number): string {
@@ -25,8 +29,10 @@ export function toAgo(ms: number, now: number): string {
   return new Date(ms).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
 }
 
+const counts = new Intl.NumberFormat("en");
+
 export function toCount(count: number): string {
-  return count.toLocaleString("en");
+  return counts.format(count);
 }
 
 export function toBytes(count: number): string {

@@ -14,7 +14,7 @@ const asking = signal<"terminate" | "delete" | undefined>(undefined);
 /** What can be done to the whole session. Controls that this browser may not use are not there. */
 export function Actions({ view }: { view: SessionView }): JSX.Element | null {
   const [isOpen, setOpen] = useState(false);
-  const moment = view.screen.value?.moment;
+  const moment = view.moment.value;
   const { id } = view;
   const can = may("control") && !isFile();
   const run = (work: () => Promise<unknown>, words: string) => async () => {

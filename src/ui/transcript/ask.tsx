@@ -6,12 +6,13 @@ import { toClock, toLine } from "../core/format.ts";
 import { isFile, type SessionView } from "../core/session-view.ts";
 import type { AskView } from "../log/protocol.ts";
 import { Code } from "../parts/code.tsx";
+import { describeAsk } from "./tool-words.ts";
 
 /** A request of the agent, with its answer or the means to answer it. */
 export function Ask(props: { view: SessionView; ask: AskView; time: number }): JSX.Element {
   const { ask, view, time } = props;
   const isPast = view.at.value !== null;
-  const isOpen = !ask.answered && view.screen.value?.moment.pending.some(({ id }) => id === ask.id) === true;
+  const isOpen = !ask.answered && view.moment.value?.pending.some(({ id }) => id === ask.id) === true;
   return (
     <section class={isOpen ? "ask ask-open" : "ask"} aria-label={`Request: ${toLine(ask.prompt, 80)}`}>
       <header>
@@ -21,11 +22,28 @@ export function Ask(props: { view: SessionView; ask: AskView; time: number }): J
         <strong>{TITLES[ask.kind]}</strong> <span class="ask-prompt">{toLine(ask.prompt, 400)}</span>
         <time class="muted">{toClock(time)}</time>
       </header>
-      {ask.input !== undefined && isOpen && <Code text={ask.input} language="json" />}
+      {ask.input !== undefined && isOpen && <Request prompt={ask.prompt} input={ask.input} />}
       {ask.answered && <p class="muted">{toLine(ask.answer ?? "", 400)}</p>}
       {!ask.answered && !isOpen && <p class="muted">{isPast ? "open at this moment" : "no longer open"}</p>}
       {isOpen && !isPast && !isFile() && may("answer") && <Answer session={view.id} ask={ask} />}
     </section>
+  );
+}
+
+/** What is asked for. A long request is folded below the line that a person decides by. */
+function Request({ prompt, input }: { prompt: string; input: string }): JSX.Element {
+  const words = describeAsk(prompt, input);
+  if (words === undefined) return <Code text={input} language="json" />;
+  return (
+    <>
+      <pre class="code" tabIndex={0}>
+        <code>{toLine(words, 2_000)}</code>
+      </pre>
+      <details>
+        <summary>The whole request</summary>
+        <Code text={input} language="json" />
+      </details>
+    </>
   );
 }
 
