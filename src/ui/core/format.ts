@@ -59,6 +59,14 @@ export function toShort(count: number): string {
   return `${(count / 1e6).toFixed(1)}M`;
 }
 
+/** A sign in place of each character that turns or hides text: code would look like another. */
+export function toVisible(text: string): string {
+  return text.replaceAll(
+    /[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
+    "·",
+  );
+}
+
 /** One line without control and direction characters, which could pretend to be something else. */
 export function toLine(text: string, limit = 200): string {
   const clean = text

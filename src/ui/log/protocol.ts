@@ -146,6 +146,9 @@ export interface Screen {
   readonly missing: boolean;
 }
 
+/** Characters of a request's input that the page shows. */
+export const MAX_REQUEST = 20_000;
+
 /** A screen on its way to the page, without what the page has from the one before. */
 export interface ScreenChange extends Omit<Screen, "rows" | "moment"> {
   /** A number is a row that is unchanged, by its sequence. */

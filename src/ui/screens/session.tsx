@@ -6,6 +6,7 @@ import { toClock, toCost, toCount, toLine, toSpan, toTokens } from "../core/form
 import { lazy, type LazyScreen } from "../core/lazy.tsx";
 import { go, type Route, TABS, type Tab, toHash } from "../core/route.ts";
 import { isFile, SessionView } from "../core/session-view.ts";
+import { MAX_REQUEST } from "../log/protocol.ts";
 import { Icon } from "../parts/icon.tsx";
 import { Status } from "../parts/status.tsx";
 import { Guard } from "../parts/guard.tsx";
@@ -59,7 +60,7 @@ export function SessionScreen({ route }: { route: Route & { name: "session" } })
           <Past view={view} />
           {Screen && <OpenAsk view={view} />}
           <Guard key={route.tab} label="This tab">
-            {Screen ? <Screen view={view} /> : <TranscriptList key={view.id} view={view} />}
+            {Screen ? <Screen view={view} /> : <TranscriptList view={view} />}
           </Guard>
           {!Screen && <Composer view={view} />}
         </main>
@@ -75,7 +76,7 @@ function OpenAsk({ view }: { view: SessionView }): JSX.Element | null {
   if (!first || view.at.value !== null) return null;
   const { kind, id, prompt, options, input, sequence } = first;
   const time = view.screen.peek()?.headTime ?? 0;
-  const shown = input === undefined ? {} : { input: JSON.stringify(input, null, 2).slice(0, 4_000) };
+  const shown = input === undefined ? {} : { input: JSON.stringify(input, null, 2).slice(0, MAX_REQUEST) };
   return (
     <div class="ask-dock" data-sequence={sequence}>
       <Ask view={view} time={time} ask={{ kind, id, prompt, options, ...shown, answered: false }} />
@@ -93,6 +94,16 @@ function Head(props: {
   const moment = view.moment.value;
   const about = view.about.value;
   const title = moment?.title ?? about?.title ?? route.id;
+  const tabs = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const show = (): void =>
+      tabs.current
+        ?.querySelector("[aria-selected=true]")
+        ?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    show();
+    addEventListener("resize", show);
+    return () => removeEventListener("resize", show);
+  }, [route.tab]);
   return (
     <header class="head">
       <a class="home" href="#/" aria-label="All sessions">
@@ -111,7 +122,7 @@ function Head(props: {
       <button class="side-toggle" aria-expanded={props.isSideOpen} onClick={props.onSide}>
         Turns
       </button>
-      <nav class="tabs" role="tablist" aria-label="Views of the session">
+      <nav class="tabs" ref={tabs} role="tablist" aria-label="Views of the session">
         {TABS.map((tab, index) => (
           <button
             key={tab}
@@ -217,14 +228,14 @@ function Past({ view }: { view: SessionView }): JSX.Element | null {
   const { checkpoint } = screen.moment;
   return (
     <div class="past" role="status">
-      You see {toClock(screen.atTime)}; {toCount(screen.head - screen.at)} events later.
-      {may("control") && !isFile() && (
-        <span class="muted">
-          {checkpoint
+      <p class="past-words">
+        You see {toClock(screen.atTime)}; {toCount(screen.head - screen.at)} events later.
+        {may("control") &&
+          !isFile() &&
+          (checkpoint
             ? ` A fork from here starts at ⚑ ${toCount(checkpoint.sequence)}${nameTurn(view, checkpoint.sequence)}; later edits are not in it.`
-            : " A fork needs a checkpoint, and none lies before this moment. “Make a checkpoint” makes one of now."}
-        </span>
-      )}
+            : " A fork needs a checkpoint, and none lies before this moment. “Make a checkpoint” makes one of now.")}
+      </p>
       <button onClick={() => view.seek(null)}>
         Back to live <kbd>Esc</kbd>
       </button>

@@ -4,7 +4,7 @@ import { announce, say } from "../core/announce.ts";
 import { client, createKey, may, wordsOf } from "../core/api.ts";
 import { toClock, toLine } from "../core/format.ts";
 import { isFile, type SessionView } from "../core/session-view.ts";
-import type { AskView } from "../log/protocol.ts";
+import { type AskView, MAX_REQUEST } from "../log/protocol.ts";
 import { Code } from "../parts/code.tsx";
 import { describeAsk } from "./tool-words.ts";
 
@@ -30,21 +30,35 @@ export function Ask(props: { view: SessionView; ask: AskView; time: number }): J
   );
 }
 
-/** What is asked for. A long request is folded below the line that a person decides by. */
+/** A longer command is shown with all of the request: nobody allows what is cut. */
+const MAX_WORDS = 2_000;
+
+/** What is asked for. The rest of the request is folded below the command or path that a person decides by. */
 function Request({ prompt, input }: { prompt: string; input: string }): JSX.Element {
   const words = describeAsk(prompt, input);
-  if (words === undefined) return <Code text={input} language="json" />;
+  const whole = <Code text={joinBlanks(input)} language="json" />;
+  if (input.length >= MAX_REQUEST)
+    return (
+      <>
+        {whole}
+        <p class="error">This is the beginning alone. All of it is in the event: press r.</p>
+      </>
+    );
+  if (words === undefined || words.length > MAX_WORDS) return whole;
   return (
     <>
-      <pre class="code" tabIndex={0}>
-        <code>{toLine(words, 2_000)}</code>
-      </pre>
+      <Code text={joinBlanks(words)} />
       <details>
         <summary>The whole request</summary>
-        <Code text={input} language="json" />
+        {whole}
       </details>
     </>
   );
+}
+
+/** Many blanks would push the end of a command out of sight. */
+function joinBlanks(text: string): string {
+  return text.replaceAll(/\s{24,}/g, (blanks) => ` ⟨${blanks.length} blanks⟩ `);
 }
 
 const TITLES = { permission: "asks to run", question: "asks", tool: "wants you to run" } as const;

@@ -51,6 +51,8 @@ class Heights {
 export function TranscriptList({ view }: { view: SessionView }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const room = useRef(0);
+  /** Where the list was scrolled to last. A change of heights alone moves nobody away from the end. */
+  const place = useRef(0);
   const heights = useRef(new Heights());
   const follows = useRef(true);
   const filter = useRef("");
@@ -76,16 +78,20 @@ export function TranscriptList({ view }: { view: SessionView }): JSX.Element {
     const element = box.current as HTMLDivElement;
     const watch = new ResizeObserver(() => {
       room.current = element.clientHeight;
-      ask();
+      lay.current();
     });
     watch.observe(element);
+    // Rows grow by themselves: a narrower window, a picture, colours of code that come later.
+    const rows = element.querySelector(".lines-shown");
+    if (rows) watch.observe(rows);
     return () => watch.disconnect();
   }, []);
   useEffect(() => {
     follows.current = true;
     ask();
   }, [view.at.value, view.ends.value]);
-  useLayoutEffect(() => {
+  const lay = useRef((): void => {});
+  lay.current = () => {
     const element = box.current;
     if (!element || !screen) return;
     measure(element, heights.current, screen, follows.current);
@@ -95,8 +101,10 @@ export function TranscriptList({ view }: { view: SessionView }): JSX.Element {
     const shown = whole.firstElementChild as HTMLElement;
     shown.style.transform = `translateY(${heights.current.top(screen.from)}px)`;
     if (follows.current) element.scrollTop = total;
+    place.current = element.scrollTop;
     ask();
-  }, [screen, view.opened.value, view.openAll.value]);
+  };
+  useLayoutEffect(() => lay.current(), [screen, view.opened.value, view.openAll.value]);
   useEffect(() => {
     const { value } = view.selected;
     if (value === null) return;
@@ -135,7 +143,9 @@ export function TranscriptList({ view }: { view: SessionView }): JSX.Element {
       onKeyDown={(event) => turnBack(["ArrowUp", "PageUp", "Home"].includes(event.key))}
       onScroll={(event) => {
         const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
-        follows.current = scrollTop + clientHeight >= scrollHeight - 24;
+        if (scrollTop + clientHeight >= scrollHeight - 24) follows.current = true;
+        else if (scrollTop < place.current) follows.current = false;
+        place.current = scrollTop;
         ask();
       }}
     >

@@ -110,7 +110,7 @@ function FileChange(props: {
         )}
         {sequence !== undefined && (
           <button onClick={() => (view.selected.value = sequence)} aria-label={`Select event ${sequence}`}>
-            {toCount(sequence)}
+            event {toCount(sequence)}
           </button>
         )}
       </div>
