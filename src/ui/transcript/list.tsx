@@ -9,6 +9,8 @@ import { opensAtFirst, RowBody } from "./rows.tsx";
 const GUESS = 44;
 /** Beyond the edges of the box: pixels, and rows. */
 const MARGIN = 300;
+/** Somebody who scrolls is faster than the rows of another screen. */
+const SCROLL_MARGIN = 900;
 const OVERSCAN = 1;
 
 /** The heights of rows, measured when they were shown and guessed otherwise. */
@@ -136,7 +138,7 @@ export function TranscriptList({ view }: { view: SessionView }): JSX.Element {
       class="transcript"
       ref={box}
       tabIndex={0}
-      role="feed"
+      role={count > 0 ? "feed" : "region"}
       aria-label="Transcript"
       aria-busy={screen?.link.state === "opening"}
       onWheel={(event) => turnBack(event.deltaY < 0)}
@@ -184,8 +186,8 @@ function chooseMiddle(
   { top, room }: { top: number; room: number },
   known: Window,
 ): Window {
-  const first = heights.at(top - MARGIN, rowCount);
-  const last = heights.at(top + room + MARGIN, rowCount);
+  const first = heights.at(top - SCROLL_MARGIN, rowCount);
+  const last = heights.at(top + room + SCROLL_MARGIN, rowCount);
   const from = Math.max(0, first - OVERSCAN);
   const count = last - from + 1 + OVERSCAN;
   const covers = !known.end && known.from <= first && known.from + known.count > last;
