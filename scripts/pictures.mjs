@@ -1,16 +1,24 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
+import { toAnimation } from "./animated-webp.mjs";
 import { ensureBuilt, ensureChromium, ROOT, say } from "./setup.mjs";
 
-/** Photographs every screen of the page, in both themes, from a real server: `npm run pictures`. */
+/**
+ * Photographs the page of a real server. `npm run pictures` makes the pictures of the documents; `npm run pictures --
+ * FOLDER` makes one of every screen, in both themes, wide and narrow.
+ */
 await ensureBuilt();
 await ensureChromium();
-const folder = join(ROOT, "docs", "pictures");
+const [, , every] = process.argv;
+const folder = every ?? join(ROOT, "docs", "pictures");
+const OF_THE_DOCUMENTS = new Set(["transcript-light", "frames-light"]);
+const WIDTHS = every === undefined ? [1280] : [1280, 320];
+const agent = { agent: "acp", command: [process.execPath, join(ROOT, "scripts", "pictures-agent.mjs")] };
 const data = mkdtempSync(join(tmpdir(), "sluice-pictures-"));
 const sluice = join(ROOT, "bin", "sluice");
 mkdirSync(folder, { recursive: true });
@@ -53,105 +61,84 @@ try {
     timeline: "#/s/checkout-fix/e/70?tab=timeline",
     files: "#/s/checkout-fix/e/70?tab=files",
     terminal: "#/s/checkout-fix?tab=terminal",
-    frames: "#/s/checkout-fix?tab=frames",
+    frames: "#/s/checkout-fix/e/95?tab=frames",
     usage: "#/s/checkout-fix?tab=usage",
     new: "#/new",
     server: "#/server",
   };
-  for (const [name, hash] of Object.entries(screens)) {
-    await page.goto(`${url}/ui/${hash}`);
-    await page.waitForTimeout(name === "server" ? 5_000 : 900);
-    for (const colorScheme of ["light", "dark"]) {
-      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-      await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`) });
+  for (const [name, hash] of Object.entries(screens))
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: width === 320 ? 640 : 800 });
+      await page.goto(`${url}/ui/${hash}`);
+      await page.waitForTimeout(name === "server" ? 5_000 : 1_500);
+      for (const colorScheme of ["light", "dark"]) {
+        const file = `${name}-${colorScheme}${width === 320 ? "-320" : ""}`;
+        if (every === undefined && !OF_THE_DOCUMENTS.has(file)) continue;
+        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        await page.screenshot({ path: join(folder, `${file}.png`) });
+      }
     }
-  }
   await killInMidTurn();
   say(`pictures are in ${folder}`);
 } finally {
   await browser.close();
+  // Agents outlive their server, so they are ended first.
+  for (const id of ["nightly", "docs", "checkout-fix", "services"])
+    await client.terminate(id).catch(() => {});
   child.kill("SIGTERM");
   if (child.exitCode === null) await once(child, "exit");
   rmSync(data, { recursive: true, force: true });
 }
 
-/** Three frames of a server that is killed while an agent works, and of the page that goes on. */
+/** A server is killed while an agent works; the page goes on. An animated picture of it. */
 async function killInMidTurn() {
-  await client.sessions.create("long-work", { agent: "scripted", title: "A long turn" });
-  const steps = Array.from({ length: 40 }, (_, n) => [
-    { say: `Step ${n + 1} is done.` },
-    { sleep: 150 },
-  ]).flat();
-  await client.sendMessage("long-work", `#script ${JSON.stringify(steps)}`);
-  await page.goto(`${url}/ui/#/s/long-work`);
-  const said = ".message:not(.message-user) >> text=Step";
-  await page.waitForSelector(`${said} 5 is`);
-  const shot = (name) => page.screenshot({ path: join(folder, `killed-${name}.png`) });
-  await shot("1-before");
+  const size = { width: 960, height: 600 };
+  await page.setViewportSize(size);
+  await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+  await client.sessions.create("services", { ...agent, title: "Check all services" });
+  await client.sendMessage("services", "Check all forty services");
+  await page.goto(`${url}/ui/#/s/services`);
+  const devtools = await page.context().newCDPSession(page);
+  const frames = [];
+  const shoot = async (ms) => {
+    const { data } = await devtools.send("Page.captureScreenshot", { format: "webp", quality: 45 });
+    frames.push({ bytes: Buffer.from(data, "base64"), ms });
+  };
+  const said = (step) => page.waitForSelector(`.message >> text=Service ${step} of 40`, { timeout: 120_000 });
+  for (const step of [3, 4, 5]) {
+    await said(step);
+    await shoot(500);
+  }
   child.kill("SIGKILL");
   await once(child, "exit");
   await page.waitForSelector(".live >> text=reconnecting");
-  await shot("2-killed");
+  await shoot(2_000);
   ({ child } = await serve(new URL(url).port));
-  await page.waitForSelector(`${said} 40 is`, { timeout: 60_000 });
   await page.waitForSelector(".live >> text=live");
-  await shot("3-after");
+  await shoot(1_000);
+  for (const step of [20, 30]) {
+    await said(step);
+    await shoot(600);
+  }
+  await said(40);
+  await page.waitForSelector(".composer >> text=Send");
+  await shoot(2_500);
+  writeFileSync(join(folder, "killed.webp"), toAnimation(frames, size));
 }
 
 async function perform() {
-  await client.sessions.create("checkout-fix", {
-    agent: "scripted",
-    title: "Fix the failing checkout test",
-    autoCheckpoint: true,
-  });
-  await run("checkout-fix", [
-    {
-      plan: [
-        { content: "Find the failing test", status: "completed", priority: "high" },
-        { content: "Fix the total", status: "in_progress", priority: "high" },
-        { content: "Run the tests again", status: "pending", priority: "medium" },
-      ],
-    },
-    { think: "The total ignores the quantity of an item." },
-    {
-      write: {
-        path: "src/cart.ts",
-        content: "export function total(item: Item) {\n  return item.price;\n}\n",
-      },
-    },
-    {
-      shell:
-        "sleep 0.3; printf '\\033[32m✓\\033[0m cart adds items\\n\\033[31m✗ cart sums the quantity\\033[0m\\n'; exit 1",
-    },
-    { edit: { path: "src/cart.ts", old: "item.price", new: "item.price * item.quantity" } },
-    {
-      subagent: {
-        name: "explore",
-        steps: [{ shell: "sleep 0.2; ls src" }, { say: "Only the cart uses the total." }],
-      },
-    },
-    {
-      shell:
-        "sleep 0.4; printf '\\033[32m✓\\033[0m cart adds items\\n\\033[32m✓\\033[0m cart sums the quantity\\n'",
-    },
-    { usage: { input_tokens: 8200, output_tokens: 640, cache_read_tokens: 5100, cost_usd: 0.042 } },
-    {
-      say: "The total ignored the **quantity**. `src/cart.ts` multiplies now, and both tests pass.\n\n| test | before | now |\n|---|---|---|\n| adds items | ok | ok |\n| sums the quantity | failed | ok |",
-    },
-  ]);
-  await client.sessions.create("docs", { agent: "scripted", title: "Describe the API" });
-  await run("docs", [{ say: "I have read the routes and wrote a page for each." }]);
-  await client.sessions.create("nightly", { agent: "scripted", title: "Nightly upgrade of packages" });
-  await run("nightly", [{ shell: "echo checking" }, { fail: { kind: "terminal", times: 1 } }]);
-  await client.sendMessage(
-    "checkout-fix",
-    `#script ${JSON.stringify([{ say: "The fix is ready to go out." }, { ask: { shell: "make deploy" } }])}`,
-  );
+  const create = (id, title, more = {}) => client.sessions.create(id, { ...agent, title, ...more });
+  await create("nightly", "Nightly upgrade of packages");
+  await run("nightly", "Upgrade the packages");
+  await create("docs", "Describe the API");
+  await run("docs", "Describe every route of the API");
+  await create("checkout-fix", "Fix the failing checkout test", { autoCheckpoint: true });
+  await run("checkout-fix", "Fix the failing checkout test. It has been red since the last release.");
+  await client.sendMessage("checkout-fix", "Good. Deploy it.");
   for await (const event of client.subscribe("checkout-fix"))
     if (event.type === "permission.requested") return;
 }
 
-async function run(session, steps) {
-  for await (const event of client.messageStream(session, `#script ${JSON.stringify(steps)}`))
-    if (event.type === "turn.ended") return;
+async function run(session, prompt) {
+  for await (const event of client.messageStream(session, prompt)) if (event.type === "turn.ended") return;
 }

@@ -110,8 +110,12 @@ async function seekTo({ id, at }: { id: string; at: number }): Promise<number> {
   const isThere = (): boolean => {
     const place = document.querySelector(".bar-place")?.textContent?.split("/")[0]?.replaceAll(/\D/g, "");
     const rows = [...document.querySelectorAll(".row")];
+    // The first events of a session have no rows.
+    const isEmpty = document.querySelector(".transcript .empty") !== null;
     return (
-      Number(place) === at && rows.length > 0 && rows.every((row) => row.getAttribute("data-type") !== "")
+      Number(place) === at &&
+      (rows.length > 0 || isEmpty) &&
+      rows.every((row) => row.getAttribute("data-type") !== "")
     );
   };
   for (let frames = 0; frames < 600 && !isThere(); frames++)

@@ -36,6 +36,10 @@ function openLog(): LogPort {
 
 setPageKind({ openLog });
 applyTheme();
+// A link of `sluice open` may be pasted into a page that is open. It is taken before anything reads the address.
+addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#k=")) void enter();
+});
 watchRoute();
 watchKeys();
 render(<App />, document.querySelector("#page") as Element);

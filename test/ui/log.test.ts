@@ -3,7 +3,7 @@ import type { EventDraft, SluiceEvent } from "../../src/contract/index.ts";
 import { applyEvent, emptyFold, statusOf } from "../../src/sessions/fold/session-fold.ts";
 import { LogEngine } from "../../src/ui/log/engine.ts";
 import { LogIndex } from "../../src/ui/log/log-index.ts";
-import type { FromLog, Screen } from "../../src/ui/log/protocol.ts";
+import type { FromLog, ScreenChange } from "../../src/ui/log/protocol.ts";
 import { viewRow } from "../../src/ui/log/row-view.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { script } from "./script.ts";
@@ -112,9 +112,12 @@ describe("the page's log", () => {
   );
 
   it("sends one screen for each that was drawn, however many events come", () => {
-    const screens: Screen[] = [];
+    const screens: ScreenChange[] = [];
     const engine = new LogEngine((message) => message.type === "screen" && screens.push(message));
-    engine.receive({ type: "view", view: { at: null, from: 0, count: 10, all: true, hidden: [] } });
+    engine.receive({
+      type: "view",
+      view: { at: null, from: 0, count: 10, end: false, all: true, hidden: [] },
+    });
     engine.receive({
       type: "open",
       session: "all",
@@ -124,10 +127,34 @@ describe("the page's log", () => {
     expect(screens).toHaveLength(0);
     engine.receive({ type: "ready" });
     expect(screens).toHaveLength(1);
-    engine.receive({ type: "view", view: { at: 5, from: 0, count: 10, all: true, hidden: [] } });
+    engine.receive({ type: "view", view: { at: 5, from: 0, count: 10, end: false, all: true, hidden: [] } });
     expect(screens).toHaveLength(1);
     engine.receive({ type: "ready" });
     expect(screens.at(-1)?.at).toBe(5);
+  });
+
+  it("3: sends a row, and the state, only where they have changed", () => {
+    const screens: ScreenChange[] = [];
+    const engine = new LogEngine((message) => message.type === "screen" && screens.push(message));
+    const show = (count: number): void => {
+      const view = { at: null, from: 0, count, end: true, all: true, hidden: [] };
+      engine.receive({ type: "view", view });
+      engine.receive({ type: "ready" });
+    };
+    const texts = events.map((event) => JSON.stringify(event));
+    engine.receive({ type: "open", session: "all", proof: null, events: texts });
+    show(10);
+    const [first] = screens;
+    expect(first?.rows).toHaveLength(10);
+    expect(first?.from).toBe((first?.rowCount ?? 0) - 10);
+    expect(first?.rows.every((row) => typeof row === "object")).toBe(true);
+    expect(first?.moment?.status).toBe("idle");
+    show(12);
+    const [, second] = screens;
+    const known = first?.rows.map((row) => (typeof row === "object" ? row.sequence : 0));
+    expect(second?.rows.slice(2)).toEqual(known);
+    expect(second?.rows.slice(0, 2).every((row) => typeof row === "object")).toBe(true);
+    expect(second?.moment).toBeUndefined();
   });
 });
 

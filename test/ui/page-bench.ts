@@ -89,3 +89,14 @@ export async function untilComplete(bench: PageBench, session: string): Promise<
     { timeout: 30_000 },
   );
 }
+
+/** Runs in the page: whether rows fill the box of the transcript. */
+export function isFilled(): boolean {
+  const box = document.querySelector(".transcript")?.getBoundingClientRect();
+  const rows = [...document.querySelectorAll(".row")].map((row) => row.getBoundingClientRect());
+  return (
+    box !== undefined &&
+    rows.some(({ top }) => top <= box.top + 1) &&
+    rows.some(({ bottom }) => bottom >= box.bottom - 60)
+  );
+}

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../../scripts/source-graph.mjs";
-import { openPage, type PageBench, placeOf, untilComplete } from "./page-bench.ts";
+import { isFilled, openPage, type PageBench, placeOf, untilComplete } from "./page-bench.ts";
 import { script } from "./script.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -66,13 +66,14 @@ describe("the page", () => {
     await bench.page.focus(".transcript");
     const shown = new Set<string>();
     await bench.page.keyboard.press("Home");
+    await bench.page.waitForFunction(isFilled);
     for (let press = 0; press < 60 && shown.size < types.size; press++) {
       for (const type of await bench.page.$$eval(".row", (rows) =>
         rows.map((row) => row.getAttribute("data-type") ?? ""),
       ))
         shown.add(type);
       await bench.page.evaluate(() => document.querySelector(".transcript")?.scrollBy(0, 300));
-      await bench.page.waitForTimeout(50);
+      await bench.page.waitForFunction(isFilled);
     }
     await bench.page.keyboard.press("v");
     const joined = new Set(["item.delta", "item.completed", "model.ended", "permission.resolved"]);
@@ -270,6 +271,7 @@ describe("the page", () => {
     "#/s/nobody",
     "#/what",
     "#/s/shop/e/20",
+    "#/s/evil",
   ];
   it.each(screens)("28: %s has no violation in either theme", async (hash) => {
     for (const colorScheme of ["light", "dark"] as const) {

@@ -3,6 +3,7 @@ import { createClient, type SluiceClient } from "../../client/client.ts";
 import { SluiceClientError } from "../../client/errors.ts";
 import { pathOf, type Transport } from "../../client/transport.ts";
 import type { Scope } from "../../contract/index.ts";
+import { say } from "./announce.ts";
 import { createTransport, PROOF_HEADER } from "../log/server-log.ts";
 
 /** The rights of this browser. */
@@ -62,12 +63,14 @@ export function may(scope: Scope): boolean {
 /** Redeems a code of the address, if there is one, and asks for the rights of this browser. */
 export async function enter(): Promise<void> {
   const code = takeCode();
+  // A browser that is logged in stays so with an old link.
+  const failed = code === undefined ? undefined : await login(code).catch((error: unknown) => toEntry(error));
   try {
-    if (code !== undefined) await login(code);
     me.value = await transport.json<Me>("/ui/me");
     entry.value = { state: "open" };
+    if (failed?.state === "refused") say(failed.detail, "bad");
   } catch (error) {
-    entry.value = toEntry(error);
+    entry.value = failed ?? toEntry(error);
   }
 }
 

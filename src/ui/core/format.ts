@@ -2,7 +2,11 @@
 import type { Usage } from "../../contract/index.ts";
 
 export function toClock(ms: number): string {
-  return ms === 0 ? "" : new Date(ms).toLocaleTimeString("en-GB");
+  if (ms === 0) return "";
+  const time = new Date(ms);
+  return [time.getHours(), time.getMinutes(), time.getSeconds()]
+    .map((part) => String(part).padStart(2, "0"))
+    .join(":");
 }
 
 export function toDay(ms: number): string {
@@ -25,8 +29,10 @@ export function toAgo(ms: number, now: number): string {
   return new Date(ms).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
 }
 
+const counts = new Intl.NumberFormat("en");
+
 export function toCount(count: number): string {
-  return count.toLocaleString("en");
+  return counts.format(count);
 }
 
 export function toBytes(count: number): string {
@@ -51,6 +57,14 @@ export function toShort(count: number): string {
   if (count < 1_000) return String(count);
   if (count < 1_000_000) return `${(count / 1_000).toFixed(count < 10_000 ? 1 : 0)}k`;
   return `${(count / 1e6).toFixed(1)}M`;
+}
+
+/** A sign in place of each character that turns or hides text: code would look like another. */
+export function toVisible(text: string): string {
+  return text.replaceAll(
+    /[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
+    "·",
+  );
 }
 
 /** One line without control and direction characters, which could pretend to be something else. */

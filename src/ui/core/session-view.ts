@@ -1,5 +1,18 @@
-import { batch, effect, signal, type Signal } from "@preact/signals";
-import type { Calls, FromLog, Mark, Screen, ToLog, TurnSummary, View } from "../log/protocol.ts";
+import { batch, computed, effect, signal, type Signal } from "@preact/signals";
+import type {
+  Calls,
+  FromLog,
+  Link,
+  Mark,
+  Moment,
+  RowView,
+  Screen,
+  ScreenChange,
+  ToLog,
+  TurnSummary,
+  View,
+} from "../log/protocol.ts";
+import { emptyMoment } from "../log/moment.ts";
 import { readProof } from "./api.ts";
 
 /** Where the log's owner runs: a worker, or this page for a log that lies in it. */
@@ -30,16 +43,54 @@ export function isFile(): boolean {
   return kind?.file !== undefined;
 }
 
+/** A screen that is drawn in less is followed by the next one at once. */
+const CHEAP_MS = 6;
+const MAX_PAUSE_MS = 250;
+
+/** The screen after a change. What is equal stays the same object. */
+function toScreen(change: ScreenChange, before: Screen | undefined): Screen {
+  const known = new Map(before?.rows.map((row) => [row.sequence, row]));
+  const rows = change.rows.flatMap((row): readonly RowView[] => {
+    if (typeof row !== "number") return [row];
+    const same = known.get(row);
+    return same ? [same] : [];
+  });
+  return {
+    ...change,
+    rows,
+    moment: change.moment ?? before?.moment ?? emptyMoment(),
+    link: keep(before?.link, change.link),
+    about: keep(before?.about, change.about),
+  };
+}
+
+function keep<T extends Link | Screen["about"]>(before: T | undefined, now: T): T {
+  return before !== undefined && JSON.stringify(before) === JSON.stringify(now) ? before : now;
+}
+
 /** The main thread's side of one session: signals that follow the log's owner, and calls to it. */
 export class SessionView {
   readonly id: string;
   readonly screen = signal<Screen | undefined>(undefined);
+  /** Parts of the screen that stay the same objects while they do not change: read these, and a flood draws nothing. */
+  readonly moment: Signal<Moment | undefined> = computed(() => this.screen.value?.moment);
+  readonly about = computed(() => this.screen.value?.about);
+  readonly link = computed(() => this.screen.value?.link);
+  /** How many rows there are, as a list tells it; -1 while they become more. */
+  readonly setSize = computed(() =>
+    this.moment.value?.turnId === null ? (this.screen.value?.rowCount ?? 0) : -1,
+  );
   readonly turns = signal<readonly TurnSummary[]>([]);
+  /** The turn of the shown moment. */
+  readonly turn = computed(() => {
+    const now = this.screen.value?.at ?? 0;
+    return this.turns.value.findLast(({ first }) => first <= now);
+  });
   readonly marks = signal<readonly Mark[]>([]);
   readonly failure = signal<{ code: string; title: string; detail: string } | undefined>(undefined);
   /** The shown moment; null follows the head. */
   readonly at = signal<number | null>(null);
-  readonly window = signal({ from: 0, count: 60 });
+  readonly window = signal({ from: 0, count: 16, end: true });
   readonly all = signal(false);
   readonly hidden = signal<readonly string[]>([]);
   /** The sequence of the row in focus. */
@@ -70,8 +121,7 @@ export class SessionView {
     this.#port.post({ type: "visible", visible: document.visibilityState === "visible" });
 
   #view(): View {
-    const { from, count } = this.window.value;
-    return { at: this.at.value, from, count, all: this.all.value, hidden: this.hidden.value };
+    return { ...this.window.value, at: this.at.value, all: this.all.value, hidden: this.hidden.value };
   }
 
   #receive(message: FromLog): void {
@@ -83,12 +133,21 @@ export class SessionView {
       else call?.reject(new Error(message.failure));
     }
     if (message.type !== "screen") return;
+    const begun = performance.now();
     batch(() => {
       if (message.turns) this.turns.value = message.turns;
       if (message.marks) this.marks.value = message.marks;
-      this.screen.value = message;
+      this.screen.value = toScreen(message, this.screen.value);
     });
-    requestAnimationFrame(() => this.#port.post({ type: "ready" }));
+    // The next task: the screen is drawn, and its cost is known.
+    setTimeout(() => this.#askNext(performance.now() - begun), 0);
+  }
+
+  /** Asks for the next screen: at the next frame, or later where a screen costs much, so that keys and scrolling come first. */
+  #askNext(cost: number): void {
+    const next = (): void => void requestAnimationFrame(() => this.#port.post({ type: "ready" }));
+    if (cost <= CHEAP_MS) next();
+    else setTimeout(next, Math.min(cost * 3, MAX_PAUSE_MS));
   }
 
   call<Name extends keyof Calls>(

@@ -3,11 +3,22 @@ import type { SessionInfo } from "../../contract/index.ts";
 import { createCalls } from "./calls.ts";
 import { LogIndex } from "./log-index.ts";
 import { emptyMoment, findAgent, fromInfo } from "./moment.ts";
-import type { Calls, FromLog, Link, Mark, RowView, Screen, ToLog, TurnSummary, View } from "./protocol.ts";
+import type {
+  Calls,
+  FromLog,
+  Link,
+  Mark,
+  RowView,
+  Screen,
+  ScreenChange,
+  ToLog,
+  TurnSummary,
+  View,
+} from "./protocol.ts";
 import type { Row } from "./rows.ts";
 import { createTransport, ServerLog, Sight } from "./server-log.ts";
 import { fromOutline } from "./turns.ts";
-import { attempt, toPlaceholder, toReason, viewOrReason, VisibleRows } from "./visible-rows.ts";
+import { attempt, SentScreen, toPlaceholder, toReason, viewOrReason, VisibleRows } from "./visible-rows.ts";
 
 /** A log of at most this many events is read whole before anything is shown. */
 const SMALL = 2_000;
@@ -15,6 +26,8 @@ const SMALL = 2_000;
 const TAIL = 600;
 const MAX_TAIL = 3_000;
 const MAX_LOADS = 20;
+/** After a flood, texts that were cut are shown whole. */
+const CALM_MS = 200;
 
 /** Calls whose answers would be wrong for a part of the log. */
 const OF_THE_WHOLE: ReadonlySet<keyof Calls> = new Set(["search", "markdown"]);
@@ -22,10 +35,11 @@ const OF_THE_WHOLE: ReadonlySet<keyof Calls> = new Set(["search", "markdown"]);
 /** Owns one session's log. The page gets what it shows, at most once per frame, and never the whole. */
 export class LogEngine {
   readonly #post: (message: FromLog) => void;
-  #view: View = { at: null, from: 0, count: 0, all: false, hidden: [] };
+  #view: View = { at: null, from: 0, count: 0, end: false, all: false, hidden: [] };
   #index = new LogIndex({ base: 0 });
   #server: ServerLog | undefined;
   #visible = new VisibleRows(this.#index);
+  readonly #sent = new SentScreen();
   readonly #closing = new AbortController();
   readonly #sight = new Sight();
   /** The turns of a long log before all of it is indexed. */
@@ -178,30 +192,33 @@ export class LogEngine {
     this.#isStale = false;
     try {
       this.#post(this.#toScreen());
+      if (this.#sent.isSkimmed) setTimeout(() => this.#change(), CALM_MS);
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  #toScreen(): Screen {
-    const { from, count } = this.#view;
+  #toScreen(): ScreenChange {
+    const { from, count, end } = this.#view;
     const index = this.#index;
     const at = Math.max(index.base, Math.min(this.#view.at ?? index.head, index.head));
     const missing: number[] = [];
     const rows: RowView[] = [];
+    const nested: RowView["nested"][] = [];
     const rowCount = this.#visible.count(at, this.#view);
-    const first = Math.max(0, Math.min(from, rowCount - 1));
+    const first = Math.max(0, Math.min(end ? rowCount - count : from, rowCount - 1));
     for (const row of this.#visible.slice(at, this.#view, first, count)) {
       const view = attempt(missing, () => viewOrReason(index, row, at)) ?? this.#tooLong(missing, row);
-      const nested = row.nested > 0 && {
-        nested: { count: row.nested, hidden: this.#view.hidden.includes(row.id) },
-      };
-      rows.push(
-        view ? { ...view, ...nested } : toPlaceholder(row.sequence, index.columns.timeOf(row.sequence)),
+      rows.push(view ?? toPlaceholder(row.sequence, index.columns.timeOf(row.sequence)));
+      nested.push(
+        view && row.nested > 0
+          ? { count: row.nested, hidden: this.#view.hidden.includes(row.id) }
+          : undefined,
       );
     }
     const moment = attempt(missing, () => index.momentAt(at)) ?? emptyMoment();
     if (missing.length > 0) void this.#load(missing);
+    const isFast = this.#sent.isFast(index.head) && end && this.#link.state === "live";
     const { version } = index.turns;
     const isNew = version !== this.#sentTurns;
     const { turns, marks } = (!this.#isComplete && this.#outline) || {
@@ -218,11 +235,11 @@ export class LogEngine {
       headTime: index.columns.timeOf(index.head),
       link: this.#link,
       about: this.#about,
-      moment,
+      ...this.#sent.moment(moment),
       ...(isNew && { turns: turns.slice(), marks: marks.slice() }),
       rowCount,
       from: first,
-      rows,
+      rows: this.#sent.rows(rows, nested, isFast),
       complete: this.#isComplete,
       missing: missing.length > 0,
     };

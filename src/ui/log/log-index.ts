@@ -10,7 +10,7 @@ import { Turns } from "./turns.ts";
 /** A moment is kept after this many events that change it, so that a seek into a long turn folds no more. */
 const STRIDE = 500;
 /** Rows whose last view is kept. */
-const MAX_VIEWS = 400;
+const MAX_VIEWS = 100;
 
 /** Everything that the page knows about a log, built event by event. */
 export class LogIndex implements RowSource {

@@ -146,11 +146,24 @@ export interface Screen {
   readonly missing: boolean;
 }
 
+/** Characters of a request's input that the page shows. */
+export const MAX_REQUEST = 20_000;
+
+/** A screen on its way to the page, without what the page has from the one before. */
+export interface ScreenChange extends Omit<Screen, "rows" | "moment"> {
+  /** A number is a row that is unchanged, by its sequence. */
+  readonly rows: readonly (RowView | number)[];
+  /** Absent where unchanged. */
+  readonly moment?: Moment;
+}
+
 export interface View {
   /** Null follows the head. */
   readonly at: number | null;
   readonly from: number;
   readonly count: number;
+  /** The last `count` rows of the moment, wherever they begin. */
+  readonly end: boolean;
   /** Every event has a row. */
   readonly all: boolean;
   /** Sub-agents whose rows are hidden, by the id of their item. */
@@ -253,7 +266,7 @@ export type ToLog =
   | { type: "call"; id: number; name: keyof Calls; given: unknown };
 
 export type FromLog =
-  | Screen
+  | ScreenChange
   | { type: "answer"; id: number; result?: unknown; failure?: string }
   | { type: "failed"; code: string; title: string; detail: string };
 

@@ -1,7 +1,7 @@
 import type { ContentPart, EventData, Item, SluiceEvent } from "../../contract/index.ts";
 import type { Columns } from "./columns.ts";
 import { toText } from "./moment.ts";
-import type { AskView, RowView, TurnSummary } from "./protocol.ts";
+import { type AskView, MAX_REQUEST, type RowView, type TurnSummary } from "./protocol.ts";
 import { finalText, type Row } from "./rows.ts";
 import type { ShortEvent, Texts } from "./texts.ts";
 
@@ -206,7 +206,7 @@ function viewAsk(events: readonly SluiceEvent[]): AskView {
 }
 
 function toInput(input: unknown): { input?: string } {
-  return input === undefined ? {} : { input: JSON.stringify(input, null, 2).slice(0, MAX_DATA) };
+  return input === undefined ? {} : { input: JSON.stringify(input, null, 2).slice(0, MAX_REQUEST) };
 }
 
 function answerOf(event: SluiceEvent): { answer: string } {

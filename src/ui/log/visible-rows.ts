@@ -1,5 +1,5 @@
 import type { LogIndex } from "./log-index.ts";
-import type { RowView, View } from "./protocol.ts";
+import type { Moment, RowView, View } from "./protocol.ts";
 import { MissingText } from "./row-view.ts";
 import type { Row } from "./rows.ts";
 
@@ -62,6 +62,61 @@ export class VisibleRows {
     const { all } = this.#index.rows;
     for (let up = all[row.parent]; up; up = all[up.parent]) if (names.has(up.id)) return true;
     return false;
+  }
+}
+
+/** More events in a second than anybody reads: rows fly by. */
+const FAST = 1_000;
+/** Of a text that flies by, its end is shown. */
+const SKIMMED = 2_000;
+
+/** What the page has from the last screen: rows and a state that have not changed are not copied to it again. */
+export class SentScreen {
+  #rows = new Map<number, { readonly view: RowView; readonly more: string }>();
+  #moment = "";
+  #head = 0;
+  #time = 0;
+  /** Whether long texts were cut because they flew by. A later screen has them whole. */
+  isSkimmed = false;
+
+  /** Whether events come so fast that the end of a long text is enough. */
+  isFast(head: number): boolean {
+    const now = performance.now();
+    const isFast = head - this.#head > (FAST * (now - this.#time)) / 1_000;
+    [this.#head, this.#time] = [head, now];
+    return isFast;
+  }
+
+  rows(
+    views: readonly RowView[],
+    nested: readonly RowView["nested"][],
+    isFast: boolean,
+  ): (RowView | number)[] {
+    const before = this.#rows;
+    this.#rows = new Map();
+    this.isSkimmed = false;
+    return views.map((view, index) => {
+      // The row of a turn is built for every screen, the others are kept while they stay the same.
+      const isTurn = view.kind === "turn";
+      const isCut = isFast && view.text !== undefined && view.text.length > SKIMMED;
+      if (isCut) this.isSkimmed = true;
+      const more = JSON.stringify(isTurn ? view : [isCut, nested[index]]);
+      const known = before.get(view.sequence);
+      this.#rows.set(view.sequence, { view, more });
+      if (known && known.more === more && (isTurn || known.view === view)) return view.sequence;
+      return {
+        ...view,
+        ...(isCut && { text: `…${view.text?.slice(-SKIMMED)}` }),
+        ...(nested[index] && { nested: nested[index] }),
+      };
+    });
+  }
+
+  moment(moment: Moment): { moment?: Moment } {
+    const text = JSON.stringify(moment);
+    if (text === this.#moment) return {};
+    this.#moment = text;
+    return { moment };
   }
 }
 

@@ -1,6 +1,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { toVisible } from "../core/format.ts";
 
 type Paint = (text: string, language: string) => ComponentChildren | undefined;
 
@@ -15,7 +16,10 @@ const FIRST_LINES = 300;
 export function Code({ text, language = "" }: { text: string; language?: string }): JSX.Element {
   const [isWhole, setWhole] = useState(false);
   const lines = useMemo(() => countLines(text), [text]);
-  const shown = isWhole || lines <= FIRST_LINES ? text : text.split("\n", FIRST_LINES).join("\n");
+  const shown = useMemo(
+    () => toVisible(isWhole || lines <= FIRST_LINES ? text : text.split("\n", FIRST_LINES).join("\n")),
+    [text, isWhole],
+  );
   const isPaintable = language !== "" && shown.length <= MAX_PAINTED;
   if (isPaintable && !isLoading) {
     isLoading = true;

@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { wordsOf } from "../core/api.ts";
 
 /** A modal dialog; Escape and the backdrop close it. */
 export function Dialog(props: {
@@ -31,15 +32,37 @@ export function Dialog(props: {
   );
 }
 
+/**
+ * What a dialog does when it is confirmed. It closes after a success; a failure is said in it, because what lies
+ * below a dialog cannot be seen, and nothing that was written is lost.
+ */
+export function useAttempt(onClose: () => void): {
+  readonly failure: string;
+  readonly busy: boolean;
+  attempt(work: () => Promise<unknown>): void;
+} {
+  const [failure, setFailure] = useState("");
+  const [busy, setBusy] = useState(false);
+  const attempt = (work: () => Promise<unknown>): void => {
+    setBusy(true);
+    setFailure("");
+    work()
+      .then(onClose, (error: unknown) => setFailure(wordsOf(error)))
+      .finally(() => setBusy(false));
+  };
+  return { failure, busy, attempt };
+}
+
 /** Asks before something that cannot be undone. With `typed`, a word has to be written first. */
 export function Confirm(props: {
   readonly title: string;
   readonly detail: string;
   readonly action: string;
   readonly typed?: string;
-  onYes(): void;
+  onYes(): Promise<unknown>;
   onClose(): void;
 }): JSX.Element {
+  const { failure, busy, attempt } = useAttempt(props.onClose);
   const [text, setText] = useState("");
   const isReady = props.typed === undefined || text === props.typed;
   return (
@@ -48,9 +71,7 @@ export function Confirm(props: {
         class="form"
         onSubmit={(event) => {
           event.preventDefault();
-          if (!isReady) return;
-          props.onYes();
-          props.onClose();
+          if (isReady) attempt(props.onYes);
         }}
       >
         <h2>{props.title}</h2>
@@ -61,11 +82,16 @@ export function Confirm(props: {
             <input value={text} autocomplete="off" onInput={(event) => setText(event.currentTarget.value)} />
           </label>
         )}
+        {failure !== "" && (
+          <p class="error" role="alert">
+            {failure}
+          </p>
+        )}
         <div class="buttons">
           <button type="button" onClick={props.onClose}>
             Cancel
           </button>
-          <button type="submit" class="danger" disabled={!isReady}>
+          <button type="submit" class="danger" disabled={!isReady || busy}>
             {props.action}
           </button>
         </div>

@@ -1,6 +1,7 @@
 import { diffWordsWithSpace, parsePatch } from "diff";
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { toVisible } from "../core/format.ts";
 
 /** Lines that exist at once: a diff of any length costs as many elements. */
 const SHOWN_LINES = 150;
@@ -19,11 +20,11 @@ interface Line {
 /** A unified diff with the changed words marked. */
 export function Diff({ diff, label }: { diff: string; label: string }): JSX.Element {
   const [from, setFrom] = useState(0);
-  const lines = useMemo(() => toLines(diff), [diff]);
+  const lines = useMemo(() => toLines(toVisible(diff)), [diff]);
   if (!lines)
     return (
       <pre class="code" tabIndex={0}>
-        {diff.slice(0, 20_000)}
+        {toVisible(diff.slice(0, 20_000))}
       </pre>
     );
   const first = from < lines.length ? from : 0;

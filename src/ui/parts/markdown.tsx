@@ -1,19 +1,39 @@
-import { Lexer, type Token, type Tokens } from "marked";
+import type { Token, Tokens } from "marked";
 import type { ComponentChildren, JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { Code } from "./code.tsx";
+import { GrowingText, split } from "./growing-text.ts";
 
 /** Blocks that are shown before somebody asks for the rest. */
 const FIRST_BLOCKS = 120;
 const MAX_DEPTH = 30;
 
+/** Characters of the texts whose tokens are kept. */
+const MAX_CACHED = 500_000;
+
 /** Markdown as elements. No HTML string is made, so there is nothing to sanitise. */
 export function Markdown({ text, open = false }: { text: string; open?: boolean }): JSX.Element {
   const [shown, setShown] = useState(FIRST_BLOCKS);
-  const tokens = lex(text, open);
+  const growing = useRef(new GrowingText());
+  const made = useRef(new WeakMap<Token, ComponentChildren>());
+  const tokens = open ? growing.current.read(text) : lex(text);
+  // A block that is the same token is the same element, and is not compared again.
+  const toBlock = (token: Token, index: number): ComponentChildren => {
+    const known = made.current.get(token);
+    if (known !== undefined) return known;
+    const isLast = open && index === tokens.length - 1;
+    const element =
+      isLast && token.type === "code" ? (
+        <Code key={index} text={(token as Tokens.Code).text} />
+      ) : (
+        block(token, index, 0)
+      );
+    if (!isLast) made.current.set(token, element);
+    return element;
+  };
   return (
     <div class="markdown">
-      {tokens.slice(0, shown).map((token, index) => block(token, index, 0))}
+      {tokens.slice(0, shown).map(toBlock)}
       {tokens.length > shown && (
         <button class="more" onClick={() => setShown(shown + 500)}>
           Show {tokens.length - shown} more blocks
@@ -24,24 +44,20 @@ export function Markdown({ text, open = false }: { text: string; open?: boolean 
 }
 
 const cache = new Map<string, Token[]>();
+let cached = 0;
 
-function lex(text: string, open: boolean): Token[] {
+function lex(text: string): Token[] {
   const known = cache.get(text);
   if (known) return known;
-  const tokens = read(text);
-  if (!open) cache.set(text, tokens);
-  const [oldest] = cache.keys();
-  if (cache.size > 200 && oldest !== undefined) cache.delete(oldest);
-  return tokens;
-}
-
-/** A text whose nesting is too deep for the lexer is shown as it was written. */
-function read(text: string): Token[] {
-  try {
-    return new Lexer({ gfm: true }).lex(text).filter(({ type }) => type !== "space");
-  } catch {
-    return [{ type: "paragraph", raw: text, text, tokens: [{ type: "text", raw: text, text }] }];
+  const tokens = split(text).filter(({ type }) => type !== "space");
+  cache.set(text, tokens);
+  cached += text.length;
+  for (const oldest of cache.keys()) {
+    if (cached <= MAX_CACHED || oldest === text) break;
+    cache.delete(oldest);
+    cached -= oldest.length;
   }
+  return tokens;
 }
 
 function block(token: Token, key: number, depth: number): ComponentChildren {

@@ -80,44 +80,47 @@ export function Frames({ view }: { view: SessionView }): JSX.Element {
         {!isFile() && <button onClick={() => void compare(view, names)}>Compare the last 1,000</button>}
         {!isFile() && <button onClick={() => void copy(toCurl(view.id), "The command")}>Copy as curl</button>}
       </div>
-      <div class={`frames-head columns-${names.length}`} aria-hidden="true">
-        <span>seq</span>
-        {names.map((name) => (
-          <span key={name}>{name}</span>
-        ))}
-      </div>
-      <Lines
-        count={count}
-        height={ROW}
-        label="Frames"
-        follow={view.at.value === null && open === null}
-        focus={open === null ? undefined : open - base - 1}
-        onWindow={(from, size) => setWanted({ from, count: size })}
-        render={(index) => {
-          const sequence = base + index + 1;
-          const row = rows.get(sequence);
-          return (
-            <div
-              key={sequence}
-              role="listitem"
-              class={`frame-row columns-${names.length}${sequence === open ? " selected" : ""}`}
-            >
-              <button
-                class="frame-open"
-                data-sequence={sequence}
-                onClick={() => setOpen(sequence === open ? null : sequence)}
+      <div class="frames-table">
+        <div class={`frames-head columns-${names.length}`} aria-hidden="true">
+          <span>seq</span>
+          {names.map((name) => (
+            <span key={name}>{name}</span>
+          ))}
+        </div>
+        <Lines
+          count={count}
+          height={ROW}
+          label="Frames"
+          follow={open === null}
+          focus={open === null ? undefined : open - base - 1}
+          onWindow={(from, size) => setWanted({ from, count: size })}
+          render={(index) => {
+            const sequence = base + index + 1;
+            const row = rows.get(sequence);
+            return (
+              <div
+                key={sequence}
+                role="listitem"
+                class={`frame-row columns-${names.length}${sequence === open ? " selected" : ""}`}
               >
-                {toCount(sequence)}
-              </button>
-              {names.map((name) => (
-                <span key={name} class="frame-cell" data-dialect={name}>
-                  {row ? toCell(row, name) : "…"}
-                </span>
-              ))}
-            </div>
-          );
-        }}
-      />
+                <button
+                  class="frame-open"
+                  data-sequence={sequence}
+                  onClick={() => setOpen(sequence === open ? null : sequence)}
+                >
+                  {toCount(sequence)}
+                </button>
+                {names.map((name) => (
+                  <span key={name} class="frame-cell" data-dialect={name}>
+                    {row ? toCell(row, name) : "…"}
+                  </span>
+                ))}
+              </div>
+            );
+          }}
+        />
+      </div>
+      {screen && count === 0 && <p class="empty muted">No event has happened up to this moment.</p>}
       {opened && <Opened view={view} row={opened} names={names} />}
     </div>
   );

@@ -5,12 +5,13 @@ import { client, may, wordsOf } from "../core/api.ts";
 import { toLine } from "../core/format.ts";
 import { isFile, type SessionView } from "../core/session-view.ts";
 import type { Moment } from "../log/protocol.ts";
-import { Dialog } from "../parts/dialog.tsx";
+import { Dialog, useAttempt } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
 
 /** The messages that wait for their turn, to be changed or withdrawn. In the past they are only shown. */
 export function Queue({ view, queue }: { view: SessionView; queue: Moment["queue"] }): JSX.Element {
   const [edited, setEdited] = useState<Moment["queue"][number] | undefined>(undefined);
+  const saving = useAttempt(() => setEdited(undefined));
   const can = may("control") && !isFile() && view.at.value === null;
   return (
     <ol class="queue">
@@ -39,8 +40,7 @@ export function Queue({ view, queue }: { view: SessionView; queue: Moment["queue
             onSubmit={(event) => {
               event.preventDefault();
               const message = String(new FormData(event.currentTarget).get("message") ?? "");
-              attempt(client.inputs.replace(view.id, edited.inputId, { message }));
-              setEdited(undefined);
+              saving.attempt(() => client.inputs.replace(view.id, edited.inputId, { message }));
             }}
           >
             <label>
@@ -49,11 +49,18 @@ export function Queue({ view, queue }: { view: SessionView; queue: Moment["queue
                 {edited.text}
               </textarea>
             </label>
+            {saving.failure !== "" && (
+              <p class="error" role="alert">
+                {saving.failure}
+              </p>
+            )}
             <div class="buttons">
               <button type="button" onClick={() => setEdited(undefined)}>
                 Cancel
               </button>
-              <button class="primary">Keep</button>
+              <button class="primary" disabled={saving.busy}>
+                Keep
+              </button>
             </div>
           </form>
         </Dialog>

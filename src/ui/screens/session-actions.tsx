@@ -1,4 +1,3 @@
-import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { say } from "../core/announce.ts";
@@ -9,12 +8,11 @@ import { isFile, type SessionView } from "../core/session-view.ts";
 import { Confirm } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
 
-const asking = signal<"terminate" | "delete" | undefined>(undefined);
-
 /** What can be done to the whole session. Controls that this browser may not use are not there. */
 export function Actions({ view }: { view: SessionView }): JSX.Element | null {
   const [isOpen, setOpen] = useState(false);
-  const moment = view.screen.value?.moment;
+  const [asking, setAsking] = useState<"terminate" | "delete" | undefined>(undefined);
+  const moment = view.moment.value;
   const { id } = view;
   const can = may("control") && !isFile();
   const run = (work: () => Promise<unknown>, words: string) => async () => {
@@ -25,6 +23,10 @@ export function Actions({ view }: { view: SessionView }): JSX.Element | null {
     } catch (error) {
       say(wordsOf(error), "bad");
     }
+  };
+  const askFor = (what: "terminate" | "delete"): void => {
+    setOpen(false);
+    setAsking(what);
   };
   const fork = (): void => {
     if (!moment?.checkpoint) return say("Make a checkpoint first: a fork starts at one.", "bad");
@@ -79,34 +81,38 @@ export function Actions({ view }: { view: SessionView }): JSX.Element | null {
               ) : (
                 <button onClick={run(() => client.pause(id), "Paused")}>Pause</button>
               )}
-              <button onClick={() => (asking.value = "terminate")}>Terminate…</button>
-              <button class="danger" onClick={() => (asking.value = "delete")}>
+              <button onClick={() => askFor("terminate")}>Terminate…</button>
+              <button class="danger" onClick={() => askFor("delete")}>
                 Delete…
               </button>
             </>
           )}
         </div>
       )}
-      {asking.value === "terminate" && (
+      {asking === "terminate" && (
         <Confirm
           title="Terminate the session?"
           detail="Every process of it ends. Its log stays, and nothing more can be sent."
           action="Terminate"
-          onYes={() => void run(() => client.terminate(id), "Terminated")()}
-          onClose={() => (asking.value = undefined)}
+          onYes={async () => {
+            await client.terminate(id);
+            say("Terminated");
+          }}
+          onClose={() => setAsking(undefined)}
         />
       )}
-      {asking.value === "delete" && (
+      {asking === "delete" && (
         <Confirm
           title="Delete the session?"
           detail="Its log, its files and its checkpoints are removed. Nobody can bring them back."
           action="Delete"
           typed={id}
-          onYes={() => {
-            void run(() => client.sessions.delete(id), "Deleted")();
+          onYes={async () => {
+            await client.sessions.delete(id);
+            say("Deleted");
             go({ name: "sessions" });
           }}
-          onClose={() => (asking.value = undefined)}
+          onClose={() => setAsking(undefined)}
         />
       )}
     </div>

@@ -5,18 +5,21 @@ import { may } from "../core/api.ts";
 import { useKeys } from "../core/keys.ts";
 import { go, linkTo, type Route, TABS } from "../core/route.ts";
 import { isFile, type SessionView } from "../core/session-view.ts";
+import type { RowView } from "../log/protocol.ts";
 import { callComposer, stopTurn } from "../transcript/composer.tsx";
 import { paletteOpen } from "./palette.tsx";
 
 /** The keys of one session, in every tab. */
 export function useSessionKeys(view: SessionView, route: Route & { name: "session" }): void {
-  const rows = view.screen.value?.rows ?? [];
-  const index = rows.findIndex(({ sequence }) => sequence === view.selected.value);
-  const select = (position: number): void => {
-    const row = rows[Math.max(0, Math.min(position, rows.length - 1))];
+  // Read when a key is pressed: keys need no drawing.
+  const rowsNow = (): readonly RowView[] => view.screen.peek()?.rows ?? [];
+  const place = (): number => rowsNow().findIndex(({ sequence }) => sequence === view.selected.peek());
+  const chosen = (): RowView | undefined => rowsNow()[place()] ?? rowsNow().at(-1);
+  const select = (by: number): void => {
+    const [rows, index] = [rowsNow(), place()];
+    const row = rows[index < 0 ? rows.length - 1 : Math.max(0, Math.min(index + by, rows.length - 1))];
     if (row) view.selected.value = row.sequence;
   };
-  const chosen = rows[index] ?? rows.at(-1);
   const stopping = useRef(0);
   useKeys([
     ...TABS.map((tab, number) => ({
@@ -24,14 +27,17 @@ export function useSessionKeys(view: SessionView, route: Route & { name: "sessio
       label: tab,
       run: () => go({ ...route, tab }),
     })),
-    { keys: "j", label: "next item", run: () => select(index < 0 ? rows.length - 1 : index + 1) },
-    { keys: "k", label: "item before", run: () => select(index < 0 ? rows.length - 1 : index - 1) },
+    { keys: "j", label: "next item", run: () => select(1) },
+    { keys: "k", label: "item before", run: () => select(-1) },
     { keys: "J", label: "next turn", run: () => view.stepTurn(1) },
     { keys: "K", label: "turn before", run: () => view.stepTurn(-1) },
     {
       keys: "Enter",
       label: "open or close the item",
-      run: () => chosen && view.toggle(chosen.sequence, !(view.opened.value.get(chosen.sequence) ?? false)),
+      run: () => {
+        const row = chosen();
+        if (row) view.toggle(row.sequence, !(view.opened.value.get(row.sequence) ?? false));
+      },
     },
     { keys: "e", label: "expand all", run: () => (view.openAll.value = !view.openAll.value) },
     { keys: "v", label: "every event, or the transcript", run: () => (view.all.value = !view.all.value) },
@@ -45,9 +51,9 @@ export function useSessionKeys(view: SessionView, route: Route & { name: "sessio
     },
     { keys: "g", label: "go to an event by its number", run: () => (paletteOpen.value = true) },
     { keys: "r", label: "raw of the selection", run: () => go({ ...route, tab: "frames" }) },
-    { keys: ".", label: "copy the link to this event", run: () => void copyLink(view, chosen?.last) },
-    { keys: "i", label: "copy the item as markdown", run: () => void copyMarkdown(view, "item", chosen) },
-    { keys: "u", label: "copy the turn as markdown", run: () => void copyMarkdown(view, "turn", chosen) },
+    { keys: ".", label: "copy the link to this event", run: () => void copyLink(view, chosen()?.last) },
+    { keys: "i", label: "copy the item as markdown", run: () => void copyMarkdown(view, "item", chosen()) },
+    { keys: "u", label: "copy the turn as markdown", run: () => void copyMarkdown(view, "turn", chosen()) },
     { keys: "m", label: "copy the thread as markdown", run: () => void copyMarkdown(view, "thread") },
   ]);
 }
@@ -60,7 +66,7 @@ const ANSWERS = [
 
 /** Presses the button of the request in focus, or of the oldest one. Nobody answers what is not on the screen. */
 function answer(view: SessionView, which: "once" | "always" | "reject"): void {
-  if ((view.screen.value?.moment.pending.length ?? 0) === 0 || view.at.value !== null) return;
+  if ((view.moment.value?.pending.length ?? 0) === 0 || view.at.value !== null) return;
   const buttons = [...document.querySelectorAll<HTMLButtonElement>(`.ask-open [data-answer=${which}]`)];
   const button = buttons.find((one) => one.closest(".row.selected")) ?? buttons[0];
   if (button) return button.click();
@@ -83,7 +89,7 @@ function escape(view: SessionView, asked: { current: number }): void {
   // The first press leaves a field: somebody who leaves two of them stops nothing.
   if (activeElement instanceof HTMLElement && activeElement.matches("input, textarea"))
     return activeElement.blur();
-  const moment = view.screen.value?.moment;
+  const moment = view.moment.value;
   if (!moment || moment.turnId === null || moment.interrupted || isFile() || !may("control")) return;
   const now = Date.now();
   if (now - asked.current <= 2_000) {

@@ -6,6 +6,7 @@ import { toClock, toCost, toCount, toLine, toSpan, toTokens } from "../core/form
 import { lazy, type LazyScreen } from "../core/lazy.tsx";
 import { go, type Route, TABS, type Tab, toHash } from "../core/route.ts";
 import { isFile, SessionView } from "../core/session-view.ts";
+import { MAX_REQUEST } from "../log/protocol.ts";
 import { Icon } from "../parts/icon.tsx";
 import { Status } from "../parts/status.tsx";
 import { Guard } from "../parts/guard.tsx";
@@ -40,7 +41,7 @@ export function SessionScreen({ route }: { route: Route & { name: "session" } })
   useSessionKeys(view, route);
   const failure = view.failure.value;
   if (failure) return <ProblemPage {...failure} />;
-  const screen = view.screen.value;
+  const screen = route.event === undefined ? undefined : view.screen.value;
   if (screen && route.event !== undefined && screen.complete && route.event > screen.head)
     return (
       <ProblemPage
@@ -71,11 +72,11 @@ export function SessionScreen({ route }: { route: Route & { name: "session" } })
 
 /** The oldest open request, in a tab that does not show the transcript. */
 function OpenAsk({ view }: { view: SessionView }): JSX.Element | null {
-  const [first] = view.screen.value?.moment.pending ?? [];
+  const [first] = view.moment.value?.pending ?? [];
   if (!first || view.at.value !== null) return null;
   const { kind, id, prompt, options, input, sequence } = first;
-  const time = view.screen.value?.headTime ?? 0;
-  const shown = input === undefined ? {} : { input: JSON.stringify(input, null, 2).slice(0, 4_000) };
+  const time = view.screen.peek()?.headTime ?? 0;
+  const shown = input === undefined ? {} : { input: JSON.stringify(input, null, 2).slice(0, MAX_REQUEST) };
   return (
     <div class="ask-dock" data-sequence={sequence}>
       <Ask view={view} time={time} ask={{ kind, id, prompt, options, ...shown, answered: false }} />
@@ -90,9 +91,19 @@ function Head(props: {
   onSide(): void;
 }): JSX.Element {
   const { view, route } = props;
-  const moment = view.screen.value?.moment;
-  const about = view.screen.value?.about;
+  const moment = view.moment.value;
+  const about = view.about.value;
   const title = moment?.title ?? about?.title ?? route.id;
+  const tabs = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const show = (): void =>
+      tabs.current
+        ?.querySelector("[aria-selected=true]")
+        ?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    show();
+    addEventListener("resize", show);
+    return () => removeEventListener("resize", show);
+  }, [route.tab]);
   return (
     <header class="head">
       <a class="home" href="#/" aria-label="All sessions">
@@ -111,7 +122,7 @@ function Head(props: {
       <button class="side-toggle" aria-expanded={props.isSideOpen} onClick={props.onSide}>
         Turns
       </button>
-      <nav class="tabs" role="tablist" aria-label="Views of the session">
+      <nav class="tabs" ref={tabs} role="tablist" aria-label="Views of the session">
         {TABS.map((tab, index) => (
           <button
             key={tab}
@@ -154,9 +165,10 @@ function Origin({ session }: { session: string }): JSX.Element | null {
 
 function Side({ view, onChosen }: { view: SessionView; onChosen(): void }): JSX.Element {
   const turns = view.turns.value;
-  const moment = view.screen.value?.moment;
-  const now = view.screen.value?.at ?? 0;
-  const current = turns.findLast(({ first }) => first <= now);
+  const moment = view.moment.value;
+  const current = view.turn.value;
+  // In the past, a turn that came later has no state yet, and the one that ran has no end.
+  const now = view.at.value === null ? Number.POSITIVE_INFINITY : (view.screen.value?.at ?? 0);
   useEffect(() => {
     document.querySelector(".turns .current")?.scrollIntoView({ block: "nearest" });
   }, [current?.id]);
@@ -176,8 +188,14 @@ function Side({ view, onChosen }: { view: SessionView; onChosen(): void }): JSX.
               }}
             >
               <span class="turn-index">{turn.index}</span>
-              <Status status={moment?.turnId === turn.id ? moment.status : turn.status} />
-              <span class="muted">{turn.endedAt > 0 && toSpan(turn.endedAt - turn.startedAt)}</span>
+              {turn.first > now ? (
+                <span class="muted">later</span>
+              ) : (
+                <Status status={moment?.turnId === turn.id ? moment.status : turn.status} />
+              )}
+              <span class="muted">
+                {turn.endedAt > 0 && turn.last <= now && toSpan(turn.endedAt - turn.startedAt)}
+              </span>
               <span class="turn-title">{toLine(turn.title, 80)}</span>
             </button>
           </li>
@@ -204,19 +222,20 @@ function Side({ view, onChosen }: { view: SessionView; onChosen(): void }): JSX.
 
 /** Says that the past is shown, and how much came later. */
 function Past({ view }: { view: SessionView }): JSX.Element | null {
+  if (view.at.value === null) return null;
   const screen = view.screen.value;
-  if (!screen || view.at.value === null) return null;
+  if (!screen) return null;
   const { checkpoint } = screen.moment;
   return (
     <div class="past" role="status">
-      You see {toClock(screen.atTime)}; {toCount(screen.head - screen.at)} events later.
-      {may("control") && !isFile() && (
-        <span class="muted">
-          {checkpoint
+      <p class="past-words">
+        You see {toClock(screen.atTime)}; {toCount(screen.head - screen.at)} events later.
+        {may("control") &&
+          !isFile() &&
+          (checkpoint
             ? ` A fork from here starts at ⚑ ${toCount(checkpoint.sequence)}${nameTurn(view, checkpoint.sequence)}; later edits are not in it.`
-            : " A fork needs a checkpoint, and none lies before this moment. “Make a checkpoint” makes one of now."}
-        </span>
-      )}
+            : " A fork needs a checkpoint, and none lies before this moment. “Make a checkpoint” makes one of now.")}
+      </p>
       <button onClick={() => view.seek(null)}>
         Back to live <kbd>Esc</kbd>
       </button>
@@ -226,7 +245,7 @@ function Past({ view }: { view: SessionView }): JSX.Element | null {
 
 /** Requests, ends and errors are said aloud; deltas never. */
 function useAnnouncements(view: SessionView): void {
-  const pending = view.screen.value?.moment.pending ?? [];
+  const pending = view.moment.value?.pending ?? [];
   const last = view.turns.value.at(-1);
   const isLive = view.at.value === null;
   const error = view.marks.value.findLast(({ kind }) => kind === "error");
@@ -246,8 +265,8 @@ function useAnnouncements(view: SessionView): void {
 
 /** A server that comes back may be another version, with another page. */
 function useVersion(view: SessionView): void {
-  const cuts = view.screen.value?.link.cuts ?? 0;
-  const isLive = view.screen.value?.link.state === "live";
+  const cuts = view.link.value?.cuts ?? 0;
+  const isLive = view.link.value?.state === "live";
   useEffect(() => {
     if (cuts > 0 && isLive) void checkVersion();
   }, [cuts, isLive]);

@@ -12,6 +12,7 @@ import { Icon } from "../parts/icon.tsx";
 import { Lines } from "../parts/lines.tsx";
 import { Status } from "../parts/status.tsx";
 import { Answer } from "../transcript/ask.tsx";
+import { describeAsk } from "../transcript/tool-words.ts";
 
 const ROW = 56;
 const sessions = signal<readonly SessionEntry[]>([]);
@@ -125,7 +126,7 @@ function SessionRow({ info, isChosen }: { info: SessionEntry; isChosen: boolean 
         <strong>{toLine(info.title ?? info.sessionId, 100)}</strong>
         <span class="muted">
           {ask
-            ? `asks: ${toLine(ask.prompt, 100)}`
+            ? `asks: ${toLine(describeAsk(ask.prompt, ask.input) ?? ask.prompt, 100)}`
             : toLine(info.words || info.directory || "nothing said yet", 140)}
         </span>
       </a>
@@ -159,7 +160,7 @@ function AnswerDock(): JSX.Element | null {
     >
       <header>
         <strong>{toLine(info.title ?? info.sessionId, 80)}</strong> asks:{" "}
-        <span class="ask-prompt">{toLine(ask.prompt, 400)}</span>
+        <span class="ask-prompt">{toLine(describeAsk(ask.prompt, ask.input) ?? ask.prompt, 400)}</span>
         <button onClick={() => (answering.value = undefined)}>
           Close <kbd>Esc</kbd>
         </button>

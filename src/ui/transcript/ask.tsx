@@ -4,14 +4,15 @@ import { announce, say } from "../core/announce.ts";
 import { client, createKey, may, wordsOf } from "../core/api.ts";
 import { toClock, toLine } from "../core/format.ts";
 import { isFile, type SessionView } from "../core/session-view.ts";
-import type { AskView } from "../log/protocol.ts";
+import { type AskView, MAX_REQUEST } from "../log/protocol.ts";
 import { Code } from "../parts/code.tsx";
+import { describeAsk } from "./tool-words.ts";
 
 /** A request of the agent, with its answer or the means to answer it. */
 export function Ask(props: { view: SessionView; ask: AskView; time: number }): JSX.Element {
   const { ask, view, time } = props;
   const isPast = view.at.value !== null;
-  const isOpen = !ask.answered && view.screen.value?.moment.pending.some(({ id }) => id === ask.id) === true;
+  const isOpen = !ask.answered && view.moment.value?.pending.some(({ id }) => id === ask.id) === true;
   return (
     <section class={isOpen ? "ask ask-open" : "ask"} aria-label={`Request: ${toLine(ask.prompt, 80)}`}>
       <header>
@@ -21,12 +22,43 @@ export function Ask(props: { view: SessionView; ask: AskView; time: number }): J
         <strong>{TITLES[ask.kind]}</strong> <span class="ask-prompt">{toLine(ask.prompt, 400)}</span>
         <time class="muted">{toClock(time)}</time>
       </header>
-      {ask.input !== undefined && isOpen && <Code text={ask.input} language="json" />}
+      {ask.input !== undefined && isOpen && <Request prompt={ask.prompt} input={ask.input} />}
       {ask.answered && <p class="muted">{toLine(ask.answer ?? "", 400)}</p>}
       {!ask.answered && !isOpen && <p class="muted">{isPast ? "open at this moment" : "no longer open"}</p>}
       {isOpen && !isPast && !isFile() && may("answer") && <Answer session={view.id} ask={ask} />}
     </section>
   );
+}
+
+/** A longer command is shown with all of the request: nobody allows what is cut. */
+const MAX_WORDS = 2_000;
+
+/** What is asked for. The rest of the request is folded below the command or path that a person decides by. */
+function Request({ prompt, input }: { prompt: string; input: string }): JSX.Element {
+  const words = describeAsk(prompt, input);
+  const whole = <Code text={joinBlanks(input)} language="json" />;
+  if (input.length >= MAX_REQUEST)
+    return (
+      <>
+        {whole}
+        <p class="error">This is the beginning alone. All of it is in the event: press r.</p>
+      </>
+    );
+  if (words === undefined || words.length > MAX_WORDS) return whole;
+  return (
+    <>
+      <Code text={joinBlanks(words)} />
+      <details>
+        <summary>The whole request</summary>
+        {whole}
+      </details>
+    </>
+  );
+}
+
+/** Many blanks would push the end of a command out of sight. */
+function joinBlanks(text: string): string {
+  return text.replaceAll(/\s{24,}/g, (blanks) => ` ⟨${blanks.length} blanks⟩ `);
 }
 
 const TITLES = { permission: "asks to run", question: "asks", tool: "wants you to run" } as const;

@@ -59,15 +59,8 @@ export function Bar({ view }: { view: SessionView }): JSX.Element | null {
       </div>
       <div class="bar-track">
         <svg class="bar-marks" viewBox="0 0 1000 16" preserveAspectRatio="none" aria-hidden="true">
-          {thin(view.marks.value, base, length).map((mark) => (
-            <rect
-              key={`${mark.sequence}${mark.kind}`}
-              class={`mark-${mark.kind}`}
-              x={((mark.sequence - base) / length) * 1000 - 1}
-              y={mark.kind === "turn" ? 4 : 0}
-              width={mark.kind === "turn" ? 1.5 : 3}
-              height={mark.kind === "turn" ? 8 : 16}
-            />
+          {[...toPaths(view.marks.value, base, length)].map(([kind, path]) => (
+            <path key={kind} class={`mark-${kind}`} d={path} />
           ))}
         </svg>
         <input
@@ -123,14 +116,25 @@ function Gapless(props: { gaps: number; doubles: number; complete: boolean }): J
 }
 
 /** At most a few hundred marks: those that fall on one place are one, and requests and errors come before turns. */
-function thin(marks: readonly Mark[], base: number, length: number): Mark[] {
+function thin(marks: readonly Mark[], base: number, length: number): Iterable<Mark> {
   const places = new Map<number, Mark>();
   for (const mark of marks) {
     const place = Math.round(((mark.sequence - base) / length) * 300);
     const known = places.get(place);
     if (!known || known.kind === "turn") places.set(place, mark);
   }
-  return [...places.values()];
+  return places.values();
+}
+
+/** One path for each kind: all places change with every event, and hundreds of elements would be slow. */
+function toPaths(marks: readonly Mark[], base: number, length: number): Map<Mark["kind"], string> {
+  const paths = new Map<Mark["kind"], string>();
+  for (const { kind, sequence } of thin(marks, base, length)) {
+    const x = (((sequence - base) / length) * 1000 - 1).toFixed(1);
+    const box = kind === "turn" ? `M${x} 4h1.5v8h-1.5z` : `M${x} 0h3v16h-3z`;
+    paths.set(kind, (paths.get(kind) ?? "") + box);
+  }
+  return paths;
 }
 
 function step(view: SessionView, by: number): void {

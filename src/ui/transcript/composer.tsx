@@ -24,7 +24,7 @@ export function Composer({ view }: { view: SessionView }): JSX.Element | null {
   const [busy, setBusy] = useState(false);
   const { id } = view;
   const text = drafts.value[id]?.text ?? "";
-  const moment = view.screen.value?.moment;
+  const moment = view.moment.value;
   const isRunning = moment !== undefined && moment.turnId !== null;
   const setText = (next: string): void =>
     void (drafts.value = { ...drafts.value, [id]: { text: next, key: createKey() } });
@@ -71,7 +71,7 @@ export function Composer({ view }: { view: SessionView }): JSX.Element | null {
         rows={Math.min(8, Math.max(1, text.split("\n").length))}
         value={text}
         aria-label="Message"
-        placeholder={isRunning ? "the next message waits for the turn’s end" : "message"}
+        placeholder={isRunning ? "waits for the turn’s end" : "message"}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.altKey || event.isComposing) return;

@@ -52,7 +52,7 @@ export function opensAtFirst(row: RowView): boolean {
 function TurnRow({ row, view }: RowProps): JSX.Element | null {
   const { turn } = row;
   if (!turn) return null;
-  const moment = view.screen.value?.moment;
+  const moment = view.moment.value;
   const status = moment?.turnId === turn.id ? moment.status : turn.status;
   const range = turn.last > 0 ? `${toCount(turn.first)}–${toCount(turn.last)}` : `${toCount(turn.first)}–`;
   return (

@@ -31,6 +31,17 @@ export function describeTool(name: string, input: string): ToolWords {
   return { sign: "⚙", title: name, input: pretty(input, fields), language: "json" };
 }
 
+/** What a request wants to do, in one line: the command or the path. Undefined where its prompt says it all. */
+export function describeAsk(prompt: string, request: unknown): string | undefined {
+  const fields =
+    typeof request === "string" ? parse(request) : (request as Record<string, unknown> | undefined);
+  const input = fields?.["input"];
+  if (typeof input !== "object" || input === null) return undefined;
+  const name = textOf(fields?.["name"]) || prompt;
+  const { sign, title } = describeTool(name, JSON.stringify(input));
+  return title === name || prompt.includes(title) ? undefined : `${sign} ${title}`;
+}
+
 const LANGUAGES: Readonly<Record<string, string>> = {
   ts: "typescript",
   tsx: "typescript",

@@ -110,7 +110,7 @@ function FileChange(props: {
         )}
         {sequence !== undefined && (
           <button onClick={() => (view.selected.value = sequence)} aria-label={`Select event ${sequence}`}>
-            {toCount(sequence)}
+            event {toCount(sequence)}
           </button>
         )}
       </div>
@@ -122,7 +122,10 @@ function FileChange(props: {
 function Others({ others }: { others: Found["others"] }): JSX.Element {
   return (
     <details class="others">
-      <summary>{toCount(others.length)} files changed without a diff of their own</summary>
+      <summary>
+        {toCount(others.length)} {others.length === 1 ? "file" : "files"} changed without a diff of{" "}
+        {others.length === 1 ? "its" : "their"} own
+      </summary>
       <ul>
         {others.slice(0, 200).map(({ type, path }) => (
           <li key={path}>

@@ -1,9 +1,8 @@
-/* oxlint-disable no-control-regex -- control characters are what is replaced here */
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { say } from "../../core/announce.ts";
 import { wordsOf } from "../../core/api.ts";
-import { toBytes, toCount, toLine } from "../../core/format.ts";
+import { toBytes, toCount, toLine, toVisible } from "../../core/format.ts";
 import { Lines } from "../../parts/lines.tsx";
 import type { Entry, Source } from "./sources.ts";
 
@@ -79,7 +78,7 @@ export function FileView(props: {
                   <span class="file-number" aria-hidden="true">
                     {index + 1}
                   </span>
-                  <code>{visible(lines[index] ?? "")}</code>
+                  <code>{toVisible((lines[index] ?? "").slice(0, MAX_LINE))}</code>
                 </div>
               )}
             />
@@ -112,13 +111,6 @@ async function readText(source: Source, path: string, signal: AbortSignal): Prom
   const bytes = new Uint8Array(await new Blob(chunks).arrayBuffer());
   if (bytes.subarray(0, 8_000).includes(0)) return { reason: "This is no text. Download it to open it." };
   return { text: new TextDecoder().decode(bytes), whole: isWhole };
-}
-
-/** Characters that turn or hide text have a sign of their own. */
-function visible(line: string): string {
-  return line
-    .slice(0, MAX_LINE)
-    .replaceAll(/[\u0000-\u0008\u000B-\u001F\u007F\u200E\u200F\u202A-\u202E\u2066-\u2069]/g, "·");
 }
 
 async function download(source: Source, entry: Entry): Promise<void> {

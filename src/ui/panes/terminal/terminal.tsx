@@ -102,7 +102,7 @@ function CommandLine({ view }: { view: SessionView }): JSX.Element | null {
   const [text, setText] = useState("");
   const [isSending, setSending] = useState(false);
   const past = useRef<{ list: string[]; at: number }>({ list: [], at: 0 });
-  const moment = view.screen.value?.moment;
+  const moment = view.moment.value;
   if (isFile() || !may("control") || !moment) return null;
   if (view.at.value !== null)
     return <p class="muted">This is the past. Esc goes back to live, where commands can run.</p>;
