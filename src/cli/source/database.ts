@@ -8,6 +8,7 @@ import { readSharedKeys } from "../../catalog/postgres/key-check.ts";
 import { createPostgresLog, type OpenPostgresLog } from "../../log/postgres/open.ts";
 import { nameOf, parseAddress } from "../../postgres/address.ts";
 import { NodeLease } from "../../postgres/node-lease.ts";
+import { SharedCounts } from "../../postgres/shared-counts.ts";
 import { isProcessAlive, type Ownership, processName } from "../../sessions/upkeep/lease.ts";
 import { type FileLock, lockFile } from "../../sqlite/lock.ts";
 import { CliFailure } from "../terminal/failure.ts";
@@ -34,6 +35,8 @@ export interface ServedDatabase {
   readonly catalog: Catalog;
   readonly ownership: Ownership;
   readonly nodes: ServedNodes;
+  /** The counts behind the limits by the minute. */
+  readonly counts: SharedCounts;
   /** Renews the lease. `onLost` is called when another node has declared this one dead. */
   start(onLost: () => void): void;
   /** To be called after the last write. */
@@ -67,7 +70,9 @@ export async function openDatabase(
   const lock = lockFolder(dataDir);
   let lease: NodeLease | undefined;
   let log: OpenPostgresLog | undefined;
+  let counts: SharedCounts | undefined;
   const release = async (): Promise<void> => {
+    await counts?.close();
     await lease?.release();
     lock.release();
   };
@@ -83,9 +88,10 @@ export async function openDatabase(
       ...(databaseDirect !== undefined && { directUrl: databaseDirect }),
     });
     const catalog = await createPostgresCatalog({ url, keys });
+    counts = await SharedCounts.create({ url, node });
     const start = lease.start.bind(lease);
     const nodes = new ServedNodes(lease, keys);
-    return { name: nameOf(url), log, catalog, ownership: toOwnership(lease), nodes, start, release };
+    return { name: nameOf(url), log, catalog, ownership: toOwnership(lease), nodes, counts, start, release };
   } catch (error) {
     await log?.close();
     await release();
@@ -140,7 +146,9 @@ async function isMoved(
   dataDir: string,
   moved: (() => Promise<string | undefined> | undefined) | undefined,
 ): Promise<boolean> {
-  return (await moved?.()) === fingerprintOf(dataDir);
+  const fingerprint = await moved?.();
+  // A log that was never moved may be of any version or damaged: it is not read.
+  return fingerprint !== undefined && fingerprint === fingerprintOf(dataDir);
 }
 
 /** Refuses to open a SQLite log in a folder whose log is in a database. */
