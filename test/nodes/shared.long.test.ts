@@ -25,7 +25,6 @@ describe.skipIf(bin === undefined)(reason ?? "what two nodes share", { timeout: 
     b = await node("b");
   }, 120_000);
   afterAll(async () => {
-    for (const server of [a, b]) await server?.stop();
     for (const server of [a, b]) await server?.close();
     await postgres?.stop();
     await receiver?.close();
@@ -69,8 +68,6 @@ describe.skipIf(bin === undefined)(reason ?? "what two nodes share", { timeout: 
     const look = script({ shell: 'printf %s "$OWN_KEY" | tee found.txt | cut -c 3-' });
     await send(a, "secret", look);
     await readTurn(a, "secret");
-    const fileAt = async (server: TestServer): Promise<string> =>
-      (await server.fetch("/v1/fs/file?session=secret&path=found.txt")).text();
     expect(await fileAt(a)).toBe(SECRET);
     await a.kill();
     const after = (await eventsOf(b, "secret")).length;
@@ -92,10 +89,8 @@ describe.skipIf(bin === undefined)(reason ?? "what two nodes share", { timeout: 
     for (const [index, id] of ids.entries()) await create(index % 2 === 0 ? a : b, id);
     for (let turn = 0; turn < 2; turn += 1)
       await Promise.all(ids.map((id, index) => send(index < 2 ? a : b, id, script({ say: `turn ${turn}` }))));
-    const endsOf = async (id: string): Promise<number> =>
-      (await eventsOf(b, id)).filter(({ type }) => type === "turn.ended").length;
     for (const id of ids) {
-      await expect.poll(() => endsOf(id), POLL).toBe(2);
+      await expect.poll(() => endsOf(b, id), POLL).toBe(2);
       await expect.poll(() => receiver.taken(id).length, POLL).toBe(2);
     }
     const quiet = receiver.taken();
@@ -115,3 +110,11 @@ describe.skipIf(bin === undefined)(reason ?? "what two nodes share", { timeout: 
     await a.start();
   });
 });
+
+async function fileAt(server: TestServer): Promise<string> {
+  return (await server.fetch("/v1/fs/file?session=secret&path=found.txt")).text();
+}
+
+async function endsOf(server: TestServer, id: string): Promise<number> {
+  return (await eventsOf(server, id)).filter(({ type }) => type === "turn.ended").length;
+}

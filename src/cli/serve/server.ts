@@ -172,6 +172,7 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
         `Sessions are in the database ${database.name}${wakes}; this is its node ${database.nodes.name}`,
       );
     }
+    for (const warning of database?.warnings ?? []) screen.note(`Warning: of the database, ${warning}`);
     if (urls.length > 0) screen.note(`The webhook key is in ${webhookKeyFile(dataDir)}`);
     await stopped;
     forgetServer();
