@@ -86,17 +86,6 @@ describe.skipIf(bin === undefined)(
 
     const frozen = new Set<number>();
     const revivals = new Map<TestServer, Promise<void>>();
-    /**
-     * Starts a node again that has ended, as a supervisor does: on a busy machine it may lose its lease once more while
-     * it starts. A node that was away for longer than its lease ends by itself.
-     */
-    const revive = async (server: TestServer, { isGone = false } = {}): Promise<void> => {
-      if (isGone) await expect.poll(() => isAlive(server.pid), { timeout: 60_000 }).toBe(false);
-      for (const deadline = Date.now() + 90_000; !isAlive(server.pid);)
-        await server.start().catch((error: unknown) => {
-          if (Date.now() > deadline) throw error;
-        });
-    };
     const disturb = async (server: TestServer, kind: Fault): Promise<void> => {
       const ms = kind.endsWith("long") ? LONG_MS : SHORT_MS;
       const [what, mode] = kind.split(" ") as [string, WireMode | undefined];
@@ -262,4 +251,16 @@ async function persist<T>(call: () => Promise<T>): Promise<T> {
       if (isFinal || Date.now() > deadline) throw error;
     }
   }
+}
+
+/**
+ * Starts a node again that has ended, as a supervisor does: on a busy machine it may lose its lease once more while it
+ * starts. A node that was away for longer than its lease ends by itself.
+ */
+async function revive(server: TestServer, { isGone = false } = {}): Promise<void> {
+  if (isGone) await expect.poll(() => isAlive(server.pid), { timeout: 60_000 }).toBe(false);
+  for (const deadline = Date.now() + 90_000; !isAlive(server.pid);)
+    await server.start().catch((error: unknown) => {
+      if (Date.now() > deadline) throw error;
+    });
 }

@@ -38,7 +38,6 @@ describe.skipIf(bin === undefined)(reason ?? "counts over all nodes", { timeout:
   });
 
   it("tell the model requests of a workspace to the other nodes, for a minute", async () => {
-    const isLimited = (tenant: string): boolean => tenant === "team";
     const [a, b] = [0, 1].map((n) => new WorkspaceRates({ shared: of(n), isLimited })) as [
       WorkspaceRates,
       WorkspaceRates,
@@ -47,8 +46,6 @@ describe.skipIf(bin === undefined)(reason ?? "counts over all nodes", { timeout:
     a.note("team", "one", { ...started, time: Date.now() });
     a.note("team", "one", { ...started, time: Date.now() - 59_000 });
     a.note("free", "one", { ...started, time: Date.now() });
-    const sum = async (rates: WorkspaceRates, tenant: string, session: string): Promise<number> =>
-      (await rates.others(tenant, session)).reduce((all, { requests }) => all + requests, 0);
     await expect.poll(() => sum(b, "team", "two")).toBe(2);
     expect(await sum(a, "team", "one")).toBe(0);
     expect(await sum(a, "team", "three")).toBe(2);
@@ -72,3 +69,11 @@ describe.skipIf(bin === undefined)(reason ?? "counts over all nodes", { timeout:
     await postgres.start();
   });
 });
+
+function isLimited(tenant: string): boolean {
+  return tenant === "team";
+}
+
+async function sum(rates: WorkspaceRates, tenant: string, session: string): Promise<number> {
+  return (await rates.others(tenant, session)).reduce((all, { requests }) => all + requests, 0);
+}
