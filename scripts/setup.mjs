@@ -82,10 +82,15 @@ export async function ensureServers() {
   const hasPostgres =
     existsSync(POSTGRES) &&
     readdirSync(POSTGRES).some((version) => existsSync(join(POSTGRES, version, "bin", "initdb")));
+  const hasPooler = existsSync("/usr/sbin/pgbouncer");
   const hasSshd = SSHD.some((path) => existsSync(path));
-  const missing = [...(hasPostgres ? [] : ["postgresql"]), ...(hasSshd ? [] : ["openssh-server"])];
+  const missing = [
+    ...(hasPostgres ? [] : ["postgresql"]),
+    ...(hasPooler ? [] : ["pgbouncer"]),
+    ...(hasSshd ? [] : ["openssh-server"]),
+  ];
   if (missing.length === 0 || process.getuid?.() !== 0 || !findProgram("apt-get")) return;
-  const names = missing.join(" and ");
+  const names = missing.join(", ");
   // Their packages would start services, which nobody asked for.
   if (existsSync("/run/systemd/system"))
     return say(

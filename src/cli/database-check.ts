@@ -2,12 +2,12 @@ import { EventEmitter, once } from "node:events";
 import { LOG_TABLES } from "../log/postgres/schema.ts";
 import { CATALOG_TABLES } from "../catalog/postgres/schema.ts";
 import { nameOf } from "../postgres/address.ts";
-import { Connections, type Row } from "../postgres/connections.ts";
+import { Connections } from "../postgres/connections.ts";
+import { readFacts } from "../postgres/facts.ts";
 import { readVersion } from "../postgres/migrations.ts";
 import { NODE_TABLES } from "../postgres/node-tables.ts";
 import { toSize } from "./terminal/amount.ts";
 
-const OLDEST_MAJOR = 13;
 const PROBE_MS = 3_000;
 
 /** The state of a PostgreSQL database for `sluice serve --database`. */
@@ -33,20 +33,21 @@ export async function checkDatabase(url: string, directUrl = url): Promise<Datab
   let database: Connections | undefined;
   try {
     database = await Connections.create({ url, max: 2, deadlineMs: 10_000 });
-    const [row = {}] = await database.query(FACTS);
+    const found = await readFacts(database.query);
     for (const part of [LOG_TABLES, CATALOG_TABLES, NODE_TABLES]) await readVersion(database, part);
     const hears = await probe(directUrl);
     const server = await serverOf(database);
     const facts = {
       name,
-      version: String(row["version"]),
-      size: Number(row["size"]),
+      version: found.version,
+      size: found.size,
       hears,
       ...(server !== undefined && { server }),
     };
-    const hint = refusalOf(row);
+    const { refusal: hint } = found;
     if (hint !== undefined) return { ok: false, ...facts, hint };
-    return { ok: true, ...facts, warnings: warningsOf(row, hears) };
+    const unheard = hears ? [] : ["no notification is heard: give --database-direct if this is a pooler"];
+    return { ok: true, ...facts, warnings: [...found.warnings, ...unheard] };
   } catch (error) {
     return { ok: false, name, hint: (error as Error).message };
   } finally {
@@ -73,39 +74,6 @@ export function describeDatabase({
   ]
     .filter(Boolean)
     .join(", ");
-}
-
-const FACTS = `
-  SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS number,
-    pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS is_read_only,
-    has_database_privilege(current_database(), 'CREATE') AS may_create,
-    CASE WHEN to_regnamespace('sluice') IS NULL THEN true
-      ELSE has_schema_privilege('sluice', 'USAGE') END AS may_use,
-    to_regnamespace('sluice') IS NOT NULL AS has_schema,
-    current_setting('synchronous_commit') AS synchronous, current_setting('fsync') AS fsync,
-    (SELECT count(*) FROM pg_stat_replication) AS standbys,
-    current_setting('synchronous_standby_names') AS synchronous_names,
-    pg_database_size(current_database()) AS size`;
-
-function refusalOf(row: Row): string | undefined {
-  if (Math.floor(Number(row["number"]) / 10_000) < OLDEST_MAJOR)
-    return `sluice needs PostgreSQL ${OLDEST_MAJOR} or newer`;
-  if (row["is_read_only"] === true)
-    return "it can only be read: it is a standby, or set to read-only; name the primary server";
-  if (row["has_schema"] !== true && row["may_create"] !== true)
-    return "the user may not create the schema sluice: GRANT CREATE ON DATABASE … TO …";
-  if (row["may_use"] !== true) return "the user may not use the schema sluice, which another user has made";
-  return undefined;
-}
-
-function warningsOf(row: Row, hears: boolean): string[] {
-  const warnings: string[] = [];
-  if (row["fsync"] === "off") warnings.push("fsync is off: a power cut loses events");
-  if (row["synchronous"] === "off") warnings.push("synchronous_commit is off: a crash loses the last events");
-  if (Number(row["standbys"]) > 0 && String(row["synchronous_names"]) === "")
-    warnings.push("its standby is asynchronous: a failover loses the last events");
-  if (!hears) warnings.push("no notification is heard: give --database-direct if this is a pooler");
-  return warnings;
 }
 
 /** Whether a notification that is sent here arrives here. */

@@ -135,12 +135,13 @@ export const SessionSpec = z.strictObject({
   env: z.record(z.string(), z.string()).optional(),
   /**
    * Environment variables of the agent by reference: `env:NAME` of the server, or `file:/path`. Read at launch, never
-   * stored. `value:…` goes into a private file of the data folder and is stored as a reference to it.
+   * stored. `value:…` goes into a private file of the data folder, on PostgreSQL encrypted into the database, and is
+   * stored as a reference: `file:…`, or `kept:…`, which no client gives.
    */
   secrets: z
     .record(
       z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/),
-      z.string().regex(/^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+|value:[\s\S]+)$/),
+      z.string().regex(/^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+|value:[\s\S]+|kept:[0-9a-f]{32})$/),
     )
     .optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),

@@ -32,6 +32,25 @@ export const NODE_TABLES: Part = {
           ADD COLUMN draining boolean NOT NULL DEFAULT false
       `,
     },
+    {
+      // Counts of minutes: a crash of the database may empty them.
+      readableBy: 2,
+      sql: `
+        CREATE UNLOGGED TABLE sluice.rate_buckets (
+          name text COLLATE "C" PRIMARY KEY,
+          tokens float8 NOT NULL,
+          at timestamptz NOT NULL
+        );
+        CREATE UNLOGGED TABLE sluice.model_uses (
+          tenant text COLLATE "C" NOT NULL,
+          node text COLLATE "C" NOT NULL,
+          at timestamptz NOT NULL,
+          requests int NOT NULL,
+          tokens bigint NOT NULL
+        );
+        CREATE INDEX model_uses_tenant ON sluice.model_uses (tenant, at)
+      `,
+    },
   ],
 };
 

@@ -9,6 +9,7 @@ import type { Drafts } from "./fold/drafts.ts";
 import type { StartQueue } from "./process/admission.ts";
 import type { RestingAgents } from "./process/idle.ts";
 import type { Loan } from "./secrets/lending.ts";
+import type { KeptSecrets } from "./secrets/kept.ts";
 import type { ModelDesk } from "./secrets/model-desk.ts";
 import type { Recorder } from "./secrets/recorder.ts";
 import type { WorkspaceRates } from "./turn/workspace-rate.ts";
@@ -80,6 +81,8 @@ export interface SessionDeps {
   readonly logger: Logger;
   /** Values that are redacted from every event, beside the session's own secrets. */
   readonly secrets: ReadonlyMap<string, string>;
+  /** The values of the secrets that came with their sessions. */
+  readonly kept: KeptSecrets;
   /** The checkpoints of one shelf; without a name, those of the sessions that have no shelf. */
   checkpoints(shelf?: string): Checkpoints;
   readonly fileHooks: FileHooks | undefined;

@@ -29,7 +29,7 @@ import type {
   KeyOptions,
   SessionInput,
 } from "./port.ts";
-import { forgetSecrets } from "./secrets/credentials.ts";
+import { forgetSecrets } from "./secrets/kept.ts";
 import { Retention } from "./upkeep/retention.ts";
 import { EngineCounters } from "./stats.ts";
 import { Upkeep } from "./upkeep/upkeep.ts";
@@ -48,7 +48,6 @@ class LocalEngine implements Engine {
   readonly log: EventLog;
   readonly #harnesses: readonly Harness[];
   readonly #deps: SessionDeps;
-  readonly #dataDir: string;
   readonly #onCommit: NonNullable<EngineOptions["onCommit"]>;
   readonly #open: OpenSessions;
   readonly #recovery: Recovery;
@@ -66,7 +65,6 @@ class LocalEngine implements Engine {
   constructor(options: EngineOptions, providers: readonly SandboxProvider[]) {
     this.log = options.log;
     this.#harnesses = options.harnesses ?? builtIn;
-    this.#dataDir = options.dataDir;
     this.#draining = options.caretakes ?? false;
     this.#caretaker = new Caretaker({ dataDir: options.dataDir, afterMs: options.orphanMs ?? 0 });
     this.#onCommit = options.onCommit ?? (() => {});
@@ -90,7 +88,7 @@ class LocalEngine implements Engine {
     this.#open = new OpenSessions(this.#deps);
     this.#recovery = new Recovery(this.#deps, this.#open);
     this.#list = new SessionList(options.log, this.#open, this.#recovery);
-    this.#removal = new Removal(this.#deps, this.#open, options.dataDir);
+    this.#removal = new Removal(this.#deps, this.#open);
     this.#creation = new Creation({
       deps: this.#deps,
       dataDir: options.dataDir,
@@ -183,7 +181,7 @@ class LocalEngine implements Engine {
 
   async terminate(id: string, options: { destroy?: boolean } = {}): Promise<void> {
     await this.#open.withToEnd(id, (session) => session.terminate(options), "attached");
-    if (options.destroy) await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
+    if (options.destroy) await forgetSecrets((await this.#open.row(id)).spec, this.#deps.kept);
   }
 
   exec: Engine["exec"] = (id, command, options) =>

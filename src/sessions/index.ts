@@ -1,6 +1,7 @@
 export { DEFAULT_ORPHAN_MS } from "./upkeep/caretaker.ts";
 export { createEngine } from "./engine.ts";
 export { DEFAULT_LIMITS, type Limits, type Logger, type LogLine, type McpVerdict } from "./deps.ts";
+export { keepInFiles, type KeptSecrets } from "./secrets/kept.ts";
 export type { Loan, NamedSecret } from "./secrets/lending.ts";
 export { createRecorder, type Recorder, type RecorderOptions } from "./secrets/recorder.ts";
 export type { EngineOptions } from "./options.ts";

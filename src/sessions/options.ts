@@ -21,10 +21,11 @@ import { StartQueue, DEFAULT_STARTS_AT_ONCE } from "./process/admission.ts";
 import { RestingAgents } from "./process/idle.ts";
 import { createCheckpointStores } from "./sandbox/checkpoint.ts";
 import { hostKeys } from "./secrets/credentials.ts";
+import { keepInFiles, type KeptSecrets } from "./secrets/kept.ts";
 import type { Loan } from "./secrets/lending.ts";
 import type { Recorder } from "./secrets/recorder.ts";
 import { decideDefault, findProvider } from "./spec.ts";
-import { WorkspaceRates } from "./turn/workspace-rate.ts";
+import { type SharedUses, WorkspaceRates } from "./turn/workspace-rate.ts";
 import { Lease, type Ownership } from "./upkeep/lease.ts";
 import type { RetentionOptions } from "./upkeep/retention.ts";
 
@@ -74,10 +75,14 @@ export interface EngineOptions {
   readonly mcpVerdict?: SessionDeps["mcpVerdict"];
   /** Secrets that are lent to the session's sandbox. Called at every start; the placeholders stay the same. */
   readonly lend?: (session: string) => Promise<Loan | undefined>;
+  /** Stores the values of `value:…` secrets, by default in private files of the data folder. */
+  readonly kept?: KeptSecrets;
   /** The budget of a tenant over all its sessions. The tenant's clients cannot raise it. */
   readonly workspaceBudget?: (tenant: string) => Budget | undefined;
   /** The limits of a tenant's model requests in any minute, over all its sessions. */
   readonly workspacePerMinute?: (tenant: string) => PerMinute | undefined;
+  /** The model requests of the last minute on the other servers of the log. */
+  readonly sharedUses?: SharedUses;
   /** Names that may resolve into a private network, for every session, such as a company's model gateway. */
   readonly privateHosts?: readonly string[];
   /** The cassette of new sessions that name none. Agents without a model have none. */
@@ -114,13 +119,17 @@ export function createSessionDeps(options: EngineOptions, around: Surroundings):
     logger,
     defaultSandbox: decideDefault(providers, { named, logger }),
     secrets: new Map([...hostKeys(harnesses), ...(options.secrets ?? [])]),
+    kept: options.kept ?? keepInFiles(dataDir),
     fileHooks: options.fileHooks,
     recorder: options.recorder,
     equip: options.equip ?? (async (_session, spec) => spec),
     lend: options.lend ?? (async () => undefined),
     workspaceBudget: options.workspaceBudget ?? (() => undefined),
     workspacePerMinute: options.workspacePerMinute ?? (() => undefined),
-    rates: new WorkspaceRates(),
+    rates: new WorkspaceRates({
+      shared: options.sharedUses,
+      isLimited: (tenant) => options.workspacePerMinute?.(tenant) !== undefined,
+    }),
     privateHosts: toPrivateHosts(options.privateHosts),
     mcpVerdict: options.mcpVerdict ?? (() => undefined),
     desk,

@@ -7,6 +7,9 @@ import { harnesses } from "../../src/harness/index.ts";
 import type { Credential, Harness } from "../../src/harness/port.ts";
 import { permits } from "../../src/sandbox/index.ts";
 import { readCredentials } from "../../src/sessions/secrets/credentials.ts";
+import { keepInFiles } from "../../src/sessions/secrets/kept.ts";
+
+const KEPT = keepInFiles("/nowhere");
 
 /** Domains with public registration of hosts, buckets or pages. */
 const EVERYBODYS = [
@@ -228,7 +231,7 @@ describe("default allow lists", () => {
   ])("%s %j with %j reaches its model's host alone", async (agent, partial, env, expected) => {
     const harness = harnesses.find(({ id }) => id === agent) as Harness;
     const spec: SessionSpec = { agent, ...partial };
-    const found = await readCredentials(harness, spec, { host: { env, home: "/nowhere" } });
+    const found = await readCredentials(harness, spec, { kept: KEPT, host: { env, home: "/nowhere" } });
     expect(harness.launch(spec, { ...PATHS, env: found.env }).hosts).toEqual(expected);
   });
 
@@ -287,7 +290,7 @@ async function hostsOf({ harness, spec, credential, content }: Row): Promise<rea
       mkdirSync(dirname(join(home, credential.file)), { recursive: true });
       writeFileSync(join(home, credential.file), content);
     }
-    const found = await readCredentials(harness, spec, { host: { env, home } });
+    const found = await readCredentials(harness, spec, { kept: KEPT, host: { env, home } });
     const lent = found.login?.lent;
     const login = lent && "content" in lent ? { login: lent.content } : {};
     return harness.launch(spec, { ...PATHS, env: found.env, ...login }).hosts ?? [];

@@ -10,203 +10,235 @@ import { expectLawful } from "../support/laws.ts";
 import { requirePostgres, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { readFrames } from "../support/sse.ts";
+import { openWire, type Wire, type WireMode } from "../support/wire.ts";
+import { violations } from "./history.ts";
 import { isAlive, KEY, TOKEN } from "./node-bench.ts";
 
 const { bin, reason } = requirePostgres();
-const FAULTS = Number(process.env["SLUICE_NODE_FAULTS"] ?? 3);
+const FAULTS = Number(process.env["SLUICE_NODE_FAULTS"] ?? 10);
 const SESSIONS = 4;
+const LEASE_SECONDS = 3;
+/** Longer than a lease: the others take over meanwhile. */
+const LONG_MS = 4_500;
+const SHORT_MS = 700;
 
-/** The proof that the check can fail: histories as broken nodes would leave them. */
-describe("the history check", () => {
-  const whole = [accepted(1, "k1"), ended(2, "k1")];
-  it("accepts a whole history", () => {
-    expect(violations({ keys: ["k1"], stored: whole, seen: whole })).toEqual([]);
-  });
-  it.each([
-    ["an acknowledged input that is lost", { keys: ["k1", "k2"], stored: whole, seen: whole }],
-    ["an input that was taken twice", { keys: ["k1"], stored: [...whole, accepted(3, "k1")], seen: whole }],
-    ["a turn that never ends", { keys: ["k1"], stored: whole.slice(0, 1), seen: whole.slice(0, 1) }],
-    ["a gap", { keys: ["k1"], stored: [accepted(1, "k1"), ended(3, "k1")], seen: [] }],
-    [
-      "a reader with a repeat",
-      { keys: ["k1"], stored: whole, seen: [whole[0], whole[0], whole[1]] as never },
-    ],
-    [
-      "a reader with another event",
-      { keys: ["k1"], stored: whole, seen: [whole[0], ended(2, "k9")] as never },
-    ],
-  ])("finds %s", (_what, history) => {
-    expect(violations(history)).not.toEqual([]);
-  });
-});
+/** In the order in which they come; the nodes take turns. `database` and `peers` name the wire that is disturbed. */
+const PLAN = [
+  "kill",
+  "database slow",
+  "database deaf",
+  "backends",
+  "peers refuse",
+  "database hold long",
+  "database refuse",
+  "peers hole",
+  "crash",
+  "database hole",
+  "kill",
+  "database hold",
+  "peers slow",
+  "database deaf",
+  "freeze long",
+  "backends",
+  "peers hold",
+  "database refuse long",
+  "freeze",
+  "database hold",
+] as const;
+type Fault = (typeof PLAN)[number];
 
-describe.skipIf(bin === undefined)(reason ?? "three nodes under faults", { timeout: 240_000 }, () => {
-  let postgres: TestPostgres;
-  const servers: TestServer[] = [];
-  beforeAll(async () => {
-    postgres = await startPostgres(bin ?? "");
-    const url = await postgres.createDatabase();
-    const env = { SLUICE_DATABASE: url, SLUICE_SEAL_KEY: KEY, SLUICE_TOKEN: TOKEN };
-    for (const name of ["a", "b", "c"])
-      servers.push(await startServer({ env, args: ["--node", name, "--lease", "3"] }));
-  }, 120_000);
-  afterAll(async () => {
-    for (const server of servers) {
-      if (isAlive(server.pid)) process.kill(server.pid, "SIGCONT");
-      await server.stop();
-    }
-    for (const server of servers) await server.close();
-    await postgres?.stop();
-  }, 120_000);
+describe.skipIf(bin === undefined)(
+  reason ?? "three nodes under faults",
+  { timeout: 240_000 + FAULTS * 10_000 },
+  () => {
+    let postgres: TestPostgres;
+    const servers: TestServer[] = [];
+    /** Of each node, the way to the database, and the way of the other nodes to it. */
+    const wires = new Map<TestServer, Record<"database" | "peers", Wire>>();
+    beforeAll(async () => {
+      postgres = await startPostgres(bin ?? "");
+      const url = await postgres.createDatabase();
+      for (const name of ["a", "b", "c"]) {
+        const database = await openWire(postgres.port);
+        const peers = await openWire(0);
+        const address = new URL(url);
+        address.port = String(database.port);
+        const env = { SLUICE_DATABASE: address.href, SLUICE_SEAL_KEY: KEY, SLUICE_TOKEN: TOKEN };
+        const own = ["--node", name, "--lease", String(LEASE_SECONDS)];
+        const advertise = ["--advertise", `http://127.0.0.1:${peers.port}`];
+        const toOwn = (port: number): void => peers.lead(port);
+        const server = await startServer({ env, args: [...own, ...advertise], onPort: toOwn });
+        servers.push(server);
+        wires.set(server, { database, peers });
+      }
+    }, 120_000);
+    afterAll(async () => {
+      for (const server of servers) {
+        if (isAlive(server.pid)) process.kill(server.pid, "SIGCONT");
+        await server.close();
+      }
+      for (const { database, peers } of wires.values()) {
+        await database.close();
+        await peers.close();
+      }
+      await postgres?.stop();
+    }, 120_000);
 
-  it("loses, repeats and reorders nothing while nodes are killed, frozen and restarted", async () => {
-    const down = new Set<TestServer>();
-    const any = (): TestServer => {
-      const up = servers.filter((server) => !down.has(server));
-      return up[Math.floor(Math.random() * up.length)] as TestServer;
+    const frozen = new Set<number>();
+    const revivals = new Map<TestServer, Promise<void>>();
+    const disturb = async (server: TestServer, kind: Fault): Promise<void> => {
+      const ms = kind.endsWith("long") ? LONG_MS : SHORT_MS;
+      const [what, mode] = kind.split(" ") as [string, WireMode | undefined];
+      if (what === "kill") {
+        await server.kill();
+        await sleep(ms);
+      } else if (what === "freeze") {
+        const { pid } = server;
+        frozen.add(pid);
+        process.kill(pid, "SIGSTOP");
+        await sleep(ms);
+        process.kill(pid, "SIGCONT");
+        frozen.delete(pid);
+      } else if (what === "crash") {
+        await postgres.kill();
+        await postgres.start();
+      } else if (what === "backends") {
+        await postgres
+          .admin()
+          .unsafe("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice'");
+      } else {
+        const wire = wires.get(server)?.[what as "database" | "peers"];
+        wire?.set(mode as WireMode);
+        await sleep(ms);
+        wire?.set("pass");
+      }
+      await sleep(200);
+      // The next fault comes while this node starts.
+      const revival = revive(server, { isGone: kind.endsWith("long") });
+      revival.catch(() => {});
+      revivals.set(server, revival);
     };
-    const over = new AbortController();
-    const ids = Array.from({ length: SESSIONS }, (_, index) => `load-${index}`);
-    for (const id of ids) await persist(() => any().client.sessions.create(id, { agent: "scripted" }));
-    const acknowledged = new Map<string, string[]>(ids.map((id) => [id, []]));
 
-    const writing = ids.map(async (id) => {
-      for (let count = 0; !over.signal.aborted; count += 1) {
-        const key = `${id}-key-${count}.`;
-        const text = script({ say: `answer to ${key}` }, { shell: "echo work" });
-        await persist(() => any().client.sendMessage(id, text, { idempotencyKey: key }));
-        acknowledged.get(id)?.push(key);
-        await sleep(150);
-      }
-    });
-
-    const seen = new Map<string, SluiceEvent[]>(ids.map((id) => [id, []]));
-    const heads = new Map<string, number>();
-    const reading = ids.map(async (id) => {
-      const events = seen.get(id) ?? [];
-      while (!(heads.has(id) && (events.at(-1)?.sequence ?? 0) >= (heads.get(id) ?? 0))) {
-        const take = ({ data }: { data: string }): boolean => {
-          events.push(JSON.parse(data) as SluiceEvent);
-          return (events.at(-1)?.sequence ?? 0) >= (heads.get(id) ?? Infinity);
-        };
-        // Each connection may be to another node, and breaks with it.
-        const query = { after: events.at(-1)?.sequence ?? 0, until: take, cutAfter: 40 };
-        await readFrames(any(), id, query).catch(() => sleep(100));
-      }
-    });
-
-    const managed = (async () => {
-      const clientOf = (): Anthropic["beta"] =>
-        new Anthropic({ baseURL: `${any().url}/anthropic`, apiKey: TOKEN, maxRetries: 0 }).beta;
-      const { id } = await persist(() => makeSession({ beta: clientOf() }));
-      let sent = 0;
-      while (!over.signal.aborted) {
-        const events = [message(script({ say: `managed ${sent}` }))];
-        const isDone = await clientOf()
-          .sessions.events.send(id, { events })
-          .then(() => true)
-          .catch(() => false);
-        if (isDone) sent += 1;
-        await sleep(300);
-      }
-      return { id, sent };
-    })();
-
-    const running = (async () => {
-      let runs = 0;
-      for (let count = 0; !over.signal.aborted; count += 1) {
-        const agent = new HttpAgent({
-          url: `${any().url}/ag-ui/scripted`,
-          threadId: "thread",
-          headers: { authorization: `Bearer ${TOKEN}` },
-        });
-        agent.addMessage({ id: `m${count}`, role: "user", content: script({ say: `run ${count}` }) });
-        const isDone = await agent.runAgent({ runId: `run-${count}` }).then(
-          () => JSON.stringify(agent.messages).includes(`run ${count}`),
-          () => false,
-        );
-        if (isDone) runs += 1;
-        await sleep(200);
-      }
-      return runs;
-    })();
-
-    for (let fault = 0; fault < FAULTS; fault += 1) {
-      const server = any();
-      down.add(server);
-      if (fault % 3 === 2) {
-        // Past its lease: it has to end by itself when it wakes.
-        process.kill(server.pid, "SIGSTOP");
-        await sleep(5_000);
-        process.kill(server.pid, "SIGCONT");
-        await expect.poll(() => isAlive(server.pid), { timeout: 30_000 }).toBe(false);
-      } else await server.kill();
-      await sleep(500);
-      await server.start();
-      down.delete(server);
-      await sleep(1_500);
-    }
-    over.abort();
-    await Promise.all(writing);
-    const runs = await running;
-    const { id: managedId, sent } = await managed;
-
-    for (const id of ids) {
-      const isIdle = async (): Promise<boolean> => {
-        const info = await any().client.sessions.get(id);
-        return info.status === "idle" && info.queued === 0;
+    it("loses, repeats and reorders nothing while nodes are killed, frozen and restarted", async () => {
+      const any = (): TestServer => {
+        const up = servers.filter(({ pid }) => isAlive(pid) && !frozen.has(pid));
+        return (up[Math.floor(Math.random() * up.length)] ?? servers[0]) as TestServer;
       };
-      await expect.poll(isIdle, { timeout: 60_000, interval: 200 }).toBe(true);
-      // A reader that is at the head already waits for one more event.
-      heads.set(id, (await any().client.sessions.get(id)).eventCount + 1);
-      await any().client.sessions.update(id, { title: "the end" });
-    }
-    await Promise.all(reading);
-    for (const id of ids) {
-      const stored = await any().client.getEvents(id, { extensions: true });
-      const keys = acknowledged.get(id) ?? [];
-      expect(keys.length).toBeGreaterThan(0);
-      expect(violations({ keys, stored, seen: seen.get(id) ?? [] })).toEqual([]);
-      expectLawful(stored);
-      for (const server of servers)
-        expect(await server.client.getEvents(id, { extensions: true })).toEqual(stored);
-    }
-    expect(sent).toBeGreaterThan(0);
-    expect(runs).toBeGreaterThan(0);
-    expectLawful(await any().client.getEvents("thread", { extensions: true }));
-    const told: string[] = [];
-    const { beta } = new Anthropic({ baseURL: `${any().url}/anthropic`, apiKey: TOKEN });
-    for await (const event of beta.sessions.events.list(managedId)) told.push(event.id);
-    expect(new Set(told).size).toBe(told.length);
-  });
-});
+      const over = new AbortController();
+      const ids = Array.from({ length: SESSIONS }, (_, index) => `load-${index}`);
+      for (const id of ids) await persist(() => any().client.sessions.create(id, { agent: "scripted" }));
+      const acknowledged = new Map<string, string[]>(ids.map((id) => [id, []]));
 
-interface History {
-  /** The inputs that were acknowledged, by words that only they contain. */
-  readonly keys: readonly string[];
-  readonly stored: readonly SluiceEvent[];
-  /** The events as a live reader got them. */
-  readonly seen: readonly SluiceEvent[];
-}
+      const writing = ids.map(async (id) => {
+        for (let count = 0; !over.signal.aborted; count += 1) {
+          const key = `${id}-key-${count}.`;
+          const text = script({ say: `answer to ${key}` }, { shell: "echo work" });
+          await persist(() => any().client.sendMessage(id, text, { idempotencyKey: key }));
+          acknowledged.get(id)?.push(key);
+          await sleep(150);
+        }
+      });
 
-/** The ways in which a history is not one that a single, immortal server would have made. */
-function violations({ keys, stored, seen }: History): string[] {
-  const found: string[] = [];
-  for (const [index, { sequence }] of stored.entries())
-    if (sequence !== index + 1) found.push(`the event ${index + 1} of the log has the sequence ${sequence}`);
-  const inputs = stored.filter(({ type }) => type === "input.accepted");
-  for (const key of keys) {
-    const ofKey = inputs.filter((event) => JSON.stringify(event.data).includes(key));
-    if (ofKey.length !== 1) found.push(`the input ${key} is in the log ${ofKey.length} times`);
-    const turn = ofKey[0]?.turn_id;
-    const ends = stored.filter(({ type, turn_id: id }) => type === "turn.ended" && id === turn);
-    if (ofKey.length > 0 && ends.length !== 1) found.push(`the turn of ${key} ended ${ends.length} times`);
-  }
-  for (const [index, event] of seen.entries())
-    if (JSON.stringify(event) !== JSON.stringify(stored[index]))
-      found.push(`the reader's event ${index + 1} is not that of the log`);
-  return found;
-}
+      const seen = new Map<string, SluiceEvent[]>(ids.map((id) => [id, []]));
+      const heads = new Map<string, number>();
+      const reading = ids.map(async (id) => {
+        const events = seen.get(id) ?? [];
+        while (!(heads.has(id) && (events.at(-1)?.sequence ?? 0) >= (heads.get(id) ?? 0))) {
+          const take = ({ data }: { data: string }): boolean => {
+            events.push(JSON.parse(data) as SluiceEvent);
+            return (events.at(-1)?.sequence ?? 0) >= (heads.get(id) ?? Infinity);
+          };
+          // Each connection may be to another node, and breaks with it.
+          const query = { after: events.at(-1)?.sequence ?? 0, until: take, cutAfter: 40 };
+          await readFrames(any(), id, query).catch(() => sleep(100));
+        }
+      });
+
+      const managed = (async () => {
+        const clientOf = (): Anthropic["beta"] =>
+          new Anthropic({ baseURL: `${any().url}/anthropic`, apiKey: TOKEN, maxRetries: 0 }).beta;
+        const { id } = await persist(() => makeSession({ beta: clientOf() }));
+        let sent = 0;
+        while (!over.signal.aborted) {
+          const events = [message(script({ say: `managed ${sent}` }))];
+          const isDone = await clientOf()
+            .sessions.events.send(id, { events })
+            .then(() => true)
+            .catch(() => false);
+          if (isDone) sent += 1;
+          await sleep(300);
+        }
+        return { id, sent };
+      })();
+
+      const running = (async () => {
+        let runs = 0;
+        for (let count = 0; !over.signal.aborted; count += 1) {
+          const agent = new HttpAgent({
+            url: `${any().url}/ag-ui/scripted`,
+            threadId: "thread",
+            headers: { authorization: `Bearer ${TOKEN}` },
+          });
+          agent.addMessage({ id: `m${count}`, role: "user", content: script({ say: `run ${count}` }) });
+          const isDone = await agent.runAgent({ runId: `run-${count}` }).then(
+            () => JSON.stringify(agent.messages).includes(`run ${count}`),
+            () => false,
+          );
+          if (isDone) runs += 1;
+          await sleep(200);
+        }
+        return runs;
+      })();
+
+      for (let fault = 0; fault < FAULTS; fault += 1) {
+        const server = servers[fault % servers.length] as TestServer;
+        const kind = PLAN[fault % PLAN.length] as Fault;
+        await revivals.get(server);
+        await revive(server);
+        await disturb(server, kind);
+        if (process.env["SLUICE_NODE_FAULTS"]) process.stderr.write(`${fault + 1} ${kind}\n`);
+      }
+      for (const server of servers) await revivals.get(server);
+      for (const server of servers) await revive(server);
+      over.abort();
+      await Promise.all(writing);
+      const runs = await running;
+      const { id: managedId, sent } = await managed;
+
+      for (const id of ids) {
+        const isIdle = async (): Promise<boolean> => {
+          const info = await persist(() => any().client.sessions.get(id));
+          return info.status === "idle" && info.queued === 0;
+        };
+        await expect.poll(isIdle, { timeout: 60_000, interval: 200 }).toBe(true);
+        // A reader that is at the head already waits for one more event.
+        heads.set(id, (await any().client.sessions.get(id)).eventCount + 1);
+        await any().client.sessions.update(id, { title: "the end" });
+      }
+      await Promise.all(reading);
+      for (const id of ids) {
+        const stored = await persist(() => any().client.getEvents(id, { extensions: true }));
+        const keys = acknowledged.get(id) ?? [];
+        expect(keys.length).toBeGreaterThan(0);
+        expect(violations({ keys, stored, seen: seen.get(id) ?? [] })).toEqual([]);
+        expectLawful(stored);
+        for (const server of servers) {
+          // A busy machine may have cost it its lease.
+          await revive(server);
+          const there = await persist(() => server.client.getEvents(id, { extensions: true }));
+          expect(there).toEqual(stored);
+        }
+      }
+      expect(sent).toBeGreaterThan(0);
+      expect(runs).toBeGreaterThan(0);
+      expectLawful(await persist(() => any().client.getEvents("thread", { extensions: true })));
+      const told: string[] = [];
+      const { beta } = new Anthropic({ baseURL: `${any().url}/anthropic`, apiKey: TOKEN });
+      for await (const event of beta.sessions.events.list(managedId)) told.push(event.id);
+      expect(new Set(told).size).toBe(told.length);
+    });
+  },
+);
 
 /** Repeats a call as a client does, until a node answers. */
 async function persist<T>(call: () => Promise<T>): Promise<T> {
@@ -221,10 +253,14 @@ async function persist<T>(call: () => Promise<T>): Promise<T> {
   }
 }
 
-function accepted(sequence: number, words: string): SluiceEvent {
-  return { type: "input.accepted", sequence, turn_id: `t${words}`, data: { content: words } } as never;
-}
-
-function ended(sequence: number, words: string): SluiceEvent {
-  return { type: "turn.ended", sequence, turn_id: `t${words}`, data: {} } as never;
+/**
+ * Starts a node again that has ended, as a supervisor does: on a busy machine it may lose its lease once more while it
+ * starts. A node that was away for longer than its lease ends by itself.
+ */
+async function revive(server: TestServer, { isGone = false } = {}): Promise<void> {
+  if (isGone) await expect.poll(() => isAlive(server.pid), { timeout: 60_000 }).toBe(false);
+  for (const deadline = Date.now() + 90_000; !isAlive(server.pid);)
+    await server.start().catch((error: unknown) => {
+      if (Date.now() > deadline) throw error;
+    });
 }

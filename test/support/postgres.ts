@@ -39,7 +39,12 @@ export interface TestPostgres {
 }
 
 /** A real server of its own, in a folder that is removed with it. Durable: it waits for the disk. */
-export async function startPostgres(bin: string, settings: readonly string[] = []): Promise<TestPostgres> {
+export async function startPostgres(
+  bin: string,
+  settings: readonly string[] = [],
+  /** Makes a standby that follows this server. */
+  { standbyOf }: { standbyOf?: TestPostgres } = {},
+): Promise<TestPostgres> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-postgres-"));
   const data = join(folder, "data");
   const isRoot = process.getuid?.() === 0;
@@ -50,10 +55,11 @@ export async function startPostgres(bin: string, settings: readonly string[] = [
     const [first = "", ...rest] = [...user, join(bin, program), ...args];
     return [first, rest];
   };
-  execFileSync(...argv("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"), {
-    stdio: "pipe",
-    cwd: folder,
-  });
+  const from = ["-h", "127.0.0.1", "-p", String(standbyOf?.port), "-U", "postgres"];
+  const made = standbyOf
+    ? argv("pg_basebackup", "-D", data, "-R", "-c", "fast", "--no-sync", ...from)
+    : argv("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync");
+  execFileSync(...made, { stdio: "pipe", cwd: folder });
   const port = await freePort();
   let server: ChildProcess | undefined;
   const connections = new Map<string, postgres.Sql>();

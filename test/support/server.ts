@@ -37,6 +37,8 @@ export async function startServer(
     user?: { readonly uid: number; readonly gid: number } | undefined;
     /** Goes before its command line, such as limits. */
     prefix?: readonly string[];
+    /** Called with its port before it starts. */
+    onPort?: (port: number) => void;
     /** Where its data folder is made, where that is not the folder for temporary files. */
     disk?: string | undefined;
   } = {},
@@ -45,6 +47,7 @@ export async function startServer(
   const { user } = options;
   if (user !== undefined) await chown(data, user.uid, user.gid);
   const port = await freePort();
+  options.onPort?.(port);
   const url = `http://127.0.0.1:${port}`;
   let child: ChildProcess | undefined;
   let stderr = "";

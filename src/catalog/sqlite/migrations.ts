@@ -4,7 +4,7 @@ import type { Schema } from "../../sqlite/migrations.ts";
 /** "SLUC" in the file's header: identifies a catalog. */
 const APPLICATION_ID = 0x53_4c_55_43;
 
-// Stored names do not change: `owner` is the tenant, and a secret has its encrypted text.
+// `owner` is the tenant, and the table below it holds encrypted secrets under an older word. Stored names do not change.
 const STEPS: readonly string[] = [
   `
     CREATE TABLE documents (

@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { own } from "../../contract/own-keys.ts";
 import { isOpenSandbox } from "../../contract/index.ts";
 import { type Catalog, createCatalog } from "../../catalog/index.ts";
@@ -13,22 +12,22 @@ import { readWebhookKey, webhookKeyFile } from "../../http/webhooks/signature.ts
 import type { OtlpExporter } from "../../http/otlp/exporter.ts";
 import { type OtlpSettings, readOtlpSettings } from "../../http/otlp/settings.ts";
 import type { Webhooks } from "../../http/webhooks/webhooks.ts";
+import type { RateLimit } from "../../http/anthropic/mount.ts";
 import type { App } from "../../http/app.ts";
 import { stderrLogger } from "../../http/context.ts";
 import { OWN_ADDRESSES } from "../../http/origin.ts";
 import { listen, type Listening } from "../../http/server.ts";
 import { defaultProviders } from "../../sandbox/choose.ts";
-import type { SandboxProvider } from "../../sandbox/port.ts";
-import { createSandboxDebug, type Engine, type EngineOptions } from "../../sessions/index.ts";
-import { endProcesses } from "../../sessions/upkeep/upkeep.ts";
+import { createSandboxDebug, type Engine, type EngineOptions, keepInFiles } from "../../sessions/index.ts";
 import { dataDirOf, ensureDataDir, tokenFile } from "../source/data-folder.ts";
 import { databaseSecrets, databaseUrlOf, openDatabase } from "../source/database.ts";
 import { openEngine } from "../source/engine.ts";
 import type { ServedNodes } from "../source/nodes.ts";
+import { keepInBoth, keepInCatalog } from "../source/shared-secrets.ts";
 import { noteServer, toReachable } from "../source/server-note.ts";
 import { badUsage, EXIT } from "../terminal/failure.ts";
 import { readVersion } from "../terminal/invocation.ts";
-import { type CommandContext, onInterrupt } from "../terminal/screen.ts";
+import type { CommandContext } from "../terminal/screen.ts";
 import {
   demandIsolation,
   refuseOpenAccess,
@@ -37,10 +36,9 @@ import {
   type ServeOptions,
   tokenOf,
 } from "./access.ts";
+import { CLOSING_MS, exitAfter, replaced, untilStopped } from "./ending.ts";
 
 const GRACE_MS = 5_000;
-/** The time limit for closing sessions, requests and files after the grace. */
-const CLOSING_MS = 5_000;
 
 export async function serve(options: ServeOptions, { screen, exit }: CommandContext): Promise<void> {
   refuseOpenAccess(options);
@@ -94,7 +92,10 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
     const { workspacePerMinute: limits = {} } = options;
     const workspacePerMinute = (tenant: string) => own(limits, tenant) ?? own(limits, "*");
     const given = { onCommit, secrets, orphanMs, retention, providers, recoversBeside: true, ...sandboxes };
-    const owned = database && { ownership: database.ownership };
+    // A folder that was moved to the database has the secrets of its sessions.
+    const shared = database && keepInBoth(keepInCatalog(database.catalog), keepInFiles(dataDir));
+    const owned = database &&
+      shared && { ownership: database.ownership, kept: shared, sharedUses: database.counts };
     const workspaceLimits = { workspaceBudget, workspacePerMinute };
     return { logger: stderrLogger, equip, mcpVerdict, lend, ...workspaceLimits, ...owned, ...given };
   };
@@ -130,7 +131,19 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
       const reports = nodes?.reports.bind(nodes);
       otlp = createOtlpExporter({ ...spans, log: engine.log, catalog, version: readVersion(), reports });
     }
-    const settings = { host, port, nodes, token, catalog, defaultAgent, openWebhooks, workspaces, rateLimit };
+    const limited =
+      rateLimit === undefined ? {} : { rateLimit: { perMinute: rateLimit, shared: database?.counts } };
+    const settings = {
+      host,
+      port,
+      nodes,
+      token,
+      catalog,
+      defaultAgent,
+      openWebhooks,
+      workspaces,
+      ...limited,
+    };
     const { allowHost: allowedHosts, allowOrigin: allowedOrigins } = options;
     const uploads = join(dataDir, "uploads");
     const server = await startServer(engine, { ...settings, otlp, allowedHosts, allowedOrigins, uploads });
@@ -159,6 +172,7 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
         `Sessions are in the database ${database.name}${wakes}; this is its node ${database.nodes.name}`,
       );
     }
+    for (const warning of database?.warnings ?? []) screen.note(`Warning: of the database, ${warning}`);
     if (urls.length > 0) screen.note(`The webhook key is in ${webhookKeyFile(dataDir)}`);
     await stopped;
     forgetServer();
@@ -176,14 +190,6 @@ export async function serve(options: ServeOptions, { screen, exit }: CommandCont
     await engine.log.close();
     await database?.release();
   }
-}
-
-/** Ends the agents and this process: the other nodes took over while this one was frozen or cut off. */
-async function replaced(providers: readonly SandboxProvider[], name: string): Promise<void> {
-  const message = "The lease is lost, and other nodes run the sessions; this one ends its agents and exits";
-  stderrLogger({ level: "error", message, database: name });
-  await Promise.race([endProcesses(providers).catch(() => {}), sleep(CLOSING_MS)]);
-  process.exit(EXIT.failed);
 }
 
 function readSpanSettings(given: string | undefined): OtlpSettings | undefined {
@@ -212,8 +218,8 @@ interface ServerSettings {
   readonly otlp?: OtlpExporter | undefined;
   /** Further keys with their workspaces. */
   readonly workspaces?: Readonly<Record<string, string>> | undefined;
-  /** Requests a minute for each key of the Anthropic dialect. */
-  readonly rateLimit?: number | undefined;
+  /** Of each key of the Anthropic dialect. */
+  readonly rateLimit?: RateLimit | undefined;
   /** The folder of unfinished uploads. */
   readonly uploads?: string | undefined;
 }
@@ -243,7 +249,7 @@ function startServer(engine: Engine, settings: ServerSettings): Promise<Listenin
       ...(defaultAgent === undefined ? {} : { defaultAgent }),
       webhooks,
       ...(workspaces && { workspaces }),
-      ...(rateLimit !== undefined && { rateLimit: { perMinute: rateLimit } }),
+      ...(rateLimit && { rateLimit }),
     });
   };
   return listen({ app: { load, version: options.version }, host, port });
@@ -255,29 +261,4 @@ function toHint(options: ServeOptions, dataDir: string): string {
   if (options.token !== undefined) return "The token is the one given by --token.";
   if (process.env["SLUICE_TOKEN"]) return "The token is the one in SLUICE_TOKEN.";
   return `The token is in ${tokenFile(dataDir)}`;
-}
-
-/** Resolves at the first signal; the second one exits at once. */
-function untilStopped(): Promise<void> {
-  return new Promise((resolve) => {
-    let count = 0;
-    onInterrupt((signal) => {
-      count += 1;
-      if (count > 1) process.exit(signal === "SIGINT" ? 130 : 143);
-      resolve();
-    });
-  });
-}
-
-/** Exits after the time limit. The next start recovers the sessions, as after a kill. */
-function exitAfter(ms: number): void {
-  const exit = (): void => {
-    stderrLogger({
-      level: "warn",
-      message: "The server could not close everything in time and exits now",
-      ms,
-    });
-    process.exit(EXIT.ok);
-  };
-  setTimeout(exit, ms).unref();
 }

@@ -7,7 +7,10 @@ import { createPostgresCatalog } from "../../catalog/postgres/catalog.ts";
 import { readSharedKeys } from "../../catalog/postgres/key-check.ts";
 import { createPostgresLog, type OpenPostgresLog } from "../../log/postgres/open.ts";
 import { nameOf, parseAddress } from "../../postgres/address.ts";
+import { Connections } from "../../postgres/connections.ts";
+import { readFacts } from "../../postgres/facts.ts";
 import { NodeLease } from "../../postgres/node-lease.ts";
+import { SharedCounts } from "../../postgres/shared-counts.ts";
 import { isProcessAlive, type Ownership, processName } from "../../sessions/upkeep/lease.ts";
 import { type FileLock, lockFile } from "../../sqlite/lock.ts";
 import { CliFailure } from "../terminal/failure.ts";
@@ -34,6 +37,10 @@ export interface ServedDatabase {
   readonly catalog: Catalog;
   readonly ownership: Ownership;
   readonly nodes: ServedNodes;
+  /** Settings of the database that may lose events. */
+  readonly warnings: readonly string[];
+  /** The counts behind the limits by the minute. */
+  readonly counts: SharedCounts;
   /** Renews the lease. `onLost` is called when another node has declared this one dead. */
   start(onLost: () => void): void;
   /** To be called after the last write. */
@@ -67,7 +74,9 @@ export async function openDatabase(
   const lock = lockFolder(dataDir);
   let lease: NodeLease | undefined;
   let log: OpenPostgresLog | undefined;
+  let counts: SharedCounts | undefined;
   const release = async (): Promise<void> => {
+    await counts?.close();
     await lease?.release();
     lock.release();
   };
@@ -75,6 +84,7 @@ export async function openDatabase(
     const isLocal = isOnlyLocal(options.advertise ?? `http://${options.host}`);
     const machine = hostname();
     const about = { process: processName(), machine, isLocal, version: readVersion(), isDead };
+    const warnings = await readWarnings(url);
     lease = await NodeLease.join({ url, name: node, seconds, ...about });
     const { databaseId } = lease;
     await bindFolder(dataDir, { id: databaseId, name: nameOf(url), moved: () => lease?.findMoved() });
@@ -83,13 +93,36 @@ export async function openDatabase(
       ...(databaseDirect !== undefined && { directUrl: databaseDirect }),
     });
     const catalog = await createPostgresCatalog({ url, keys });
+    counts = await SharedCounts.create({ url, node });
     const start = lease.start.bind(lease);
     const nodes = new ServedNodes(lease, keys);
-    return { name: nameOf(url), log, catalog, ownership: toOwnership(lease), nodes, start, release };
+    return {
+      name: nameOf(url),
+      log,
+      catalog,
+      ownership: toOwnership(lease),
+      nodes,
+      counts,
+      warnings,
+      start,
+      release,
+    };
   } catch (error) {
     await log?.close();
     await release();
     throw error;
+  }
+}
+
+/** Fails for a database that a server cannot work with, before anything is changed in it. */
+async function readWarnings(url: string): Promise<readonly string[]> {
+  const database = await Connections.create({ url, max: 1, deadlineMs: 10_000 });
+  try {
+    const { refusal, warnings } = await readFacts(database.query);
+    if (refusal === undefined) return warnings;
+    throw new CliFailure(`The database ${nameOf(url)} cannot be used: ${refusal}. Nothing was changed.`);
+  } finally {
+    await database.close();
   }
 }
 
@@ -140,7 +173,9 @@ async function isMoved(
   dataDir: string,
   moved: (() => Promise<string | undefined> | undefined) | undefined,
 ): Promise<boolean> {
-  return (await moved?.()) === fingerprintOf(dataDir);
+  const fingerprint = await moved?.();
+  // A log that was never moved may be of any version or damaged: it is not read.
+  return fingerprint !== undefined && fingerprint === fingerprintOf(dataDir);
 }
 
 /** Refuses to open a SQLite log in a folder whose log is in a database. */

@@ -33,6 +33,8 @@ export async function openEngine(
     | "logger"
     | "recorder"
     | "equip"
+    | "kept"
+    | "sharedUses"
     | "lend"
     | "mcpVerdict"
     | "onCommit"

@@ -54,10 +54,20 @@ export interface RateLimit {
   readonly perMinute: number;
   /** How many requests may come at once; `perMinute` if absent. */
   readonly burst?: number;
+  /** The buckets that several servers share. */
+  readonly shared?: SharedBuckets | undefined;
 }
 
-/** A token bucket for each tenant. A refusal says when to retry. */
-function limitRate({ perMinute, burst = perMinute }: RateLimit): MiddlewareHandler<AppEnv> {
+export interface SharedBuckets {
+  /** Takes a token. Returns 0, or the milliseconds to the next one. */
+  take(name: string, size: { readonly perMinute: number; readonly burst: number }): Promise<number>;
+}
+
+/**
+ * A token bucket for each tenant. A refusal says when to retry. A flood ends at the server's own bucket, so the shared
+ * one is asked no more often than the limit allows.
+ */
+function limitRate({ perMinute, burst = perMinute, shared }: RateLimit): MiddlewareHandler<AppEnv> {
   const msPerToken = 60_000 / perMinute;
   const buckets = new Map<string, { tokens: number; at: number }>();
   return async (c, next) => {
@@ -70,12 +80,15 @@ function limitRate({ perMinute, burst = perMinute }: RateLimit): MiddlewareHandl
     buckets.set(tenant, bucket);
     bucket.tokens = Math.min(burst, bucket.tokens + Math.max(0, time - bucket.at) / msPerToken);
     bucket.at = time;
-    if (bucket.tokens < 1) {
-      const retryAfterMs = Math.ceil((1 - bucket.tokens) * msPerToken);
+    const refuseFor = (retryAfterMs: number): never => {
       const detail = `More than ${perMinute} requests in a minute. Wait ${Math.max(1, Math.ceil(retryAfterMs / 1000))} s.`;
       throw new SluiceError("rate_limited", detail, { retryAfterMs });
-    }
+    };
+    if (bucket.tokens < 1) refuseFor(Math.ceil((1 - bucket.tokens) * msPerToken));
     bucket.tokens -= 1;
+    // Without the database each server keeps the limit alone.
+    const waitMs = (await shared?.take(tenant, { perMinute, burst }).catch(() => 0)) ?? 0;
+    if (waitMs > 0) refuseFor(waitMs);
     return next();
   };
 }

@@ -13,7 +13,7 @@ import type { SessionDeps } from "../deps.ts";
 import { type KeyedRequest, recallAnswer, rememberAnswer } from "../inbox/idempotency.ts";
 import type { CreateOptions } from "../port.ts";
 import { refuseCassette } from "../secrets/cassette.ts";
-import { forgetSecrets, keepSecrets } from "../secrets/credentials.ts";
+import { forgetSecrets, keepSecrets } from "../secrets/kept.ts";
 import { refuseSpec } from "../spec.ts";
 import { Forks, type ForkOptions } from "./fork.ts";
 import type { SessionList } from "./session-list.ts";
@@ -125,14 +125,14 @@ export class Creation {
     given: SessionSpec,
     more: Pick<NewSession, "key" | "tenant">,
   ): Promise<SessionRow> {
-    const { deps, dataDir, onCreated } = this.#parts;
-    const spec = await keepSecrets(given, dataDir);
+    const { deps, onCreated } = this.#parts;
+    const spec = await keepSecrets(given, deps.kept);
     try {
       const row = await deps.log.create({ id, spec, owner: deps.owner, time: Date.now(), ...more });
       onCreated(row);
       return row;
     } catch (error) {
-      if (spec !== given) await forgetSecrets(spec, dataDir);
+      if (spec !== given) await forgetSecrets(spec, deps.kept);
       throw error;
     }
   }

@@ -7,19 +7,17 @@ import { messageOf } from "../failure.ts";
 import type { SessionDeps } from "../deps.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { isNotFound } from "../refusals.ts";
-import { forgetSecrets } from "../secrets/credentials.ts";
+import { forgetSecrets } from "../secrets/kept.ts";
 import type { Session } from "../session.ts";
 
 /** Removes sessions: processes, then files, then rows. After a crash the next start finishes a removal. */
 export class Removal {
   readonly #deps: SessionDeps;
   readonly #open: OpenSessions;
-  readonly #dataDir: string;
 
-  constructor(deps: SessionDeps, open: OpenSessions, dataDir: string) {
+  constructor(deps: SessionDeps, open: OpenSessions) {
     this.#deps = deps;
     this.#open = open;
-    this.#dataDir = dataDir;
   }
 
   /** With `restingAt`, only a session without activity since that head of its log. */
@@ -96,7 +94,7 @@ export class Removal {
       // A file stands in place of the folder of spools, so there is nothing to remove.
       if ((error as NodeJS.ErrnoException).code !== "ENOTDIR") throw error;
     });
-    await forgetSecrets((await this.#open.row(id)).spec, this.#dataDir);
+    await forgetSecrets((await this.#open.row(id)).spec, this.#deps.kept);
     await this.#deps.log.remove(id);
   }
 

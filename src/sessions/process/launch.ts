@@ -45,7 +45,7 @@ export async function launchProcess(
   const loan = await deps.lend(row.id);
   const placeholders = toPlaceholders(loan, sandbox);
   const lent = Object.keys(placeholders);
-  const credentials = await readCredentials(harness, row.spec, { lent });
+  const credentials = await readCredentials(harness, row.spec, { kept: deps.kept, lent });
   const { env, secrets, addresses, values } = credentials;
   const cassette = findCassette(deps, row);
   const sources = { harness, spec: row.spec, credentials, placeholders: lent, sandbox, cassette };
@@ -137,7 +137,7 @@ export async function attachProcess(
   if (fold.led === true) await reopenDesk(deps, row, sandbox);
   const resume = fold.resumed === undefined ? {} : { resume: fold.resumed };
   // Fails where a secret is missing: it could not be redacted from the output.
-  const values = await readSecrets(harness, row.spec, sandbox);
+  const values = await readSecrets(harness, row.spec, { deps, sandbox });
   const hasTools = offeredTools(row.spec, harness).length > 0;
   const token = hasTools ? await deps.tools.reopen(runOf(row, fold.processes)) : undefined;
   // The tool server of this engine may have another port than that of the earlier one.
@@ -179,9 +179,9 @@ function loggerOf({ logger }: SessionDeps, { id: session }: SessionRow): Logger 
 async function readSecrets(
   harness: Harness,
   spec: SessionSpec,
-  sandbox: Sandbox,
+  { deps, sandbox }: { deps: Pick<SessionDeps, "kept">; sandbox: Sandbox },
 ): Promise<Map<string, string>> {
-  const { login, values } = await readCredentials(harness, spec);
+  const { login, values } = await readCredentials(harness, spec, { kept: deps.kept });
   const secret = new Map(values);
   if (login !== undefined) await collectInside(login, sandbox, secret);
   return secret;
@@ -190,7 +190,7 @@ async function readSecrets(
 /** Removes the session's secrets, without its process. Where they cannot be read, the text is withheld. */
 export async function readRedact(deps: SessionDeps, spec: SessionSpec): Promise<Redact> {
   try {
-    const { values } = await readCredentials(deps.harness(spec), spec);
+    const { values } = await readCredentials(deps.harness(spec), spec, { kept: deps.kept });
     return redactorOf(deps, spec, values).text;
   } catch {
     return withhold;

@@ -45,7 +45,7 @@ export class ModelRecords {
     const { deps, writer } = this.#context;
     this.#leave = deps.desk.account(writer.row, async () => {
       const budget = await toDeskBudget(writer, deps);
-      return defined({ budget, workspace: toWorkspaceRate(writer.row, deps) });
+      return defined({ budget, workspace: await toWorkspaceRate(writer.row, deps) });
     });
     this.#timer = setInterval(() => this.#context.inBackground(this.#look()), LOOK_MS);
     this.#timer.unref();
@@ -114,12 +114,14 @@ export class ModelRecords {
 }
 
 /** The workspace's limits by the minute; undefined for a workspace without them. */
-function toWorkspaceRate(
+async function toWorkspaceRate(
   { id, tenant }: Pick<SessionRow, "id" | "tenant">,
   { rates, workspacePerMinute }: Pick<SessionDeps, "rates" | "workspacePerMinute">,
-): DeskAnswer["workspace"] {
+): Promise<DeskAnswer["workspace"]> {
   const perMinute = tenant === undefined ? undefined : workspacePerMinute(tenant);
-  return perMinute && tenant !== undefined ? { perMinute, others: rates.others(tenant, id) } : undefined;
+  return perMinute && tenant !== undefined
+    ? { perMinute, others: await rates.others(tenant, id) }
+    : undefined;
 }
 
 function readLines(file: string, from: number): { lines: { text: string; end: number }[]; isAll: boolean } {

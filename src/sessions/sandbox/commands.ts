@@ -182,7 +182,7 @@ export class Commands {
     const { deps, writer } = this.#context;
     const { spec } = writer;
     const harness = deps.harness(spec);
-    const read = await readCredentials(harness, spec);
+    const read = await readCredentials(harness, spec, { kept: deps.kept });
     const env = Object.entries(read.secrets).filter(([name]) => !isKey(harness, name));
     const all = new Map([...deps.secrets, ...secretsOf(spec), ...read.values]);
     return { env: Object.fromEntries(env), redactor: createRedactor(all) };

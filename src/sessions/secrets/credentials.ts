@@ -1,10 +1,10 @@
-import { randomBytes } from "node:crypto";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
-import { dirname, join, resolve, sep } from "node:path";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { defined } from "../../contract/own-keys.ts";
 import { SluiceError, type Launch, type SessionSpec } from "../../contract/index.ts";
 import type { Credential, Harness, LentLogin } from "../../harness/port.ts";
 import { homeFolder } from "../../sandbox/data-folder.ts";
+import { isKept, type KeptSecrets } from "./kept.ts";
 import { isSecretName } from "./redact.ts";
 
 /** The keys and logins of this host that a session's agent gets. Its harness and its spec name them. */
@@ -39,11 +39,17 @@ export interface CredentialHost {
 
 const THIS_HOST: CredentialHost = { env: process.env, home: homeFolder() };
 
+export interface CredentialSources {
+  readonly kept: Pick<KeptSecrets, "read">;
+  readonly lent?: readonly string[];
+  readonly host?: CredentialHost;
+}
+
 /** Reads the credentials for a start. They are stored nowhere. */
 export async function readCredentials(
   harness: Harness,
   spec: SessionSpec,
-  { lent = [], host = THIS_HOST }: { lent?: readonly string[]; host?: CredentialHost } = {},
+  { kept, lent = [], host = THIS_HOST }: CredentialSources,
 ): Promise<Credentials> {
   const values = new Map<string, string>();
   const env: Record<string, string> = {};
@@ -62,7 +68,7 @@ export async function readCredentials(
     hasOwn || key !== undefined ? undefined : await findLogin(known, specWithAddresses, { host, values });
   const secrets: Record<string, string> = {};
   for (const [name, reference] of Object.entries(spec.secrets ?? {})) {
-    const value = await readReference(name, reference, host);
+    const value = await readReference(name, reference, { kept, host });
     values.set(name, value);
     secrets[name] = value;
     if (isKey(harness, name)) env[name] = value;
@@ -169,7 +175,16 @@ export function isKey({ credentials = [] }: Harness, name: string): boolean {
   return credentials.some((known) => "env" in known && known.env === name);
 }
 
-async function readReference(name: string, reference: string, host: CredentialHost): Promise<string> {
+async function readReference(
+  name: string,
+  reference: string,
+  { kept, host }: Required<Pick<CredentialSources, "kept" | "host">>,
+): Promise<string> {
+  if (isKept(reference)) {
+    const value = await kept.read(name, reference);
+    if (value !== undefined) return value;
+    throw missingSecret(name, "its value is not in the database any more; create the session again");
+  }
   if (reference.startsWith("env:")) {
     const value = host.env[reference.slice(4)];
     if (value !== undefined && value !== "") return value;
@@ -208,34 +223,4 @@ function* secretsIn(content: string): Generator<[string, string]> {
 /** `access` and `refresh` are the tokens of OpenCode. */
 function isSecretField(name: string): boolean {
   return isSecretName(name) || name === "access" || name === "refresh";
-}
-
-const INLINE = "value:";
-
-/** Stores the session's secret values in files and returns the spec with references to them, for the log. */
-export async function keepSecrets(spec: SessionSpec, dataDir: string): Promise<SessionSpec> {
-  const given = Object.entries(spec.secrets ?? {});
-  if (!given.some(([, reference]) => reference.startsWith(INLINE))) return spec;
-  const folder = join(rootOf(dataDir), randomBytes(16).toString("hex"));
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const kept = await Promise.all(
-    given.map(async ([name, reference]): Promise<[string, string]> => {
-      if (!reference.startsWith(INLINE)) return [name, reference];
-      const file = join(folder, name);
-      await writeFile(file, `${reference.slice(INLINE.length)}\n`, { mode: 0o600 });
-      return [name, `file:${file}`];
-    }),
-  );
-  return { ...spec, secrets: Object.fromEntries(kept) };
-}
-
-export async function forgetSecrets(spec: SessionSpec, dataDir: string): Promise<void> {
-  const root = rootOf(dataDir) + sep;
-  const files = Object.values(spec.secrets ?? {}).map((reference) => reference.replace(/^file:/, ""));
-  const folders = new Set(files.filter((file) => file.startsWith(root)).map(dirname));
-  for (const folder of folders) await rm(folder, { recursive: true, force: true });
-}
-
-function rootOf(dataDir: string): string {
-  return join(resolve(dataDir), "secrets");
 }

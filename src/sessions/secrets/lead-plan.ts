@@ -128,14 +128,14 @@ export function findCassette(
 
 /** The fields of `process.started` about the agent's credential. */
 export async function credentialOf(
-  deps: Pick<SessionDeps, "harness" | "lend" | "cassettes">,
+  deps: Pick<SessionDeps, "harness" | "lend" | "cassettes" | "kept">,
   row: Pick<SessionRow, "id" | "spec" | "tenant">,
   sandbox: Sandbox,
 ): Promise<Pick<EventData<"process.started">, "credential" | "gateway">> {
   const { id, spec } = row;
   const harness = deps.harness(spec);
   const placeholders = Object.keys(toPlaceholders(await deps.lend(id), sandbox));
-  const credentials = await readCredentials(harness, spec, { lent: placeholders });
+  const credentials = await readCredentials(harness, spec, { kept: deps.kept, lent: placeholders });
   const cassette = findCassette(deps, row);
   const { place, led } = planLead({ harness, spec, credentials, placeholders, sandbox, cassette });
   return { ...(place === "none" ? {} : { credential: place }), ...(led ? { gateway: true } : {}) };

@@ -93,13 +93,13 @@ function toDeskAnswer(
 
 /** Puts the key of a running agent on the desk again. The gateway goes on with its own copy until then. */
 export async function reopenDesk(
-  deps: Pick<SessionDeps, "desk" | "tools" | "harness" | "lend" | "cassettes" | "secrets">,
+  deps: Pick<SessionDeps, "desk" | "tools" | "harness" | "lend" | "cassettes" | "secrets" | "kept">,
   row: Pick<SessionRow, "id" | "createdAt" | "spec" | "tenant">,
   sandbox: Sandbox,
 ): Promise<void> {
   const harness = deps.harness(row.spec);
   const run = { session: row.id, createdAt: row.createdAt, process: 0 };
-  const credentials = await readCredentials(harness, row.spec);
+  const credentials = await readCredentials(harness, row.spec, { kept: deps.kept });
   const cassette = findCassette(deps, row);
   const { led } = planLead({ harness, spec: row.spec, credentials, placeholders: [], sandbox, cassette });
   const secrets = new Map([...deps.secrets, ...secretsOf(row.spec), ...credentials.values]);

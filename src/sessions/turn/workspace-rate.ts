@@ -5,9 +5,29 @@ import { MINUTE_MS } from "../../gateway/rates.ts";
 /** Uses within this time become one. */
 const GRAIN_MS = 1_000;
 
+/** The counts of other servers, which share the limits. */
+export interface SharedUses {
+  note(tenant: string, use: Use): Promise<void>;
+  /** The uses of the last minute at the other servers. */
+  others(tenant: string): Promise<Use[]>;
+}
+
 /** The model requests of the last minute by tenant and session, for the gateways of the tenant's other sessions. */
 export class WorkspaceRates {
   readonly #used = new Map<string, Map<string, Use[]>>();
+  readonly #shared: SharedUses | undefined;
+  readonly #isLimited: (tenant: string) => boolean;
+
+  constructor({
+    shared,
+    isLimited,
+  }: {
+    shared?: SharedUses | undefined;
+    isLimited(tenant: string): boolean;
+  }) {
+    this.#shared = shared;
+    this.#isLimited = isLimited;
+  }
 
   note(tenant: string | undefined, session: string, record: GatewayRecord): void {
     const use = toUse(record);
@@ -15,10 +35,17 @@ export class WorkspaceRates {
     const sessions = this.#used.get(tenant) ?? new Map<string, Use[]>();
     this.#used.set(tenant, sessions);
     sessions.set(session, merge(recent(sessions.get(session) ?? []), use));
+    // Without the database each server keeps the limit alone.
+    if (this.#isLimited(tenant)) void this.#shared?.note(tenant, use).catch(() => {});
   }
 
-  /** The uses of the last minute by the other sessions of a tenant. */
-  others(tenant: string, session: string): Use[] {
+  /** The uses of the last minute by the other sessions of a tenant, on all servers. */
+  async others(tenant: string, session: string): Promise<Use[]> {
+    const elsewhere = await this.#shared?.others(tenant).catch(() => []);
+    return [...this.#here(tenant, session), ...(elsewhere ?? [])];
+  }
+
+  #here(tenant: string, session: string): Use[] {
     const sessions = this.#used.get(tenant) ?? new Map<string, Use[]>();
     for (const [id, uses] of sessions) if (recent(uses).length === 0) sessions.delete(id);
     return [...sessions].flatMap(([id, uses]) => (id === session ? [] : recent(uses)));
