@@ -28,7 +28,9 @@ async function buildProgram(): Promise<string> {
   await mkdir(CACHE, { recursive: true });
   const folder = await mkdtemp(join(CACHE, "sluice-engine-"));
   const input = join(import.meta.dirname, "fixtures", "engine.ts");
-  await bundleInto(join(folder, "engine.mjs"), input, { external: [/^libsql\b/, "dockerode", "ssh2", "e2b"] });
+  await bundleInto(join(folder, "engine.mjs"), input, {
+    external: [/^libsql\b/, "dockerode", "ssh2", "e2b"],
+  });
   return folder;
 }
 

@@ -28,7 +28,10 @@ export function addDoctor(program: Command, { screen, exit }: CommandContext): v
     .option("--json", "as one JSON object")
     .option("--fix", "run the one command that helps, after a confirmation")
     .option("-y, --yes", "run it without a confirmation")
-    .option("--sandbox <name>", "check this sandbox of another machine, too: kubernetes, e2b, ssh://user@host")
+    .option(
+      "--sandbox <name>",
+      "check this sandbox of another machine, too: kubernetes, e2b, ssh://user@host",
+    )
     .option("--database <url>", "check this PostgreSQL database, too (default: $SLUICE_DATABASE)")
     .option("--database-direct <url>", "the same database without a pooler");
   addWhereOptions(command)
