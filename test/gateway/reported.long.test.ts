@@ -15,7 +15,9 @@ const STEPS = script(
 );
 const KINDS = ["input_tokens", "output_tokens", "cache_read_tokens"] as const;
 
-describe.each(LED_AGENTS)("$agent", { timeout: 240_000 }, ({ agent, model: name, reason }) => {
+const AGENTS = LED_AGENTS.filter(({ agent }) => agent !== "opencode");
+
+describe.each(AGENTS)("$agent", { timeout: 240_000 }, ({ agent, model: name, reason }) => {
   let server: TestServer;
   let model: ScriptedModel;
   beforeAll(async () => {
