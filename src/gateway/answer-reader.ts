@@ -11,7 +11,9 @@ export class AnswerReader {
   readonly #isStream: boolean;
   readonly #decoder = new StringDecoder("utf8");
   #facts: AnswerFacts = {};
-  #rest = "";
+  /** The pieces of the line that has not ended. */
+  #rest: string[] = [];
+  #restLength = 0;
   #data: string[] = [];
   #length = 0;
   #isTooLong = false;
@@ -57,7 +59,8 @@ export class AnswerReader {
   }
 
   #keep(text: string): void {
-    this.#length += text.length;
+    // An empty line counts too: there may be any number of them.
+    this.#length += text.length + 1;
     this.#isTooLong ||= this.#length > LONGEST_TEXT;
     if (this.#isTooLong) this.#data = [];
     else this.#data.push(text);
@@ -71,16 +74,26 @@ export class AnswerReader {
 
   /** Server-sent events: lines end with CR, LF or both, and a blank line ends an event. */
   #readLines(text: string): void {
-    const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
-    this.#rest = lines.pop() ?? "";
-    if (this.#rest.length > LONGEST_TEXT) {
-      this.#rest = "";
-      this.#isTooLong = true;
-    }
+    // A long line in small pieces would be joined and searched again with each of them.
+    if (this.#rest.at(-1)?.endsWith("\r") !== true && !/[\r\n]/.test(text)) return this.#keepRest(text);
+    const whole = [...this.#rest.splice(0), text].join("");
+    this.#restLength = 0;
+    const lines = whole.split(/\r\n|\n|\r(?!$)/);
+    const rest = lines.pop() ?? "";
     for (const line of lines) {
       if (line === "") this.#endEvent();
       else if (line.startsWith("data:")) this.#keep(line.slice(line[5] === " " ? 6 : 5));
     }
+    this.#keepRest(rest);
+  }
+
+  #keepRest(text: string): void {
+    if (text === "") return;
+    this.#rest.push(text);
+    this.#restLength += text.length;
+    if (this.#restLength <= LONGEST_TEXT) return;
+    this.#isTooLong = true;
+    [this.#rest, this.#restLength] = [[], 0];
   }
 
   #endEvent(): void {

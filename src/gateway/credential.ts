@@ -93,8 +93,14 @@ async function signForAws(
   const kept = [...headers].filter(([name]) => name === "authorization" || name.startsWith("x-amz-"));
   return {
     headers: Object.fromEntries(kept.map(([name, value]) => [name, [value]])),
-    secrets: [id, secret, ...(sessionToken === undefined ? [] : [sessionToken])],
+    // The service quotes a signature that it does not accept.
+    secrets: [secret, ...(sessionToken === undefined ? [] : [sessionToken]), ...signatureOf(kept), id],
   };
+}
+
+function signatureOf(headers: readonly (readonly [string, string])[]): string[] {
+  const text = headers.find(([name]) => name === "authorization")?.[1] ?? "";
+  return [/Signature=([0-9a-f]+)/.exec(text)?.[1] ?? []].flat();
 }
 
 interface Account {

@@ -60,6 +60,8 @@ export interface DeskBudget {
   readonly workspace: readonly ("usd" | "tokens" | "requests")[];
   /** The position in the gateway's file of records up to which `spent` has counted them. */
   readonly at: number;
+  /** Somebody has to decide: no request passes, whatever the limits say. */
+  readonly isOpen?: true;
   /** The turn is being ended for its budget: nothing waits any more. */
   readonly isOver?: true;
   /** Somebody accepted that the prices of requests are not known. */
@@ -87,11 +89,15 @@ export class Desk {
     return toAgentToken(this.#lending.token);
   }
 
+  /** Whether the engine was asked a moment ago. */
+  get isFresh(): boolean {
+    return performance.now() - this.#asked < FRESH_MS;
+  }
+
   /** The engine's last answer; undefined where it has never answered. */
   async read(): Promise<DeskAnswer | undefined> {
-    const isFresh = performance.now() - this.#asked < FRESH_MS;
     // An old answer serves at once, and is renewed behind it: a request waits only for the first one.
-    if (!isFresh) this.#asking ??= this.#ask();
+    if (!this.isFresh) this.#asking ??= this.#ask();
     if (this.#answer === undefined) await this.#asking;
     return this.#answer;
   }

@@ -3,15 +3,18 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import type { Usage } from "../contract/index.ts";
 import { AnswerReader } from "./answer-reader.ts";
+import { type Bodies, parseBody } from "./body.ts";
 import { type Headers, readRate, toAnswerHeaders, toRequestHeaders } from "./headers.ts";
-import { type Entry, estimateUsage, type Ledger } from "./ledger.ts";
+import { countTokens, estimateUsage } from "./limits/amounts.ts";
+import type { Entry } from "./limits/entry.ts";
+import type { Ledger } from "./limits/ledger.ts";
 import type { Call } from "./paths.ts";
-import type { RateLimiter } from "./rates.ts";
+import type { RateLimiter } from "./limits/rates.ts";
 import type { RateLimit, RecordWriter, ServedBy } from "./record.ts";
-import { readBody, refuse, Refusal } from "./refusal.ts";
+import { refuse, Refusal } from "./refusal.ts";
 import type { RetryTrace } from "./retry-trace.ts";
 import { defined } from "../contract/own-keys.ts";
-import { asObject, type Json, type RequestFacts } from "./wire.ts";
+import type { RequestFacts } from "./wire.ts";
 
 /** A request that may pass, read to its end. */
 export interface Exchange {
@@ -38,13 +41,20 @@ export interface Answer {
 
 /** Answers requests: the model provider, or something in its place. A `Refusal` is answered in the wire's own form. */
 export interface Answerer {
-  answer(exchange: Exchange, options: { signal: AbortSignal }): Promise<Answer>;
+  answer(exchange: Exchange, options: AnswerOptions): Promise<Answer>;
+}
+
+export interface AnswerOptions {
+  readonly signal: AbortSignal;
+  /** Resolves when the budget still allows a request that has waited. Call it before a request is sent again. */
+  readonly recheck?: () => Promise<void>;
 }
 
 export interface ForwardOptions {
   readonly answerer: Answerer;
   readonly records: RecordWriter;
   readonly retries: RetryTrace;
+  readonly bodies: Bodies;
   /** Holds requests that the session's budget does not allow. */
   readonly ledger?: Ledger | undefined;
   /** Absent where a recording answers: nobody pays for it. */
@@ -59,9 +69,13 @@ export async function forward(
   response: ServerResponse,
   options: ForwardOptions,
 ): Promise<void> {
-  const body = await readBody(request);
+  const { body, release } = await options.bodies.read(request);
+  response.once("close", release);
+  // The agent has gone while its request was read.
+  if (response.closed) return release();
   const { headers } = request;
   const facts = readFacts(call, headers, body);
+  if (call.isModelRequest) refuseUnmeasured(facts, options.records);
   const exchange: Exchange = {
     id: `mreq_${randomBytes(9).toString("hex")}`,
     call,
@@ -78,11 +92,14 @@ export async function forward(
     passage.end("cancelled");
   });
   try {
-    const entry = call.isModelRequest ? await options.ledger?.admit(exchange, abort.signal) : undefined;
-    if (abort.signal.aborted) return entry?.ended(undefined, undefined);
-    passage.start(entry, abort.signal);
-    if (call.isModelRequest) await options.rates?.admit(exchange.id, abort.signal);
-    const answer = await options.answerer.answer(exchange, { signal: abort.signal });
+    const { signal } = abort;
+    const entry = call.isModelRequest ? await options.ledger?.admit(exchange, signal) : undefined;
+    if (signal.aborted) return entry?.ended();
+    passage.start(entry, signal);
+    const recheck = async (): Promise<void> => entry?.unsent(signal);
+    if (call.isModelRequest && (await options.rates?.admit(exchange.id, signal))) await recheck();
+    passage.sent();
+    const answer = await options.answerer.answer(exchange, { signal, recheck });
     await passage.through(answer, response);
   } catch (error) {
     if (abort.signal.aborted) return;
@@ -92,21 +109,19 @@ export async function forward(
   }
 }
 
-function readFacts(call: Call, headers: IncomingMessage["headers"], body: Buffer): RequestFacts {
-  try {
-    return call.wire.readRequest({ path: call.path.split("?", 1)[0] ?? "", headers, body: parseBody(body) });
-  } catch {
-    // A body in a form that nobody here knows passes all the same.
-    return {};
-  }
+/** Refuses a request whose cost nobody would know. */
+function refuseUnmeasured({ isBackground }: RequestFacts, records: RecordWriter): void {
+  if (isBackground === true)
+    throw new Refusal(403, "background", "sluice: a request in the background cannot be measured.");
+  if (!records.isFull()) return;
+  const text =
+    "sluice: the file of this session's model requests is full, and a request that is not recorded does not pass. Go on in another session.";
+  throw new Refusal(503, "records_full", text);
 }
 
-function parseBody(body: Buffer): Json {
-  try {
-    return asObject(JSON.parse(body.toString("utf8")));
-  } catch {
-    return {};
-  }
+function readFacts(call: Call, headers: IncomingMessage["headers"], body: Buffer): RequestFacts {
+  const parsed = call.isModelRequest || body.length > 0 ? parseBody(body) : {};
+  return call.wire.readRequest({ path: call.path.split("?", 1)[0] ?? "", headers, body: parsed });
 }
 
 /** One request between its start and its one end, as the records tell it. */
@@ -122,6 +137,7 @@ class Passage {
   #reader: AnswerReader | undefined;
   #out = 0;
   #isOver = true;
+  #isSent = false;
   #entry: Entry | undefined;
   #signal: AbortSignal | undefined;
 
@@ -138,7 +154,7 @@ class Passage {
     const { id, call, facts, body } = this.#exchange;
     const { model, kind, agentId: agent, sessionId: session } = facts;
     const { attempt, retryOf } = this.#options.retries.attemptOf(body, facts.attempt);
-    this.#options.records.write({
+    const end = this.#options.records.write({
       type: "started",
       id,
       time: this.#time(),
@@ -146,7 +162,12 @@ class Passage {
       provider: call.route.provider,
       ...defined({ model, kind, agent, session, attempt, retryOf }),
     });
-    entry?.started();
+    entry?.started(end);
+  }
+
+  /** From here on the provider may have the request. */
+  sent(): void {
+    this.#isSent = true;
   }
 
   async through(answer: Answer, response: ServerResponse): Promise<void> {
@@ -208,15 +229,18 @@ class Passage {
     this.#isOver = true;
     const { id, body, call } = this.#exchange;
     const { facts = {}, spoken = 0 } = this.#reader ?? {};
-    // An API may tell its usage at the end of a stream, or not at all.
-    const isTold = spoken === 0 || (why === undefined && facts.usage !== undefined);
+    // An API may tell its usage at the end of a stream, or not at all. A request that the agent breaks off is paid.
+    const isPaid = this.#servedBy !== "cassette";
+    const isUnheard = why === "cancelled" && this.#isSent && isPaid && facts.usage === undefined;
+    const isTold = !isUnheard && (spoken === 0 || (why === undefined && facts.usage !== undefined));
     const usage = isTold ? facts.usage : estimateUsage(facts, body, spoken);
     const status = this.#status;
-    const model = facts.model ?? this.#sent ?? this.#exchange.facts.model;
+    const sent = this.#sent ?? this.#exchange.facts.model;
+    const model = facts.model ?? sent;
     const failed =
       why ?? facts.error ?? (status !== undefined && status >= 400 ? `status_${status}` : undefined);
     this.#options.retries.ended(id, body, { isFailed: failed !== undefined });
-    this.#options.records.write({
+    const position = this.#options.records.write({
       type: "ended",
       id,
       time: this.#time(),
@@ -230,6 +254,7 @@ class Passage {
         ttft: this.#ttft,
         status,
         model,
+        asked: model === sent ? undefined : sent,
         agent: this.#exchange.facts.agentId,
         session: this.#exchange.facts.sessionId,
         response: facts.responseId,
@@ -242,9 +267,8 @@ class Passage {
       }),
     });
     // A recorded answer has tokens, and costs nothing.
-    const isPaid = this.#servedBy !== "cassette";
-    if (isPaid) this.#options.rates?.count(usage);
-    this.#entry?.ended(usage, isPaid ? model : undefined);
+    if (isPaid) this.#options.rates?.count(usage && countTokens(usage));
+    this.#entry?.ended(position, usage && { usage, models: isPaid ? [model, sent] : [] });
   }
 
   #elapsed(): number {

@@ -33,10 +33,15 @@ const CREDENTIALS = [
   "x-amz-content-sha256",
 ] as const;
 
+/** Headers by which some servers read another method, path or host than the request's, or charge another project. */
+const REROUTING =
+  /^(?:x-http-method(?:-override)?|x-method-override|x-(?:original|rewrite)-ur[il]|x-forwarded-.*|forwarded|x-real-ip|via|x-goog-user-project)$/;
+
 /** The agent's headers for the provider. A whole answer is asked for without compression, so that it can be read. */
 export function toRequestHeaders(request: IncomingMessage): Headers {
   const dropped = new Set<string>([...HOP_BY_HOP, ...CREDENTIALS, "content-length", "accept-encoding"]);
-  return { ...keep(request, dropped), "accept-encoding": ["identity"] };
+  const kept = Object.entries(keep(request, dropped)).filter(([name]) => !REROUTING.test(name));
+  return { ...Object.fromEntries(kept), "accept-encoding": ["identity"] };
 }
 
 /** The headers of a provider's answer. Its cookies are not for the agent. */
@@ -84,9 +89,16 @@ export function readRate(headers: Headers, now: number): RateLimit | undefined {
   const count = Number(remaining?.[0] ?? Number.NaN);
   const rate = defined({
     remaining: Number.isSafeInteger(count) && count >= 0 ? count : undefined,
-    reset: toTime(reset?.[0], now),
+    reset: believable(toTime(reset?.[0], now), now),
   });
   return Object.keys(rate).length === 0 ? undefined : rate;
+}
+
+/** No limit lasts longer than a year. A date beyond that is nonsense, and may be beyond every calendar. */
+const LONGEST_MS = 366 * 24 * 3_600_000;
+
+function believable(time: number | undefined, now: number): number | undefined {
+  return time !== undefined && Math.abs(time - now) <= LONGEST_MS ? time : undefined;
 }
 
 function toTime(text: string | undefined, now: number): number | undefined {

@@ -2,11 +2,12 @@ import { timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { ModelRoute } from "../contract/process.ts";
+import { Bodies } from "./body.ts";
 import { type Answerer, forward } from "./forward.ts";
 import { credentialsOf } from "./headers.ts";
-import type { Ledger } from "./ledger.ts";
+import type { Ledger } from "./limits/ledger.ts";
 import { guessWire, parseCall } from "./paths.ts";
-import type { RateLimiter } from "./rates.ts";
+import type { RateLimiter } from "./limits/rates.ts";
 import type { RecordWriter } from "./record.ts";
 import { Refusal, refuse } from "./refusal.ts";
 import { RetryTrace } from "./retry-trace.ts";
@@ -22,6 +23,8 @@ export interface GatewayOptions {
   /** The names by which agents reach it: `host:port`. */
   readonly hosts: readonly string[];
   readonly maxConnections?: number;
+  /** The most bytes of all open requests together. */
+  readonly mostBytes?: number | undefined;
   /** How long a request may take to arrive. */
   readonly requestMs?: number;
 }
@@ -30,6 +33,7 @@ export interface GatewayOptions {
 export function createGateway(options: GatewayOptions): Server {
   const { records, answerer, ledger, rates, requestMs = 300_000 } = options;
   const retries = new RetryTrace();
+  const bodies = new Bodies(options.mostBytes);
   const server = createServer({
     maxHeaderSize: 65_536,
     headersTimeout: Math.min(20_000, requestMs),
@@ -38,7 +42,7 @@ export function createGateway(options: GatewayOptions): Server {
     connectionsCheckingInterval: Math.min(5_000, requestMs),
   });
   const open = new Set<Socket>();
-  const note = (status: number, why: string): void =>
+  const note = (status: number, why: string): unknown =>
     records.write({ type: "refused", time: Date.now(), status, why });
 
   server.on("connection", (socket: Socket) => {
@@ -57,7 +61,7 @@ export function createGateway(options: GatewayOptions): Server {
     };
     try {
       const call = admit(request, options);
-      forward(call, request, response, { answerer, records, retries, ledger, rates }).catch(turnDown);
+      forward(call, request, response, { answerer, records, retries, bodies, ledger, rates }).catch(turnDown);
     } catch (error) {
       turnDown(error);
     }

@@ -107,7 +107,10 @@ function sendOnce({ call, method, body }: Exchange, options: SendOptions): Promi
       signal: options.signal,
     });
     outgoing.on("response", resolve);
-    outgoing.on("upgrade", (_answer, socket: Socket) => socket.destroy());
+    outgoing.on("upgrade", (_answer, socket: Socket) => {
+      socket.destroy();
+      reject(new Error("the provider changed the protocol"));
+    });
     outgoing.on("error", (error: NodeJS.ErrnoException) => {
       const isStale = outgoing.reusedSocket && ["ECONNRESET", "EPIPE"].includes(error.code ?? "");
       reject(isStale ? new StaleConnection(error.message) : error);
@@ -131,9 +134,13 @@ async function toAnswer(answer: IncomingMessage, secrets: readonly string[]): Pr
   const { statusCode: status = 502 } = answer;
   const headers = withoutSecrets(fromProvider(answer), secrets);
   if (status < 400) return { status, headers, body: answer, servedBy: "provider" };
-  const text = await readError(answer);
+  // A compressed error cannot be searched. It was not asked for.
+  const { "content-encoding": coding = ["identity"], ...plain } = headers;
+  const isReadable = coding.every((name) => name === "identity");
+  if (!isReadable) answer.destroy();
+  const text = isReadable ? await readError(answer, Math.max(...secrets.map(({ length }) => length))) : "";
   const clean = Buffer.from(hide(text.toString("latin1"), secrets), "latin1");
-  const sized = { ...headers, "content-length": [String(clean.length)] };
+  const sized = { ...plain, "content-length": [String(clean.length)] };
   return {
     status,
     headers: sized,
@@ -154,14 +161,14 @@ function withoutSecrets(headers: Headers, secrets: readonly string[]): Headers {
   );
 }
 
-/** The whole of an error; a longer one is cut. */
-async function readError(answer: IncomingMessage): Promise<Buffer> {
+/** The whole of an error. A longer one is cut, without the last bytes, which may be the beginning of a secret. */
+async function readError(answer: IncomingMessage, secretLength = 0): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of answer as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     size += chunk.length;
-    if (size > LONGEST_ERROR) break;
+    if (size > LONGEST_ERROR) return Buffer.concat(chunks).subarray(0, LONGEST_ERROR - secretLength);
   }
   return Buffer.concat(chunks);
 }

@@ -20,22 +20,31 @@ export interface Call {
   readonly path: string;
 }
 
-/** The calls that pass: a method, the end of a path, and the API that it belongs to. */
-const ALLOWED: readonly (readonly [method: string, end: RegExp, wire: Wire, isModelRequest: boolean])[] = [
-  ["POST", /\/messages$/, anthropic, true],
-  ["POST", /\/messages\/count_tokens$/, anthropic, false],
-  ["POST", /\/responses$/, responses, true],
-  ["POST", /\/responses\/compact$/, responses, true],
-  ["POST", /\/responses\/input_tokens$/, responses, false],
-  ["POST", /\/chat\/completions$/, chat, true],
-  ["POST", /\/models\/[\w.@-]+:(?:streamGenerateContent|generateContent)$/, gemini, true],
-  ["POST", /\/models\/[\w.@-]+:countTokens$/, gemini, false],
-  ["POST", /\/model\/[\w.@:%-]+\/invoke(?:-with-response-stream)?$/, bedrock, true],
-  ["POST", /\/model\/[\w.@:%-]+\/count-tokens$/, bedrock, false],
-  ["GET", /\/inference-profiles$/, bedrock, false],
-  ["POST", /\/anthropic\/models\/count-tokens:rawPredict$/, vertex, false],
-  ["POST", /\/anthropic\/models\/[\w.@-]+:(?:streamRawPredict|rawPredict)$/, vertex, true],
-  ["GET", /\/models(?:\/[\w.@:-]+)?$/, chat, false],
+/** A version of an API, such as `/v1` or `/v1beta`. */
+const V = String.raw`^(?:/v\d[a-z\d]{0,7})?`;
+const VERTEX = String.raw`${V}/projects/[\w.:-]+/locations/[\w-]+/publishers/anthropic/models`;
+
+/** The calls that pass: a method, a whole path below the base URL, and the API that it belongs to. */
+const ALLOWED: readonly (readonly [method: string, path: RegExp, wire: Wire, isModelRequest: boolean])[] = [
+  ["POST", new RegExp(`${V}/messages$`), anthropic, true],
+  ["POST", new RegExp(`${V}/messages/count_tokens$`), anthropic, false],
+  ["POST", new RegExp(`${V}/responses$`), responses, true],
+  ["POST", new RegExp(`${V}/responses/compact$`), responses, true],
+  ["POST", new RegExp(`${V}/responses/input_tokens$`), responses, false],
+  ["POST", new RegExp(`${V}/chat/completions$`), chat, true],
+  [
+    "POST",
+    new RegExp(String.raw`${V}/models/[\w.@-]+:(?:streamGenerateContent|generateContent)$`),
+    gemini,
+    true,
+  ],
+  ["POST", new RegExp(String.raw`${V}/models/[\w.@-]+:countTokens$`), gemini, false],
+  ["POST", /^\/model\/[\w.@:%-]+\/invoke(?:-with-response-stream)?$/, bedrock, true],
+  ["POST", /^\/model\/[\w.@:%-]+\/count-tokens$/, bedrock, false],
+  ["GET", /^\/inference-profiles$/, bedrock, false],
+  ["POST", new RegExp(`${VERTEX}/count-tokens:rawPredict$`), vertex, false],
+  ["POST", new RegExp(String.raw`${VERTEX}/[\w.@-]+:(?:streamRawPredict|rawPredict)$`), vertex, true],
+  ["GET", new RegExp(String.raw`${V}/models(?:/[\w.@:-]+)?$`), chat, false],
 ];
 
 /**
@@ -69,7 +78,14 @@ export function parseCall(
 /** The query without keys: Gemini takes one as `key`. */
 function keepQuery(query: string | undefined): string {
   const parts = (query ?? "").split("&");
-  return parts.filter((part) => part !== "" && !/^(?:key|access_token|api[-_]?key)=/i.test(part)).join("&");
+  return parts.filter((part) => part !== "" && !SECRET.test(nameOf(part))).join("&");
+}
+
+const SECRET = /^\$?(?:key|access_token|oauth_token|api[-_]?key)$/i;
+
+/** The name of a part of a query, as the provider reads it. */
+function nameOf(part: string): string {
+  return [...new URLSearchParams(part).keys()][0] ?? "";
 }
 
 /** The wire in whose form a refused request is answered, by the last part of its path. */

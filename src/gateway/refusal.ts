@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { Wire } from "./wire.ts";
 
 /** An answer of the gateway's own. */
@@ -39,24 +39,4 @@ export function refuse(response: ServerResponse, wire: Wire, error: unknown): vo
     ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
   });
   response.end(text);
-}
-
-/** No model takes a longer request. */
-export const LONGEST_BODY: number = 64 * 1024 * 1024;
-
-export async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const tooLarge = new Refusal(
-    413,
-    "too_large",
-    `sluice: a request to the model has at most ${LONGEST_BODY} bytes.`,
-  );
-  if (Number(request.headers["content-length"] ?? 0) > LONGEST_BODY) throw tooLarge;
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > LONGEST_BODY) throw tooLarge;
-    chunks.push(chunk);
-  }
-  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }

@@ -30,6 +30,8 @@ export interface RequestFacts {
   readonly agentId?: string;
   /** The CLI's own session that asks, where main agent and sub-agents have one each. */
   readonly sessionId?: string;
+  /** The provider would answer later, on another path. */
+  readonly isBackground?: true;
   /** The CLI's own count of its attempts, from 1. */
   readonly attempt?: number;
 }
@@ -60,9 +62,14 @@ export function asText(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
 
+/** More tokens than any request has. Sums of greater numbers would not fit into a column of a database. */
+const MOST_TOKENS = 1_000_000_000;
+
 /** A count of tokens. A provider's number that is no count is left out. */
 export function asCount(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+  return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= MOST_TOKENS
+    ? (value as number)
+    : undefined;
 }
 
 /** A name from outside: short, and without characters that do not belong into a log. */

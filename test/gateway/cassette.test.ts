@@ -87,7 +87,7 @@ async function open(
         hasKey: whole.mode !== "replay",
         scrub: (bytes) => Buffer.from(bytes.toString("latin1").replaceAll(SECRET, "[redacted:S]"), "latin1"),
       }),
-      records: { write: (record) => void told.push(record), position: () => 0 },
+      records: { write: (record) => told.push(record), isFull: () => false, earlier: () => [] },
     }),
   });
   labs.push(lab);

@@ -20,7 +20,7 @@ const started = (id: string): GatewayRecord => ({
   kind: "turn",
   attempt: 1,
 });
-const ended = (id: string): GatewayRecord => ({
+const ended = (id: string): Extract<GatewayRecord, { type: "ended" }> => ({
   type: "ended",
   id,
   time: 5,
@@ -88,6 +88,30 @@ describe("the gateway's records", () => {
     const early = of({ ...started("d"), agent: "unheard" } as GatewayRecord);
     expect(early.event).not.toHaveProperty("parent_id");
     expect(early.event?.data).toMatchObject({ agent_id: "unheard" });
+  });
+
+  it("11: have the price of the model that was asked for, where the answer names another one without a price", () => {
+    const answered = { ...ended("a"), model: "a-deployment" } as const;
+    const prices = [{ ...answered, asked: "m" }, answered].map((record) => {
+      const fold = emptyFold();
+      return apply(fold, [started("a"), record]).at(-1)?.data;
+    });
+    expect(prices).toMatchObject([
+      { model: "a-deployment", usage: { cost_usd: 2 }, price: { table: "own" } },
+      { model: "a-deployment", price: { table: "unknown" } },
+    ]);
+    expect(prices[1]).not.toHaveProperty("usage.cost_usd");
+  });
+
+  it("do no harm with a time that no calendar has", () => {
+    const fold = emptyFold();
+    const events = apply(fold, [
+      started("a"),
+      { type: "limited", id: "a", time: 3, until: 1e23 },
+      { ...ended("a"), rate: { remaining: 4, reset: 1e23 } },
+    ]);
+    for (const { type, data } of events) EVENT_DATA[type].parse(data);
+    expect(events.at(-1)?.data).toMatchObject({ rate: { remaining: 4 } });
   });
 
   it("give one end to a request, also when its gateway is gone or speaks twice", () => {

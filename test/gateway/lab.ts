@@ -5,6 +5,7 @@ import { createServer, request, type IncomingMessage, type Server } from "node:h
 import { connect, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { defined } from "../../src/contract/own-keys.ts";
 import type { ModelRoute } from "../../src/contract/process.ts";
 import {
   Desk,
@@ -15,11 +16,11 @@ import {
   encrypt,
 } from "../../src/gateway/desk.ts";
 import type { Answerer } from "../../src/gateway/forward.ts";
-import { Ledger } from "../../src/gateway/ledger.ts";
+import { Ledger } from "../../src/gateway/limits/ledger.ts";
 import { createGateway } from "../../src/gateway/listener.ts";
 import { loadPricing } from "../../src/gateway/pricing.ts";
 import { createProvider } from "../../src/gateway/model-provider.ts";
-import { RateLimiter, type RateOptions } from "../../src/gateway/rates.ts";
+import { RateLimiter, type RateOptions } from "../../src/gateway/limits/rates.ts";
 import { createRuled } from "../../src/gateway/model-rules.ts";
 import { type GatewayRecord, openRecords, parseRecord } from "../../src/gateway/record.ts";
 
@@ -52,10 +53,14 @@ export async function openLab(
     requestMs?: number;
     maxConnections?: number;
     clock?: RateOptions["clock"];
+    /** A file of records that outlives the lab. */
+    records?: string;
+    mostRecords?: number;
+    mostBytes?: number;
   } = {},
 ): Promise<Lab> {
   const folder = mkdtempSync(join(tmpdir(), "gateway-lab-"));
-  const file = join(folder, "records");
+  const file = options.records ?? join(folder, "records");
   // Each session has its own.
   const deskToken = randomBytes(16).toString("hex");
   const desk: Lab["desk"] = { keys: { up: KEY }, isDown: false };
@@ -72,7 +77,8 @@ export async function openLab(
   const deskUrl = `http://127.0.0.1:${portOf(deskServer)}/`;
   const client = new Desk({ url: deskUrl, token: deskToken });
   const route: ModelRoute = { id: "up", upstream, provider: "test", auth: { header: "x-api-key" } };
-  const records = openRecords(file);
+  const { mostRecords: mostBytes } = options;
+  const records = openRecords(file, mostBytes === undefined ? {} : { mostBytes });
   const hosts: string[] = [];
   const gateway = createGateway({
     routes: [route],
@@ -94,7 +100,11 @@ export async function openLab(
     ledger: new Ledger({ desk: client, records, loadPricing }),
     rates: new RateLimiter({ desk: client, records, ...(options.clock && { clock: options.clock }) }),
     hosts,
-    ...options,
+    ...defined({
+      requestMs: options.requestMs,
+      mostBytes: options.mostBytes,
+      maxConnections: options.maxConnections,
+    }),
   });
   await listen(gateway);
   const port = portOf(gateway);

@@ -12,8 +12,8 @@ import { LED_AGENTS } from "./led-table.ts";
  * A hostile program: it looks for the key in every variable, file, and in the memory of every process that it may read.
  * The key is written backwards, so that the program does not find itself.
  */
-const toSearch = (backwards: string) => `python3 - <<'PY'
-import os
+const toSearch = (backwards: string, hosts: readonly (readonly [string, number])[]) => `python3 - <<'PY'
+import json, os
 want = ${JSON.stringify(backwards)}[::-1].encode()
 token = "_sses"[::-1].encode()
 found, control = [], []
@@ -44,8 +44,32 @@ for top in ("/home", "/tmp", "/run", "/etc", "/mnt", "/var"):
             try:
                 if os.path.isfile(path) and os.path.getsize(path) < 1 << 26: look(path, open(path, "rb").read())
             except OSError: pass
+import socket, urllib.parse
+reached = []
+def tries(host, port):
+    yield lambda: socket.create_connection((host, port), 3)
+    proxy = urllib.parse.urlsplit(os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy") or "")
+    if not proxy.hostname: return
+    def through():
+        way = socket.create_connection((proxy.hostname, proxy.port), 3)
+        way.settimeout(3)
+        way.sendall(f"CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode())
+        if b" 200 " not in way.recv(100): raise OSError("refused")
+    yield through
+for host, port in json.loads(${JSON.stringify(JSON.stringify(hosts))}):
+    for attempt in tries(host, port):
+        try: attempt(); reached.append(host)
+        except OSError: pass
+print("REACHED", reached)
 print("SEARCHED", sorted(set(found)), "CONTROL", "mem" in control)
 PY`;
+
+const PROVIDERS = [
+  "api.anthropic.com",
+  "api.openai.com",
+  "generativelanguage.googleapis.com",
+  "api.x.ai",
+].map((host) => [host, 443] as const);
 
 let model: ScriptedModel;
 let data: string;
@@ -62,11 +86,14 @@ describe.each(LED_AGENTS)(
   "$agent with a key of the server",
   ({ agent, variable, address, path, model: name, wire: expected, reason }) => {
     it.skipIf(reason !== undefined)(
-      "works while nothing in its sandbox has the key, and every request is measured",
+      "1, 2, 3: works while nothing in its sandbox has the key or reaches a provider, and every request is measured",
       { timeout: 240_000 },
       async () => {
         const key = `sk-canary-${randomBytes(16).toString("hex")}`;
-        const search = toSearch([...key].toReversed().join(""));
+        const search = toSearch([...key].toReversed().join(""), [
+          ...PROVIDERS,
+          ["127.0.0.1", Number(new URL(model.url).port)],
+        ]);
         model.reset();
         const script = [{ shell: search }, { say: "all done" }];
         const { code, events, stderr } = await runCli(
@@ -90,6 +117,7 @@ describe.each(LED_AGENTS)(
         });
         const outputs = JSON.stringify(events.filter(({ type }) => type === "item.completed"));
         expect(outputs).toContain("SEARCHED [] CONTROL True");
+        expect(outputs).toContain("REACHED []");
         expect(outputs).toContain("all done");
         // The provider got the key with every request, and no other credential.
         expect(model.requests.length).toBeGreaterThan(0);

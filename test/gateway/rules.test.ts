@@ -113,6 +113,20 @@ describe("the gateway's rules", () => {
   });
 
   it.each([
+    '{"model":"dear","model":"good","max_tokens":5}',
+    '{"model":"good","MODEL":"dear","max_tokens":5}',
+    '{"mod\\u0065l":"dear","model":"good","max_tokens":5}',
+    '{"model":"good","max_tokens":5,"n":3}',
+    '{"model":"good","max_tokens":5,"n":"3"}',
+    '{"model":"good","max_tokens":5,"generationConfig":{"maxOutputTokens":"500"}}',
+    '{"model":"good","generationConfig":{"maxOutputTokens":5},"generation_config":{"max_output_tokens":500}}',
+  ])("11: keep the policy against two readings: %s", async (body) => {
+    lab.desk.rules = { policy: { models: ["good"], maxOutputTokens: 10 } };
+    expect((await send(body)).status).toBe(403);
+    expect(seen).toEqual([]);
+  });
+
+  it.each([
     ['{"model":"other","max_tokens":5}', 403],
     ['{"model":"good","max_tokens":11}', 403],
     ['{"model":"good"}', 403],

@@ -35,7 +35,8 @@ export function createCassette(options: CassetteOptions): Answerer {
   const { launch, tape, provider, readScrub } = options;
   const player = new Player(tape.exchanges);
   return {
-    async answer(passing, { signal }) {
+    async answer(passing, asking) {
+      const { signal } = asking;
       const known = await readScrub();
       if (known === undefined) throw notReady();
       const scrub = withPatterns(known.scrub);
@@ -51,7 +52,7 @@ export function createCassette(options: CassetteOptions): Answerer {
       if (provider === undefined || (launch.mode === "auto" && !known.hasKey))
         throw miss(player.explain(masked, method, path), launch);
       const began = performance.now();
-      const answer = await provider.answer(passing, { signal });
+      const answer = await provider.answer(passing, asking);
       return new Recording(passing, masked, { ...options, scrub, player, began }).of(answer);
     },
   };

@@ -8,28 +8,49 @@ const LONGEST_FRAME = 16 * 1024 * 1024;
 
 /** Reads the events of an `application/vnd.amazon.eventstream` while it passes. */
 export class EventStreamReader {
-  #rest: Buffer = Buffer.alloc(0);
+  #parts: Buffer[] = [];
+  #size = 0;
+  /** The bytes that the next frame needs, as far as its length is known. */
+  #wanted = PRELUDE;
   #isBroken = false;
 
   /** The events that this chunk completes; an error of the stream is `{type: "error", error: {type}}`. */
   write(chunk: Buffer): Json[] {
-    if (this.#isBroken) return [];
-    this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    const events: Json[] = [];
-    while (this.#rest.length >= PRELUDE) {
-      const length = this.#rest.readUInt32BE(0);
-      const headers = this.#rest.readUInt32BE(4);
-      this.#isBroken = length > LONGEST_FRAME || length < PRELUDE + headers + CHECKSUM;
-      if (this.#isBroken || this.#rest.length < length) break;
-      const names = readHeaders(this.#rest.subarray(PRELUDE, PRELUDE + headers));
-      const payload = this.#rest.subarray(PRELUDE + headers, length - CHECKSUM);
-      const event = toEvent(names, payload);
-      if (event !== undefined) events.push(event);
-      this.#rest = this.#rest.subarray(length);
-    }
-    if (this.#isBroken) this.#rest = Buffer.alloc(0);
-    return events;
+    return this.#frames(chunk).flatMap(({ headers, payload }): Json[] => {
+      const event = toEvent(headers, payload);
+      return event === undefined ? [] : [event];
+    });
   }
+
+  #frames(chunk: Buffer): Frame[] {
+    if (this.#isBroken) return [];
+    this.#parts.push(chunk);
+    this.#size += chunk.length;
+    const frames: Frame[] = [];
+    // The pieces of a long frame are joined once, and not again with each of them.
+    while (this.#size >= this.#wanted) {
+      const bytes = this.#parts.length === 1 ? (this.#parts[0] as Buffer) : Buffer.concat(this.#parts);
+      const length = bytes.readUInt32BE(0);
+      const headersEnd = PRELUDE + bytes.readUInt32BE(4);
+      this.#isBroken = length > LONGEST_FRAME || length < headersEnd + CHECKSUM;
+      if (this.#isBroken) break;
+      this.#parts = [bytes];
+      this.#wanted = length;
+      if (bytes.length < length) break;
+      const headers = readHeaders(bytes.subarray(PRELUDE, headersEnd));
+      frames.push({ headers, payload: bytes.subarray(headersEnd, length - CHECKSUM) });
+      this.#parts = [bytes.subarray(length)];
+      this.#size = bytes.length - length;
+      this.#wanted = PRELUDE;
+    }
+    if (this.#isBroken) [this.#parts, this.#size] = [[], 0];
+    return frames;
+  }
+}
+
+interface Frame {
+  readonly headers: ReadonlyMap<string, string>;
+  readonly payload: Buffer;
 }
 
 /** Headers with texts; others are not used for events of a model. */

@@ -25,6 +25,11 @@ function readRequest(request: ReadableRequest): RequestFacts {
   return defined({
     model: asName(body["model"]),
     agentId: turn["parent_thread_id"] === undefined ? undefined : asName(turn["thread_id"]),
+    // Python's truth: any value but these may count.
+    isBackground:
+      body["background"] === undefined || body["background"] === false || body["background"] === null
+        ? undefined
+        : (true as const),
     kind: path.endsWith("/compact") ? ("compact" as const) : kindOf(body, turn),
   });
 }

@@ -13,7 +13,7 @@ import { isTooLong } from "./long-texts.ts";
 import { isActive, type SessionFold } from "./session-fold.ts";
 import { waitingChange } from "./waiting.ts";
 import { type Redact, withhold } from "../secrets/redact.ts";
-import { budgetEvents } from "../turn/budget.ts";
+import { type Account, budgetEvents, toAccount } from "../turn/budget.ts";
 
 /** Data that commits together with events. */
 export interface CommitExtra {
@@ -37,6 +37,7 @@ export class SessionWriter {
   #spec: { settings: Partial<SessionSpec> | undefined; whole: SessionSpec };
   #wasActive: boolean;
   #info: SessionInfo;
+  #account: Account;
   #listed: Pick<SessionEntry, "turns" | "words">;
   /** The newest append. */
   #last: Promise<unknown> = Promise.resolve();
@@ -55,6 +56,7 @@ export class SessionWriter {
     this.#spec = { settings: undefined, whole: row.spec };
     this.#wasActive = row.active;
     this.#info = this.#toInfo();
+    this.#account = toAccount(fold);
     this.#listed = toListed(fold);
   }
 
@@ -77,6 +79,11 @@ export class SessionWriter {
   /** The session as committed. The fold may be ahead, and clients must not see uncommitted state. */
   get info(): SessionInfo {
     return this.#info;
+  }
+
+  /** What the session has used, as committed. */
+  get account(): Account {
+    return this.#account;
   }
 
   /** The session in the live list, as committed. */
@@ -126,11 +133,13 @@ export class SessionWriter {
     };
     this.#wasActive = active;
     const info = this.#toInfo();
+    const account = toAccount(fold);
     const listed = toListed(fold);
     const append = this.#append(batch, this.#last);
     this.#last = append;
     await append;
     this.#info = info;
+    this.#account = account;
     this.#listed = listed;
     this.#deps.count(this.row.id, drafts);
     if (spool) await extra.ingests?.committed(spool);

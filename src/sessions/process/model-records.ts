@@ -1,8 +1,7 @@
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { EventDraft, SessionSpec } from "../../contract/index.ts";
 import { defined, own } from "../../contract/own-keys.ts";
-import { type GatewayRecord, parseRecord } from "../../gateway/record.ts";
+import { type GatewayRecord, parseRecord, readLines } from "../../gateway/record.ts";
 import { loadPricing, type Price, type Pricing } from "../../gateway/pricing.ts";
 import type { DeskAnswer } from "../../gateway/desk.ts";
 import type { SessionRow } from "../../log/port.ts";
@@ -14,7 +13,6 @@ import type { SessionFold } from "../fold/session-fold.ts";
 import { heldEvents, toDeskBudget } from "../turn/budget.ts";
 
 const LOOK_MS = 200;
-const MOST_BYTES = 1024 * 1024;
 /** How long the end of a turn waits for the ends of requests that its agent broke off, and how often it looks. */
 const SETTLE_MS = 250;
 const SETTLE_LOOK_MS = 10;
@@ -124,29 +122,6 @@ async function toWorkspaceRate(
     : undefined;
 }
 
-function readLines(file: string, from: number): { lines: { text: string; end: number }[]; isAll: boolean } {
-  let fd: number;
-  try {
-    fd = openSync(file, "r");
-  } catch {
-    return { lines: [], isAll: true };
-  }
-  try {
-    const length = Math.min(MOST_BYTES, fstatSync(fd).size - from);
-    if (length <= 0) return { lines: [], isAll: true };
-    const bytes = Buffer.alloc(length);
-    const read = readSync(fd, bytes, 0, length, from);
-    const lines: { text: string; end: number }[] = [];
-    for (let at = 0, next = bytes.indexOf(10, at); next >= 0 && next < read; next = bytes.indexOf(10, at)) {
-      lines.push({ text: bytes.toString("utf8", at, next), end: from + next + 1 });
-      at = next + 1;
-    }
-    return { lines, isAll: length < MOST_BYTES };
-  } finally {
-    closeSync(fd);
-  }
-}
-
 interface EventOptions {
   readonly offset: number;
   readonly pricing: Pricing | undefined;
@@ -220,7 +195,8 @@ function limitedEvents(
   offset: number,
 ): EventDraft[] {
   if (!turn || turn.interrupt || own(requests, id) !== turn.id) return [];
-  const at = new Date(until).toISOString();
+  const at = toDate(until);
+  if (at === undefined) return [];
   const error = {
     code: "rate_limited",
     message: scope === undefined ? `the model provider's limit resets at ${at}` : toOwnLimit(scope, at),
@@ -229,6 +205,12 @@ function limitedEvents(
   const delay = Math.max(0, until - time);
   const data = { turn_id: turn.id, attempt: turn.attempts + 1, delay_ms: delay, error, until: at, offset };
   return [{ type: "turn.retrying", source: "daemon", data }];
+}
+
+/** A provider may name any time, also one that no calendar has. */
+function toDate(time: number | undefined): string | undefined {
+  const date = new Date(time ?? Number.NaN);
+  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
 }
 
 function toOwnLimit(scope: "session" | "workspace", at: string): string {
@@ -247,9 +229,11 @@ function toEnded(
 ): EventDraft {
   const { id, wire, provider, model, usage, status, stop, response, ttft, ms, rate, error } = record;
   const paid = record.served === "cassette" ? () => FREE : pricing;
-  const price = usage && paid?.({ provider, model, usage, time: record.time });
+  const price =
+    usage &&
+    toPrice([model, record.asked], (name) => paid?.({ provider, model: name, usage, time: record.time }));
   const cost = price?.costUsd;
-  const reset = rate?.reset === undefined ? undefined : new Date(rate.reset).toISOString();
+  const reset = toDate(rate?.reset);
   const limits = rate && defined({ remaining: rate.remaining, reset });
   return {
     type: "model.ended",
@@ -279,6 +263,16 @@ function toEnded(
       offset,
     },
   };
+}
+
+/** The price by the first name that has one: a provider may answer with the name of a deployment. */
+function toPrice(
+  [answered, asked]: readonly [string | undefined, string | undefined],
+  priceOf: (model: string | undefined) => Price | undefined,
+): Price | undefined {
+  const price = priceOf(answered);
+  const other = price?.table === "unknown" && asked !== undefined ? priceOf(asked) : undefined;
+  return other?.table === undefined || other.table === "unknown" ? price : other;
 }
 
 const FREE: Price = { costUsd: 0, table: "cassette" };

@@ -189,32 +189,59 @@ export function heldEvents(
   return reachedEvents(fold, spec, { measure, limit, amount, spent, offset, ...unpriced });
 }
 
+/** What a session has used, and the position in its gateway's records up to which that is counted. */
+export type Account = Pick<DeskBudget, "spent" | "at">;
+
+export function toAccount(fold: SessionFold): Account {
+  const { minutes: _minutes, ...spent } = usedOf(fold, 0);
+  return { spent, at: fold.recorded ?? 0 };
+}
+
+interface AccountHolder {
+  readonly fold: SessionFold;
+  readonly spec: SessionSpec;
+  readonly row: SessionRow;
+  /** As committed. The workspace's sum has committed events only. */
+  readonly account: Account;
+}
+
 /** The budget for the gateway of a led agent, the workspace's included; undefined where there is none. */
 export async function toDeskBudget(
-  { fold, spec, row }: { readonly fold: SessionFold; readonly spec: SessionSpec; readonly row: SessionRow },
+  holder: AccountHolder,
   deps: Pick<SessionDeps, "log" | "workspaceBudget">,
 ): Promise<DeskBudget | undefined> {
+  let { account } = holder;
+  let uses = await readWorkspace(holder.row, deps);
+  // Both sums have to be of one moment. A session that commits faster than its workspace is read gets the last try.
+  for (let tries = 1; account !== holder.account && tries < MOST_READS; tries++) {
+    account = holder.account;
+    uses = await readWorkspace(holder.row, deps);
+  }
+  const { fold, spec } = holder;
+  const { spent, at } = account;
   const { minutes: _limit, ...ceilings } = ceilingsOf(fold, spec) ?? {};
-  const { minutes: _used, ...spent } = usedOf(fold, 0);
   const workspace: CountedMeasure[] = [];
-  for (const { measure, limit, spent: used } of await readWorkspace(row, deps)) {
+  for (const { measure, limit, spent: used } of uses) {
     const ceiling = spent[measure] + limit - used;
     if (ceiling >= (ceilings[measure] ?? Number.POSITIVE_INFINITY)) continue;
     ceilings[measure] = ceiling;
     workspace.push(measure);
   }
-  if (Object.keys(ceilings).length === 0) return undefined;
+  if (Object.keys(ceilings).length === 0 && !fold.reached) return undefined;
   return {
     spent,
     ceilings,
     workspace,
-    at: fold.recorded ?? 0,
+    at,
+    ...(fold.reached ? { isOpen: true } : {}),
     ...(fold.turn?.interrupt?.by === BY_BUDGET ? { isOver: true } : {}),
     // A workspace's budget accepts no request without a price.
     takesUnpriced: fold.lifted !== undefined && !workspace.includes("usd"),
     prices: readOwn(),
   };
 }
+
+const MOST_READS = 3;
 
 type CountedMeasure = Exclude<BudgetMeasure, "minutes">;
 type WorkspaceUse = { readonly measure: CountedMeasure; readonly limit: number; readonly spent: number };

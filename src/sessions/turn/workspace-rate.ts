@@ -1,6 +1,6 @@
 import type { GatewayRecord } from "../../gateway/record.ts";
 import type { Use } from "../../gateway/desk.ts";
-import { MINUTE_MS } from "../../gateway/rates.ts";
+import { MINUTE_MS } from "../../gateway/limits/rates.ts";
 
 /** Uses within this time become one. */
 const GRAIN_MS = 1_000;

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { PerMinute, Usage } from "../contract/index.ts";
-import type { Desk, DeskAnswer, Use } from "./desk.ts";
-import type { RecordWriter } from "./record.ts";
-import { Refusal } from "./refusal.ts";
+import type { PerMinute } from "../../contract/index.ts";
+import type { Desk, DeskAnswer, Use } from "../desk.ts";
+import type { RecordWriter } from "../record.ts";
+import { Refusal } from "../refusal.ts";
 
 export const MINUTE_MS = 60_000;
 /** How long a request waits for its turn. One that would wait longer is refused with the time of the next attempt. */
@@ -32,8 +32,8 @@ export class RateLimiter {
     this.#options = { clock, ...options };
   }
 
-  /** Resolves when the limits allow the request. Requests pass in their order. */
-  admit(id: string, signal: AbortSignal): Promise<void> {
+  /** Resolves when the limits allow the request, and tells whether it had to wait. Requests pass in their order. */
+  admit(id: string, signal: AbortSignal): Promise<boolean> {
     const since = this.#options.clock.now();
     const admitted = this.#last.then(() => this.#wait(id, since, signal));
     this.#last = admitted.catch(() => {});
@@ -41,18 +41,20 @@ export class RateLimiter {
   }
 
   /** Counts the tokens of an answer. They are known at its end only. */
-  count(usage: Usage | undefined): void {
-    const { input_tokens = 0, output_tokens = 0, cache_write_tokens = 0 } = usage ?? {};
-    this.#note({ requests: 0, tokens: input_tokens + output_tokens + cache_write_tokens });
+  count(tokens = 0): void {
+    this.#note({ requests: 0, tokens });
   }
 
-  async #wait(id: string, since: number, signal: AbortSignal): Promise<void> {
+  async #wait(id: string, since: number, signal: AbortSignal): Promise<boolean> {
     const { records, clock } = this.#options;
     for (let told: number | undefined; ;) {
       if (signal.aborted) throw new Refusal(499, "cancelled", "sluice: the request was broken off.");
       const answer = await this.#read();
       const full = this.#findFull(answer);
-      if (full === undefined) return this.#note({ requests: 1, tokens: 0 });
+      if (full === undefined) {
+        this.#note({ requests: 1, tokens: 0 });
+        return told !== undefined;
+      }
       const { scope, until } = full;
       const isPatient = answer?.rules?.untilReset === true;
       if (!isPatient && until - since > PATIENCE_MS) throw tooMany(full, clock.now());
