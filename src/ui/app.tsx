@@ -110,7 +110,9 @@ function Screen(): JSX.Element {
   }, [only, here.name]);
   if (state.state === "opening") return <main class="empty" id="main" aria-busy="true" />;
   if (state.state === "unreachable") return <Unreachable detail={state.detail} />;
-  if (state.state === "refused") return <Login title={state.title} detail={state.detail} />;
+  if (state.state === "refused") return <Login detail={state.detail} />;
+  if (state.state === "failed")
+    return <ProblemPage code="failed" title={state.title} detail={state.detail} />;
   if (here.name === "session") return <SessionScreen key={here.id} route={here} />;
   if (here.name === "new") return <NewSession />;
   if (here.name === "server") return <Server />;
@@ -125,7 +127,7 @@ function Screen(): JSX.Element {
   return <SessionsScreen />;
 }
 
-function Login(props: { title: string; detail: string }): JSX.Element {
+function Login(props: { detail: string }): JSX.Element {
   return (
     <main class="problem" id="main">
       <h1>Log in</h1>

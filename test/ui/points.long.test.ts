@@ -223,6 +223,19 @@ describe("as a stranger", () => {
       await page.waitForSelector(".composer >> text=Stopping…", { state: "detached" });
     },
   );
+
+  it("4: a proxy's 503 while the server starts again is waited out, and asks nobody to log in", async () => {
+    let answers = 0;
+    await bench.page.route("**/ui/me", (route) =>
+      ++answers > 2 ? route.continue() : route.fulfill({ status: 503, body: "no upstream" }),
+    );
+    await bench.page.goto("about:blank");
+    await bench.open("#/");
+    await bench.page.waitForSelector("text=The server does not answer");
+    expect(await bench.page.locator("text=Log in").count()).toBe(0);
+    await bench.page.waitForSelector(".frame >> text=Log out");
+    await bench.page.unroute("**/ui/me");
+  });
 });
 
 function isAt(at: number): boolean {

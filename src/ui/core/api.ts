@@ -22,7 +22,8 @@ export interface Me {
 export type Entry =
   | { readonly state: "opening" }
   | { readonly state: "open" }
-  | { readonly state: "refused"; readonly title: string; readonly detail: string }
+  | { readonly state: "refused"; readonly detail: string }
+  | { readonly state: "failed"; readonly title: string; readonly detail: string }
   | { readonly state: "unreachable"; readonly detail: string };
 
 export const entry = signal<Entry>({ state: "opening" });
@@ -108,11 +109,11 @@ function takeCode(): string | undefined {
 }
 
 function toEntry(error: unknown): Entry {
-  if (error instanceof SluiceClientError && error.status === 0)
-    return { state: "unreachable", detail: error.detail };
-  if (error instanceof SluiceClientError)
-    return { state: "refused", title: error.title, detail: error.detail };
-  return { state: "refused", title: "The page could not start", detail: String(error) };
+  if (!(error instanceof SluiceClientError))
+    return { state: "failed", title: "The page could not start", detail: String(error) };
+  const { status, retryable, title, detail } = error;
+  if (status === 0 || retryable) return { state: "unreachable", detail };
+  return status < 500 ? { state: "refused", detail } : { state: "failed", title, detail };
 }
 
 /** The words of a failure for a person. */

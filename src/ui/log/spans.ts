@@ -14,7 +14,7 @@ export class SpanFold {
   /** The last event that was folded. */
   head: number;
   readonly #open = new Map<string, Span>();
-  /** Requests to a model without a first token, by the owner. */
+  /** Model requests that have no first token yet, by the sub-agent's item ("" for the main agent). */
   readonly #silent = new Map<string, Span>();
   readonly #items = new Map<string, Span>();
   #turns = 0;

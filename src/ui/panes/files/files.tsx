@@ -80,7 +80,7 @@ function useSource(view: SessionView): { source: Source } | { reason: string } {
   }, [view, key]);
 }
 
-/** A link to a program that listens in the sandbox. */
+/** Asks for links to programs that listen in the sandbox. */
 function Ports({ session }: { session: string }): JSX.Element {
   const [port, setPort] = useState("");
   const [links, setLinks] = useState<readonly { port: number; url: string }[]>([]);
@@ -89,7 +89,8 @@ function Ports({ session }: { session: string }): JSX.Element {
     const number = Number(port);
     try {
       const url = await client.host(session, number);
-      setLinks([...links.filter((link) => link.port !== number), { port: number, url: url.href }].slice(-8));
+      const link = { port: number, url: url.href };
+      setLinks((links) => [...links.filter((other) => other.port !== number), link].slice(-8));
       setFailure("");
     } catch (error) {
       setFailure(wordsOf(error));
