@@ -34,18 +34,13 @@ export async function checkDatabase(url: string, directUrl = url): Promise<Datab
   try {
     database = await Connections.create({ url, max: 2, deadlineMs: 10_000 });
     const found = await readFacts(database.query);
+    const { refusal: hint, version, size } = found;
+    // Without these rights the checks below fail in PostgreSQL's words, which name no cure.
+    if (hint !== undefined) return { ok: false, name, version, size, hint };
     for (const part of [LOG_TABLES, CATALOG_TABLES, NODE_TABLES]) await readVersion(database, part);
     const hears = await probe(directUrl);
     const server = await serverOf(database);
-    const facts = {
-      name,
-      version: found.version,
-      size: found.size,
-      hears,
-      ...(server !== undefined && { server }),
-    };
-    const { refusal: hint } = found;
-    if (hint !== undefined) return { ok: false, ...facts, hint };
+    const facts = { name, version, size, hears, ...(server !== undefined && { server }) };
     const unheard = hears ? [] : ["no notification is heard: give --database-direct if this is a pooler"];
     return { ok: true, ...facts, warnings: [...found.warnings, ...unheard] };
   } catch (error) {
@@ -82,14 +77,14 @@ async function probe(url: string): Promise<boolean> {
   const channel = `sluice_probe_${process.pid}`;
   try {
     const messages = new EventEmitter();
-    const hearing = once(messages, "heard", { signal: AbortSignal.timeout(PROBE_MS) }).then(
-      () => true,
-      () => false,
-    );
     const stop = await connections.listen(channel, {
       message: () => messages.emit("heard"),
       connected: () => {},
     });
+    const hearing = once(messages, "heard", { signal: AbortSignal.timeout(PROBE_MS) }).then(
+      () => true,
+      () => false,
+    );
     await connections.query("SELECT pg_notify($1, '')", [channel]);
     const isHeard = await hearing;
     await stop().catch(() => {});

@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { checkDatabase } from "../../src/cli/database-check.ts";
 import type { SluiceEvent } from "../../src/contract/index.ts";
 import { script } from "../support/engine.ts";
 import { assistantTexts, expectLawful } from "../support/laws.ts";
@@ -91,6 +92,10 @@ describe.skipIf(bin === undefined)(reason ?? "nodes and the ways to PostgreSQL",
       await expect.poll(() => first.stderr(), POLL).toContain("its standby is asynchronous");
       await closeAll();
       await expect(node("a", standby.urlOf(name))).rejects.toThrow("it can only be read: it is a standby");
+      // The doctor says why as well, where a read or a LISTEN would be refused in PostgreSQL's words.
+      await sql.unsafe("CREATE ROLE guest LOGIN");
+      expect((await checkDatabase(standby.urlOf(name))).hint).toContain("name the primary server");
+      expect((await checkDatabase(primary.urlOf(name, "guest"))).hint).toContain("may not use the schema");
 
       await sql.unsafe("ALTER SYSTEM SET synchronous_standby_names = '*'");
       await sql.unsafe("SELECT pg_reload_conf()");
