@@ -3,12 +3,12 @@ import { type Ask, RequestPrompt } from "../run/request-prompt.ts";
 import type { Controls } from "../source/port.ts";
 import { BusyLine } from "../terminal/busy-line.ts";
 import type { Screen } from "../terminal/screen.ts";
-import type { Print } from "../transcript/formats.ts";
+import type { EventPrinter } from "../transcript/formats.ts";
 
 export interface WatchOptions {
   readonly session: string;
   readonly screen: Screen;
-  readonly print: Print;
+  readonly print: EventPrinter;
   /** For Ctrl-C during a question. */
   readonly interrupt: () => void;
   readonly ask?: Ask;

@@ -3,7 +3,7 @@ import { addWhereOptions, locateSource, type WhereOptions } from "../source/loca
 import { readExportPage, toScriptText } from "../export-page.ts";
 import type { Source } from "../source/port.ts";
 import type { CommandContext, Screen } from "../terminal/screen.ts";
-import { createPrint, FORMAT_NAMES } from "../transcript/formats.ts";
+import { createPrint, FORMAT_LIST } from "../transcript/formats.ts";
 import { tailEvents } from "./tail.ts";
 
 const EXAMPLES = `
@@ -29,7 +29,7 @@ export function addExport(program: Command, { screen }: CommandContext): void {
     .description("Write the whole log of a session, one JSON event per line, extensions included.")
     .argument("<session>", "the session's id")
     .option("--html", "one file with the page and the log, to be opened in a browser")
-    .option("--as <format>", `the dialect of the events: ${FORMAT_NAMES}`, "universal");
+    .option("--as <format>", `the dialect of the events: ${FORMAT_LIST}`, "universal");
   addWhereOptions(command)
     .addHelpText("after", EXAMPLES)
     .action((session: string, options: ExportOptions) => exportSession(session, options, screen));

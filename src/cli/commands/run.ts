@@ -3,7 +3,7 @@ import { addAgentOptions, readPrompt, splitCommand } from "../run/agent-options.
 import { addCassetteOptions } from "../run/cassette-options.ts";
 import { type ChoiceOptions, ensureSession, openControls } from "../run/session-choice.ts";
 import { EXIT } from "../terminal/failure.ts";
-import { createPrint, FORMAT_NAMES, formatOf } from "../transcript/formats.ts";
+import { createPrint, FORMAT_LIST, formatOf } from "../transcript/formats.ts";
 import { type CommandContext, onInterrupt } from "../terminal/screen.ts";
 import { TurnRun } from "../run/turn-run.ts";
 import { toWhereWords } from "../source/locate.ts";
@@ -42,7 +42,7 @@ export function addRun(program: Command, context: CommandContext): void {
     .description("Run one turn here, without a server, and watch it live.")
     .argument("[prompt...]", "the prompt for the agent");
   addCassetteOptions(addAgentOptions(command))
-    .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
+    .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_LIST}`)
     .option("--json", "the same as --as universal")
     .option("--session <id>", "continue this session, or create it")
     .option("-c, --continue", "continue the last session")

@@ -4,7 +4,7 @@ import type { StoredEventText } from "../../dialects/port.ts";
 import { addWhereOptions, locateSource, toWhereWords, type WhereOptions } from "../source/locate.ts";
 import type { Source } from "../source/port.ts";
 import { type CommandContext, onInterrupt, type Screen } from "../terminal/screen.ts";
-import { createPrint, FORMAT_NAMES, formatOf, needsEarlierEvents } from "../transcript/formats.ts";
+import { createPrint, FORMAT_LIST, formatOf, needsEarlierEvents } from "../transcript/formats.ts";
 
 const EXAMPLES = `
 By default the log is printed, and followed for as long as a turn is running or queued.
@@ -31,7 +31,7 @@ export function addTail(program: Command, { screen }: CommandContext): void {
     .description("Print the log of a session, and follow it live.")
     .argument("<session>", "the session's id")
     .option("--after <sequence>", "print only the events after this sequence", parseSequence)
-    .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
+    .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_LIST}`)
     .option("--json", "the same as --as universal")
     .option("-f, --follow", "wait for more, until the session ends or Ctrl-C")
     .option("--no-follow", "print the events so far and exit");

@@ -4,13 +4,13 @@ import type { Controls } from "../source/port.ts";
 import { BusyLine } from "../terminal/busy-line.ts";
 import { EXIT } from "../terminal/failure.ts";
 import type { Screen } from "../terminal/screen.ts";
-import type { Print } from "../transcript/formats.ts";
+import type { EventPrinter } from "../transcript/formats.ts";
 import { RequestPrompt } from "./request-prompt.ts";
 
 export interface TurnRunOptions {
   readonly session: string;
   readonly screen: Screen;
-  readonly print: Print;
+  readonly print: EventPrinter;
   /** The agent's requests without a person: refused (default), or left to other clients of the server. */
   readonly unattended?: "refuse" | "wait";
   /** The second Ctrl-C: ends the session (default), or leaves the turn to the server. */
@@ -22,7 +22,7 @@ export class TurnRun {
   readonly #controls: Controls;
   readonly #session: string;
   readonly #screen: Screen;
-  readonly #print: Print;
+  readonly #print: EventPrinter;
   readonly #second: "terminate" | "leave";
   readonly #requests: RequestPrompt;
   readonly #busy: BusyLine;

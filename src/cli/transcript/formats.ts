@@ -6,28 +6,31 @@ import type { Page } from "./pen.ts";
 import { renderEvent } from "./render.ts";
 import { initialTranscript } from "./state.ts";
 
-/** Prints the events of one session in order. */
-export type Print = (event: StoredEventText) => string;
+/** Returns the text of the next event of one session. */
+export type EventPrinter = (event: StoredEventText) => string;
 
 /** The names of the formats, for help texts. */
-export const FORMAT_NAMES: string = NAMES.join(", ");
+export const FORMAT_LIST: string = NAMES.join(", ");
 
-/** Whether an event's text depends on earlier events, so that the log is read from its start. */
+/**
+ * Whether an event's text depends on earlier events, so that the log is read from its start. The transcript may start at
+ * any event.
+ */
 export function needsEarlierEvents(format: string | undefined): boolean {
   return format !== undefined && format !== "universal";
 }
 
 /** The printer of `--as FORMAT`; without a format, the printer of the transcript. */
-export function createPrint(format: string | undefined, page: Page): Print {
+export function createPrint(format: string | undefined, page: Page): EventPrinter {
   if (format === undefined) return createTranscriptPrint(page);
   const name = FormatName.safeParse(format);
   if (name.success) return createFormatPrint(FORMATS[name.data]);
   throw badUsage(
-    `There is no format "${format}". Formats: ${FORMAT_NAMES}; without --as you get the transcript.`,
+    `There is no format "${format}". Formats: ${FORMAT_LIST}; without --as you get the transcript.`,
   );
 }
 
-function createFormatPrint({ dialect, printed }: Format): Print {
+function createFormatPrint({ dialect, printed }: Format): EventPrinter {
   let state = dialect.initial(printed);
   return (event) => {
     const projected = dialect.project(state, event);
@@ -36,7 +39,7 @@ function createFormatPrint({ dialect, printed }: Format): Print {
   };
 }
 
-function createTranscriptPrint(page: Page): Print {
+function createTranscriptPrint(page: Page): EventPrinter {
   let state = initialTranscript(page);
   return (stored) => {
     const rendered = renderEvent(state, JSON.parse(stored.body) as SluiceEvent);

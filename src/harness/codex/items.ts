@@ -69,6 +69,7 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
   if (SILENT.has(String(type))) return undefined;
   const name = toolName(item);
   if (name === undefined) return `an unknown kind of item ${String(type)}`;
+  // No open call, and no turn of ours that it could belong to.
   const wasClosed = !scribe.hasCall(id) && (!isMain(reading, thread) || !state.prompted);
   if (wasClosed && !ENDS_WITH_ARGUMENTS.has(String(type))) return undefined;
   scribe.call(id, { name, input: inputOf(item), ...originOf(reading, thread) });
@@ -78,7 +79,7 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
   return undefined;
 }
 
-/** Types without a fact: echoes of our messages, and hooks. */
+/** Types without a fact: echoes of our messages, hooks, and pauses. */
 const SILENT = new Set(["userMessage", "hookPrompt", "sleep"]);
 /** Types that are reported only when they are complete. */
 const WHOLE = new Set([
@@ -185,8 +186,8 @@ export function addText(reading: Reading, params: Params, kind: TextKind): boole
   if (typeof itemId !== "string" || typeof delta !== "string") return false;
   const { scribe } = reading;
   if (scribe.delta(itemId, delta)) return true;
-  // A thought starts with its first text, because many thoughts have no text. A sub-agent's message may outlive its
-  // turn.
+  // A thought starts with its first text, because many thoughts have no text. A sub-agent may
+  // write on after the main turn's end has closed its text: it is opened again.
   scribe.startText(itemId, { kind, ...originOf(reading, asText(threadId)) });
   return scribe.delta(itemId, delta);
 }

@@ -20,8 +20,8 @@ export const RESIDENT_COMMAND = [
 const LAST_WORDS_MS = 500;
 
 /**
- * Waits until the resident prints `ready`. Fails with its output when it ends before that. Another process of its
- * sandbox may live on and hold its streams open, so their end alone does not count.
+ * Waits until the resident prints `ready`. Fails with its output when it ends before that. Another process of
+ * the sandbox may keep the resident's streams open, so its exit counts as well as their end.
  */
 export async function awaitReady(child: ChildProcess): Promise<void> {
   let output = "";

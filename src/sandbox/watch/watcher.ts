@@ -71,6 +71,7 @@ class FolderWatcher implements Watcher {
   #next: Promise<void> | undefined;
   #costMs = 0;
   #passedAt = 0;
+  /** Whether a new file that is still empty is left for the next comparison. */
   #hasty = false;
   #stopped = false;
 

@@ -3,7 +3,7 @@ import type { Harness, LentLogin } from "../../harness/port.ts";
 import type { Sandbox } from "../../sandbox/port.ts";
 import { collectSecrets, type FoundLogin } from "./credentials.ts";
 
-/** No login file is longer. A longer one was written by the agent, and is not read. */
+/** A CLI's own login files are shorter. A longer one is the agent's work, and is not read. */
 const MAX_LOGIN_BYTES = 256 * 1024;
 /** An agent may write any date. A longer validity is not believed. */
 const LONGEST_MS = 400 * 24 * 3_600_000;

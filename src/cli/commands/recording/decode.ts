@@ -6,7 +6,7 @@ import { findHarness } from "../../../harness/index.ts";
 import { decodeEvents } from "../../decode-events.ts";
 import { CliFailure } from "../../terminal/failure.ts";
 import type { CommandContext, Screen } from "../../terminal/screen.ts";
-import { createPrint, FORMAT_NAMES } from "../../transcript/formats.ts";
+import { createPrint, FORMAT_LIST } from "../../transcript/formats.ts";
 
 const EXAMPLES = `
 A recording is JSON Lines: {"t": ms, "dir": "meta"|"in"|"out"|"err"|"exit", "raw": "the line"}; "b64" instead of
@@ -30,7 +30,7 @@ export function addDecode(program: Command, { screen }: CommandContext): void {
     .description("Decode a recording of an agent's process into events, one JSON per line.")
     .argument("<file>", "the recording, or - for standard input")
     .requiredOption("--agent <agent>", "the agent of the recording")
-    .option("--as <format>", `the dialect of the events: ${FORMAT_NAMES}`, "universal")
+    .option("--as <format>", `the dialect of the events: ${FORMAT_LIST}`, "universal")
     .addHelpText("after", EXAMPLES)
     .action((file: string, options: DecodeOptions) => decode(file, options, screen));
 }

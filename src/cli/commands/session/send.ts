@@ -5,7 +5,7 @@ import { TurnRun } from "../../run/turn-run.ts";
 import { addServerOptions, locateControls, toWhereWords, type WhereOptions } from "../../source/locate.ts";
 import { EXIT } from "../../terminal/failure.ts";
 import { onInterrupt } from "../../terminal/screen.ts";
-import { createPrint, FORMAT_NAMES, formatOf } from "../../transcript/formats.ts";
+import { createPrint, FORMAT_LIST, formatOf } from "../../transcript/formats.ts";
 
 const EXAMPLES = `
 The prompt "-", or none while something is piped in, is read from standard input. A message waits while another turn
@@ -38,7 +38,7 @@ export function addSend(program: Command, context: CommandContext): void {
     .argument("[prompt...]", "the message")
     .option("-d, --detach", "do not wait for the turn; print its id")
     .option("--wait", "wait for the turn (default)")
-    .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_NAMES}`)
+    .option("--as <format>", `print the events of a dialect instead, one JSON per line: ${FORMAT_LIST}`)
     .option("--json", "the same as --as universal");
   addServerOptions(command)
     .addHelpText("after", EXAMPLES)

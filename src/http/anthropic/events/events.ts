@@ -11,7 +11,7 @@ import type { AppEnv } from "../../context.ts";
 import { digestOf } from "../../digest.ts";
 import { readSession, readStateAt } from "../../stream/cursor.ts";
 import { isResend } from "../idempotency.ts";
-import { eventOperations, type StreamEvents, threadOperations } from "../operations/sessions.ts";
+import { eventOperations, type StreamQuery, threadOperations } from "../operations/sessions.ts";
 import * as params from "../query.ts";
 import type { Route, TenantScope } from "../route.ts";
 import { readOpenRecord, readRecord, type SessionRecord } from "../sessions/record.ts";
@@ -67,7 +67,7 @@ function toPageResponse(page: { data: readonly string[]; next_page: string | nul
 /** Streams new events; the list has the earlier ones. A reader that was cut may name the last event that it saw. */
 async function stream(
   { engine, streams }: TenantScope,
-  { c, record, query }: { c: Context<AppEnv>; record: SessionRecord; query: StreamEvents },
+  { c, record, query }: { c: Context<AppEnv>; record: SessionRecord; query: StreamQuery },
 ): Promise<Response> {
   const { session } = record;
   const { row, until } = await readSession(engine, session);

@@ -100,8 +100,8 @@ export const sessionOperations = defineOperations({
   },
 });
 
-const StreamEvents = z.object({ event_deltas: params.listOf(z.enum(DELTA_TYPES)) });
-export type StreamEvents = z.infer<typeof StreamEvents>;
+const StreamQuery = z.object({ event_deltas: params.listOf(z.enum(DELTA_TYPES)) });
+export type StreamQuery = z.infer<typeof StreamQuery>;
 const LAST_EVENT_ID = { "Last-Event-ID": "the id of the last event that was seen" };
 
 export const eventOperations = defineOperations({
@@ -139,7 +139,7 @@ export const eventOperations = defineOperations({
     path: `${SESSION}/events/stream`,
     scope: "read",
     summary: "New events of a session, live, until it ends",
-    query: StreamEvents,
+    query: StreamQuery,
     headers: LAST_EVENT_ID,
     answer: events("event: the type, id: the event's id, data: the event", undefined, StreamEvent),
     errors: ["session_not_found", "invalid_cursor", "cursor_gone"],
@@ -194,7 +194,7 @@ export const threadOperations = defineOperations({
     path: `${THREAD}/stream`,
     scope: "read",
     summary: "New events of a thread, live, until its session ends",
-    query: StreamEvents,
+    query: StreamQuery,
     headers: LAST_EVENT_ID,
     answer: events("event: the type, id: the event's id, data: the event", undefined, StreamEvent),
     errors: ["session_not_found", "not_found", "invalid_cursor", "cursor_gone"],
