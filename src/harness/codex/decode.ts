@@ -62,7 +62,9 @@ export function readNotification(reading: Reading, method: string, params: Param
     case "item/started":
       return withItem(params, (item) => startItem(reading, item, asText(params["threadId"])));
     case "item/completed":
-      return withItem(params, (item) => endItem(reading, item, asText(params["threadId"])));
+      return withItem(params, (item) =>
+        endItem(reading, item, { thread: asText(params["threadId"]), turn: asText(params["turnId"]) }),
+      );
     case "rawResponseItem/completed":
       return void readRawItem(reading, params);
     case "turn/started":

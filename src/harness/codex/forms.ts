@@ -59,7 +59,7 @@ function readExecItem(reading: Reading, when: unknown, item: Params): string | u
   }
   const known = toAppItem(item);
   if (when === "item.updated") return undefined;
-  return isOver ? endItem(reading, known, undefined) : startItem(reading, known, undefined);
+  return isOver ? endItem(reading, known) : startItem(reading, known, undefined);
 }
 
 /** The same item in the app-server's form. */

@@ -33,7 +33,11 @@ export function startItem(reading: Reading, item: Params, thread: string | undef
 }
 
 /** Reads a complete item. A tool call that the turn's end has closed stays closed. */
-export function endItem(reading: Reading, item: Params, thread: string | undefined): string | undefined {
+export function endItem(
+  reading: Reading,
+  item: Params,
+  { thread, turn }: { thread?: string | undefined; turn?: string | undefined } = {},
+): string | undefined {
   const { id, type } = item;
   if (typeof id !== "string") return "an item without an id";
   const { scribe, state } = reading;
@@ -69,9 +73,12 @@ export function endItem(reading: Reading, item: Params, thread: string | undefin
   if (SILENT.has(String(type))) return undefined;
   const name = toolName(item);
   if (name === undefined) return `an unknown kind of item ${String(type)}`;
-  // No open call, and no turn of ours that it could belong to.
-  const wasClosed = !scribe.hasCall(id) && (!isMain(reading, thread) || !state.prompted);
-  if (wasClosed && !ENDS_WITH_ARGUMENTS.has(String(type))) return undefined;
+  if (!scribe.hasCall(id)) {
+    // Codex tells the end of an item also after its turn, or in the next one.
+    const isOver =
+      isMain(reading, thread) && (!state.prompted || (turn !== undefined && turn !== state.turn));
+    if (isOver || (!isMain(reading, thread) && !ENDS_WITH_ARGUMENTS.has(String(type)))) return undefined;
+  }
   scribe.call(id, { name, input: inputOf(item), ...originOf(reading, thread) });
   if (type === "collabAgentToolCall") noteSpawn(reading, item);
   scribe.result(id, toOutcome(item));

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { EventOf } from "../../../src/contract/index.ts";
 import { ofType } from "../../support/engine.ts";
 import { assistantTexts } from "../../support/laws.ts";
-import { eventsOf } from "./recorded.ts";
+import { eventsOf, textOf, toEvents } from "./recorded.ts";
 
 describe("the events of Codex's recordings", () => {
   it("tells failures by their cause", () => {
@@ -50,6 +50,45 @@ describe("the events of Codex's recordings", () => {
     expect(assistantTexts(events)[0]).toBe("word0 word1 word2 word3 word4 word5 ");
     expect(endOf("app_interrupt_tool")).toMatchObject({ status: "interrupted" });
   });
+
+  it.each(["after the turn's end", "in the next turn"])(
+    "keeps a call closed whose end comes %s",
+    (moment) => {
+      const lines = textOf("app_interrupt_streaming").trimEnd().split("\n");
+      const indexOf = (method: string, from = 0): number =>
+        lines.findIndex((line, index) => index >= from && line.includes(`\\"${method}\\"`));
+      const ended = indexOf("turn/completed");
+      const params = /threadId\\":\\"([^\\]+)\\",\\"turnId\\":\\"([^\\]+)/.exec(
+        lines[indexOf("item/started")] ?? "",
+      );
+      const [, threadId, turnId] = params ?? [];
+      expect(turnId).toBeDefined();
+      const told = (method: string, item: object): string =>
+        JSON.stringify({
+          t: 1,
+          dir: "out",
+          raw: JSON.stringify({ method, params: { item, threadId, turnId } }),
+        });
+      const search = { type: "webSearch", id: "ws_1", query: "", action: null };
+      const command = { type: "commandExecution", id: "cmd_1", command: "ls", cwd: "/", status: "completed" };
+      const late = [search, command].map((item) => told("item/completed", item));
+      lines.splice(
+        moment === "in the next turn" ? indexOf("turn/started", ended) + 1 : ended + 1,
+        0,
+        ...late,
+      );
+      lines.splice(
+        indexOf("turn/interrupt"),
+        0,
+        ...[search, command].map((item) => told("item/started", item)),
+      );
+      const calls = toEvents(lines.join("\n"))
+        .filter((event) => event.type === "item.started" && event.data.item.kind === "tool_call")
+        .map(({ turn_id }) => turn_id);
+      expect(calls).toHaveLength(2);
+      expect(new Set(calls).size).toBe(1);
+    },
+  );
 
   it("tells requests with their answers and results", () => {
     const [allowed] = ofType(eventsOf("app_approval_allowed"), "permission.requested");

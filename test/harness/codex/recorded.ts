@@ -12,7 +12,11 @@ export function textOf(name: string): string {
 }
 
 export function eventsOf(name: string): SluiceEvent[] {
-  return [...decodeEvents(codex as Harness, textOf(name), "recording")].map(
+  return toEvents(textOf(name));
+}
+
+export function toEvents(recording: string): SluiceEvent[] {
+  return [...decodeEvents(codex as Harness, recording, "recording")].map(
     ({ body }) => JSON.parse(body) as SluiceEvent,
   );
 }
