@@ -76,8 +76,11 @@ class Pair {
       from.on("error", () => {});
       other.on("error", () => {});
       from.on("close", () => {
-        if (isAnswer) this.onGone();
-        this.#pass(() => other.destroy(), false);
+        // A close that the wire holds or has lost keeps its connection known, so that the other end hears of it at last.
+        this.#pass(() => {
+          other.destroy();
+          if (isAnswer) this.onGone();
+        }, false);
       });
     }
   }
