@@ -77,10 +77,9 @@ export class Epochs {
     const text = unlessMissing(() => readFileSync(this.#fileOfEarlierBuild(toFolderName(id)), "utf8"), "0");
     const epoch = Number(text);
     if (Number.isSafeInteger(epoch)) return epoch;
-    throw new SluiceError(
-      "internal",
-      `The epoch of the sandbox ${id} cannot be read; destroy its files by hand.`,
-    );
+    const file = this.#fileOfEarlierBuild(toFolderName(id));
+    const detail = `The epoch of the sandbox ${id} cannot be read from ${file}. Remove that file when no earlier server uses the sandbox.`;
+    throw new SluiceError("internal", detail);
   }
 
   #fileOfEarlierBuild(folder: string): string {
